@@ -1,0 +1,90 @@
+# Everything runs in .venv, which is made on first use and renewed when pyproject.toml or the pins change.
+# Another interpreter: make PYTHON=/path/to/python3.12 test
+
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+PINS := requirements/constraints.txt
+BIN := .venv/bin
+READY := .venv/.ready
+PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	{ echo "linoto needs Python 3.11 or newer, and $(PYTHON) is not: name one with make PYTHON=..." >&2; exit 1; }
+export NO_MKDOCS_2_WARNING := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint format types docs docs-serve bench dist lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## LinOtO against its rivals: a table and a figure
+	@$(BIN)/linoto demo
+
+test: $(READY) ## the tests and the examples in the docstrings
+	@$(BIN)/pytest -n 2
+
+test-slow: $(READY) ## the tests that take minutes
+	@$(BIN)/pytest -n 2 -m slow
+
+lint: $(READY) ## style, format and the dependency rule
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports --no-logo --no-cache
+
+format: $(READY) ## put code in the agreed format
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+
+types: $(READY) ## mypy, strict
+	@$(BIN)/mypy
+
+docs: $(READY) ## build the site into site/
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "wrote site/index.html"
+
+docs-serve: $(READY) ## the site on this machine, renewed as you write
+	@$(BIN)/mkdocs serve
+
+bench: $(READY) ## speed, as ratios measured in one run
+	@$(BIN)/python -m benchmarks
+
+# The smoke test runs outside the checkout, so that it can only find the installed wheel.
+define SMOKE
+import linoto
+agent = linoto.LinOtO().start([[1.0, 0.0], [0.0, 1.0]], linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0]), rng=0)
+agent.update(agent.decide(), 1.0)
+endef
+export SMOKE
+
+dist: $(READY) ## build the wheel and try it in an empty environment
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation > /dev/null
+	@echo "trying the wheel in an empty environment"
+	@set -e; wheel=$$(ls $(CURDIR)/dist/*.whl); pins=$(CURDIR)/$(PINS); python=$(CURDIR)/$(BIN)/python; \
+	empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; cd "$$empty"; \
+	"$$python" -m venv venv; venv/bin/python $(PIP_INSTALL) -c "$$pins" "$$wheel"; \
+	venv/bin/linoto --version; venv/bin/python -c "$$SMOKE"
+	@ls dist/*
+
+lock: ## renew the pins from what the package index offers today
+	@$(CHECK_PYTHON)
+	@echo "resolving every dependency afresh (some minutes)"
+	@set -e; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; \
+	$(PYTHON) -m venv "$$empty/venv"; \
+	"$$empty/venv/bin/python" $(PIP_INSTALL) ".[all,dev,docs]"; \
+	{ sed -n '/^#/p' $(PINS); \
+	  "$$empty/venv/bin/python" -m pip freeze --exclude linoto --exclude pip --exclude setuptools; } > "$$empty/pins"; \
+	cp "$$empty/pins" $(PINS)
+	@echo "wrote $(PINS): run make test before you commit it"
+
+clean: ## remove everything that was made here
+	@rm -rf .venv dist build site linoto-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find linoto tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): pyproject.toml $(PINS)
+	@$(CHECK_PYTHON)
+	@echo "creating .venv (about two minutes the first time)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python $(PIP_INSTALL) -c $(PINS) hatchling
+	@$(BIN)/python $(PIP_INSTALL) -c $(PINS) --no-build-isolation -e ".[all,dev,docs]"
+	@touch $@
