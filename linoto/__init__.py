@@ -1,0 +1,69 @@
+"""Learn online from a log of past decisions without doing worse than what is already running.
+
+Explore when you can afford it, otherwise play safe. Names resolve on first use, so importing is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from linoto.agent import Agent as Agent
+    from linoto.agent import Decision as Decision
+    from linoto.agent import LinearAgent as LinearAgent
+    from linoto.agent import NoSafeArm as NoSafeArm
+    from linoto.bandits import LinearBandit as LinearBandit
+    from linoto.bandits import logged_pulls as logged_pulls
+    from linoto.bandits import sphere_bandit as sphere_bandit
+    from linoto.checks import check_policy as check_policy
+    from linoto.confidence import PAPER as PAPER
+    from linoto.confidence import Confidence as Confidence
+    from linoto.confidence import Ellipsoid as Ellipsoid
+    from linoto.data import Offline as Offline
+    from linoto.doubling import Doubling as Doubling
+    from linoto.gates import Budget as Budget
+    from linoto.gates import Closed as Closed
+    from linoto.gates import Open as Open
+    from linoto.policies import Gated as Gated
+    from linoto.policies import Greedy as Greedy
+    from linoto.policies import LinLCB as LinLCB
+    from linoto.policies import LinOtO as LinOtO
+    from linoto.policies import LinTS as LinTS
+    from linoto.policies import LinUCB as LinUCB
+    from linoto.policies import Policy as Policy
+    from linoto.policies import Random as Random
+    from linoto.simulate import Run as Run
+    from linoto.simulate import simulate as simulate
+    from linoto.snapshots import from_dict as from_dict
+    from linoto.snapshots import restore as restore
+    from linoto.snapshots import to_dict as to_dict
+
+HOMES = {
+    "agent": ("Agent", "Decision", "LinearAgent", "NoSafeArm"),
+    "bandits": ("LinearBandit", "logged_pulls", "sphere_bandit"),
+    "checks": ("check_policy",),
+    "confidence": ("PAPER", "Confidence", "Ellipsoid"),
+    "data": ("Offline",),
+    "doubling": ("Doubling",),
+    "gates": ("Budget", "Closed", "Open"),
+    "policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Policy", "Random"),
+    "simulate": ("Run", "simulate"),
+    "snapshots": ("from_dict", "restore", "to_dict"),
+}
+_HOME_OF = {name: home for home, names in HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'linoto' has no attribute {name!r}")
+    value = getattr(import_module(f"linoto.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

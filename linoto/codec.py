@@ -1,0 +1,75 @@
+"""Frozen records and generators as plain JSON, and back: no pickle anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
+
+
+def encode(record: Any) -> Any:
+    """A record as a dict with its `type`, its parts likewise."""
+    if is_dataclass(record) and not isinstance(record, type):
+        parts = {field.name: encode(getattr(record, field.name)) for field in fields(record)}
+        return {"type": type(record).__name__, **parts}
+    if isinstance(record, tuple):
+        return [encode(part) for part in record]
+    if isinstance(record, np.generic):
+        return record.item()
+    return record
+
+
+def decode(data: Any, known: Mapping[str, type]) -> Any:
+    """The record that `encode` wrote, if its type is known."""
+    if isinstance(data, list):
+        return tuple(decode(part, known) for part in data)
+    if not isinstance(data, dict):
+        return data
+    parts = dict(data)
+    name = parts.pop("type", None)
+    if name not in known:
+        raise ValueError(f"type must be one of {', '.join(sorted(known))}, got {name!r}")
+    try:
+        return known[name](**{key: decode(part, known) for key, part in parts.items()})
+    except TypeError:
+        expected = ", ".join(field.name for field in fields(known[name]))
+        raise ValueError(
+            f"{name} must have the fields {expected or '(none)'}, got {', '.join(parts)}"
+        ) from None
+
+
+def encode_rng(rng: np.random.Generator) -> Any:
+    """The whole state of a generator."""
+    state = rng.bit_generator.state
+    if state["bit_generator"] not in GENERATORS:
+        raise ValueError(f"rng must use one of {', '.join(GENERATORS)}, got {state['bit_generator']}")
+    return _plain(state)
+
+
+def decode_rng(data: Any) -> np.random.Generator:
+    """The generator whose state was written."""
+    if not isinstance(data, dict) or data.get("bit_generator") not in GENERATORS:
+        raise ValueError(f"rng must be the state of one of {', '.join(GENERATORS)}")
+    bits = getattr(np.random, data["bit_generator"])()
+    bits.state = _arrays(data)
+    return np.random.Generator(bits)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": str(value.dtype)}
+    return value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"array", "dtype"}:
+        return np.array(value["array"], dtype=value["dtype"])
+    if isinstance(value, dict):
+        return {key: _arrays(part) for key, part in value.items()}
+    return value

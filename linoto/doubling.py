@@ -1,0 +1,166 @@
+"""The doubling trick: any policy, for an unknown horizon."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto import codec
+from linoto.agent import SNAPSHOT_FORMAT, Decision, as_generator
+from linoto.confidence import Confidence
+from linoto.data import Offline, as_actions, as_arm, as_offline, as_reward
+from linoto.kernels import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubling:
+    """Run a policy in epochs of 1, 2, 4, 8, ... rounds, forgetting everything but the log between them.
+
+    `delta="epoch"` gives epoch j the confidence level 1 - 2^-j that a horizon of 2^j rounds would ask for
+    (1/2 in the first two); None leaves the policy's own.
+    """
+
+    policy: Any
+    delta: Literal["epoch"] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.policy, "start", None)):
+            raise ValueError(f"policy must have a start method, got {self.policy!r}")
+        if self.delta not in (None, "epoch"):
+            raise ValueError(f"delta must be 'epoch' or None, got {self.delta!r}")
+        if self.delta and not hasattr(self.policy, "confidence"):
+            raise ValueError(f"policy must have a confidence for delta='epoch', got {self.policy!r}")
+
+    def start(
+        self,
+        actions: npt.ArrayLike,
+        offline: Offline,
+        rng: int | np.random.Generator = 0,
+        names: Sequence[str] | None = None,
+    ) -> DoublingAgent:
+        """A running agent; its inner agent starts anew with every epoch."""
+        arms = as_actions(actions)
+        extra = {} if names is None else {"names": names}
+        agent = DoublingAgent(
+            policy=self,
+            actions=arms,
+            offline=as_offline(offline, len(arms)),
+            rng=as_generator(rng),
+            extra=extra,
+        )
+        agent.restart(epoch=0)
+        return agent
+
+    def in_epoch(self, epoch: int) -> Any:
+        """The policy as it runs in this epoch."""
+        if self.delta is None:
+            return self.policy
+        confidence = self.policy.confidence or Confidence()
+        return replace(self.policy, confidence=replace(confidence, delta=2.0 ** -max(epoch, 1)))
+
+
+class DoublingAgent:
+    """The policy's own agent, replaced by a fresh one after 1, 2, 4, ... rounds."""
+
+    inner: Any  # the agent of this epoch
+
+    def __init__(
+        self,
+        *,
+        policy: Doubling,
+        actions: Floats,
+        offline: Offline,
+        rng: np.random.Generator,
+        extra: dict[str, Any],
+    ) -> None:
+        self.policy = policy
+        self.epoch = 0
+        self.played = 0  # rounds of this epoch
+        self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
+        self._actions, self._offline, self._rng, self._extra = actions, offline, rng, extra
+
+    def __getattr__(self, name: str) -> Any:
+        """theta, lcb, ucb, names, ...: what this epoch's agent knows."""
+        if name == "inner" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def restart(self, *, epoch: int) -> None:
+        """Begin an epoch with nothing but the log."""
+        if epoch:
+            self.stale += getattr(self.inner, "pending", 0)
+        self.epoch, self.played = epoch, 0
+        policy = self.policy.in_epoch(epoch)
+        self.inner = policy.start(self._actions, self._offline, rng=self._rng, **self._extra)
+
+    def select(self, allowed: npt.ArrayLike | None = None) -> int:
+        """The arm to play now."""
+        return int(self.inner.select() if allowed is None else self.inner.select(allowed))
+
+    def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
+        """The arm to play now, with the reasons."""
+        decision: Decision = self.inner.decide(allowed)
+        return decision
+
+    def commit(self, decision: Decision | int) -> None:
+        """Count a decision as played; the last one of an epoch ends it."""
+        self.inner.commit(decision)
+        self._count(1)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Learn from a reward. One owed to an epoch already over is taken and forgotten, oldest first."""
+        arm, reward = as_arm(arm, self.stale.size), as_reward(reward)
+        if self.stale[arm]:
+            self.stale[arm] -= 1
+            return
+        self.inner.observe(arm, reward)
+
+    def update(self, decision: Decision | int, reward: float) -> None:
+        """Commit and observe at once."""
+        self.inner.update(decision, reward)
+        self._count(1)
+
+    def play(self, means: Floats, draws: Floats, *, bernoulli: bool = False) -> tuple[Ints, Bools]:
+        """Play `draws.size` rounds in a known world, epoch by epoch."""
+        arms = np.empty(draws.size, dtype=np.int64)
+        explored = np.empty(draws.size, dtype=np.bool_)
+        start = 0
+        while start < draws.size:
+            part = slice(start, min(start + 2**self.epoch - self.played, draws.size))
+            arms[part], explored[part] = self.inner.play(means, draws[part], bernoulli=bernoulli)
+            self._count(part.stop - start)
+            start = part.stop
+        return arms, explored
+
+    def snapshot(self) -> bytes:
+        """Everything needed to continue, the inner agent's snapshot included."""
+        header = {
+            "format": SNAPSHOT_FORMAT,
+            "agent": "doubling",
+            "policy": codec.encode(self.policy),
+            "epoch": self.epoch,
+            "played": self.played,
+            "extra": self._extra,
+        }
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            header=np.array(json.dumps(header)),
+            actions=self._actions,
+            pulls=self._offline.pulls,
+            reward_sums=self._offline.reward_sums,
+            stale=self.stale,
+            inner=np.frombuffer(self.inner.snapshot(), dtype=np.uint8),
+        )
+        return buffer.getvalue()
+
+    def _count(self, rounds: int) -> None:
+        self.played += rounds
+        if self.played == 2**self.epoch:
+            self.restart(epoch=self.epoch + 1)

@@ -1,0 +1,224 @@
+"""Policies: what to explore, when it can be afforded, and what is safe otherwise.
+
+A policy is a frozen record of hyperparameters. `start` makes a running agent from it; everything an agent
+computes is in `linoto.kernels`. Every policy here is a composition: LinUCB is an open gate, LinLCB a closed
+one, LinOtO the paper's budget between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto import kernels
+from linoto.agent import LinearAgent, as_generator, as_names
+from linoto.confidence import PAPER, Confidence, check_confidence, radius_terms
+from linoto.data import Offline, as_actions, as_arm, as_offline, check_nonnegative, choose
+from linoto.gates import FORMS, Budget, Closed, Gate, Open
+from linoto.kernels import Records
+
+FALLBACKS = ("auto", "lcb", "frozen")
+REACHES = ("proposal", "affordable")
+
+
+def is_arm(fallback: Any) -> bool:
+    """Whether a fallback names one arm."""
+    return isinstance(fallback, int | np.integer) and not isinstance(fallback, bool)
+
+
+class Policy(Protocol):
+    """What a simulator needs of a policy. Its agent needs `select()` and `update(arm, reward)`."""
+
+    def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = 0) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """Shared by the policies below: start what they are composed of."""
+
+    def composed(self) -> Gated:
+        """This policy as explorer, gate and fallback."""
+        raise TypeError(f"{type(self).__name__} must say what it is composed of")
+
+    def start(
+        self,
+        actions: npt.ArrayLike,
+        offline: Offline,
+        rng: int | np.random.Generator = 0,
+        names: Sequence[str] | None = None,
+    ) -> LinearAgent:
+        """A running agent for these arms (k, d) and this log; `rng` is a seed or a generator."""
+        arms = as_actions(actions)
+        log = as_offline(offline, len(arms))
+        gated = self.composed()
+        return LinearAgent.begin(
+            policy=self,
+            params=gated.params(arms, log),
+            state=kernels.allocate(arms, log.pulls, log.reward_sums),
+            rng=as_generator(rng),
+            names=as_names(names, len(arms)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinOtO(Composed):
+    """The paper's Algorithm 1: optimism while the budget lasts, pessimism to earn it.
+
+    >>> import numpy as np
+    >>> agent = LinOtO().start(np.eye(2), Offline(pulls=[9, 1], reward_sums=[4.0, 0.5]))
+    >>> decision = agent.decide()
+    >>> decision.arm, decision.mode
+    (0, 'safe')
+    >>> agent.update(decision, reward=0.7)
+    """
+
+    alpha: float = 1e-4
+    budget: Literal["exact", "aggregate", "max"] = "exact"
+    confidence: Confidence = PAPER
+
+    def __post_init__(self) -> None:
+        choose("budget", self.budget, FORMS)
+        self.composed()
+
+    def composed(self) -> Gated:
+        return Gated(
+            explorer=LinUCB(),
+            gate=Budget(alpha=self.alpha, form=self.budget),
+            fallback="lcb",
+            reach="proposal",
+            confidence=self.confidence,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinUCB(Composed):
+    """Optimism: the arm that is best in the best plausible world. Warm-started by the log it is given."""
+
+    scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        check_nonnegative("scale", self.scale)
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinLCB(Composed):
+    """Pessimism: the arm that is best in the worst plausible world."""
+
+    frozen: bool = False  # True: choose once, from the log alone
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.frozen, bool):
+            raise ValueError(f"frozen must be True or False, got {self.frozen!r}")
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        fallback: Literal["frozen", "lcb"] = "frozen" if self.frozen else "lcb"
+        return Gated(explorer=Greedy(), gate=Closed(), fallback=fallback, confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinTS(Composed):
+    """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * noise)^2 V^-1)."""
+
+    scale: float = 1.0
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        check_nonnegative("scale", self.scale)
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(Composed):
+    """The arm with the best estimate."""
+
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return Gated(explorer=Greedy(), gate=Open(), confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Random(Composed):
+    """Every arm alike."""
+
+    def composed(self) -> Gated:
+        return Gated(explorer=self, gate=Open())
+
+
+Explorer = LinUCB | LinTS | Greedy | Random
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gated(Composed):
+    """Any explorer behind a gate, with something safe to fall back on.
+
+    `reach="proposal"` asks the gate about the explorer's favourite only, as the paper does; "affordable" lets
+    the explorer take its best among all arms the gate would accept. `fallback` is "lcb" (the best lower bound
+    so far), "frozen" (the best lower bound of the log alone), an arm, or "auto": lcb for a Budget.
+    """
+
+    explorer: Explorer = LinUCB(scale=0.25)
+    gate: Gate = Budget()  # noqa: RUF009 - frozen, so safe to share
+    fallback: Literal["auto", "lcb", "frozen"] | int = "auto"
+    reach: Literal["proposal", "affordable"] = "affordable"
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.explorer, Explorer):
+            raise ValueError(f"explorer must be a LinUCB, LinTS, Greedy or Random, got {self.explorer!r}")
+        if getattr(self.explorer, "confidence", None) is not None:
+            raise ValueError(
+                "explorer must leave confidence=None inside Gated: the gate's confidence is used"
+            )
+        if not isinstance(self.gate, Gate):
+            raise ValueError(f"gate must be an Open, Closed or Budget, got {self.gate!r}")
+        if not is_arm(self.fallback):
+            choose("fallback", self.fallback, FALLBACKS)
+        choose("reach", self.reach, REACHES)
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return self
+
+    def params(self, actions: kernels.Floats, offline: Offline) -> Records:
+        """This composition as the kernels read it: codes and scalars."""
+        confidence = self.confidence or Confidence()
+        terms = radius_terms(confidence, actions, offline)
+        params = np.zeros(1, dtype=kernels.PARAMS)
+        p = params[0]
+        p["explorer"] = EXPLORERS[type(self.explorer)]
+        p["scale"] = getattr(self.explorer, "scale", 0.0)
+        p["gate"] = GATES[type(self.gate)]
+        p["reach"] = REACHES.index(self.reach)
+        if isinstance(self.gate, Budget):
+            p["alpha"] = self.gate.alpha
+            p["form"] = FORMS.index(self.gate.form)
+            p["coverage_slack"] = self.gate.slack == "coverage"
+        if is_arm(self.fallback):
+            p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions))
+        else:
+            p["fallback"] = kernels.FROZEN_ARM if self.fallback == "frozen" else kernels.LCB_ARM
+        p["noise"], p["ridge"] = confidence.noise, confidence.ridge_for(actions.shape[1])
+        p["radius_fixed"], p["radius_level"], p["prior_is_log"] = terms
+        return params
+
+
+EXPLORERS = {LinUCB: kernels.UCB, LinTS: kernels.THOMPSON, Greedy: kernels.GREEDY, Random: kernels.UNIFORM}
+GATES = {Open: kernels.OPEN, Closed: kernels.CLOSED, Budget: kernels.BUDGET}
