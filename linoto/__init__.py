@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from linoto.agent import Decision as Decision
     from linoto.agent import LinearAgent as LinearAgent
     from linoto.agent import NoSafeArm as NoSafeArm
+    from linoto.bandits import Bandit as Bandit
     from linoto.bandits import LinearBandit as LinearBandit
     from linoto.bandits import logged_pulls as logged_pulls
     from linoto.bandits import sphere_bandit as sphere_bandit
+    from linoto.certificates import Certificate as Certificate
     from linoto.checks import check_policy as check_policy
     from linoto.confidence import PAPER as PAPER
     from linoto.confidence import Confidence as Confidence
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from linoto.gates import Budget as Budget
     from linoto.gates import Closed as Closed
     from linoto.gates import Open as Open
+    from linoto.gates import Tolerance as Tolerance
+    from linoto.guard import Guard as Guard
+    from linoto.outlook import Preview as Preview
+    from linoto.outlook import preview as preview
     from linoto.policies import Gated as Gated
     from linoto.policies import Greedy as Greedy
     from linoto.policies import LinLCB as LinLCB
@@ -35,22 +41,25 @@ if TYPE_CHECKING:
     from linoto.policies import LinUCB as LinUCB
     from linoto.policies import Policy as Policy
     from linoto.policies import Random as Random
-    from linoto.simulate import Run as Run
-    from linoto.simulate import simulate as simulate
+    from linoto.simulation import Run as Run
+    from linoto.simulation import simulate as simulate
     from linoto.snapshots import from_dict as from_dict
     from linoto.snapshots import restore as restore
     from linoto.snapshots import to_dict as to_dict
 
 HOMES = {
     "agent": ("Agent", "Decision", "LinearAgent", "NoSafeArm"),
-    "bandits": ("LinearBandit", "logged_pulls", "sphere_bandit"),
+    "bandits": ("Bandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
+    "certificates": ("Certificate",),
     "checks": ("check_policy",),
     "confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "data": ("Offline",),
     "doubling": ("Doubling",),
-    "gates": ("Budget", "Closed", "Open"),
+    "gates": ("Budget", "Closed", "Open", "Tolerance"),
+    "guard": ("Guard",),
     "policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Policy", "Random"),
-    "simulate": ("Run", "simulate"),
+    "outlook": ("Preview", "preview"),
+    "simulation": ("Run", "simulate"),
     "snapshots": ("from_dict", "restore", "to_dict"),
 }
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto import codec, kernels
+from linoto.certificates import Certificate
 from linoto.confidence import Ellipsoid
-from linoto.data import as_arm, as_arms, as_floats, as_reward
+from linoto.data import Offline, as_arm, as_arms, as_floats, as_reward
 from linoto.kernels import Bools, Floats, Ints, Records, State
 
 SNAPSHOT_FORMAT = 1
@@ -39,6 +40,7 @@ class Decision:
     proposal: int  # the explorer's favourite before the gate, or the caller's
     fallback: int | None  # the safe arm; None only where `allowed` holds no safe arm
     budget: float | None  # room of the arm the gate was asked about; None where there is no gate
+    round: int  # the round it is for: a decision is committed then or not at all
 
 
 class Agent(Protocol):
@@ -99,7 +101,7 @@ class LinearAgent:
         return self._decision()
 
     def guard(self, arm: int) -> Decision:
-        """Somebody else's proposal through the gate: that arm, or the fallback; never another explored arm."""
+        """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
         kernels.decide(self._params, self._state, as_arm(arm, self.k))
         return self._decision()
 
@@ -107,33 +109,49 @@ class LinearAgent:
 
     def commit(self, decision: Decision | int) -> None:
         """Count a decision as played. Its reward may come later through `observe`."""
-        arm = self._arm_of(decision)
-        kernels.commit(self._params, self._state, arm)
+        arm, mixture = self._play_of(decision)
+        kernels.commit(self._params, self._state, arm, mixture)
         self._draw()
 
-    def observe(self, arm: int, reward: float) -> None:
-        """Learn from the reward of an arm committed earlier."""
-        arm, reward = as_arm(arm, self.k), as_reward(reward)
-        if self._state.counts[kernels.PENDING, arm] == 0:
-            raise ValueError(
-                f"arm must have a committed play that awaits its reward, got {arm}, which has none"
-            )
-        kernels.observe(self._params, self._state, arm, reward)
+    def observe(self, decision: Decision | int, reward: float) -> None:
+        """Learn from the reward of a decision committed earlier, or of an arm.
+
+        By its decision a reward is credited to its own play. By arm alone it goes to a play outside the
+        mixture first: a rule fixed before the reward is seen, but where rewards are lost or late *because* of
+        their value, only the decision keeps the books right.
+        """
+        value = self._reward_of(reward)
+        arm, mixture = credit(decision, self._state.counts)
+        kernels.observe(self._params, self._state, arm, mixture, value)
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once."""
-        arm, reward = self._arm_of(decision), as_reward(reward)
-        kernels.update(self._params, self._state, arm, reward)
+        reward = self._reward_of(reward)
+        arm, mixture = self._play_of(decision)
+        kernels.update(self._params, self._state, arm, mixture, reward)
         self._draw()
 
-    def play(self, means: Floats, draws: Floats, *, bernoulli: bool = False) -> tuple[Ints, Bools]:
+    def play(
+        self,
+        means: Floats,
+        draws: Floats,
+        *,
+        bernoulli: bool = False,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> tuple[Ints, Bools]:
         """Play `draws.size` rounds in a known world, compiled: what `simulate` calls.
 
-        The reward of round t is `means[arm] + draws[t]`, or `draws[t] < means[arm]` for Bernoulli rewards.
+        The reward of round t is `means[arm] + draws[t]`; a Bernoulli one is the high or the low end of the
+        range, high where `draws[t]` in [0, 1) is below the arm's place in it.
         """
         means, draws = as_floats("means", means, ndim=1), as_floats("draws", draws, ndim=1)
         if means.size != self.k:
             raise ValueError(f"means must have one entry for each of the {self.k} arms, got {means.size}")
+        low, high = reward_range
+        if not bernoulli and draws.size:
+            self._check_world(float(means.min() + draws.min()), float(means.max() + draws.max()))
+        elif bernoulli:
+            self._check_world(low, high)
         warm_up_loop()
         arms = np.empty(draws.size, dtype=np.int64)
         explored = np.empty(draws.size, dtype=np.bool_)
@@ -141,8 +159,9 @@ class LinearAgent:
         for start in range(0, draws.size, block):
             part = slice(start, min(start + block, draws.size))
             randoms = self._random_rows(part.stop - start)
+            out = arms[part], explored[part]
             kernels.play(
-                self._params, self._state, means, draws[part], bernoulli, randoms, arms[part], explored[part]
+                self._params, self._state, means, draws[part], bernoulli, low, high - low, randoms, *out
             )
         return arms, explored
 
@@ -166,7 +185,7 @@ class LinearAgent:
     @property
     def pending(self) -> Ints:
         """(k,) committed plays that await their reward."""
-        return np.array(self._state.counts[kernels.PENDING])
+        return np.array(self._state.counts[kernels.PENDING] + self._state.counts[kernels.PENDING_MIXTURE])
 
     @property
     def actions(self) -> Floats:
@@ -201,6 +220,19 @@ class LinearAgent:
             center=self.theta, V=self._state.square[kernels.GRAM], radius=float(self._state.run[0]["radius"])
         )
 
+    @property
+    def certificate(self) -> Certificate:
+        """What was guaranteed before the first round."""
+        certificate: Certificate = self.policy.certificate(self.actions, self.offline)
+        return certificate
+
+    @property
+    def offline(self) -> Offline:
+        """The log it was started from: pulls and reward sums."""
+        return Offline(
+            pulls=self._state.counts[kernels.LOGGED], reward_sums=self._state.arms[kernels.OFFLINE_SUMS]
+        )
+
     # -- keeping
 
     def snapshot(self) -> bytes:
@@ -218,8 +250,36 @@ class LinearAgent:
 
     # -- inside
 
-    def _arm_of(self, decision: Decision | int) -> int:
-        return as_arm(decision.arm if isinstance(decision, Decision) else decision, self.k)
+    def _play_of(self, decision: Decision | int) -> tuple[int, bool]:
+        """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
+        if isinstance(decision, Decision):
+            if decision.round != self.rounds + 1:  # two of one round would spend the same room twice (H8)
+                raise ValueError(
+                    f"decision must be of round {self.rounds + 1}, got one of round {decision.round}"
+                )
+            return as_arm(decision.arm, self.k), decision.source == "mixture"
+        arm = as_arm(decision, self.k)
+        if self._params[0]["fallback"] not in (kernels.MIXTURE, kernels.CERTIFIED):
+            return arm, False
+        run = self._state.run[0]
+        if not run["fresh"]:
+            kernels.decide(self._params, self._state, -1)
+        return arm, bool(run["source"] == kernels.FROM_MIXTURE and run["arm"] == arm)
+
+    def _check_world(self, low: float, high: float) -> None:
+        """Refuse a world whose rewards can leave the range they are said never to leave."""
+        p = self._params[0]
+        if p["bounded"] and not (p["low"] <= low and high <= p["low"] + p["unit"]):
+            raise ValueError(
+                f"reward_range must hold every reward where noise is 'bounded', got a world with rewards in "
+                f"[{low:g}, {high:g}]"
+            )
+
+    def _reward_of(self, reward: float) -> float:
+        value, p = as_reward(reward), self._params[0]
+        if p["bounded"] and not p["low"] <= value <= p["low"] + p["unit"]:
+            raise ValueError(f"reward must be in [{p['low']:g}, {p['low'] + p['unit']:g}], got {value:g}")
+        return value
 
     @contextmanager
     def _restricted(self, allowed: npt.ArrayLike | None) -> Iterator[None]:
@@ -237,7 +297,7 @@ class LinearAgent:
         if run[0]["arm"] < 0:
             raise NoSafeArm(
                 f"allowed must hold an arm that is safe to play, got {np.flatnonzero(mask).tolist()}: "
-                f"the gate refused them all and none has a lower bound of at least {self.baseline:g}"
+                "the gate refused them all, and the fallback is not among them"
             )
 
     def _decision(self) -> Decision:
@@ -251,6 +311,7 @@ class LinearAgent:
             proposal=int(run["proposal"]),
             fallback=fallback if fallback >= 0 else None,
             budget=float(run["room"]) if gated else None,
+            round=self.rounds + 1,
         )
 
     def _draw(self) -> None:
@@ -269,6 +330,21 @@ class LinearAgent:
         if explorer == kernels.UNIFORM:
             return self._rng.random((rounds, self.k))
         return np.empty((rounds, 0))
+
+
+def credit(decision: Decision | int, counts: Ints) -> tuple[int, bool]:
+    """Whose reward this is: the arm, and whether its play was for the mixture."""
+    pending, mixed = counts[kernels.PENDING], counts[kernels.PENDING_MIXTURE]
+    if isinstance(decision, Decision):
+        arm, mixture = as_arm(decision.arm, pending.size), decision.source == "mixture"
+        owed = mixed[arm] if mixture else pending[arm]
+    else:
+        arm = as_arm(decision, pending.size)
+        mixture = bool(pending[arm] == 0)
+        owed = pending[arm] + mixed[arm]
+    if owed == 0:
+        raise ValueError(f"arm must have a committed play that awaits its reward, got {arm}, which has none")
+    return arm, mixture
 
 
 def as_mask(allowed: npt.ArrayLike, k: int) -> Bools:
@@ -329,9 +405,9 @@ def warm_up() -> None:
         params, state = tiny_problem()
         kernels.begin(params, state)
         kernels.decide(params, state, -1)
-        kernels.commit(params, state, 0)
-        kernels.observe(params, state, 0, 0.0)
-        kernels.update(params, state, 0, 0.0)
+        kernels.commit(params, state, 0, False)
+        kernels.observe(params, state, 0, False, 0.0)
+        kernels.update(params, state, 0, False, 0.0)
 
 
 @cache
@@ -341,9 +417,8 @@ def warm_up_loop() -> None:
         params, state = tiny_problem()
         kernels.begin(params, state)
         one = np.zeros(1)
-        kernels.play(
-            params, state, one, one, False, np.empty((1, 0)), np.empty(1, np.int64), np.empty(1, np.bool_)
-        )
+        out = np.empty(1, np.int64), np.empty(1, np.bool_)
+        kernels.play(params, state, one, one, False, 0.0, 1.0, np.empty((1, 0)), *out)
 
 
 def tiny_problem() -> tuple[Records, State]:

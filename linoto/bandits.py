@@ -3,48 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from linoto.data import Offline, as_actions, as_counts, as_floats, check_count, check_nonnegative, choose
+from linoto.data import (
+    Offline,
+    as_actions,
+    as_counts,
+    as_floats,
+    as_range,
+    check_count,
+    check_nonnegative,
+    choose,
+)
 from linoto.kernels import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinearBandit:
-    """A world in which arm a pays <theta, a> on average.
-
-    >>> bandit = LinearBandit(actions=[[1.0, 0.0], [0.6, 0.8]], theta=[0.5, 0.5])
-    >>> bandit.means.tolist(), bandit.best
-    ([0.5, 0.7], 1)
-    """
+class World:
+    """Shared by the bandits below: arms, and how rewards scatter around their means."""
 
     actions: Floats  # (k, d)
-    theta: Floats  # (d,)
     noise: float = 1.0  # standard deviation of Gaussian rewards
     rewards: Literal["gaussian", "bernoulli"] = "gaussian"
+    reward_range: tuple[float, float] = (0.0, 1.0)  # the two values of Bernoulli rewards
+
+    means: ClassVar[Any]  # (k,) mean reward of each arm
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "actions", as_actions(self.actions))
-        object.__setattr__(self, "theta", as_floats("theta", self.theta, ndim=1))
-        if self.theta.size != self.actions.shape[1]:
-            raise ValueError(
-                f"theta must have {self.actions.shape[1]} entries like actions, got {self.theta.size}"
-            )
         check_nonnegative("noise", self.noise)
         choose("rewards", self.rewards, ("gaussian", "bernoulli"))
-        if self.rewards == "bernoulli" and not ((self.means >= 0) & (self.means <= 1)).all():
-            low, high = self.means.min(), self.means.max()
-            raise ValueError(
-                f"theta must give means in [0, 1] for Bernoulli rewards, got [{low:g}, {high:g}]"
-            )
+        object.__setattr__(self, "reward_range", as_range(self.reward_range))
 
-    @property
-    def means(self) -> Floats:
-        """(k,) mean reward of each arm."""
-        return np.asarray(self.actions @ self.theta)
+    def check_means(self, name: str) -> None:
+        """Refuse means that two-point rewards cannot have."""
+        low, high = self.reward_range
+        least, most = self.means.min(), self.means.max()
+        if self.rewards == "bernoulli" and not (low <= least and most <= high):
+            raise ValueError(
+                f"{name} must give means in [{low:g}, {high:g}] for Bernoulli rewards, "
+                f"got [{least:g}, {most:g}]"
+            )
 
     @property
     def best(self) -> int:
@@ -57,6 +59,14 @@ class LinearBandit:
             return rng.random(rounds)
         return self.noise * rng.standard_normal(rounds)
 
+    def pay(self, arms: Ints, draws: Floats) -> Floats:
+        """The rewards of these arms, given what decides them."""
+        means = self.means[arms]
+        if self.rewards == "gaussian":
+            return np.asarray(means + draws)
+        low, high = self.reward_range
+        return np.where(draws * (high - low) < means - low, high, low)
+
     def log(self, pulls: npt.ArrayLike, rng: np.random.Generator) -> Offline:
         """A log with these pulls per arm (k,), its rewards drawn from this world."""
         counts = as_counts("pulls", pulls)
@@ -65,10 +75,53 @@ class LinearBandit:
                 f"pulls must have one entry for each of the {len(self.actions)} arms, got {counts.size}"
             )
         arms = np.repeat(np.arange(counts.size), counts)
-        draws = self.draw(arms.size, rng)
-        means = self.means[arms]
-        rewards = (draws < means).astype(np.float64) if self.rewards == "bernoulli" else means + draws
-        return Offline.from_rows(arms, rewards, k=counts.size)
+        return Offline.from_rows(arms, self.pay(arms, self.draw(arms.size, rng)), k=counts.size)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearBandit(World):
+    """A world in which arm a pays <theta, a> on average.
+
+    >>> bandit = LinearBandit(actions=[[1.0, 0.0], [0.6, 0.8]], theta=[0.5, 0.5])
+    >>> bandit.means.tolist(), bandit.best
+    ([0.5, 0.7], 1)
+    """
+
+    theta: Floats  # (d,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "theta", as_floats("theta", self.theta, ndim=1))
+        if self.theta.size != self.actions.shape[1]:
+            raise ValueError(
+                f"theta must have {self.actions.shape[1]} entries like actions, got {self.theta.size}"
+            )
+        self.check_means("theta")
+
+    @property
+    def means(self) -> Floats:
+        """(k,) mean reward of each arm."""
+        return np.asarray(self.actions @ self.theta)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bandit(World):
+    """A world with any means at all: what a linear model may be wrong about.
+
+    >>> Bandit(actions=[[0.5], [1.0]], means=[0.5, 0.0]).best
+    0
+    """
+
+    means: Floats  # type: ignore[misc]  # (k,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "means", as_floats("means", self.means, ndim=1))
+        if self.means.size != len(self.actions):
+            raise ValueError(
+                f"means must have {len(self.actions)} entries like actions, got {self.means.size}"
+            )
+        self.check_means("means")
 
 
 def on_sphere(n: int, d: int, rng: np.random.Generator) -> Floats:
@@ -85,7 +138,7 @@ def sphere_bandit(*, k: int = 100, d: int = 20, rng: np.random.Generator, noise:
 
 
 def logged_pulls(
-    bandit: LinearBandit,
+    bandit: World,
     *,
     m: int = 100,
     arms: int = 10,
@@ -103,9 +156,9 @@ def logged_pulls(
     others = np.delete(np.arange(k), bandit.best)
     if arms > len(others) + include_best:
         raise ValueError(f"arms must be at most {len(others) + include_best} here, got {arms}")
-    chosen = rng.choice(others, size=arms, replace=False)
+    chosen = rng.choice(others, size=arms - include_best, replace=False)
     if include_best:
-        chosen[0] = bandit.best
+        chosen = np.append(bandit.best, chosen)
     pulls = np.zeros(k, dtype=np.int64)
     pulls[chosen] = m // arms
     pulls[chosen[: m % arms]] += 1

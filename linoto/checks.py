@@ -24,7 +24,7 @@ from linoto.bandits import LinearBandit, on_sphere
 from linoto.data import Offline
 from linoto.kernels import Floats
 from linoto.policies import is_arm
-from linoto.simulate import by_hand, simulate
+from linoto.simulation import by_hand, simulate
 from linoto.snapshots import KNOWN, from_dict, restore, to_dict
 
 Law = Callable[[Any], None]
@@ -340,7 +340,12 @@ def one_feature(policy: Any) -> None:
 
 
 def empty_log(policy: Any) -> None:
-    """Without a single logged pull, it starts from nothing."""
+    """Without a single logged pull, it starts from nothing, or refuses the empty log by name."""
+    try:
+        policy.start(world(logged=()).actions, world(logged=()).offline)
+    except ValueError as error:
+        expect("offline" in str(error), f"a refusal that names offline, not {error!r}")
+        return
     plays_on(policy, world(logged=()))
 
 
@@ -576,7 +581,7 @@ def estimate_matches_cholesky(policy: Any) -> None:
 
 def permuting_arms_permutes_decisions(policy: Any) -> None:
     """An arm's index means nothing: other names for the arms, the same plays."""
-    w = world()
+    w = world(logged=(307, 199, 101))  # a prime in all: no ties in the logging mixture
     order = np.random.default_rng(1).permutation(len(w.actions))
     names = np.argsort(order)  # (k,) arm a is now called names[a]
     log = Offline(pulls=w.offline.pulls[order], reward_sums=w.offline.reward_sums[order])

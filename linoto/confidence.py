@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from linoto.data import Offline, as_floats, as_range, check_positive, choose, is_number
+from linoto.data import Offline, as_floats, as_range, check_nonnegative, check_positive, choose, is_number
 from linoto.kernels import Floats
 
 RADII = ("self_normalised", "hkz", "paper")
@@ -26,7 +26,7 @@ class Confidence:
 
     delta: float = 0.05  # the bounds hold with probability 1 - delta
     ridge: float | None = None  # None: noise^2 d / bound^2
-    noise: float = 1.0  # sub-Gaussian scale of the rewards
+    noise: float | Literal["bounded"] = 1.0  # sub-Gaussian scale; "bounded": rewards never leave reward_range
     bound: float = 1.0  # B >= |theta*|
     radius: Literal["self_normalised", "hkz", "paper"] = "self_normalised"
     design: Literal["fixed", "adaptive"] = "fixed"  # of the log: chosen ahead, or as rewards came in
@@ -37,7 +37,10 @@ class Confidence:
             raise ValueError(f"delta must be in (0, 1), got {self.delta!r}")
         if self.ridge is not None:
             check_positive("ridge", self.ridge)
-        check_positive("noise", self.noise)
+        if self.noise != "bounded":
+            check_positive("noise", self.noise)
+        elif self.reward_range is None:
+            raise ValueError("reward_range must be given where noise is 'bounded', got None")
         check_positive("bound", self.bound)
         choose("radius", self.radius, RADII)
         choose("design", self.design, DESIGNS)
@@ -49,9 +52,16 @@ class Confidence:
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", as_range(self.reward_range))
 
+    @property
+    def scale(self) -> float:
+        """The sub-Gaussian scale of the rewards: half the range where they are bounded."""
+        if self.noise == "bounded" and self.reward_range is not None:
+            return (self.reward_range[1] - self.reward_range[0]) / 2
+        return float(self.noise)
+
     def ridge_for(self, d: int) -> float:
         """The ridge in d dimensions: what was asked for, or noise^2 d / bound^2."""
-        return float(self.ridge) if self.ridge is not None else self.noise**2 * d / self.bound**2
+        return float(self.ridge) if self.ridge is not None else self.scale**2 * d / self.bound**2
 
 
 PAPER = Confidence(radius="paper", ridge=1e-4)
@@ -65,11 +75,12 @@ def check_confidence(confidence: object) -> None:
 
 
 class RadiusTerms(NamedTuple):
-    """radius_t = fixed + noise sqrt(level + log det V_t - log det base), and `fixed` alone before the first
-    reward where the base is V_0."""
+    """radius_t = fixed + noise sqrt(level + log det V_t - log det base) + bias, without the root before the
+    first reward where the base is V_0."""
 
     fixed: float
     level: float
+    bias: float  # sqrt(ridge) bound; the paper leaves it out
     prior_is_log: bool  # the base is V_0 (beta_1 = 0), not ridge * I
 
 
@@ -79,11 +90,13 @@ def radius_terms(confidence: Confidence, actions: Floats, offline: Offline) -> R
     c, ridge = confidence, confidence.ridge_for(d)
     bias = sqrt(ridge) * c.bound
     if c.radius == "self_normalised":
-        return RadiusTerms(bias, 2 * log(1 / c.delta), prior_is_log=False)
+        return RadiusTerms(0.0, 2 * log(1 / c.delta), bias, prior_is_log=False)
     if c.radius == "paper":  # Proposition 1: sqrt(beta_off) + sqrt(beta_t)
-        return RadiusTerms(c.noise * sqrt(covering(d, c.delta / 2)), 2 * log(2 / c.delta), prior_is_log=True)
-    offline_part = c.noise * sqrt(quadratic_form(actions, offline, ridge, c.delta / 2))
-    return RadiusTerms(offline_part + bias, 2 * log(2 / c.delta), prior_is_log=True)
+        return RadiusTerms(
+            c.scale * sqrt(covering(d, c.delta / 2)), 2 * log(2 / c.delta), 0.0, prior_is_log=True
+        )
+    offline_part = c.scale * sqrt(quadratic_form(actions, offline, ridge, c.delta / 2))
+    return RadiusTerms(offline_part, 2 * log(2 / c.delta), bias, prior_is_log=True)
 
 
 def covering(d: int, delta: float) -> float:
@@ -123,6 +136,10 @@ class Ellipsoid:
         d = self.center.size
         if self.V.shape != (d, d):
             raise ValueError(f"V must have shape {(d, d)} like center, got {self.V.shape}")
+        spectrum = np.linalg.eigvalsh(self.V)
+        if not np.allclose(self.V, self.V.T) or spectrum[0] < -1e-9 * spectrum[-1] or spectrum[-1] <= 0:
+            raise ValueError("V must be symmetric and positive definite, got one that is not")
+        check_nonnegative("radius", self.radius)
 
     def lower(self, x: npt.ArrayLike) -> float:
         """The least <theta, x> over the set."""

@@ -44,12 +44,12 @@ def as_actions(value: Any) -> Floats:
     return actions
 
 
-def as_arm(arm: Any, k: int) -> int:
+def as_arm(arm: Any, k: int, name: str = "arm") -> int:
     """One arm's index as a Python int."""
     if isinstance(arm, bool | np.bool_) or not isinstance(arm, int | np.integer):
-        raise ValueError(f"arm must be an integer in [0, {k}), got {arm!r}")
+        raise ValueError(f"{name} must be an integer in [0, {k}), got {arm!r}")
     if not 0 <= arm < k:
-        raise ValueError(f"arm must be in [0, {k}), got {arm}")
+        raise ValueError(f"{name} must be in [0, {k}), got {arm}")
     return int(arm)
 
 
@@ -93,6 +93,12 @@ def check_count(name: str, value: Any) -> None:
     """Refuse anything but a whole number >= 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse anything but a whole number >= 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
 
 
 def is_number(value: Any) -> bool:
@@ -160,11 +166,13 @@ class Offline:
     @classmethod
     def empty(cls, k: int) -> Offline:
         """No log at all: k arms, no pulls."""
+        check_count("k", k)
         return cls(pulls=np.zeros(k, np.int64), reward_sums=np.zeros(k), reward_squares=np.zeros(k))
 
     @classmethod
     def from_rows(cls, arms: npt.ArrayLike, rewards: npt.ArrayLike, *, k: int) -> Offline:
         """Count a log given as rows: arm indices and their rewards, in any order."""
+        check_count("k", k)
         indices = as_arms("arms", arms, k)
         values = as_floats("rewards", rewards, ndim=1)
         if indices.shape != values.shape:

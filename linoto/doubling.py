@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from linoto import codec
 from linoto.agent import SNAPSHOT_FORMAT, Decision, as_generator
+from linoto.certificates import Certificate
 from linoto.confidence import Confidence
 from linoto.data import Offline, as_actions, as_arm, as_offline, as_reward
 from linoto.kernels import Bools, Floats, Ints
@@ -56,6 +57,11 @@ class Doubling:
         )
         agent.restart(epoch=0)
         return agent
+
+    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
+        """The policy's own, for one epoch: a promise does not outlive the reset."""
+        inner: Certificate = self.policy.certificate(actions, offline)
+        return replace(inner, holds=False, theorem="a promise holds within one epoch only: each starts anew")
 
     def in_epoch(self, epoch: int) -> Any:
         """The policy as it runs in this epoch."""
@@ -113,27 +119,28 @@ class DoublingAgent:
         self.inner.commit(decision)
         self._count(1)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, decision: Decision | int, reward: float) -> None:
         """Learn from a reward. One owed to an epoch already over is taken and forgotten, oldest first."""
-        arm, reward = as_arm(arm, self.stale.size), as_reward(reward)
+        chosen = decision.arm if isinstance(decision, Decision) else decision
+        arm, reward = as_arm(chosen, self.stale.size), as_reward(reward)
         if self.stale[arm]:
             self.stale[arm] -= 1
             return
-        self.inner.observe(arm, reward)
+        self.inner.observe(decision, reward)
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once."""
         self.inner.update(decision, reward)
         self._count(1)
 
-    def play(self, means: Floats, draws: Floats, *, bernoulli: bool = False) -> tuple[Ints, Bools]:
+    def play(self, means: Floats, draws: Floats, **rewards: Any) -> tuple[Ints, Bools]:
         """Play `draws.size` rounds in a known world, epoch by epoch."""
         arms = np.empty(draws.size, dtype=np.int64)
         explored = np.empty(draws.size, dtype=np.bool_)
         start = 0
         while start < draws.size:
             part = slice(start, min(start + 2**self.epoch - self.played, draws.size))
-            arms[part], explored[part] = self.inner.play(means, draws[part], bernoulli=bernoulli)
+            arms[part], explored[part] = self.inner.play(means, draws[part], **rewards)
             self._count(part.stop - start)
             start = part.stop
         return arms, explored

@@ -11,7 +11,7 @@ Python cheap. Nothing here checks its input: the agent does, once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, log, sqrt
+from math import exp, inf, log, log1p, sqrt
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
@@ -23,12 +23,16 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Records = npt.NDArray[np.void]
 
+BETS = 12  # betting fractions of the bounded-reward boundary
+TILTS = 20  # exponential tilts of the bounded-reward reference
+HEAD_START = 50.0  # w, rounds' worth of variance in the mixture boundary b(q)
+
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, UNIFORM = range(4)  # explorer
-OPEN, CLOSED, BUDGET = range(3)  # gate
+OPEN, CLOSED, BUDGET, TOLERANCE = range(4)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget
 PROPOSAL, AFFORDABLE = range(2)  # reach
-LCB_ARM, FROZEN_ARM, FIXED_ARM = range(3)  # fallback
+LCB_ARM, FROZEN_ARM, FIXED_ARM, MIXTURE, CERTIFIED = range(5)  # fallback; the last is lcb or mixture
 FROM_EXPLORER, FROM_LCB, FROM_MIXTURE, FROM_FIXED = range(4)  # source of the decided arm
 
 PARAMS = np.dtype(
@@ -44,9 +48,23 @@ PARAMS = np.dtype(
         ("coverage_slack", np.int64),  # 1: S is averaged over the log, 0: the paper's sqrt(d/m)
         ("noise", np.float64),
         ("ridge", np.float64),
-        ("radius_fixed", np.float64),  # the part that does not grow: offline radius and ridge bias
+        ("bias", np.float64),  # sqrt(ridge) bound, or 0 where the paper leaves it out
+        ("radius_fixed", np.float64),  # the offline part of the radius
         ("radius_level", np.float64),  # 2 log(2/delta) or 2 log(1/delta)
         ("prior_is_log", np.int64),  # 1: log det is counted from V_0 and beta_1 = 0; 0: from ridge * I
+        ("gate_fixed", np.float64),  # radius_fixed and radius_level at the gate's share of delta
+        ("gate_level", np.float64),
+        ("epsilon", np.float64),
+        ("relative", np.int64),  # 1: epsilon is a share of the reference
+        ("loose_bias", np.int64),  # 1: bound the ridge bias by sqrt(ridge) bound |y| alone
+        ("by_model", np.int64),  # which evidence may open a Tolerance gate
+        ("by_rewards", np.int64),
+        ("bounded", np.int64),  # 1: every reward lies in [low, low + unit]
+        ("low", np.float64),  # of mean rewards: what a pending reward is worth at least
+        ("unit", np.float64),  # width of the reward range
+        ("reward_level", np.float64),  # log(1/d1)
+        ("reference_level", np.float64),  # log(1/d2)
+        ("kappa", np.float64),  # rounding of the logging mixture
     ]
 )
 
@@ -55,12 +73,27 @@ RUN = np.dtype(
         ("rounds", np.int64),  # commits so far; the next round is t = rounds + 1
         ("rewards", np.int64),  # rewards so far
         ("since_refresh", np.int64),
+        ("widest", np.float64),  # largest diagonal entry of V^-1 at the last refresh; it only falls
         ("logged", np.int64),  # m, rows in the log
         ("log_det", np.float64),  # log det V_t
         ("log_det_base", np.float64),  # log det of what the radius counts from
         ("radius", np.float64),  # sqrt(rho_t)
+        ("gate_radius", np.float64),  # its noise part at the gate's share of delta
         ("slack", np.float64),  # S
         ("baseline", np.float64),  # r_b, eq. (4)
+        ("logged_rewards", np.float64),  # sum of the logged rewards
+        ("mixed", np.int64),  # mixture plays so far
+        ("mixed_pending", np.int64),
+        ("mixed_rewards", np.float64),  # sum of the observed rewards of mixture plays
+        ("ventured", np.int64),  # q, all other plays so far
+        ("pending", np.int64),  # of those, rewards still to come
+        ("earned", np.float64),  # sum of the observed rewards of those plays
+        ("secured", np.float64),  # C, a lower bound on their summed means
+        ("upper_reference", np.float64),  # on mu_off
+        ("lower_reference", np.float64),
+        ("bet_base", np.float64),  # u, the reference that bets are made against
+        ("bets", np.float64, (BETS,)),  # log wealth of each bet
+        ("vetoed", np.int64),  # 1: realised rewards contradict the model, which has no say any more
         ("restricted", np.int64),  # 1: only the arms in counts[ALLOWED] may be played
         ("fresh", np.int64),  # 1: nothing happened since the decision below
         ("arm", np.int64),  # -1: refused, and no safe arm is allowed
@@ -68,15 +101,18 @@ RUN = np.dtype(
         ("source", np.int64),
         ("proposal", np.int64),  # U_t
         ("fallback", np.int64),  # L_t, or -1
+        ("fallback_source", np.int64),
         ("room", np.float64),  # B(t) of the arm the gate was asked about
     ]
 )
 
-GRAM, INVERSE, FACTOR, ROOT, ROOT_T = range(5)  # rows of State.square: V, V^-1, L with V = L L', scratch
-# rows of State.vectors: b, theta, the mean logged action, the sum of all played ones, xi, scratch
-TARGET, THETA, XBAR, PLAYED, NORMALS, STEP, WORK = range(7)
+GRAM, INVERSE, FACTOR, ROOT, ROOT_T = range(5)  # rows of State.square: V, V^-1, R with V = R'R, scratch
+# rows of State.vectors: b, theta, R theta, xbar, the sum of all played actions, Z, xi, and scratch
+TARGET, THETA, HALF, XBAR, PLAYED, EXCESS, NORMALS, STEP, WORK, RESIDUE, REFINED = range(11)
 (
     OFFLINE_SUMS,  # logged reward per arm
+    SEEN,  # rewards per arm, logged and online
+    SUMS,  # their sum
     PLAYS,  # commits per arm, as floats for the dot product of the budget
     MEAN,  # <theta, a>
     VARIANCE,  # |a|^2 in V^-1
@@ -87,10 +123,11 @@ TARGET, THETA, XBAR, PLAYED, NORMALS, STEP, WORK = range(7)
     ROOM,  # what the gate makes of each arm: affordable where positive
     UNIFORMS,
     CROSS,  # A V^-1 x, scratch of observe
-) = range(11)  # rows of State.arms
-LOGGED, PENDING, ALLOWED = range(3)  # rows of State.counts
+) = range(13)  # rows of State.arms
+LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)  # rows of State.counts
 
 REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
+STIFF = 1e-4  # share of the largest variance below which an arm's own needs refinement
 REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 
 
@@ -99,9 +136,9 @@ class State(NamedTuple):
 
     actions: Floats  # (d, k) one column per arm: the long loops run over arms
     square: Floats  # (5, d, d)
-    vectors: Floats  # (7, d)
-    arms: Floats  # (11, k)
-    counts: Ints  # (3, k)
+    vectors: Floats  # (11, d)
+    arms: Floats  # (13, k)
+    counts: Ints  # (5, k)
     run: Records  # (1,) of RUN
 
 
@@ -127,9 +164,9 @@ def allocate(actions: Floats, pulls: Ints, reward_sums: Floats) -> State:
     state = State(
         actions=np.ascontiguousarray(actions.T),
         square=np.zeros((5, d, d)),
-        vectors=np.zeros((7, d)),
-        arms=np.zeros((11, k)),
-        counts=np.zeros((3, k), dtype=np.int64),
+        vectors=np.zeros((11, d)),
+        arms=np.zeros((13, k)),
+        counts=np.zeros((5, k), dtype=np.int64),
         run=np.zeros(1, dtype=RUN),
     )
     state.counts[LOGGED] = pulls
@@ -186,86 +223,121 @@ def dot(x: Floats, y: Floats) -> float:
 
 
 @compiled
-def factorise(gram: Floats, ridge: float, factor: Floats) -> float:
-    """Cholesky: fill the lower `factor` and return log det.
+def update_factor(factor: Floats, half: Floats, x: Floats, y: float) -> None:
+    """Add a row x with outcome y to the least squares R theta = half, V = R'R, in O(d^2); destroys x."""
+    d = x.size
+    for j in range(d):
+        row = factor[j]
+        pivot = sqrt(row[j] * row[j] + x[j] * x[j])
+        cosine, sine = row[j] / pivot, x[j] / pivot  # a Givens rotation of the row and x: stable
+        row[j] = pivot
+        for i in range(j + 1, d):
+            row[i], x[i] = cosine * row[i] + sine * x[i], cosine * x[i] - sine * row[i]
+        half[j], y = cosine * half[j] + sine * y, cosine * y - sine * half[j]
 
-    V = ridge * I + (positive semidefinite), so no pivot is below ridge in exact arithmetic: the floor only
-    undoes rounding, and an ill-conditioned log can never give a NaN.
+
+@compiled
+def gather(p: Any, s: State) -> None:
+    """b, V and the least squares R theta = half, V = R'R, from the counts and sums of each arm.
+
+    However many rewards there were, no rounding piles up. R is built row by row from sqrt(ridge) I, never
+    from V: where the log is silent V holds the ridge beside counts that drown it, and R does not. Its pivots
+    only grow, so no log can give a NaN.
     """
-    d = gram.shape[0]
-    log_det = 0.0
+    d, k = s.actions.shape
+    gram, factor = s.square[GRAM], s.square[FACTOR]
+    target, half, x = s.vectors[TARGET], s.vectors[HALF], s.vectors[WORK]
+    gram[:] = 0.0
+    factor[:] = 0.0
+    target[:] = 0.0
+    half[:] = 0.0
     for i in range(d):
-        for j in range(i):
-            factor[i, j] = (gram[i, j] - dot(factor[i, :j], factor[j, :j])) / factor[j, j]
-        pivot = max(gram[i, i] - dot(factor[i, :i], factor[i, :i]), ridge)
-        factor[i, i] = sqrt(pivot)
-        factor[i, i + 1 :] = 0.0
-        log_det += log(pivot)
-    return log_det
+        factor[i, i] = sqrt(p.ridge)
+    for a in range(k):
+        seen = s.arms[SEEN, a]
+        if seen == 0.0:
+            continue
+        for i in range(d):
+            x[i] = s.actions[i, a]
+        for i in range(d):
+            target[i] += s.arms[SUMS, a] * x[i]
+            weight, row = seen * x[i], gram[i]
+            for j in range(d):
+                row[j] += weight * x[j]
+        root = sqrt(seen)
+        for i in range(d):
+            x[i] *= root
+        update_factor(factor, half, x, s.arms[SUMS, a] / root)
+    for i in range(d):
+        gram[i, i] += p.ridge
 
 
 @compiled
 def refresh(p: Any, s: State) -> None:
-    """Recompute everything from V and b, exactly as a fresh start would: rank-one steps drift."""
+    """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
+    gather(p, s)
+    r = s.run[0]
     d, k = s.actions.shape
     factor, inverse = s.square[FACTOR], s.square[INVERSE]
-    s.run[0].log_det = factorise(s.square[GRAM], p.ridge, factor)
-    s.run[0].since_refresh = 0
-    root, upper = s.square[ROOT], s.square[ROOT_T]  # L^-1 and its transpose
-    root[:] = 0.0
-    for i in range(d):
-        root[i, i] = 1.0 / factor[i, i]
-        for j in range(i):
-            root[i, j] = -dot(factor[i, j:i], root[j:i, j]) / factor[i, i]
-    for i in range(d):
+    upper, lower = s.square[ROOT], s.square[ROOT_T]  # R^-1 and its transpose
+    r.log_det = 0.0
+    r.since_refresh = 0
+    r.widest = 0.0
+    for i in range(d - 1, -1, -1):  # row i of R^-1 from the rows below it
+        row = upper[i]
+        combine(upper[i + 1 :], factor[i, i + 1 :], row)
         for j in range(d):
-            upper[i, j] = root[j, i]
+            row[j] = ((1.0 if i == j else 0.0) - row[j]) / factor[i, i]
+            lower[j, i] = row[j]
+        r.log_det += 2.0 * log(factor[i, i])
     for i in range(d):
         for j in range(i + 1):
-            inverse[i, j] = dot(upper[i, i:], upper[j, i:])
-            inverse[j, i] = inverse[i, j]
-    theta, half = s.vectors[THETA], s.vectors[WORK]
-    for i in range(d):
-        half[i] = dot(root[i, : i + 1], s.vectors[TARGET, : i + 1])
+            inverse[i, j] = inverse[j, i] = dot(upper[i, i:], upper[j, i:])
+        r.widest = max(r.widest, inverse[i, i])
+    theta, half = s.vectors[THETA], s.vectors[HALF]
     for i in range(d):
         theta[i] = dot(upper[i, i:], half[i:])
     combine(s.actions, theta, s.arms[MEAN])
     variance, row = s.arms[VARIANCE], s.arms[CROSS]
     variance[:] = 0.0
     for i in range(d):
-        combine(s.actions[: i + 1], root[i, : i + 1], row)
+        combine(s.actions[: i + 1], lower[i, : i + 1], row)
         for a in range(k):
             variance[a] += row[a] * row[a]
 
 
 @compiled
-def update_factor(factor: Floats, x: Floats) -> None:
-    """Cholesky of L L' + x x' in O(d^2), destroying x: Thompson's sampling needs the factor every round."""
-    d = x.size
-    for j in range(d):
-        pivot = sqrt(factor[j, j] ** 2 + x[j] ** 2)
-        cosine, sine = pivot / factor[j, j], x[j] / factor[j, j]
-        factor[j, j] = pivot
-        for i in range(j + 1, d):
-            factor[i, j] = (factor[i, j] + sine * x[i]) / cosine
-            x[i] = cosine * x[i] - sine * factor[i, j]
+def refine(s: State, x: Floats, step: Floats) -> None:
+    """One step of iterative refinement of V^-1 x, for a log that knows some directions much better.
+
+    V^-1 is as large as 1/ridge where the log is silent, and its rounding swamps the small variance of a
+    well-known arm; the residual x - V step is computed from V, which is exact.
+    """
+    residue, change = s.vectors[RESIDUE], s.vectors[REFINED]
+    combine(s.square[GRAM], step, residue)
+    for i in range(x.size):
+        residue[i] = x[i] - residue[i]
+    combine(s.square[INVERSE], residue, change)
+    for i in range(x.size):
+        step[i] += change[i]
 
 
 @compiled
-def radius(p: Any, s: State) -> float:
-    """sqrt(rho_t) of Proposition 1, or of the radius chosen in its place."""
+def noise_radius(p: Any, s: State, fixed: float, level: float) -> float:
+    """sqrt(rho_t) of Proposition 1, or of the radius chosen in its place, without the ridge bias."""
     r = s.run[0]
     if p.prior_is_log == 1 and r.rewards == 0:
-        return float(p.radius_fixed)  # beta_1 = 0
+        return fixed  # beta_1 = 0
     growth = max(r.log_det - r.log_det_base, 0.0)
-    return float(p.radius_fixed + p.noise * sqrt(p.radius_level + growth))
+    return float(fixed + p.noise * sqrt(level + growth))
 
 
 @compiled
 def raise_bounds(p: Any, s: State) -> None:
     """The widths of C_t, and lcb_t = max over t' <= t, eq. (3)."""
-    bonus = radius(p, s)
+    bonus = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     s.run[0].radius = bonus
+    s.run[0].gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level)
     mean, variance, width, lcb = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[LCB]
     for a in range(mean.size):
         width[a] = sqrt(variance[a])
@@ -278,32 +350,30 @@ def begin(params: Records, s: State) -> None:
     """Start from the log alone: theta_0, V_0, C_1, and the baseline r_b of eq. (4)."""
     p, r = params[0], s.run[0]
     d, k = s.actions.shape
-    gram, target, xbar = s.square[GRAM], s.vectors[TARGET], s.vectors[XBAR]
-    gram[:] = 0.0
+    xbar = s.vectors[XBAR]
     s.vectors[:] = 0.0
-    s.arms[PLAYS:] = 0.0
+    s.arms[SEEN:] = 0.0
     s.arms[LCB] = -inf
     s.counts[PENDING] = 0
+    s.counts[PENDING_MIXTURE] = 0
+    s.counts[MIXED] = 0
     r.rounds = r.rewards = r.logged = r.fresh = 0
-    x = s.vectors[WORK]
+    r.logged_rewards = 0.0
     for a in range(k):
         pulls = s.counts[LOGGED, a]
-        if pulls == 0:
-            continue
+        s.arms[SEEN, a] = pulls
+        s.arms[SUMS, a] = s.arms[OFFLINE_SUMS, a]
         r.logged += pulls
-        copy(s.actions[:, a], x)
+        r.logged_rewards += s.arms[OFFLINE_SUMS, a]
         for i in range(d):
-            target[i] += s.arms[OFFLINE_SUMS, a] * x[i]
-            xbar[i] += pulls * x[i]
-            for j in range(d):
-                gram[i, j] += pulls * x[i] * x[j]
+            xbar[i] += pulls * s.actions[i, a]
     for i in range(d):
-        gram[i, i] += p.ridge
         xbar[i] /= max(r.logged, 1)
     refresh(p, s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s)
     copy(s.arms[LCB], s.arms[FIRST_LCB])
+    open_ledger(p, r)
     if r.logged == 0:
         r.slack, r.baseline = inf, -inf  # nothing was promised: the budget is open
         return
@@ -317,20 +387,28 @@ def begin(params: Records, s: State) -> None:
 
 
 @compiled
-def commit(params: Records, s: State, arm: int) -> None:
+def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
     """Count a decision when it is made: budgets do not wait for its reward."""
-    r = s.run[0]
-    aggregate = s.vectors[PLAYED]
-    for i in range(aggregate.size):
-        aggregate[i] += s.actions[i, arm]
+    p, r = params[0], s.run[0]
+    played, excess, xbar = s.vectors[PLAYED], s.vectors[EXCESS], s.vectors[XBAR]
+    for i in range(played.size):
+        played[i] += s.actions[i, arm]
     s.arms[PLAYS, arm] += 1.0
-    s.counts[PENDING, arm] += 1
     r.rounds += 1
     r.fresh = 0
+    if mixture:  # counts as xbar itself: its rounding is nobody's to spend (H1)
+        s.counts[MIXED, arm] += 1
+        s.counts[PENDING_MIXTURE, arm] += 1
+    else:
+        s.counts[PENDING, arm] += 1
+        for i in range(excess.size):
+            excess[i] += s.actions[i, arm] - xbar[i]
+    if mixture or p.gate == TOLERANCE:
+        enter_play(p, r, mixture)
 
 
 @compiled
-def observe(params: Records, s: State, arm: int, reward: float) -> None:
+def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -> None:
     """Count a reward when it arrives: V_t, theta_t and the bounds by one rank-one step, O(d^2 + kd)."""
     p, r = params[0], s.run[0]
     d, k = s.actions.shape
@@ -340,6 +418,8 @@ def observe(params: Records, s: State, arm: int, reward: float) -> None:
     for i in range(d):
         x[i] = s.actions[i, arm]
     combine(inverse, x, step)  # V^-1 x, by symmetry
+    if variance[arm] < STIFF * r.widest:
+        refine(s, x, step)
     growth = 1.0 + dot(x, step)  # det V_t / det V_{t-1}
     gain = (reward - mean[arm]) / growth
     combine(s.actions, step, cross)
@@ -356,23 +436,192 @@ def observe(params: Records, s: State, arm: int, reward: float) -> None:
         mean[a] += gain * cross[a]
         left = variance[a] - shrink * cross[a] * cross[a]
         variance[a] = left if left > 0.0 else 0.0
+    s.arms[SEEN, arm] += 1.0
+    s.arms[SUMS, arm] += reward
     r.log_det += log(growth)
     r.rewards += 1
     r.since_refresh += 1
     r.fresh = 0
-    s.counts[PENDING, arm] -= 1
+    s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
+    if mixture or p.gate == TOLERANCE:
+        enter_reward(p, r, reward, mixture)
     if r.since_refresh >= REFRESH_EVERY or not 1.0 <= growth <= REFRESH_ABOVE:
         refresh(p, s)
     elif p.explorer == THOMPSON:
-        update_factor(s.square[FACTOR], x)
+        update_factor(s.square[FACTOR], s.vectors[HALF], x, reward)
     raise_bounds(p, s)
 
 
 @compiled
-def update(params: Records, s: State, arm: int, reward: float) -> None:
+def update(params: Records, s: State, arm: int, mixture: bool, reward: float) -> None:
     """A decision and its reward at once."""
-    commit(params, s, arm)
-    observe(params, s, arm, reward)
+    commit(params, s, arm, mixture)
+    observe(params, s, arm, mixture, reward)
+
+
+# -- ledger: what realised rewards have paid for (Tolerance) ----------------------------------------------
+
+
+@compiled
+def open_ledger(p: Any, r: Any) -> None:
+    """Nothing ventured, nothing earned; the reference as the log gives it."""
+    r.mixed = r.mixed_pending = r.ventured = r.pending = r.vetoed = 0
+    r.mixed_rewards = r.earned = r.secured = 0.0
+    r.upper_reference, r.lower_reference = inf, -inf
+    if r.logged == 0:
+        return
+    move_reference(p, r)
+    r.bet_base = (r.upper_reference - p.low) / p.unit
+    for j in range(BETS):
+        r.bets[j] = 0.0
+
+
+@compiled
+def tilted_mean(total: float, rows: int, level: float) -> float:
+    """An upper bound on the average mean of `rows` rewards in [0, 1] that sum to `total`, in any order.
+
+    For each tilt l, E exp(-l x) <= 1 - mean (1 - exp(-l)); by Jensen the product over rows bounds it.
+    """
+    least, tilt = 1.0, 4.0
+    for _ in range(TILTS):
+        bound = (1.0 - exp(-(tilt * total + level) / rows)) / (1.0 - exp(-tilt))
+        least = bound if bound < least else least
+        tilt *= 0.7
+    return least
+
+
+@compiled
+def move_reference(p: Any, r: Any) -> None:
+    """Bounds on mu_off from the log and, for bounded rewards, from every mixture play since."""
+    if p.bounded == 0:
+        mean = r.logged_rewards / r.logged
+        spread = p.noise * sqrt(2.0 * p.reference_level / r.logged)
+        r.upper_reference, r.lower_reference = mean + spread, mean - spread
+        return
+    rows = r.logged + r.mixed
+    seen = (
+        r.logged_rewards - p.low * r.logged + r.mixed_rewards - p.low * (r.mixed - r.mixed_pending)
+    ) / p.unit
+    level = p.reference_level + log(float(TILTS))
+    rounding = p.kappa / rows if r.mixed > 0 else 0.0
+    above = tilted_mean(seen + r.mixed_pending, rows, level) + rounding  # a pending reward may be the highest
+    below = 1.0 - tilted_mean(rows - seen, rows, level) - rounding  # or the lowest
+    r.upper_reference = min(r.upper_reference, p.low + p.unit * above)
+    r.lower_reference = max(r.lower_reference, p.low + p.unit * below)
+
+
+@compiled
+def boundary(p: Any, plays: int) -> float:
+    """b(q): how far q rewards can sum from their means at any time, by a mixture over normal tilts."""
+    grown = plays + HEAD_START
+    return float(p.noise * sqrt(grown * (2.0 * p.reward_level + log(grown / HEAD_START))))
+
+
+@compiled
+def certain_sum(p: Any, r: Any) -> float:
+    """A lower bound on the summed means of all plays but the mixture's; a pending reward is the lowest."""
+    if p.bounded == 0:
+        return float(r.earned + p.low * r.pending - boundary(p, r.ventured))
+    wealth, fraction = -inf, 0.9 / r.bet_base
+    for j in range(BETS):
+        bound = (r.bets[j] - p.reward_level - log(float(BETS))) / fraction
+        wealth = bound if bound > wealth else wealth
+        fraction *= 0.65
+    return float(p.low * r.ventured + p.unit * (r.ventured * r.bet_base + wealth))
+
+
+@compiled
+def place_bets(r: Any, outcome: float, replace: bool) -> None:
+    """Multiply each wealth by 1 + fraction (outcome - u); `replace` undoes the bet on a pending 0 first."""
+    fraction = 0.9 / r.bet_base
+    for j in range(BETS):
+        r.bets[j] += log1p(fraction * (outcome - r.bet_base))
+        if replace:
+            r.bets[j] -= log1p(-fraction * r.bet_base)
+        fraction *= 0.65
+
+
+@compiled
+def enter_play(p: Any, r: Any, mixture: bool) -> None:
+    """A play whose reward is still to come."""
+    if mixture:
+        r.mixed += 1
+        r.mixed_pending += 1
+        return
+    r.ventured += 1
+    r.pending += 1
+    if p.bounded == 1:
+        place_bets(r, 0.0, False)
+    if p.by_rewards == 1:
+        r.secured = max(r.secured + p.low, certain_sum(p, r))
+        consider_veto(p, r)
+
+
+@compiled
+def enter_reward(p: Any, r: Any, reward: float, mixture: bool) -> None:
+    """The reward of an earlier play."""
+    if mixture:
+        r.mixed_pending -= 1
+        r.mixed_rewards += reward
+        if p.bounded == 1:
+            move_reference(p, r)
+        return
+    r.pending -= 1
+    r.earned += reward
+    if p.bounded == 1:
+        place_bets(r, min(max((reward - p.low) / p.unit, 0.0), 1.0), True)
+    if p.by_rewards == 1:
+        r.secured = max(r.secured, certain_sum(p, r))
+        consider_veto(p, r)
+
+
+@compiled
+def consider_veto(p: Any, r: Any) -> None:
+    """Drop the model for good once rewards fall shorter than any right model would have let them."""
+    owed = r.ventured * r.lower_reference - r.rounds * p.epsilon
+    if p.relative == 1:
+        share = r.ventured - p.epsilon * r.rounds
+        owed = share * (r.lower_reference if share >= 0.0 else r.upper_reference)
+    highest = r.earned + (p.low + p.unit) * r.pending
+    if highest + boundary(p, r.ventured) < owed:
+        r.vetoed = 1
+
+
+@compiled
+def room_by_rewards(p: Any, r: Any) -> float:
+    """What realised rewards have paid for if the next play earns the least; the same for every arm."""
+    allowance = p.epsilon * (r.rounds + 1)
+    plays = r.ventured + 1.0
+    if p.relative == 0:
+        return float(r.secured + p.low - plays * r.upper_reference + allowance)
+    owed = plays - allowance
+    return float(r.secured + p.low - owed * (r.upper_reference if owed >= 0.0 else r.lower_reference))
+
+
+@compiled
+def ledger_begin(params: Records, run: Records) -> None:
+    """A ledger of its own, without arms or features; run holds `logged` and `logged_rewards`."""
+    open_ledger(params[0], run[0])
+
+
+@compiled
+def ledger_commit(params: Records, run: Records, mixture: bool) -> None:
+    """Enter a play."""
+    run[0].rounds += 1
+    enter_play(params[0], run[0], mixture)
+
+
+@compiled
+def ledger_observe(params: Records, run: Records, reward: float, mixture: bool) -> None:
+    """Enter a reward."""
+    run[0].rewards += 1
+    enter_reward(params[0], run[0], reward, mixture)
+
+
+@compiled
+def ledger_room(params: Records, run: Records) -> float:
+    """What realised rewards have paid for."""
+    return room_by_rewards(params[0], run[0])
 
 
 # -- decide -----------------------------------------------------------------------------------------------
@@ -397,13 +646,11 @@ def score_arms(p: Any, s: State) -> None:
         for a in range(mean.size):
             score[a] = mean[a] + bonus * width[a]
     elif p.explorer == THOMPSON:
-        spread, draw = p.scale * p.noise, s.vectors[STEP]  # theta + spread * L'^-1 xi
+        spread, draw = p.scale * p.noise, s.vectors[STEP]  # theta + spread * R^-1 xi
         copy(s.vectors[NORMALS], draw)
         factor = s.square[FACTOR]
         for i in range(draw.size - 1, -1, -1):
-            draw[i] /= factor[i, i]
-            for j in range(i):
-                draw[j] -= factor[i, j] * draw[i]
+            draw[i] = (draw[i] - dot(factor[i, i + 1 :], draw[i + 1 :])) / factor[i, i]
         combine(s.actions, draw, score)
         for a in range(mean.size):
             score[a] = mean[a] + spread * score[a]
@@ -452,9 +699,52 @@ def join_aggregate(s: State, due: float) -> None:
 
 
 @compiled
+def measure_by_model(p: Any, s: State) -> None:
+    """The least that all plays but the mixture's, arm a included, earn above mu_off, plus epsilon t.
+
+    With y = Z + a - xbar: <theta, y> - r |y|_{V^-1} - bias, where the ridge biases <theta, y> by at most
+    ridge bound |V^-1 y|_2 and by at most sqrt(ridge) bound |y|_{V^-1}. Relative to the reference, epsilon t
+    of xbar is forgiven instead.
+    """
+    r = s.run[0]
+    y, image, cross = s.vectors[WORK], s.vectors[STEP], s.arms[CROSS]
+    mean, variance, width, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[ROOM]
+    allowance = p.epsilon * (r.rounds + 1)
+    owed = 1.0 - allowance if p.relative == 1 else 1.0
+    for i in range(y.size):
+        y[i] = s.vectors[EXCESS, i] - owed * s.vectors[XBAR, i]
+    combine(s.square[INVERSE], y, image)
+    combine(s.actions, image, cross)
+    base, square = dot(s.vectors[THETA], y), dot(y, image)
+    if p.relative == 0:
+        base += allowance
+    shared = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
+    for a in range(room.size):
+        spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0))
+        bias = min(p.bias * spread, shared + p.bias * width[a])
+        room[a] = base + mean[a] - r.gate_radius * spread - bias
+
+
+@compiled
+def measure_tolerance(p: Any, s: State) -> None:
+    """Affordable by either kind of evidence; the model has no say once it is vetoed."""
+    r, room = s.run[0], s.arms[ROOM]
+    if p.by_model == 1 and r.vetoed == 0:
+        measure_by_model(p, s)
+    else:
+        room[:] = -inf
+    if p.by_rewards == 1:
+        paid = room_by_rewards(p, r)
+        for a in range(room.size):
+            room[a] = paid if paid > room[a] else room[a]
+
+
+@compiled
 def measure_room(p: Any, s: State) -> None:
     """What the gate makes of every arm: it is affordable where its room is positive."""
-    if p.gate == OPEN or (p.gate == BUDGET and s.run[0].logged == 0):
+    if p.gate == TOLERANCE:
+        measure_tolerance(p, s)
+    elif p.gate == OPEN or (p.gate == BUDGET and s.run[0].logged == 0):
         s.arms[ROOM] = inf
     elif p.gate == CLOSED:
         s.arms[ROOM] = -inf
@@ -474,25 +764,79 @@ def best_affordable(score: Floats, room: Floats) -> int:
 
 @compiled
 def pessimistic(s: State, lcb: Floats) -> int:
-    """L_t, eq. (3): the arm with the best lower bound; of those allowed, -1 unless it keeps the baseline."""
-    r = s.run[0]
-    if r.restricted == 0:
+    """L_t, eq. (3): the allowed arm with the best lower bound."""
+    if s.run[0].restricted == 0:
         return best(lcb)
     arm = -1
     for a in range(lcb.size):
         if s.counts[ALLOWED, a] == 1 and (arm < 0 or lcb[a] > lcb[arm]):
             arm = a
-    return arm if s.arms[LCB, arm] >= r.baseline else -1
+    return arm
 
 
 @compiled
-def fall_back(p: Any, s: State) -> int:
-    """The safe arm, or -1 where none is allowed."""
-    if p.fallback == LCB_ARM:
-        return pessimistic(s, s.arms[LCB])
-    if p.fallback == FROZEN_ARM:
-        return pessimistic(s, s.arms[FIRST_LCB])
-    return p.fixed_arm if s.counts[ALLOWED, p.fixed_arm] == 1 else -1
+def is_certified(p: Any, s: State, arm: int) -> bool:
+    """Whether the model proves that this arm earns at least mu_off."""
+    if p.by_model == 0 or s.run[0].vetoed == 1:
+        return False
+    y, image = s.vectors[WORK], s.vectors[STEP]
+    for i in range(y.size):
+        y[i] = s.actions[i, arm] - s.vectors[XBAR, i]
+    combine(s.square[INVERSE], y, image)
+    spread = sqrt(max(dot(y, image), 0.0))
+    bias = p.bias * spread
+    if p.loose_bias == 0:
+        bias = min(bias, p.bias * sqrt(p.ridge * dot(image, image)))
+    return bool(dot(s.vectors[THETA], y) - s.run[0].gate_radius * spread - bias >= 0.0)
+
+
+@compiled
+def most_behind(logged: Ints, mixed: Ints, total: int, plays: int) -> int:
+    """The logged arm furthest behind its share at the next mixture play; whole numbers, no drift."""
+    arm, most = -1, 0
+    for a in range(logged.size):
+        behind = logged[a] * (plays + 1) - total * mixed[a]
+        if logged[a] > 0 and (arm < 0 or behind > most):
+            arm, most = a, behind
+    return arm
+
+
+@compiled
+def rounding(logged: Ints, mixed: Ints) -> float:
+    """kappa: the most that mixture plays are behind the log's shares, summed over arms; `mixed` is scratch.
+
+    The deficits return to zero after sum(logged) plays, so one period is all there is.
+    """
+    total = 0
+    for a in range(logged.size):
+        total += logged[a]
+        mixed[a] = 0
+    worst = 0
+    for plays in range(total):
+        mixed[most_behind(logged, mixed, total, plays)] += 1
+        behind = 0
+        for a in range(logged.size):
+            behind += max(logged[a] * (plays + 1) - total * mixed[a], 0)
+        worst = max(worst, behind)
+    return worst / total
+
+
+@compiled
+def fall_back(p: Any, s: State) -> None:
+    """The safe arm and where it comes from; -1 where no safe arm is allowed."""
+    r = s.run[0]
+    r.fallback_source = FROM_LCB
+    if p.fallback == FIXED_ARM:
+        r.fallback, r.fallback_source = p.fixed_arm, FROM_FIXED
+    elif p.fallback != MIXTURE:
+        r.fallback = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
+        if p.gate == BUDGET and r.restricted == 1 and s.arms[LCB, r.fallback] < r.baseline:
+            r.fallback = -1
+    if p.fallback == MIXTURE or (p.fallback == CERTIFIED and not is_certified(p, s, r.fallback)):
+        r.fallback = most_behind(s.counts[LOGGED], s.counts[MIXED], r.logged, r.mixed)
+        r.fallback_source = FROM_MIXTURE
+    if r.fallback >= 0 and s.counts[ALLOWED, r.fallback] == 0:
+        r.fallback = -1
 
 
 @compiled
@@ -511,7 +855,7 @@ def decide(params: Records, s: State, proposal: int) -> int:
             if s.counts[ALLOWED, a] == 0:
                 score[a] = room[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)  # U_t
-    r.fallback = fall_back(p, s)  # L_t
+    fall_back(p, s)  # L_t
     if p.reach == AFFORDABLE and proposal < 0:
         r.arm = best_affordable(score, room)
     else:
@@ -520,8 +864,7 @@ def decide(params: Records, s: State, proposal: int) -> int:
     r.room = room[r.arm] if r.explored == 1 else room[r.proposal]
     r.source = FROM_EXPLORER
     if r.explored == 0:
-        r.arm = r.fallback
-        r.source = FROM_FIXED if p.fallback == FIXED_ARM else FROM_LCB
+        r.arm, r.source = r.fallback, r.fallback_source
     r.fresh = 1
     return int(r.arm)
 
@@ -535,7 +878,9 @@ def play(
     s: State,
     means: Floats,  # (k,)
     draws: Floats,  # (n,) additive noise, or uniforms for Bernoulli rewards
-    bernoulli: bool,
+    two_point: bool,  # rewards are low or low + unit, and no other
+    low: float,
+    unit: float,
     randoms: Floats,  # (n, d) normals, (n, k) uniforms, or (n, 0): what the explorer draws at each commit
     arms: Ints,  # (n,) out
     explored: Bools,  # (n,) out
@@ -546,12 +891,13 @@ def play(
         arm = decide(params, s, -1)
         arms[t] = arm
         explored[t] = s.run[0].explored == 1
-        commit(params, s, arm)
+        mixture = s.run[0].source == FROM_MIXTURE
+        commit(params, s, arm, mixture)
         if p.explorer == THOMPSON:
             copy(randoms[t], s.vectors[NORMALS])
         elif p.explorer == UNIFORM:
             copy(randoms[t], s.arms[UNIFORMS])
         reward = means[arm] + draws[t]
-        if bernoulli:
-            reward = 1.0 if draws[t] < means[arm] else 0.0
-        observe(params, s, arm, reward)
+        if two_point:
+            reward = low + unit if draws[t] * unit < means[arm] - low else low
+        observe(params, s, arm, mixture, reward)

@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from linoto import kernels
 from linoto.agent import LinearAgent, as_generator, as_names
+from linoto.certificates import Certificate, certify
 from linoto.confidence import PAPER, Confidence, check_confidence, radius_terms
 from linoto.data import Offline, as_actions, as_arm, as_offline, check_nonnegative, choose
-from linoto.gates import FORMS, Budget, Closed, Gate, Open
+from linoto.gates import FORMS, Budget, Closed, Gate, Open, Tolerance, mixture_rounding
 from linoto.kernels import Records
 
-FALLBACKS = ("auto", "lcb", "frozen")
+FALLBACKS = ("auto", "lcb", "frozen", "mixture")
 REACHES = ("proposal", "affordable")
 
 
@@ -34,6 +35,20 @@ class Policy(Protocol):
     """What a simulator needs of a policy. Its agent needs `select()` and `update(arm, reward)`."""
 
     def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = 0) -> Any: ...
+
+
+def check_bound(agent: LinearAgent, bound: float) -> None:
+    """Refuse a bound on |theta| that the log contradicts: a promise that leans on it would be broken (H3)."""
+    reach = bound * np.linalg.norm(agent.actions, axis=1)
+    excess = np.maximum(agent.lcb - reach, -agent.ucb - reach)
+    arm = int(excess.argmax())
+    if excess[arm] > 0:
+        norm = reach[arm] / bound
+        needed = (bound * norm + excess[arm]) / norm if norm > 0 else np.inf
+        raise ValueError(
+            f"bound must be at least {needed:.3g} for this log, got {bound:g}: arm {arm} earns more than a "
+            f"parameter of that length allows"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +70,26 @@ class Composed:
         arms = as_actions(actions)
         log = as_offline(offline, len(arms))
         gated = self.composed()
-        return LinearAgent.begin(
+        agent = LinearAgent.begin(
             policy=self,
             params=gated.params(arms, log),
             state=kernels.allocate(arms, log.pulls, log.reward_sums),
             rng=as_generator(rng),
             names=as_names(names, len(arms)),
+        )
+        if isinstance(gated.gate, Tolerance):
+            check_bound(agent, (gated.confidence or Confidence()).bound)
+        return agent
+
+    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
+        """What is guaranteed on these arms with this log, before the first round."""
+        gated, agent = self.composed(), self.start(actions, offline)
+        return certify(
+            gate=gated.gate,
+            fallback=gated.resolved_fallback(),
+            confidence=gated.confidence or Confidence(),
+            params=agent._params,
+            state=agent._state,
         )
 
 
@@ -171,12 +200,20 @@ class Gated(Composed):
 
     `reach="proposal"` asks the gate about the explorer's favourite only, as the paper does; "affordable" lets
     the explorer take its best among all arms the gate would accept. `fallback` is "lcb" (the best lower bound
-    so far), "frozen" (the best lower bound of the log alone), an arm, or "auto": lcb for a Budget.
+    so far), "frozen" (the best lower bound of the log alone), "mixture" (the logged arms in the log's own
+    proportions), an arm, or "auto": lcb for a Budget; for a Tolerance the pessimistic arm while it is proven
+    to be as good as the log, else the mixture. With no argument it is the practical choice: a tolerance of
+    0.1 in reward units around a sharp optimistic explorer.
+
+    >>> import numpy as np
+    >>> agent = Gated().start(np.eye(2), Offline(pulls=[50, 0], reward_sums=[30.0, 0.0]))
+    >>> agent.certificate.per_round, agent.certificate.vacuous
+    (0.1, False)
     """
 
     explorer: Explorer = LinUCB(scale=0.25)
-    gate: Gate = Budget()  # noqa: RUF009 - frozen, so safe to share
-    fallback: Literal["auto", "lcb", "frozen"] | int = "auto"
+    gate: Gate = Tolerance(epsilon=0.1)  # noqa: RUF009 - frozen, so safe to share
+    fallback: Literal["auto", "lcb", "frozen", "mixture"] | int = "auto"
     reach: Literal["proposal", "affordable"] = "affordable"
     confidence: Confidence | None = None
 
@@ -188,7 +225,7 @@ class Gated(Composed):
                 "explorer must leave confidence=None inside Gated: the gate's confidence is used"
             )
         if not isinstance(self.gate, Gate):
-            raise ValueError(f"gate must be an Open, Closed or Budget, got {self.gate!r}")
+            raise ValueError(f"gate must be an Open, Closed, Budget or Tolerance, got {self.gate!r}")
         if not is_arm(self.fallback):
             choose("fallback", self.fallback, FALLBACKS)
         choose("reach", self.reach, REACHES)
@@ -205,20 +242,35 @@ class Gated(Composed):
         p = params[0]
         p["explorer"] = EXPLORERS[type(self.explorer)]
         p["scale"] = getattr(self.explorer, "scale", 0.0)
-        p["gate"] = GATES[type(self.gate)]
         p["reach"] = REACHES.index(self.reach)
-        if isinstance(self.gate, Budget):
-            p["alpha"] = self.gate.alpha
-            p["form"] = FORMS.index(self.gate.form)
-            p["coverage_slack"] = self.gate.slack == "coverage"
+        p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(actions.shape[1])
+        p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"] = terms
+        self.gate.fill(p, confidence, actions, offline)
         if is_arm(self.fallback):
-            p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions))
+            p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions), "fallback")
         else:
-            p["fallback"] = kernels.FROZEN_ARM if self.fallback == "frozen" else kernels.LCB_ARM
-        p["noise"], p["ridge"] = confidence.noise, confidence.ridge_for(actions.shape[1])
-        p["radius_fixed"], p["radius_level"], p["prior_is_log"] = terms
+            p["fallback"] = FALLBACK_CODES[self.resolved_fallback()]
+        if p["fallback"] == kernels.MIXTURE:
+            if offline.total == 0:
+                raise ValueError("offline must hold at least one reward for fallback='mixture', got none")
+            p["kappa"] = mixture_rounding(offline)
         return params
+
+    def resolved_fallback(self) -> str | int:
+        """What "auto" means here: certified or else mixture for a Tolerance, the mixture alone where only
+        rewards count, lcb otherwise."""
+        if self.fallback != "auto":
+            return self.fallback
+        if not isinstance(self.gate, Tolerance):
+            return "lcb"
+        by_model, _ = self.gate.uses(self.confidence or Confidence())
+        return "certified" if by_model else "mixture"
 
 
 EXPLORERS = {LinUCB: kernels.UCB, LinTS: kernels.THOMPSON, Greedy: kernels.GREEDY, Random: kernels.UNIFORM}
-GATES = {Open: kernels.OPEN, Closed: kernels.CLOSED, Budget: kernels.BUDGET}
+FALLBACK_CODES: dict[str | int, int] = {
+    "lcb": kernels.LCB_ARM,
+    "frozen": kernels.FROZEN_ARM,
+    "mixture": kernels.MIXTURE,
+    "certified": kernels.CERTIFIED,
+}

@@ -15,6 +15,7 @@ from linoto.agent import SNAPSHOT_FORMAT, LinearAgent, warm_up
 from linoto.confidence import Confidence
 from linoto.data import Offline, as_actions
 from linoto.doubling import Doubling, DoublingAgent
+from linoto.guard import Guard
 
 KNOWN: dict[str, type] = {
     cls.__name__: cls
@@ -24,6 +25,7 @@ KNOWN: dict[str, type] = {
         gates.Open,
         gates.Closed,
         gates.Budget,
+        gates.Tolerance,
         policies.LinOtO,
         policies.LinUCB,
         policies.LinLCB,
@@ -58,7 +60,11 @@ def from_dict(data: dict[str, Any]) -> Any:
 
 def restore(blob: bytes, actions: npt.ArrayLike | None = None) -> Any:
     """The agent whose `snapshot()` this is. Give `actions` to insist that the arm set is unchanged."""
-    readers: dict[str, Callable[..., Any]] = {"linear": restore_linear, "doubling": restore_doubling}
+    readers: dict[str, Callable[..., Any]] = {
+        "linear": restore_linear,
+        "doubling": restore_doubling,
+        "guard": restore_guard,
+    }
     try:
         header, arrays = read(blob)
         agent = readers[header["agent"]](header, arrays)
@@ -130,3 +136,8 @@ def restore_doubling(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
         )
     agent.stale[:] = arrays["stale"]
     return agent
+
+
+def restore_guard(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Guard:
+    """A Guard from its gate, its confidence and its books."""
+    return Guard.from_parts(from_dict(header["gate"]), from_dict(header["confidence"]), arrays)

@@ -50,7 +50,7 @@ def test_select_is_decide(policy: Any) -> None:
 def test_a_decision_gives_its_reasons() -> None:
     decision = poor().decide()
     assert decision == Decision(
-        arm=0, mode="safe", source="lcb", proposal=2, fallback=0, budget=decision.budget
+        arm=0, mode="safe", source="lcb", proposal=2, fallback=0, budget=decision.budget, round=1
     )
     assert decision.budget is not None and decision.budget < 0
     free = LinUCB().start(np.eye(3), Offline.empty(3)).decide()
@@ -166,7 +166,7 @@ def test_an_open_gate_needs_no_safe_arm() -> None:
         np.eye(3), Offline(pulls=[400, 1, 0], reward_sums=[200.0, 0.0, 0.0])
     )
     decision = agent.decide([2])
-    assert (decision.arm, decision.mode, decision.fallback) == (2, "explore", None)
+    assert (decision.arm, decision.mode, decision.fallback) == (2, "explore", 2)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,8 @@ def test_no_call_compiles_a_kernel_anew() -> None:
     offline = Offline(pulls=[1, 2, 3, 0, 0, 0], reward_sums=np.float32([1, 0, 1, 0, 0, 0]))
     for policy in (LinOtO(budget="max"), LinTS(), Random(), Gated(fallback=2), LinLCB(frozen=True)):
         agent = policy.start(frozen, offline, rng=np.int64(1))
-        for arm in (1, np.int8(1), np.uint64(1), agent.decide()):
+        agent.update(agent.decide(), 1.0)
+        for arm in (1, np.int8(1), np.uint64(1)):
             for reward in (1, 1.0, True, np.float32(0.5), np.int16(1), np.float64(0.5)):
                 agent.update(arm, reward)  # type: ignore[arg-type]
             agent.commit(arm)  # type: ignore[arg-type]

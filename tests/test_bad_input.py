@@ -14,7 +14,7 @@ from linoto.data import Offline
 from linoto.doubling import Doubling
 from linoto.gates import Budget
 from linoto.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
-from linoto.simulate import simulate
+from linoto.simulation import simulate
 
 NAN, INF = math.nan, math.inf
 Case = tuple[Callable[[], object], str]
@@ -81,7 +81,10 @@ CASES: dict[str, Case] = {
         lambda: LinOtO().start(np.eye(2), Offline.empty(2), names=["a", "a"]),
         "names must be 2 distinct names, got 2 with 1 distinct",
     ),
-    "fallback out of range": (lambda: start(np.eye(2), Gated(fallback=2)), r"must be in \[0, 2\), got 2"),
+    "fallback out of range": (
+        lambda: start(np.eye(2), Gated(fallback=2, gate=Budget())),
+        r"fallback must be in \[0, 2\), got 2",
+    ),
     # logs
     "negative pulls": (lambda: log(pulls=[-1, 2]), "pulls must be whole numbers >= 0, got -1"),
     "fractional pulls": (lambda: log(pulls=[1.5, 2]), "pulls must be whole numbers >= 0, got 1.5"),

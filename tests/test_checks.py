@@ -16,7 +16,7 @@ from linoto.checks import LAWS, all_checks, check_policy
 from linoto.confidence import PAPER, Confidence
 from linoto.data import as_actions, as_arm, as_offline, as_reward
 from linoto.doubling import Doubling
-from linoto.gates import Budget, Closed, Open
+from linoto.gates import Budget, Closed, Open, Tolerance
 from linoto.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.snapshots import restore
 
@@ -34,6 +34,14 @@ DETERMINISTIC = [
     LinTS(scale=0.0),
     Greedy(),
     Gated(),
+    Gated(gate=Tolerance(epsilon=0.05, evidence="rewards"), confidence=Confidence(reward_range=(-1, 1))),
+    Gated(gate=Tolerance(epsilon=0.05), confidence=Confidence(reward_range=(-1, 1), radius="hkz")),
+    Gated(
+        gate=Tolerance(epsilon=0.2, relative=True, bias="loose"),
+        fallback="mixture",
+        reach="proposal",
+        confidence=Confidence(reward_range=(0, 1), bound=2.0),
+    ),
     Gated(gate=Open(), reach="proposal"),
     Gated(gate=Closed()),
     Gated(gate=Budget(alpha=0.03, slack="coverage"), fallback=2, confidence=PAPER),
@@ -446,13 +454,13 @@ def faulty(agent_class: type[LinearAgent]) -> Any:
 
 
 class PlaysBackwards(LinearAgent):
-    def play(self, means: Any, draws: Any, *, bernoulli: bool = False) -> Any:
-        return super().play(means, draws[::-1].copy(), bernoulli=bernoulli)
+    def play(self, means: Any, draws: Any, **rewards: Any) -> Any:
+        return super().play(means, draws[::-1].copy(), **rewards)
 
 
 class KeepsItsRuns(LinearAgent):
-    def play(self, means: Any, draws: Any, *, bernoulli: bool = False) -> Any:
-        self.run = super().play(means, draws, bernoulli=bernoulli)
+    def play(self, means: Any, draws: Any, **rewards: Any) -> Any:
+        self.run = super().play(means, draws, **rewards)
         return self.run
 
 
@@ -486,7 +494,7 @@ class LosesAReward(LinearAgent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == checks.LONG:
-            self._state.vectors[kernels.TARGET] -= float(reward) * self.actions[decision]
+            self._state.arms[kernels.SUMS, decision] -= float(reward)
             kernels.refresh(self._params[0], self._state)
 
 

@@ -12,7 +12,7 @@ from linoto.data import Offline
 from linoto.doubling import Doubling
 from linoto.gates import Budget
 from linoto.policies import Gated, LinOtO, LinTS, LinUCB, Random
-from linoto.simulate import simulate
+from linoto.simulation import simulate
 
 POLICIES = [
     LinOtO(alpha=0.1),

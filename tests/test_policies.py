@@ -12,7 +12,7 @@ from linoto.confidence import PAPER, Confidence
 from linoto.data import Offline
 from linoto.gates import Budget, Closed, Open
 from linoto.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
-from linoto.simulate import simulate
+from linoto.simulation import simulate
 
 SEEDS = range(4)
 

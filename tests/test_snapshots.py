@@ -313,7 +313,7 @@ def test_missing_fields_take_their_defaults() -> None:
         ({"type": "Doubling"}, "Doubling must have the fields policy, delta, got "),
         ({"type": "LinUCB", "scale": -1.0}, "scale must be a number >= 0, got -1.0"),
         ({"type": "LinUCB", "confidence": {"type": "Open"}}, "confidence must be a linoto.Confidence"),
-        ({"type": "Gated", "gate": {"type": "Greedy"}}, "gate must be an Open, Closed or Budget"),
+        ({"type": "Gated", "gate": {"type": "Greedy"}}, "gate must be an Open, Closed, Budget or Tolerance"),
         ([], "policy must be a dict with a type, got list"),
         (None, "policy must be a dict with a type, got NoneType"),
     ],

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.bandits import LinearBandit
-from linoto.data import Offline, as_arm, as_floats, as_offline, check_count
+from linoto.bandits import World
+from linoto.data import Offline, as_arm, as_floats, as_offline, check_count, check_seed
 from linoto.kernels import Bools, Floats, Ints
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Run:
 
 def simulate(
     policy: Any,
-    bandit: LinearBandit,
+    bandit: World,
     offline: Offline,
     *,
     horizon: int | None = None,
@@ -60,6 +60,7 @@ def simulate(
     (100, True)
     """
     log = as_offline(offline, len(bandit.actions))
+    check_seed(seed)
     world, own = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
     means, bernoulli = bandit.means, bandit.rewards == "bernoulli"
     if noise is not None:
@@ -73,7 +74,7 @@ def simulate(
     agent = policy.start(bandit.actions, log, rng=own)
     compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
     play = agent.play if compiled else partial(by_hand, agent)
-    arms, explored = play(means, draws, bernoulli=bernoulli)
+    arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range)
     earned = means[arms]
     logged = float(log.pulls @ means / log.total) if log.total else float("nan")  # mu_off
     return Run(
@@ -84,11 +85,19 @@ def simulate(
     )
 
 
-def by_hand(agent: Any, means: Floats, draws: Floats, *, bernoulli: bool) -> tuple[Ints, Bools]:
+def by_hand(
+    agent: Any,
+    means: Floats,
+    draws: Floats,
+    *,
+    bernoulli: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+) -> tuple[Ints, Bools]:
     """The loop for an agent written in plain Python: select, pay, update."""
     arms = np.empty(draws.size, dtype=np.int64)
     explored = np.ones(draws.size, dtype=np.bool_)
     reasons = hasattr(getattr(agent, "inner", agent), "decide")
+    low, high = reward_range
     for t, draw in enumerate(draws.tolist()):
         if reasons:
             decision = agent.decide()
@@ -96,5 +105,9 @@ def by_hand(agent: Any, means: Floats, draws: Floats, *, bernoulli: bool) -> tup
         else:
             arm = as_arm(agent.select(), means.size)
         arms[t] = arm
-        agent.update(arm, float(draw < means[arm]) if bernoulli else float(means[arm] + draw))
+        mean = float(means[arm])
+        reward = mean + draw
+        if bernoulli:
+            reward = high if draw * (high - low) < mean - low else low
+        agent.update(arm, reward)
     return arms, explored
