@@ -46,7 +46,7 @@ docs-serve: $(READY) ## the site on this machine, renewed as you write
 	@$(BIN)/mkdocs serve
 
 bench: $(READY) ## speed, as ratios measured in one run
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/core.py
 
 # The smoke test runs outside the checkout, so that it can only find the installed wheel.
 define SMOKE

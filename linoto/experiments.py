@@ -1,0 +1,330 @@
+"""Experiments: settings as data, the same worlds for every policy, and a parallel runner that resumes.
+
+A *cell* is one run of one policy in one setting. The world of run r depends on (seed, r) and the setting
+alone, so every policy meets the same actions, the same log and the same noise, and the numbers are the same
+bit for bit whatever the number of jobs and whatever was interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import filterfalse
+from math import sqrt
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from linoto.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
+from linoto.cells import CellStore, Curves, digest
+from linoto.data import Offline, check_count, check_nonnegative, choose
+from linoto.kernels import Ints
+from linoto.results import Results
+from linoto.simulation import simulate
+
+Policies = tuple[tuple[str, Any], ...]
+Track = Callable[[int, int], None]  # cells finished, cells in all
+
+
+class CellFailed(RuntimeError):  # noqa: N818 - what happened, like KeyboardInterrupt
+    """A run of a policy in a setting raised; the message names all three."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One problem and the policies that play it. The defaults are the paper's.
+
+    For another kind of world, override `bandit` or `log` in a subclass.
+    """
+
+    name: str
+    policies: Policies | Mapping[str, Any]  # kept as (label, policy) pairs
+    k: int = 100  # actions
+    d: int = 20
+    m: int = 100  # logged rewards
+    logged_arms: int = 10  # over how many actions they are spread
+    include_best: bool = False  # whether the best action is one of them
+    horizon: int = 8000
+    noise: float = 1.0
+    rewards: Literal["gaussian", "bernoulli"] = "gaussian"
+    points: int = 161  # rounds kept of each curve, the first and the last among them
+
+    def __post_init__(self) -> None:
+        for name in ("k", "d", "m", "logged_arms", "horizon"):
+            check_count(name, getattr(self, name))
+        check_nonnegative("noise", self.noise)
+        choose("rewards", self.rewards, ("gaussian", "bernoulli"))
+        check_flag("include_best", self.include_best)
+        check_count("points", self.points)
+        if not 2 <= self.points <= 200:
+            raise ValueError(f"points must be in [2, 200], got {self.points}")
+        if self.rewards == "bernoulli" and self.d < 2:
+            raise ValueError(f"d must be at least 2 for Bernoulli rewards, got {self.d}")
+        most = self.k - 1 + self.include_best
+        if self.logged_arms > most:
+            raise ValueError(f"logged_arms must be at most {most} here, got {self.logged_arms}")
+        check_label("name", self.name)
+        object.__setattr__(self, "policies", as_policies(self.policies))
+
+    def bandit(self, rng: np.random.Generator) -> LinearBandit:
+        """The world of one run: actions and parameter uniform on the unit sphere.
+
+        For Bernoulli rewards the first feature is constant, so that means fill [0, 1]: (1 + <u, v>) / 2.
+        """
+        if self.rewards == "gaussian":
+            return sphere_bandit(k=self.k, d=self.d, rng=rng, noise=self.noise)
+        points = on_sphere(self.k + 1, self.d - 1, rng)
+        lifted = np.column_stack([np.ones(self.k + 1), points]) / sqrt(2)
+        return LinearBandit(actions=lifted[:-1], theta=lifted[-1], rewards="bernoulli")
+
+    def log(self, bandit: LinearBandit, rng: np.random.Generator) -> Offline:
+        """The log of one run: m pulls spread evenly over a few actions. The actions do not depend on m."""
+        pulls = logged_pulls(bandit, m=self.m, arms=self.logged_arms, include_best=self.include_best, rng=rng)
+        return bandit.log(pulls, rng)
+
+    def policy(self, label: str) -> Any:
+        """The policy with this label."""
+        return dict(self.pairs)[label]
+
+    @property
+    def pairs(self) -> Policies:
+        """The policies with their labels, in order."""
+        return as_policies(self.policies)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the policies, in order."""
+        return tuple(label for label, _ in self.pairs)
+
+    @property
+    def rounds(self) -> Ints:
+        """(p,) the rounds kept of each curve: 1 and the multiples of horizon / (points - 1), rounded up."""
+        steps = np.ceil(np.arange(1, self.points) * (self.horizon / (self.points - 1)) - 1e-9)
+        return np.unique(np.append(1, np.minimum(steps, self.horizon))).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A figure: settings side by side. `name` is also the name of its files.
+
+    >>> from linoto import LinOtO, LinTS
+    >>> small = Setting(name="small", horizon=50, policies={"LinOtO": LinOtO(), "LinTS": LinTS()})
+    >>> results = run_experiment(Experiment(name="mine", settings=(small,)), runs=3)
+    >>> results.table()[0]["policy"], results.final("small", "LinTS", "regret").shape
+    ('LinOtO', (3,))
+    """
+
+    name: str
+    settings: tuple[Setting, ...]
+    title: str = ""
+    caption: str = ""  # what a reader should know to read the figure
+    view: Literal["curves", "alpha", "pareto", "radius"] = "curves"  # how figures draw it
+
+    def __post_init__(self) -> None:
+        check_label("name", self.name)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", self.name):
+            raise ValueError(f"name must be made of letters, digits, - and _, got {self.name!r}")
+        settings = tuple(self.settings)
+        if not settings:
+            raise ValueError("settings must hold at least one setting, got none")
+        refuse_twins("settings", [setting.name for setting in settings])
+        object.__setattr__(self, "settings", settings)
+
+    def setting(self, name: str) -> Setting:
+        """The setting with this name."""
+        return next(setting for setting in self.settings if setting.name == name)
+
+
+class Cell(NamedTuple):
+    """One run of one policy in one setting."""
+
+    setting: Setting
+    label: str
+    run: int
+
+    def __str__(self) -> str:
+        return f"setting {self.setting.name!r}, policy {self.label!r}, run {self.run}"
+
+
+def run_experiment(
+    experiment: Experiment,
+    *,
+    runs: int = 5,
+    seed: int = 0,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    track: Track | None = None,
+) -> Results:
+    """Play every cell of an experiment, `jobs` at a time (None: one for each core).
+
+    With `out`, finished cells are kept in `<out>/<name>.cells.jsonl`, and `resume` takes from there every
+    cell that is exactly what would be computed: same setting, policy, seed, run and version. `track` is told
+    after each cell how many of how many are done.
+    """
+    check_count("runs", runs)
+    check_seed(seed)
+    if jobs is not None:
+        check_count("jobs", jobs)
+    keys = describe(experiment, seed)
+    path = None if out is None else Path(out) / f"{experiment.name}.cells.jsonl"
+    store = CellStore.open(path, resume=resume, keys=keys)
+
+    def finished(cell: Cell) -> bool:
+        return store.holds(cell.setting.name, cell.label, cell.run)
+
+    total = runs * sum(len(setting.labels) for setting in experiment.settings)
+    counter = Counter(done=sum(map(finished, all_cells(experiment, runs))), total=total, track=track)
+
+    def keep(cell: Cell, curves: Curves) -> None:
+        store.append(cell.setting.name, cell.label, cell.run, curves)
+        counter.step()
+
+    missing = filterfalse(finished, all_cells(experiment, runs))
+    play_all(missing, seed=seed, jobs=jobs or cores(), keep=keep)
+    return Results(experiment=experiment, runs=runs, seed=seed, store=store)
+
+
+def all_cells(experiment: Experiment, runs: int) -> Iterator[Cell]:
+    """Runs outermost: more runs only add to the end. One at a time, for there may be millions."""
+    for run in range(runs):
+        for setting in experiment.settings:
+            for label in setting.labels:
+                yield Cell(setting, label, run)
+
+
+def play_all(cells: Iterator[Cell], *, seed: int, jobs: int, keep: Callable[[Cell, Curves], None]) -> None:
+    """Play cells on threads (the kernels release the GIL) and keep them in the order given.
+
+    What has started when something goes wrong, Ctrl-C included, is finished and kept: cells start in order,
+    so the file never has a hole.
+    """
+    first = next(cells, None)
+    if first is None:
+        return
+    keep(first, play(first, seed))  # alone: it loads or compiles the kernels, once
+    waiting: deque[tuple[Cell, Future[Curves]]] = deque()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for cell in cells:
+                waiting.append((cell, pool.submit(play, cell, seed)))
+                if len(waiting) > 2 * jobs:
+                    keep_first(waiting, keep)
+            while waiting:
+                keep_first(waiting, keep)
+        except BaseException:
+            for _, future in waiting:
+                future.cancel()
+            while waiting and not waiting[0][1].cancelled() and waiting[0][1].exception() is None:
+                keep_first(waiting, keep)
+            raise
+
+
+def keep_first(waiting: deque[tuple[Cell, Future[Curves]]], keep: Callable[[Cell, Curves], None]) -> None:
+    """Wait for the oldest cell, then keep it."""
+    cell, future = waiting[0]
+    curves = future.result()
+    waiting.popleft()
+    keep(cell, curves)
+
+
+def play(cell: Cell, seed: int) -> Curves:
+    """One cell, thinned."""
+    setting = cell.setting
+    try:
+        bandit, offline, own = world(setting, seed, cell.run)
+        run = simulate(setting.policy(cell.label), bandit, offline, horizon=setting.horizon, seed=own)
+    except Exception as error:
+        raise CellFailed(f"{cell} failed: {type(error).__name__}: {error}") from error
+    kept = setting.rounds - 1
+    return Curves(
+        regret=run.regret[kept].tolist(),
+        offline_regret=run.offline_regret[kept].tolist(),
+        explored=np.cumsum(run.explored)[kept].tolist(),
+        worst=max(0.0, float(run.offline_regret.max())),
+    )
+
+
+def world(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:
+    """The world of a run: its bandit, its log, and the seed of its noise and of the policy's own draws."""
+    instance, log, play = np.random.SeedSequence([seed, run]).spawn(3)
+    bandit = setting.bandit(np.random.default_rng(instance))
+    offline = setting.log(bandit, np.random.default_rng(log))
+    return bandit, offline, int(play.generate_state(1, np.uint64)[0])
+
+
+def describe(experiment: Experiment, seed: int) -> dict[tuple[str, str], str]:
+    """A digest of everything that decides a cell's numbers besides its run, by setting and label."""
+    keys = {}
+    for setting in experiment.settings:
+        problem = {name: value for name, value in vars(setting).items() if name not in ("name", "policies")}
+        for label, policy in setting.pairs:
+            facts = {"world": type(setting).__qualname__, **problem, "policy": policy, "seed": seed}
+            keys[setting.name, label] = digest(facts)
+    return keys
+
+
+@dataclass(kw_only=True)
+class Counter:
+    """How many cells are done, and who wants to know."""
+
+    done: int
+    total: int
+    track: Track | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        if self.track is not None:
+            self.track(self.done, self.total)
+
+    def step(self) -> None:
+        self.done += 1
+        if self.track is not None:
+            self.track(self.done, self.total)
+
+
+def as_policies(policies: Any) -> Policies:
+    """(label, policy) pairs with distinct labels, each policy one that can be started."""
+    pairs = tuple(policies.items() if isinstance(policies, Mapping) else policies)
+    if not pairs:
+        raise ValueError("policies must hold at least one policy, got none")
+    for label, policy in pairs:
+        check_label("policies", label)
+        if isinstance(policy, type) or not callable(getattr(policy, "start", None)):
+            raise ValueError(f"policies must have a start method, got {policy!r} for {label!r}")
+    refuse_twins("policies", [label for label, _ in pairs])
+    return pairs
+
+
+def check_label(name: str, label: Any) -> None:
+    """Refuse a label that is empty, no text, or more than one line."""
+    if not isinstance(label, str) or not label.strip() or not label.isprintable():
+        raise ValueError(f"{name} must be one line of text, got {label!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse anything but a whole number >= 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
+
+
+def refuse_twins(name: str, labels: list[str]) -> None:
+    """Refuse the same name twice."""
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"{name} must have distinct names, got {label!r} twice")
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

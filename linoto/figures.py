@@ -1,0 +1,313 @@
+"""Results in, pictures out: the only file that knows matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from linoto.claims import late_rate
+from linoto.kernels import Floats
+from linoto.results import Curve, Results, mean_and_error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from linoto.bounds import BoundCurves
+
+COLOURS = {
+    "LinOtO": "#d1495b",
+    "LinUCB": "#00798c",
+    "LinLCB": "#edae49",
+    "Random": "#8d96a3",
+    "LinTS": "#6a4c93",
+    "Greedy": "#30638e",
+    "Gated": "#2e7d32",
+    "exact": "#d1495b",
+    "known horizon": "#d1495b",
+}
+"""One colour per policy, in every figure."""
+STYLES = {"LinUCB": "--", "LinLCB": "-.", "Random": ":", "aggregate": "--", "max": ":"}
+OTHERS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
+
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.8,
+    "legend.frameon": False,
+    "savefig.dpi": 160,
+    "svg.hashsalt": "linoto",  # the same figure is the same file
+    "svg.fonttype": "path",
+}
+PANEL = (3.6, 3.0)  # inches
+LEGEND = 0.45  # inches above the panels
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw and save under our style, whatever the user's is."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError('figures need matplotlib: pip install "linoto[figures]"') from None
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def draw(results: Results) -> Figure:
+    """The figure of an experiment, in the way the experiment asks for."""
+    views = {"curves": draw_regret, "alpha": draw_alpha, "radius": draw_radius, "pareto": draw_pareto}
+    with styled():
+        return views[results.experiment.view](results)
+
+
+def draw_regret(results: Results) -> Figure:
+    """R_t of every policy, one panel for each setting."""
+    settings = results.experiment.settings
+    same = len({setting.horizon for setting in settings}) == 1
+    figure, row = panels(1, len(settings), sharey=same)
+    for axes, setting in zip(row[0], settings, strict=True):
+        curves = [results.curve(setting.name, label, "regret") for label in setting.labels]
+        draw_curves(axes, curves)
+        axes.set_ylim(bottom=0)
+        label_axes(axes, title=spaced(setting.name), xlabel="online round $t$")
+    label_axes(row[0][0], ylabel="cumulative regret $R_t$")
+    return with_legend(figure, row)
+
+
+def draw_both(results: Results) -> Figure:
+    """R_t and R_t^off of every policy in the first setting."""
+    setting = results.experiment.settings[0]
+    names = {
+        "regret": "$R_t$, against the best action",
+        "offline_regret": r"$R_t^{\mathrm{off}}$, against the log",
+    }
+    with styled():
+        figure, row = panels(1, 2)
+        for axes, (field, title) in zip(row[0], names.items(), strict=True):
+            draw_curves(axes, [results.curve(setting.name, label, field) for label in setting.labels])
+            label_axes(axes, title=title, xlabel="online round $t$")
+        label_axes(row[0][0], ylabel="cumulative regret")
+        return with_legend(figure, row)
+
+
+def draw_alpha(results: Results) -> Figure:
+    """Regret and safe rounds against alpha, one column for each setting, at n/8 and at n."""
+    settings = results.experiment.settings
+    figure, rows = panels(2, len(settings), sharex=True, sharey="row")
+    for (top, bottom), setting in zip(rows.T, settings, strict=True):
+        swept = {policy.alpha: label for label, policy in setting.pairs if hasattr(policy, "alpha")}
+        alphas = np.array(sorted(swept))
+        for round, style in ((setting.horizon, "-"), (setting.horizon // 8, "--")):
+            at_end = f"n = {round}"
+            regrets = [results.at(setting.name, swept[alpha], "regret", round) for alpha in alphas]
+            safe = [1 - results.at(setting.name, swept[alpha], "explored", round) / round for alpha in alphas]
+            draw_points(
+                top, alphas, regrets, label=f"LinOtO, {at_end}", colour=COLOURS["LinOtO"], style=style
+            )
+            draw_points(bottom, alphas, safe, label="", colour=COLOURS["LinOtO"], style=style)
+            for rival in ("LinUCB", "LinLCB"):
+                level = results.at(setting.name, rival, "regret", round).mean()
+                label = f"{rival}, {at_end}"
+                top.axhline(level, color=COLOURS[rival], linestyle=style, linewidth=1.2, label=label)
+        top.set(xscale="log", yscale="log")
+        label_axes(top, title=spaced(setting.name))
+        label_axes(bottom, xlabel=r"$\alpha$")
+    plain_log_ticks(rows[0][0])
+    label_axes(rows[0][0], ylabel="cumulative regret $R_n$ (log scale)")
+    label_axes(rows[1][0], ylabel="share of safe rounds")
+    return with_legend(figure, rows, columns=6)
+
+
+def draw_radius(results: Results) -> Figure:
+    """Late regret per round against the scale of the optimistic radius, one panel for each setting."""
+    settings = results.experiment.settings
+    figure, row = panels(1, len(settings), sharey=True)
+    for axes, setting in zip(row[0], settings, strict=True):
+        for policy in ("LinUCB", "LinOtO"):
+            scaled = {
+                float(label.split(" x ")[1]): label for label in setting.labels if label.startswith(policy)
+            }
+            scales = np.array(sorted(scaled))
+            shares = []
+            for scale in scales:
+                late, random = late_rate(results, setting.name, scaled[scale])
+                shares.append(100 * late / random.mean())
+            style = STYLES.get(policy, "-")
+            draw_points(axes, scales, shares, label=policy, colour=COLOURS[policy], style=style)
+        axes.axhline(10, color="#000000", linewidth=0.9, linestyle=":", label="10 % of Random's: converged")
+        axes.set(xscale="log", ylim=(0, None))
+        label_axes(axes, title=spaced(setting.name), xlabel="scale of the optimistic radius (paper: 1)")
+        axes.set_xticks(scales, [f"{scale:g}" for scale in scales])
+        axes.minorticks_off()
+    label_axes(row[0][0], ylabel="late regret per round,\n% of Random's")
+    return with_legend(figure, row)
+
+
+def draw_pareto(results: Results) -> Figure:
+    """What alpha buys and costs, against LinUCB in the same worlds, one column for each setting."""
+    import matplotlib as mpl
+
+    settings = results.experiment.settings
+    figure, rows = panels(2, len(settings), extra=0.75)
+    for column, setting in zip(rows.T, settings, strict=True):
+        swept = {policy.alpha: label for label, policy in setting.pairs if hasattr(policy, "alpha")}
+        colours = mpl.colormaps["viridis"](np.linspace(0, 0.95, len(swept)))
+        for axes, early in zip(column, (setting.horizon, setting.horizon // 8), strict=True):
+            points = []
+            for alpha in sorted(swept):
+                off = versus(results, setting.name, swept[alpha], "offline_regret", early)
+                end = versus(results, setting.name, swept[alpha], "regret", setting.horizon)
+                points.append((*off, *end))
+            draw_path(axes, np.array(points), colours, [f"{alpha:g}" for alpha in sorted(swept)])
+            label_axes(axes, xlabel=rf"$R_n^{{\mathrm{{off}}}}$ at n = {early}, less LinUCB's")
+        label_axes(column[0], title=spaced(setting.name))
+    for axes in rows[:, 0]:
+        label_axes(axes, ylabel=f"$R_n$ at n = {settings[0].horizon},\nless LinUCB's")
+    return with_legend(figure, rows, columns=12, title=r"$\alpha$ of LinOtO")
+
+
+def draw_bounds(results: Results, bounds: Sequence[BoundCurves]) -> Figure:
+    """LinOtO's regrets beside what is proved about them, and what no policy can exceed."""
+    names = {"regret": "$R_t$", "offline_regret": r"$R_t^{\mathrm{off}}$"}
+    with styled():
+        figure, rows = panels(2, len(bounds), sharey="row", extra=0.25)
+        for column, curves in zip(rows.T, bounds, strict=True):
+            for axes, field in zip(column, names, strict=True):
+                measured = results.curve(curves.setting, "LinOtO", field)
+                draw_curves(axes, [measured])
+                bound, most = getattr(curves, field), getattr(curves, f"most_{field}")
+                vacuous = bound >= most
+                grey = {"color": "#8d96a3", "linewidth": 1.0, "linestyle": "--"}
+                axes.plot(curves.rounds, most, **grey, label="largest possible")
+                for part, style, label in ((vacuous, ":", "bound, vacuous"), (~vacuous, "-", "bound")):
+                    if part.any():
+                        line = np.where(part, bound, np.nan)
+                        axes.plot(curves.rounds, line, color="#8e63b8", linestyle=style, label=label)
+                axes.set_xscale("log")
+                axes.set_yscale("log") if field == "regret" else axes.set_yscale("symlog", linthresh=10)
+            label_axes(column[0], title=spaced(curves.setting))
+            label_axes(column[1], xlabel="online round $t$")
+        for axes, name in zip(rows[:, 0], names.values(), strict=True):
+            label_axes(axes, ylabel=name)
+        return with_legend(figure, rows)
+
+
+# -- pieces -----------------------------------------------------------------------------------------------
+
+
+def panels(rows: int, columns: int, *, extra: float = 0.0, **options: Any) -> tuple[Figure, Any]:
+    """An empty figure with its axes (rows, columns)."""
+    from matplotlib.figure import Figure
+
+    size = (PANEL[0] * columns + 0.3, PANEL[1] * rows + LEGEND + extra)
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def with_legend(figure: Figure, rows: Any, *, columns: int = 6, title: str | None = None) -> Figure:
+    """One legend above all panels, each label once."""
+    found: dict[str, Any] = {}
+    for axes in rows.flat:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(
+        found.values(),
+        found.keys(),
+        loc="outside upper center",
+        ncols=min(columns, len(found)),
+        title=title,
+        columnspacing=1.4,
+        handletextpad=0.5,
+    )
+    return figure
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Lines with one standard error shaded."""
+    labels = [curve.label for curve in curves]
+    for curve in curves:
+        colour, style = colour_of(curve.label, labels), STYLES.get(curve.label, "-")
+        axes.plot(curve.rounds, curve.mean, color=colour, linestyle=style, label=curve.label, linewidth=1.6)
+        if np.isfinite(curve.error).all():
+            low, high = curve.mean - curve.error, curve.mean + curve.error
+            axes.fill_between(curve.rounds, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.margins(x=0)
+
+
+def draw_points(
+    axes: Axes, x: Floats, samples: Sequence[Floats], *, label: str, colour: str, style: str
+) -> None:
+    """A line through means over runs, one standard error shaded."""
+    means, errors = np.array([mean_and_error(values) for values in samples]).T
+    axes.plot(x, means, color=colour, linestyle=style, marker="o", markersize=3, label=label, linewidth=1.4)
+    if np.isfinite(errors).all():
+        axes.fill_between(x, means - errors, means + errors, color=colour, alpha=0.18, linewidth=0)
+
+
+def draw_path(axes: Axes, points: Floats, colours: Any, labels: Sequence[str]) -> None:
+    """Points (p, 4) = x, its error, y, its error, joined in order."""
+    axes.plot(points[:, 0], points[:, 2], color="#8d96a3", linewidth=0.8, zorder=1)
+    for (x, dx, y, dy), colour, label in zip(points, colours, labels, strict=True):
+        bars = {"xerr": dx, "yerr": dy} if np.isfinite(dx) else {}
+        axes.errorbar(
+            x, y, **bars, color=colour, ecolor=(*colour[:3], 0.35), fmt="o", markersize=4.5, label=label
+        )
+
+
+def versus(results: Results, setting: str, label: str, field: str, round: int) -> tuple[float, float]:
+    """Mean and error of a policy's value less LinUCB's in the same worlds."""
+    own, ucb = (results.at(setting, name, field, round) for name in (label, "LinUCB"))
+    mean, error = mean_and_error(own - ucb)
+    return float(mean), float(error)
+
+
+def colour_of(label: str, labels: Sequence[str]) -> str:
+    """The colour of a policy: its own, or the next free one."""
+    if label in COLOURS:
+        return COLOURS[label]
+    unnamed = [other for other in labels if other not in COLOURS]
+    return OTHERS[unnamed.index(label) % len(OTHERS)]
+
+
+def label_axes(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
+    """Set what is given, leave the rest."""
+    given = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
+    axes.set(**{name: text for name, text in given.items() if text})
+
+
+def plain_log_ticks(axes: Axes) -> None:
+    """200, 500, 1000: numbers people read, on a log axis that spans little more than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def spaced(name: str) -> str:
+    """m=100 as a title."""
+    return name.replace("=", " = ")
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write PNG and SVG."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
+    with styled():
+        figure.savefig(paths[0])
+        figure.set_layout_engine("none")  # the layout is found, and the same for both
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from linoto import __version__, cli, paper
+
+STUDY = """
+[policies.LinOtO]
+type = "LinOtO"
+
+[policies.LinTS]
+type = "LinTS"
+
+[[setting]]
+name = "small"
+k = 12
+d = 4
+logged_arms = 3
+horizon = 50
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY)
+    return path
+
+
+# -- usage ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["", "demo", "reproduce", "study"])
+def test_help_is_there_with_examples(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, err = run(capsys, *command.split(), "--help")
+    assert code == 0 and not err
+    assert ("examples:" in out) == bool(command)
+    assert "None" not in out and "==SUPPRESS==" not in out
+
+
+def test_help_is_instant() -> None:
+    # The heavy modules are not even imported: a law on any machine, unlike a number of milliseconds.
+    script = (
+        "import sys; from linoto import cli\n"
+        "try: cli.main(['reproduce', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numba', 'numpy', 'matplotlib', 'rich', 'pandas'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"linoto {__version__}\n", "")
+
+
+def test_the_figures_offered_are_those_there_are() -> None:
+    assert tuple(paper.FIGURES) == cli.FIGURES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("demoo", "there is no command 'demoo': did you mean 'demo'?"),
+        ("reproduce horizn", "there is no figure 'horizn': did you mean 'horizon'?"),
+        ("reproduce xyzzy", "it must be one of all, horizon, offline-size"),
+        ("reproduce --runs 0", "--runs: must be a whole number >= 1, got '0'"),
+        ("reproduce --runs 1e3", "must be a whole number >= 1, got '1e3'"),
+        ("reproduce --seed -1", "--seed"),
+        ("reproduce --jbos 2", "unrecognized arguments: --jbos: did you mean '--jobs'?"),
+        ("demo --run 3", "unrecognized arguments: --run 3: did you mean '--runs'?"),
+        ("study", "the following arguments are required: FILE.toml"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    code, out, err = run(capsys, *arguments.split())
+    assert code == 2 and not out
+    assert message in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "No such file"),
+        ("[policies.x]\ntype = 'LinTS'\nscael = 1\n[[setting]]", "'scael': did you mean 'scale'?"),
+        ("[policies.x]\ntype = 'LinTS'\n[[setting]]\nlogged_arms = 500", "logged_arms must be at most 99"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_exit_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str | None, message: str
+) -> None:
+    path = tmp_path / "bad.toml"
+    if text is not None:
+        path.write_text(text)
+    code, out, err = run(capsys, "study", path, "--out", tmp_path / "out")
+    assert code == 1 and not out
+    assert message in err and str(path) in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_cell_is_named(capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY + "\n[policies.Stuck]\ntype = 'Gated'\nfallback = 99\n")
+    code, _, err = run(capsys, "study", study, "--out", tmp_path / "out")
+    assert code == 1
+    assert "setting 'small', policy 'Stuck', run 0 failed: ValueError: " in err
+
+
+def test_a_file_of_somebody_else_is_not_overwritten(
+    capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.cells.jsonl").write_text("precious")
+    code, _, err = run(capsys, "study", study, "--out", out)
+    assert code == 1 and "move it away" in err
+    assert (out / "mine.cells.jsonl").read_text() == "precious"
+
+
+# -- commands ---------------------------------------------------------------------------------------------
+
+
+def test_demo_prints_a_table_and_where_it_wrote(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, "demo", "--runs", 2, "--horizon", 60, "--out", tmp_path)
+    assert (code, err) == (0, "")
+    for policy in ("LinOtO", "LinUCB", "LinLCB", "Random"):
+        assert re.search(rf"^{policy} +-?\d+ ± \d+ +-?\d+ ± \d+ +\d+\.\d%$", out, re.MULTILINE)
+    assert f"wrote {tmp_path / 'demo'} .png .svg" in out
+    assert (tmp_path / "demo.png").exists() and (tmp_path / "demo.svg").exists()
+
+
+def test_demo_as_json_is_numbers_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 60, "--out", tmp_path, "--json")
+    data = json.loads(out)
+    assert code == 0 and data["runs"] == 2
+    assert [row["policy"] for row in data["table"]] == ["LinOtO", "LinUCB", "LinLCB", "Random"]
+    assert all(isinstance(row["regret"], float) and row["regret_se"] >= 0 for row in data["table"])
+    assert all(Path(path).exists() for path in data["wrote"])
+
+
+def test_a_narrow_terminal_gets_no_broken_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    _, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 60, "--out", tmp_path)
+    table = out[out.index("policy:") : out.index("wrote")]
+    assert max(len(line) for line in table.splitlines()) <= 30
+    assert "policy: LinOtO\nregret: " in table
+
+
+def test_reproduce_writes_a_figure_its_tables_and_the_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, "reproduce", "horizon", "--runs", 2, "--out", tmp_path, "--bounds")
+    assert (code, err) == (0, "")
+    endings = ("png", "svg", "csv", "table.csv", "table.json", "bounds.png", "bounds.svg", "bounds.csv")
+    for name in (*(f"horizon.{ending}" for ending in endings), "claims.json", "report.html"):
+        assert (tmp_path / name).stat().st_size > 0
+    assert f"wrote {tmp_path / 'report.html'}" in out
+    assert "early-tracks-lcb" in out
+    assert "linoto reproduce horizon --runs 2 --seed 0 --bounds" in (tmp_path / "report.html").read_text()
+
+
+def test_reproduce_as_json_is_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "reproduce", "horizon", "--runs", 2, "--out", tmp_path, "--json")
+    data = json.loads(out)
+    assert code == 0 and set(data["tables"]) == {"horizon"} and len(data["tables"]["horizon"]) == 12
+    assert {claim["experiment"] for claim in data["claims"]} == {"horizon"}
+    assert all(Path(path).exists() for path in data["wrote"])
+
+
+def test_a_study_runs_resumes_and_says_what_it_replaces(
+    capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code, text, err = run(capsys, "study", study, "--runs", 2, "--out", out)
+    assert (code, err) == (0, "") and "small" in text and f"wrote {out / 'mine'} .png" in text
+    fresh = {path.name: path.read_bytes() for path in out.iterdir()}
+    code, _, err = run(capsys, "study", study, "--runs", 2, "--out", out, "--resume")
+    assert (code, err) == (0, "")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == fresh
+    code, _, err = run(capsys, "study", study, "--runs", 2, "--out", out)
+    assert code == 0 and "4 earlier runs were replaced" in err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == fresh
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY.replace("horizon = 50", "horizon = 20000"))
+    command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--out", str(tmp_path / "cut")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    child = subprocess.Popen([*command, "--runs", "5000"], stderr=subprocess.PIPE, text=True, env=environment)
+    cells = tmp_path / "cut" / "mine.cells.jsonl"
+    deadline = time.monotonic() + 120  # a cold machine compiles first
+    while time.monotonic() < deadline and not (cells.exists() and cells.read_bytes().count(b"\n") > 8):
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "interrupted" in err and "--resume" in err and str(tmp_path / "cut") in err
+    assert "Traceback" not in err
+    kept = cells.read_bytes()
+    assert kept.endswith(b"\n") and kept.count(b"\n") > 8
+    assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "cut"), "--resume"]) == 0
+    assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "whole")]) == 0
+    assert cells.read_bytes() == kept  # all three runs were there
+    for name in ("mine.csv", "mine.table.csv", "mine.svg", "report.html"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -1,0 +1,98 @@
+"""Preview: what deployment would look like, in worlds the log finds plausible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linoto
+
+
+def problem(m: int = 300) -> tuple[np.ndarray, linoto.Offline, linoto.LinearBandit]:
+    rng = np.random.default_rng(0)
+    bandit = linoto.sphere_bandit(k=20, d=5, rng=rng)
+    return bandit.actions, bandit.log(linoto.logged_pulls(bandit, m=m, arms=5, rng=rng), rng), bandit
+
+
+def preview(**changes: Any) -> linoto.Preview:
+    actions, log, _ = problem()
+    settings: dict[str, Any] = {"horizon": 300, "worlds": 6, "grid": [0.02, 0.3], **changes}
+    return linoto.preview(actions, log, **settings)
+
+
+def test_any_number_of_jobs_gives_the_same_preview() -> None:
+    one, two = preview(jobs=1), preview(jobs=2)
+    assert one.table() == two.table()
+    assert preview(seed=1).table() != one.table()
+
+
+def test_more_tolerance_explores_more_and_sooner() -> None:
+    table = preview(grid=[0.005, 0.5]).table()
+    assert table[0]["explored"] < table[1]["explored"]
+    assert table[0]["first_explored"] > table[1]["first_explored"]
+    assert table[0]["guaranteed_loss"] < table[1]["guaranteed_loss"]
+
+
+def test_no_world_loses_more_than_is_guaranteed() -> None:
+    """Worlds drawn from the posterior may lie outside the confidence set; 5 % of them may break a promise
+    that is loose by orders of magnitude, so none of 30 is expected to."""
+    result = preview(worlds=30, horizon=400)
+    for outlook in result.outlooks:
+        assert (outlook.worst_loss <= (outlook.certificate.loss(400) or 0.0)).all()
+
+
+def test_the_forecast_is_near_what_happens() -> None:
+    """Mean gain over worlds against the real world's, within the spread of the worlds (a factor of two)."""
+    actions, log, bandit = problem(m=500)
+    result = linoto.preview(actions, log, horizon=1500, worlds=20, grid=[0.1])
+    real = linoto.simulate(linoto.Gated(), bandit, log, horizon=1500)
+    row = result.table()[0]
+    spread = np.std(-result.outlooks[0].final_loss)
+    assert abs(row["gain_mean"] + real.offline_regret[-1]) < 3 * spread
+
+
+def test_a_limit_is_answered_by_what_was_seen_and_by_what_is_promised() -> None:
+    result = preview(grid=[0.01, 0.1, 1.0], horizon=300, worlds=10)
+    promised = result.guaranteed(40.0)
+    assert promised is not None and (promised.certificate.loss(300) or 0) <= 40.0
+    assert result.guaranteed(1e-6) is None
+    seen = result.recommend(1e9)
+    assert seen is not None
+    assert seen.regret.mean() == min(outlook.regret.mean() for outlook in result.outlooks)
+
+
+def test_the_papers_knob_is_alpha() -> None:
+    result = preview(policy=linoto.LinOtO(), grid=[1e-4, 100.0])
+    assert result.knob == "alpha" and [outlook.knob for outlook in result.outlooks] == [1e-4, 100.0]
+
+
+def test_bounded_rewards_are_previewed_as_bounded() -> None:
+    pulls = [60, 40, 0]
+    log = linoto.Offline(pulls=pulls, reward_sums=[180.0, 90.0, 0.0])  # stars from 1 to 5
+    policy = linoto.Gated(confidence=linoto.Confidence(noise="bounded", reward_range=(1, 5), bound=6.0))
+    result = linoto.preview(np.eye(3), log, policy=policy, grid=[0.2], horizon=200, worlds=4)
+    assert (result.outlooks[0].worst_loss <= (result.outlooks[0].certificate.loss(200) or 0)).all()
+
+
+def test_the_prior_decides_where_the_log_is_silent() -> None:
+    narrow, wide = preview(prior=0.1), preview(prior=3.0)
+    assert wide.table()[0]["regret_mean"] > narrow.table()[0]["regret_mean"]
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"horizon": 0}, "horizon must be a whole number"),
+        ({"worlds": 0}, "worlds must be a whole number"),
+        ({"jobs": 0}, "jobs must be a whole number"),
+        ({"grid": []}, "grid must hold numbers"),
+        ({"grid": [-0.1]}, "grid must hold numbers"),
+        ({"prior": -1.0}, "prior must be a positive number"),
+        ({"policy": linoto.LinUCB()}, "policy must have a Budget or Tolerance gate"),
+    ],
+)
+def test_bad_input_is_named(changes: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        preview(**changes)
