@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from linoto import __version__
+from linoto.version import __version__
 
 FORMAT = 1
 HEADER = json.dumps({"linoto": "cells", "format": FORMAT}).encode() + b"\n"
@@ -26,6 +26,7 @@ class Curves(NamedTuple):
     offline_regret: list[float]  # R_t^off there
     explored: list[int]  # rounds up to there in which the explorer's arm was played
     worst: float  # the largest R_t^off over all rounds, at least 0
+    overdrawn: float | None = None  # the largest R_t^off less what the certificate allows; None: no promise
 
 
 @dataclass(kw_only=True, eq=False)
@@ -100,7 +101,7 @@ class CellStore:
             place, run, key = (data["setting"], data["policy"]), int(data["run"]), data["key"]
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is damaged in line {number}: run again without --resume") from None
-        if self.keys.get(place) == key:
+        if self.keys.get(place) == key and data.keys() >= set(Curves._fields):
             self._remember(place, run, offset)
 
     def _remember(self, place: tuple[str, str], run: int, offset: int) -> None:
