@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -96,14 +94,18 @@ class LinearAgent:
 
     def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
         """`select`, with the reasons. `allowed` restricts this round to some arms (indices or a mask)."""
-        with self._restricted(allowed):
+        if allowed is None:
             kernels.decide(self._params, self._state, -1)
+        else:
+            self._decide_among(as_mask(allowed, self.k))
         return self._decision()
 
     def guard(self, arm: int) -> Decision:
         """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
         kernels.decide(self._params, self._state, as_arm(arm, self.k))
-        return self._decision()
+        decision = self._decision()
+        self._state.run["fresh"] = 0  # an arm committed by number is judged by decide(), not by this
+        return decision
 
     # -- learning
 
@@ -120,13 +122,13 @@ class LinearAgent:
         mixture first: a rule fixed before the reward is seen, but where rewards are lost or late *because* of
         their value, only the decision keeps the books right.
         """
-        value = self._reward_of(reward)
+        value = check_reward(self._params, reward)
         arm, mixture = credit(decision, self._state.counts)
         kernels.observe(self._params, self._state, arm, mixture, value)
 
     def update(self, decision: Decision | int, reward: float) -> None:
-        """Commit and observe at once."""
-        reward = self._reward_of(reward)
+        """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
+        reward = check_reward(self._params, reward)
         arm, mixture = self._play_of(decision)
         kernels.update(self._params, self._state, arm, mixture, reward)
         self._draw()
@@ -244,19 +246,17 @@ class LinearAgent:
             "names": self.names,
             "rng": codec.encode_rng(self._rng),
         }
-        buffer = io.BytesIO()
-        np.savez(buffer, header=np.array(json.dumps(header)), params=self._params, **self._state._asdict())
-        return buffer.getvalue()
+        return codec.pack(header, {"params": self._params, **self._state._asdict()})
+
+    def __repr__(self) -> str:
+        return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
 
     # -- inside
 
     def _play_of(self, decision: Decision | int) -> tuple[int, bool]:
         """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
         if isinstance(decision, Decision):
-            if decision.round != self.rounds + 1:  # two of one round would spend the same room twice (H8)
-                raise ValueError(
-                    f"decision must be of round {self.rounds + 1}, got one of round {decision.round}"
-                )
+            check_round(decision, self.rounds + 1)
             return as_arm(decision.arm, self.k), decision.source == "mixture"
         arm = as_arm(decision, self.k)
         if self._params[0]["fallback"] not in (kernels.MIXTURE, kernels.CERTIFIED):
@@ -275,26 +275,15 @@ class LinearAgent:
                 f"[{low:g}, {high:g}]"
             )
 
-    def _reward_of(self, reward: float) -> float:
-        value, p = as_reward(reward), self._params[0]
-        if p["bounded"] and not p["low"] <= value <= p["low"] + p["unit"]:
-            raise ValueError(f"reward must be in [{p['low']:g}, {p['low'] + p['unit']:g}], got {value:g}")
-        return value
-
-    @contextmanager
-    def _restricted(self, allowed: npt.ArrayLike | None) -> Iterator[None]:
-        if allowed is None:
-            yield
-            return
-        mask, run = as_mask(allowed, self.k), self._state.run
-        self._state.counts[kernels.ALLOWED] = mask
-        run["restricted"] = 1
-        try:
-            yield
-        finally:
-            self._state.counts[kernels.ALLOWED] = 1
-            run["restricted"] = 0
+    def _decide_among(self, mask: Bools) -> None:
+        """Decide with the other arms out of reach; where nothing safe is left, leave everything as it was."""
+        run, counts, scratch = self._state.run, self._state.counts, [kernels.SCORE, kernels.ROOM]
+        before, rows = run.copy(), self._state.arms[scratch].copy()
+        counts[kernels.ALLOWED], run["restricted"] = mask, 1
+        kernels.decide(self._params, self._state, -1)
+        counts[kernels.ALLOWED], run["restricted"] = 1, 0
         if run[0]["arm"] < 0:
+            run[:], self._state.arms[scratch] = before, rows
             raise NoSafeArm(
                 f"allowed must hold an arm that is safe to play, got {np.flatnonzero(mask).tolist()}: "
                 "the gate refused them all, and the fallback is not among them"
@@ -330,6 +319,20 @@ class LinearAgent:
         if explorer == kernels.UNIFORM:
             return self._rng.random((rounds, self.k))
         return np.empty((rounds, 0))
+
+
+def check_round(decision: Decision, current: int) -> None:
+    """Refuse a stale decision: two of one round would spend the same room twice (H8)."""
+    if decision.round != current:
+        raise ValueError(f"decision must be of round {current}, got one of round {decision.round}")
+
+
+def check_reward(params: Records, reward: Any) -> float:
+    """One reward: a finite number, inside the range that rewards are said never to leave."""
+    value, p = as_reward(reward), params[0]
+    if p["bounded"] and not p["low"] <= value <= p["low"] + p["unit"]:
+        raise ValueError(f"reward must be in [{p['low']:g}, {p['low'] + p['unit']:g}], got {value:g}")
+    return value
 
 
 def credit(decision: Decision | int, counts: Ints) -> tuple[int, bool]:
@@ -385,11 +388,16 @@ def as_generator(rng: Any) -> np.random.Generator:
     return np.random.default_rng(rng)
 
 
+@cache
+def explain_the_wait() -> None:
+    """Said once in a process, however many kernels are compiled."""
+    logger.warning("linoto compiles its kernels, once per machine: this takes about twenty seconds")
+
+
 @contextmanager
 def announced() -> Iterator[None]:
     """Say why nothing happens, if compiling takes long."""
-    text = "linoto compiles its kernels, once per machine: this takes about twenty seconds"
-    timer = threading.Timer(2.0, logger.warning, (text,))
+    timer = threading.Timer(2.0, explain_the_wait)
     timer.daemon = True
     timer.start()
     try:

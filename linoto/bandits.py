@@ -33,7 +33,7 @@ class World:
     means: ClassVar[Any]  # (k,) mean reward of each arm
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "actions", as_actions(self.actions))
+        object.__setattr__(self, "actions", read_only(as_actions(self.actions)))
         check_nonnegative("noise", self.noise)
         choose("rewards", self.rewards, ("gaussian", "bernoulli"))
         object.__setattr__(self, "reward_range", as_range(self.reward_range))
@@ -91,7 +91,7 @@ class LinearBandit(World):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "theta", as_floats("theta", self.theta, ndim=1))
+        object.__setattr__(self, "theta", read_only(as_floats("theta", self.theta, ndim=1)))
         if self.theta.size != self.actions.shape[1]:
             raise ValueError(
                 f"theta must have {self.actions.shape[1]} entries like actions, got {self.theta.size}"
@@ -116,12 +116,18 @@ class Bandit(World):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "means", as_floats("means", self.means, ndim=1))
+        object.__setattr__(self, "means", read_only(as_floats("means", self.means, ndim=1)))
         if self.means.size != len(self.actions):
             raise ValueError(
                 f"means must have {len(self.actions)} entries like actions, got {self.means.size}"
             )
         self.check_means("means")
+
+
+def read_only(array: Floats) -> Floats:
+    """The array, which nobody can change any more."""
+    array.flags.writeable = False
+    return array
 
 
 def on_sphere(n: int, d: int, rng: np.random.Generator) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from math import log, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from linoto import kernels
 from linoto.confidence import Confidence
 from linoto.gates import Budget, Closed, Gate, Open, Tolerance
 from linoto.kernels import Records, State
+
+NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class Certificate:
     holds: bool
     theorem: str
     delta: float
-    reference: float  # mean logged reward, the estimate of mu_off
+    reference: float | None  # mean logged reward, the estimate of mu_off; None without a log
     reference_interval: tuple[float, float]  # of mu_off, at the same delta, whatever the dimension
     per_round: float | None
     constant: float | None
@@ -50,29 +52,25 @@ class Certificate:
 
     def to_json(self, *, rounds: int | None = None) -> str:
         """The same as text."""
-        return json.dumps(self.to_dict(rounds=rounds), indent=2)
+        return json.dumps(self.to_dict(rounds=rounds), indent=2, allow_nan=False)
 
     def rows(self, *, rounds: int | None = None) -> list[tuple[str, str]]:
         """What a person reads, line by line."""
         low, high = self.reference_interval
-        lines = [
-            ("promise", "holds" if self.holds else "none"),
-            ("why", self.theorem),
-            ("mean reward of the log", f"{self.reference:.4g}, within [{low:.4g}, {high:.4g}]"),
-        ]
-        if self.per_round is not None and self.constant is not None:
-            lines.append(("most lost per round", f"{self.per_round:.4g}, plus {self.constant:.4g} once"))
+        lines = [("promise", "holds" if self.holds else "none"), ("why", self.theorem)]
+        if self.reference is not None:
+            lines.append(("mean reward of the log", f"{self.reference:.4g}, within [{low:.4g}, {high:.4g}]"))
+        if not self.holds:
+            return lines
+        lines.append(("most lost per round", f"{self.per_round:.4g}, plus {self.constant:.4g} once"))
         if self.kappa is not None:
             lines.append(("kappa", f"{self.kappa:.4g} (rounding of the logging mixture)"))
-        if rounds is not None and self.holds:
+        if rounds is not None:
             lines.append((f"most lost in {rounds} rounds", f"{self.loss(rounds):.4g}"))
-        if self.holds:
-            possible = high - self.reward_range[0]
-            verdict = (
-                "yes: no play could lose more" if self.vacuous else f"no: a play could lose {possible:.4g}"
-            )
-            lines.append(("vacuous", verdict))
-            lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
+        possible = high - self.reward_range[0]
+        verdict = "yes: no play could lose more" if self.vacuous else f"no: a play could lose {possible:.4g}"
+        lines.append(("vacuous", verdict))
+        lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
         lines.extend(("assumes", text) for text in self.assumes)
         return lines
 
@@ -82,129 +80,180 @@ class Certificate:
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
-def certify(
-    *, gate: Gate, fallback: str | int, confidence: Confidence, params: Records, state: State
-) -> Certificate:
-    """The certificate of a composition on a state that has seen the log and nothing else."""
-    p = params[0]
-    low, high = mean_range(confidence, state)
-    reference, interval = reference_of(confidence, state, (low, high))
-    holds, theorem, per_round, constant = promise(gate, fallback, p, state, interval, (low, high))
-    most = min(interval[1], high) - low
+class Situation(NamedTuple):
+    """What a certificate is about: a composition, and what it knows from the log alone."""
+
+    gate: Gate
+    fallback: str | int  # "certified" is what "auto" means for a Tolerance with a model
+    confidence: Confidence
+    params: Records
+    run: Records
+    state: State | None  # None where there are no features
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Where mean rewards lie: as given, or |<theta, a>| <= bound |a|."""
+        if self.confidence.reward_range is not None or self.state is None:
+            return self.confidence.reward_range or (-np.inf, np.inf)
+        longest = float(np.sqrt((self.state.actions**2).sum(axis=0)).max())
+        return -self.confidence.bound * longest, self.confidence.bound * longest
+
+    def upper_reference(self, radius: float) -> float:
+        """The largest mu_off = <theta, xbar> over a confidence set of this radius."""
+        if self.state is None:
+            return np.inf
+        xbar = self.state.vectors[kernels.XBAR]
+        width = sqrt(max(float(xbar @ self.state.square[kernels.INVERSE] @ xbar), 0.0))
+        return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
+
+
+class Promise(NamedTuple):
+    """The loss a theorem allows."""
+
+    theorem: str
+    per_round: float
+    constant: float = 0.0
+
+
+def certify(situation: Situation) -> Certificate:
+    """The certificate of a composition on a log."""
+    confidence, limits = situation.confidence, situation.limits
+    reference, interval = reference_of(situation)
+    reason = why_not(situation)
+    promise = None if reason else promise_of(situation)
+    mixture = situation.fallback in ("mixture", "certified")
     return Certificate(
-        holds=holds,
-        theorem=theorem,
+        holds=promise is not None,
+        theorem=promise.theorem if promise else reason,
         delta=confidence.delta,
         reference=reference,
         reference_interval=interval,
-        per_round=per_round,
-        constant=constant,
-        kappa=float(p["kappa"]) if fallback in ("mixture", "certified") else None,
-        reward_range=(low, high),
-        vacuous=holds and per_round is not None and bool(per_round >= most),
-        assumes=assumptions(gate, fallback, confidence) if holds else (),
+        per_round=promise.per_round if promise else None,
+        constant=promise.constant if promise else None,
+        kappa=float(situation.params[0]["kappa"]) if promise and mixture else None,
+        reward_range=limits,
+        vacuous=promise is not None and bool(promise.per_round >= interval[1] - limits[0]),
+        assumes=assumptions(situation) if promise else (),
     )
 
 
-def mean_range(confidence: Confidence, state: State) -> tuple[float, float]:
-    """Where mean rewards lie: as given, or |<theta, a>| <= bound |a|."""
-    if confidence.reward_range is not None:
-        return confidence.reward_range
-    longest = float(np.sqrt((state.actions**2).sum(axis=0)).max())
-    return -confidence.bound * longest, confidence.bound * longest
-
-
-def reference_of(
-    confidence: Confidence, state: State, limits: tuple[float, float]
-) -> tuple[float, tuple[float, float]]:
+def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float]]:
     """The mean logged reward and an interval for mu_off: one scalar, so no dimension enters."""
-    r = state.run[0]
-    if r["logged"] == 0:
-        return float("nan"), limits
-    mean = float(r["logged_rewards"] / r["logged"])
-    spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / float(r["logged"]))
-    return mean, (max(mean - spread, limits[0]), min(mean + spread, limits[1]))
+    run, (low, high), confidence = situation.run[0], situation.limits, situation.confidence
+    if run["logged"] == 0:
+        return None, (low, high)
+    mean = float(run["logged_rewards"] / run["logged"])
+    spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / float(run["logged"]))
+    if mean - spread > high or mean + spread < low:  # contradicted: `why_not` says so
+        return mean, (mean - spread, mean + spread)
+    return mean, (max(mean - spread, low), min(mean + spread, high))
 
 
-Promise = tuple[bool, str, float | None, float | None]
-
-
-def promise(
-    gate: Gate,
-    fallback: str | int,
-    p: Any,
-    state: State,
-    interval: tuple[float, float],
-    limits: tuple[float, float],
-) -> Promise:
-    """Whether there is a theorem, which, and the loss it allows per round and once."""
-    r = state.run[0]
-    if r["logged"] == 0:
-        return False, "no log, so nothing to compare with", None, None
+def why_not(situation: Situation) -> str:
+    """Why there is no theorem, or nothing."""
+    gate, fallback, run = situation.gate, situation.fallback, situation.run[0]
+    if run["logged"] == 0:
+        return "no log, so nothing to compare with"
     if isinstance(gate, Open):
-        return False, "an open gate promises nothing about the log", None, None
+        return "an open gate promises nothing about the log"
+    if isinstance(gate, Budget) and fallback not in ("lcb", "frozen"):
+        return "a Budget gate is proven with the lcb or frozen fallback only"
+    if isinstance(gate, Tolerance) and fallback not in ("certified", "mixture"):
+        return "a Tolerance gate is proven with the auto or mixture fallback only"
+    mean, interval = reference_of(situation)
+    low, high = situation.limits
+    if interval[0] > high or interval[1] < low:
+        return f"the log contradicts its range: a mean reward of {mean:.4g} outside [{low:g}, {high:g}]"
+    if not leans_on_model(situation) or situation.state is None:
+        return ""
+    if contradicts_bound(situation.state, situation.confidence.bound):
+        return f"the log contradicts bound={situation.confidence.bound:g}: some arm earns more than it allows"
+    params = situation.params[0]
+    bias = sqrt(params["ridge"]) * situation.confidence.bound
+    if situation.confidence.radius == "paper" and bias > NEGLIGIBLE * params["radius_fixed"]:
+        return "the paper's radius leaves out the bias of the ridge, which is not negligible here"
+    return ""
+
+
+def leans_on_model(situation: Situation) -> bool:
+    """Whether the promise needs rewards that are linear in the features."""
+    if isinstance(situation.gate, Tolerance):
+        return situation.gate.uses(situation.confidence)[0]
+    return not (isinstance(situation.gate, Closed) and situation.fallback == "mixture")
+
+
+def contradicts_bound(state: State, bound: float) -> bool:
+    """Whether some arm's mean is surely larger than a parameter of this length allows."""
+    return bool((bound_excess(state, bound) > 0).any())
+
+
+def bound_excess(state: State, bound: float) -> kernels.Floats:
+    """(k,) how far each arm's interval from the log lies beyond bound |a|."""
+    possible = bound * np.sqrt((state.actions**2).sum(axis=0))
+    mean, half = state.arms[kernels.MEAN], float(state.run[0]["radius"]) * state.arms[kernels.WIDTH]
+    return np.asarray(np.abs(mean) - half - possible)
+
+
+def promise_of(situation: Situation) -> Promise:
+    """The theorem and the loss it allows, where there is one."""
+    gate, run, params = situation.gate, situation.run[0], situation.params[0]
+    low, high = situation.limits
+    rounding = float(params["kappa"]) * (high - low)
     if isinstance(gate, Tolerance):
-        return tolerance_promise(gate, fallback, p, interval, limits)
+        by_model, by_rewards = gate.uses(situation.confidence)
+        payers = [name for name, pays in (("the model", by_model), ("realised rewards", by_rewards)) if pays]
+        theorem = f"R_off_t <= epsilon t + kappa (hi - lo), paid for by {' or '.join(payers)}"
+        return Promise(theorem, tolerated(situation), rounding)
+    if situation.fallback == "mixture":
+        return Promise("the log's own proportions, up to rounding", 0.0, rounding)
+    upper = situation.upper_reference(float(run["radius"]))  # on the same event as every lower bound
     if isinstance(gate, Budget):
-        if fallback not in ("lcb", "frozen"):
-            return False, "a Budget gate is proven with the lcb or frozen fallback only", None, None
-        known = upper_reference(state) - float(r["baseline"])
-        per_round = min((gate.alpha + 2) * float(r["slack"]), known)
-        return True, "R_off_t <= (alpha + 2) S t: every prefix earns t r_b", per_round, 0.0
-    if fallback == "mixture":
-        kappa = float(p["kappa"])
-        return True, "the log's own proportions, up to rounding", 0.0, kappa * (limits[1] - limits[0])
-    arm = int(state.arms[kernels.LCB].argmax()) if isinstance(fallback, str) else fallback
-    per_round = max(upper_reference(state) - float(state.arms[kernels.LCB, arm]), 0.0)
-    return True, "the lower bound of the arm that is played never falls", per_round, 0.0
+        loss = min((gate.alpha + 2) * float(run["slack"]), upper - float(run["baseline"]))
+        return Promise("R_off_t <= (alpha + 2) S t: every prefix earns t r_b", max(loss, 0.0))
+    assert situation.state is not None  # only Guard has none, and it has a Tolerance
+    lcb = situation.state.arms[kernels.LCB]
+    arm = situation.fallback if isinstance(situation.fallback, int) else int(lcb.argmax())
+    return Promise("the lower bound of the arm that is played never falls", max(upper - float(lcb[arm]), 0.0))
 
 
-def tolerance_promise(
-    gate: Tolerance, fallback: str | int, p: Any, interval: tuple[float, float], limits: tuple[float, float]
-) -> Promise:
-    """epsilon t + kappa (hi - lo), for any explorer."""
-    if fallback not in ("certified", "mixture"):
-        return False, "a Tolerance gate is proven with the auto or mixture fallback only", None, None
-    by = {(1, 0): "the model", (0, 1): "realised rewards", (1, 1): "the model or realised rewards"}
-    theorem = (
-        f"R_off_t <= epsilon t + kappa (hi - lo), paid for by {by[int(p['by_model']), int(p['by_rewards'])]}"
-    )
-    per_round = gate.epsilon * interval[1] if gate.relative else gate.epsilon
-    return True, theorem, float(per_round), float(p["kappa"]) * (limits[1] - limits[0])
+def tolerated(situation: Situation) -> float:
+    """epsilon, or a share epsilon of the largest reference on the events the gate itself pays for."""
+    gate, run, params = situation.gate, situation.run[0], situation.params[0]
+    assert isinstance(gate, Tolerance)
+    if not gate.relative:
+        return float(gate.epsilon)
+    by_model, by_rewards = gate.uses(situation.confidence)
+    bounds = [situation.limits[1]]
+    if by_rewards:
+        bounds.append(float(run["upper_reference"]))
+    if by_model:
+        bounds.append(situation.upper_reference(float(run["gate_radius"] + params["bias"])))
+    return float(gate.epsilon) * max(min(bounds), 0.0)
 
 
-def upper_reference(state: State) -> float:
-    """The largest mu_off = <theta, xbar> over C_1: on the same event as every lower bound."""
-    xbar = state.vectors[kernels.XBAR]
-    width = sqrt(max(float(xbar @ state.square[kernels.INVERSE] @ xbar), 0.0))
-    return float(state.vectors[kernels.THETA] @ xbar) + float(state.run[0]["radius"]) * width
-
-
-def assumptions(gate: Gate, fallback: str | int, confidence: Confidence) -> tuple[str, ...]:
+def assumptions(situation: Situation) -> tuple[str, ...]:
     """What the promise leans on, in words a deployer can check."""
-    texts = []
-    only_rewards = isinstance(gate, Tolerance) and gate.evidence == "rewards"
-    if confidence.noise == "bounded":
-        texts.append(f"every reward lies in {confidence.reward_range}")
-    else:
-        texts.append(f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}")
-    if not only_rewards and not (isinstance(gate, Closed) and fallback == "mixture"):
-        texts.append(f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}")
-        texts.append("which rewards arrive, and when, does not depend on their values")
-    elif isinstance(gate, Tolerance):
-        texts.append(
-            "rewards are reported with their decision, or which of them arrive does not depend on them"
-        )
-    if confidence.radius != "self_normalised":
-        texts.append("the logged actions were chosen independently of the logged rewards")
-    if confidence.radius == "paper":
-        texts.append("the bias of the ridge is negligible")
-    texts.append("the arms earn online what they earned in the log: no drift")
-    if isinstance(gate, Tolerance):
-        if confidence.noise != "bounded" and gate.uses(confidence)[1]:
-            texts.append("the number of logged rewards was not chosen by looking at them")
-        if confidence.reward_range is not None:
-            texts.append(f"mean rewards lie in {confidence.reward_range}")
-        texts.append("the logged arms can still be played")
-    texts.append("each decision is committed before the next one is made")
-    return tuple(texts)
+    gate, confidence = situation.gate, situation.confidence
+    bounded, linear = confidence.noise == "bounded", leans_on_model(situation)
+    mixture = situation.fallback in ("mixture", "certified")
+    by_rewards = isinstance(gate, Tolerance) and gate.uses(confidence)[1]
+    texts = {
+        f"every reward lies in {confidence.reward_range}": bounded,
+        f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
+        f"mean rewards lie in {situation.limits}": mixture and not bounded,
+        f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}": linear,
+        "which rewards arrive, and when, does not depend on their values": linear or not bounded,
+        "rewards are reported with their decision, or which of them arrive does not depend on their values": (
+            bounded and not linear
+        ),
+        "the logged actions were chosen independently of the logged rewards": (
+            linear and confidence.radius != "self_normalised"
+        ),
+        "the bias of the ridge is negligible": linear and confidence.radius == "paper",
+        "the number of logged rewards was not chosen by looking at them": by_rewards and not bounded,
+        "the arms earn online what they earned in the log: no drift": True,
+        "the logged arms can still be played": mixture,
+        "no round is restricted to other arms": isinstance(gate, Closed),
+        "every round is played as decided, and committed before the next one is asked for": True,
+    }
+    return tuple(text for text, applies in texts.items() if applies)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -31,7 +33,7 @@ def decode(data: Any, known: Mapping[str, type]) -> Any:
         return data
     parts = dict(data)
     name = parts.pop("type", None)
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ValueError(f"type must be one of {', '.join(sorted(known))}, got {name!r}")
     try:
         return known[name](**{key: decode(part, known) for key, part in parts.items()})
@@ -57,6 +59,14 @@ def decode_rng(data: Any) -> np.random.Generator:
     bits = getattr(np.random, data["bit_generator"])()
     bits.state = _arrays(data)
     return np.random.Generator(bits)
+
+
+def pack(header: Any, arrays: Mapping[str, Any]) -> bytes:
+    """A header and arrays as the bytes of an npz file."""
+    buffer = io.BytesIO()
+    named: dict[str, Any] = dict(arrays)
+    np.savez(buffer, header=np.array(json.dumps(header)), **named)
+    return buffer.getvalue()
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from linoto.data import Offline, as_floats, as_range, check_nonnegative, check_positive, choose, is_number
+from linoto.data import (
+    Offline,
+    as_floats,
+    as_range,
+    check_nonnegative,
+    check_positive,
+    choose,
+    is_number,
+    normalise,
+)
 from linoto.kernels import Floats
 
 RADII = ("self_normalised", "hkz", "paper")
@@ -33,11 +42,14 @@ class Confidence:
     reward_range: tuple[float, float] | None = None  # of the mean rewards, where known
 
     def __post_init__(self) -> None:
+        normalise(self)
         if not is_number(self.delta) or not 0 < self.delta < 1:
             raise ValueError(f"delta must be in (0, 1), got {self.delta!r}")
         if self.ridge is not None:
             check_positive("ridge", self.ridge)
-        if self.noise != "bounded":
+        if isinstance(self.noise, str) and self.noise != "bounded":
+            raise ValueError(f"noise must be a positive number or 'bounded', got {self.noise!r}")
+        if not isinstance(self.noise, str):
             check_positive("noise", self.noise)
         elif self.reward_range is None:
             raise ValueError("reward_range must be given where noise is 'bounded', got None")
@@ -61,7 +73,12 @@ class Confidence:
 
     def ridge_for(self, d: int) -> float:
         """The ridge in d dimensions: what was asked for, or noise^2 d / bound^2."""
-        return float(self.ridge) if self.ridge is not None else self.scale**2 * d / self.bound**2
+        if self.ridge is not None:
+            return float(self.ridge)
+        ratio = self.scale / self.bound
+        if not 1e-150 < ratio < 1e150:
+            raise ValueError(f"noise / bound must give a ridge that is a number > 0, got {ratio:g}")
+        return ratio**2 * d
 
 
 PAPER = Confidence(radius="paper", ridge=1e-4)

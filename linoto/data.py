@@ -101,6 +101,13 @@ def check_seed(seed: Any) -> None:
         raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
 
 
+def normalise(record: Any) -> None:
+    """Make the numbers of a frozen record Python's own, so that its repr reads back."""
+    for name, value in vars(record).items():
+        if isinstance(value, np.generic):
+            object.__setattr__(record, name, value.item())
+
+
 def is_number(value: Any) -> bool:
     """A real number, which True is not."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
@@ -157,6 +164,8 @@ class Offline:
                     f"{least[arm]:g} for arm {arm}"
                 )
             squares.flags.writeable = False
+        if not np.isfinite(sums.sum()):
+            raise ValueError("reward_sums must have a finite sum, got one that overflows")
         for array in (pulls, sums):
             array.flags.writeable = False
         object.__setattr__(self, "pulls", pulls)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto import codec
-from linoto.agent import SNAPSHOT_FORMAT, Decision, as_generator
+from linoto.agent import SNAPSHOT_FORMAT, Decision, as_generator, as_names, check_reward, check_round
 from linoto.certificates import Certificate
 from linoto.confidence import Confidence
-from linoto.data import Offline, as_actions, as_arm, as_offline, as_reward
+from linoto.data import Offline, as_actions, as_arm, as_floats, as_offline, as_reward
 from linoto.kernels import Bools, Floats, Ints
 
 
@@ -47,7 +45,7 @@ class Doubling:
     ) -> DoublingAgent:
         """A running agent; its inner agent starts anew with every epoch."""
         arms = as_actions(actions)
-        extra = {} if names is None else {"names": names}
+        extra = {} if names is None else {"names": as_names(names, len(arms))}
         agent = DoublingAgent(
             policy=self,
             actions=arms,
@@ -61,7 +59,16 @@ class Doubling:
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """The policy's own, for one epoch: a promise does not outlive the reset."""
         inner: Certificate = self.policy.certificate(actions, offline)
-        return replace(inner, holds=False, theorem="a promise holds within one epoch only: each starts anew")
+        return replace(
+            inner,
+            holds=False,
+            theorem="a promise holds within one epoch only: each starts anew",
+            per_round=None,
+            constant=None,
+            kappa=None,
+            vacuous=False,
+            assumes=(),
+        )
 
     def in_epoch(self, epoch: int) -> Any:
         """The policy as it runs in this epoch."""
@@ -69,6 +76,10 @@ class Doubling:
             return self.policy
         confidence = self.policy.confidence or Confidence()
         return replace(self.policy, confidence=replace(confidence, delta=2.0 ** -max(epoch, 1)))
+
+
+FORWARDED = ("rewards", "theta", "lcb", "ucb", "baseline", "ellipsoid", "names", "k")
+"""What this epoch's agent knows, and the agent of all epochs passes on."""
 
 
 class DoublingAgent:
@@ -85,25 +96,42 @@ class DoublingAgent:
         rng: np.random.Generator,
         extra: dict[str, Any],
     ) -> None:
-        self.policy = policy
+        self.policy, self.actions, self.offline = policy, actions, offline
         self.epoch = 0
         self.played = 0  # rounds of this epoch
         self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
-        self._actions, self._offline, self._rng, self._extra = actions, offline, rng, extra
+        self._rng, self._extra = rng, extra
 
     def __getattr__(self, name: str) -> Any:
-        """theta, lcb, ucb, names, ...: what this epoch's agent knows."""
-        if name == "inner" or name.startswith("__"):
-            raise AttributeError(name)
+        if name not in FORWARDED:
+            raise AttributeError(f"a DoublingAgent has no attribute {name!r}")
         return getattr(self.inner, name)
+
+    def __repr__(self) -> str:
+        return f"<agent of {self.policy!r}: {self.rounds} rounds, epoch {self.epoch}>"
+
+    @property
+    def rounds(self) -> int:
+        """Decisions committed so far, in all epochs."""
+        return int(2**self.epoch) - 1 + self.played
+
+    @property
+    def pending(self) -> Ints:
+        """(k,) committed plays that await their reward, those of earlier epochs included."""
+        return self.stale + getattr(self.inner, "pending", 0)
+
+    @property
+    def certificate(self) -> Certificate:
+        """None that outlives an epoch."""
+        return self.policy.certificate(self.actions, self.offline)
 
     def restart(self, *, epoch: int) -> None:
         """Begin an epoch with nothing but the log."""
         if epoch:
-            self.stale += getattr(self.inner, "pending", 0)
+            self.stale = self.pending
         self.epoch, self.played = epoch, 0
         policy = self.policy.in_epoch(epoch)
-        self.inner = policy.start(self._actions, self._offline, rng=self._rng, **self._extra)
+        self.inner = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now."""
@@ -112,29 +140,38 @@ class DoublingAgent:
     def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
         """The arm to play now, with the reasons."""
         decision: Decision = self.inner.decide(allowed)
-        return decision
+        return replace(decision, round=self.rounds + 1)
+
+    def guard(self, arm: int) -> Decision:
+        """Somebody else's proposal through this epoch's gate."""
+        decision: Decision = self.inner.guard(arm)
+        return replace(decision, round=self.rounds + 1)
 
     def commit(self, decision: Decision | int) -> None:
         """Count a decision as played; the last one of an epoch ends it."""
-        self.inner.commit(decision)
+        self.inner.commit(self._for_inner(decision))
         self._count(1)
 
     def observe(self, decision: Decision | int, reward: float) -> None:
-        """Learn from a reward. One owed to an epoch already over is taken and forgotten, oldest first."""
+        """Learn from a reward; one owed to an epoch already over is taken and forgotten, oldest first."""
         chosen = decision.arm if isinstance(decision, Decision) else decision
-        arm, reward = as_arm(chosen, self.stale.size), as_reward(reward)
-        if self.stale[arm]:
+        arm = as_arm(chosen, self.stale.size)
+        over = isinstance(decision, Decision) and decision.round < 2**self.epoch
+        if self.stale[arm] and (over or not isinstance(decision, Decision)):
+            params = getattr(self.inner, "_params", None)
+            as_reward(reward) if params is None else check_reward(params, reward)
             self.stale[arm] -= 1
             return
         self.inner.observe(decision, reward)
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once."""
-        self.inner.update(decision, reward)
+        self.inner.update(self._for_inner(decision), reward)
         self._count(1)
 
     def play(self, means: Floats, draws: Floats, **rewards: Any) -> tuple[Ints, Bools]:
         """Play `draws.size` rounds in a known world, epoch by epoch."""
+        means, draws = as_floats("means", means, ndim=1), as_floats("draws", draws, ndim=1)
         arms = np.empty(draws.size, dtype=np.int64)
         explored = np.empty(draws.size, dtype=np.bool_)
         start = 0
@@ -155,17 +192,21 @@ class DoublingAgent:
             "played": self.played,
             "extra": self._extra,
         }
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            header=np.array(json.dumps(header)),
-            actions=self._actions,
-            pulls=self._offline.pulls,
-            reward_sums=self._offline.reward_sums,
-            stale=self.stale,
-            inner=np.frombuffer(self.inner.snapshot(), dtype=np.uint8),
-        )
-        return buffer.getvalue()
+        arrays = {
+            "actions": self.actions,
+            "pulls": self.offline.pulls,
+            "reward_sums": self.offline.reward_sums,
+            "stale": self.stale,
+            "inner": np.frombuffer(self.inner.snapshot(), dtype=np.uint8),
+        }
+        return codec.pack(header, arrays)
+
+    def _for_inner(self, decision: Decision | int) -> Decision | int:
+        """The decision as this epoch's agent numbers it."""
+        if not isinstance(decision, Decision):
+            return decision
+        check_round(decision, self.rounds + 1)
+        return replace(decision, round=self.played + 1)
 
     def _count(self, rounds: int) -> None:
         self.played += rounds

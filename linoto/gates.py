@@ -13,7 +13,7 @@ import numpy as np
 
 from linoto import kernels
 from linoto.confidence import Confidence, radius_terms
-from linoto.data import Offline, check_nonnegative, choose
+from linoto.data import Offline, check_nonnegative, choose, normalise
 from linoto.kernels import Floats
 
 FORMS = ("exact", "aggregate", "max")
@@ -56,6 +56,7 @@ class Budget:
     slack: Literal["paper", "coverage"] = "paper"
 
     def __post_init__(self) -> None:
+        normalise(self)
         check_nonnegative("alpha", self.alpha)
         choose("form", self.form, FORMS)
         choose("slack", self.slack, SLACKS)
@@ -95,6 +96,7 @@ class Tolerance:
     bias: Literal["tight", "loose"] = "tight"
 
     def __post_init__(self) -> None:
+        normalise(self)
         check_nonnegative("epsilon", self.epsilon)
         choose("evidence", self.evidence, EVIDENCE)
         choose("bias", self.bias, BIASES)
@@ -142,13 +144,16 @@ Gate = Open | Closed | Budget | Tolerance
 
 
 def check_logged_range(confidence: Confidence, offline: Offline) -> None:
-    """Refuse a log whose rewards cannot all lie in the range they are said never to leave."""
-    if confidence.noise != "bounded" or confidence.reward_range is None:
+    """Refuse a log that surely contradicts the range its rewards, or their means, are said to lie in."""
+    if confidence.reward_range is None:
         return
     low, high = confidence.reward_range
-    slack = 1e-9 * (1 + abs(low) + abs(high)) * offline.pulls
-    outside = (offline.reward_sums < low * offline.pulls - slack) | (
-        offline.reward_sums > high * offline.pulls + slack
+    give = 1e-9 * (1 + abs(low) + abs(high)) * offline.pulls
+    if confidence.noise != "bounded":  # each mean may be off by its noise
+        level = 2 * log(2 * offline.pulls.size / confidence.delta)
+        give = confidence.scale * np.sqrt(level * offline.pulls)
+    outside = (offline.reward_sums < low * offline.pulls - give) | (
+        offline.reward_sums > high * offline.pulls + give
     )
     if outside.any():
         arm = int(outside.argmax())

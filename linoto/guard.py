@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto import codec, kernels
-from linoto.agent import SNAPSHOT_FORMAT, Decision, credit
-from linoto.certificates import Certificate, certify
+from linoto.agent import SNAPSHOT_FORMAT, Decision, check_reward, check_round, credit
+from linoto.certificates import Certificate, Situation, certify
 from linoto.confidence import Confidence
-from linoto.data import Offline, as_arm, as_reward
+from linoto.data import Offline, as_arm
 from linoto.gates import Tolerance
 from linoto.kernels import Ints, Records
 
@@ -24,9 +22,10 @@ class Guard:
     Each round it is asked about one proposed arm and answers with that arm, if realised rewards have paid for
     it, or else with the next arm of the logging mixture. With probability 1 - delta, for every t at once, the
     summed shortfall below the log is at most epsilon t + kappa (hi - lo). Nothing is assumed of the
-    recommender, nor of how rewards depend on anything: only that the arms earn online what they earned in the
-    log. `noise` is the sub-Gaussian scale of the rewards, or "bounded" where every single reward (and not
-    only its mean) lies in `reward_range`, which lets it explore sooner.
+    recommender, nor of how rewards depend on features: the arms earn online what they earned in the log, and
+    which rewards arrive does not depend on their values (the certificate has the whole list). `noise` is the
+    sub-Gaussian scale of the rewards, or "bounded" where every single reward (and not only its mean) lies in
+    `reward_range`, which lets it explore sooner.
 
     >>> guard = Guard(Offline(pulls=[80, 20], reward_sums=[60.0, 5.0]), epsilon=0.1, reward_range=(0, 1),
     ...               noise="bounded")
@@ -52,8 +51,12 @@ class Guard:
         self.gate = Tolerance(epsilon=epsilon, evidence="rewards", relative=relative)
         self.confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
         k = self.offline.pulls.size
-        self._counts = np.zeros((5, k), dtype=np.int64)  # rows as in kernels.State.counts
-        self._counts[kernels.LOGGED] = self.offline.pulls
+        self._logged = np.flatnonzero(
+            self.offline.pulls
+        )  # (n,) the arms of the mixture: no other is ever due
+        self._shares = self.offline.pulls[self._logged]
+        self._mixed = np.zeros_like(self._shares)
+        self._counts = np.zeros((5, k), dtype=np.int64)  # pending plays, in the rows of kernels.State.counts
         self._params = np.zeros(1, dtype=kernels.PARAMS)
         self._params["noise"] = self.confidence.scale
         self.gate.fill(self._params[0], self.confidence, np.ones((k, 1)), self.offline)
@@ -66,10 +69,9 @@ class Guard:
         """That arm if it can be afforded, else the next arm of the mixture; the same until a commit."""
         arm = as_arm(proposal, self._counts.shape[1])
         room = float(kernels.ledger_room(self._params, self._run))
-        run, counts = self._run[0], self._counts
-        due = kernels.most_behind(
-            counts[kernels.LOGGED], counts[kernels.MIXED], int(run["logged"]), int(run["mixed"])
-        )
+        run = self._run[0]
+        index = kernels.most_behind(self._shares, self._mixed, int(run["logged"]), int(run["mixed"]))
+        due = int(self._logged[index])
         return Decision(
             arm=arm if room > 0 else due,
             mode="explore" if room > 0 else "safe",
@@ -84,28 +86,31 @@ class Guard:
         """Count a decision as played; its reward may come later through `observe`."""
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned, got {decision!r}")
-        if decision.round != self.rounds + 1:
-            raise ValueError(
-                f"decision must be of round {self.rounds + 1}, got one of round {decision.round}"
-            )
+        check_round(decision, self.rounds + 1)
         arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.source == "mixture"
-        self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
         if mixture:
-            self._counts[kernels.MIXED, arm] += 1
+            index = int(np.searchsorted(self._logged, arm))
+            if index == self._logged.size or self._logged[index] != arm:
+                raise ValueError(f"decision must play a logged arm for the mixture, got arm {arm}")
+            self._mixed[index] += 1
+        self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
         kernels.ledger_commit(self._params, self._run, mixture)
 
     def observe(self, decision: Decision | int, reward: float) -> None:
         """The reward of a decision committed earlier (or of an arm: then plays outside the mixture first)."""
-        value = self._reward_of(reward)
+        value = check_reward(self._params, reward)
         arm, mixture = credit(decision, self._counts)
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] -= 1
         kernels.ledger_observe(self._params, self._run, value, mixture)
 
     def update(self, decision: Decision, reward: float) -> None:
         """Commit and observe at once."""
-        value = self._reward_of(reward)
+        value = check_reward(self._params, reward)
         self.commit(decision)
         self.observe(decision, value)
+
+    def __repr__(self) -> str:
+        return f"<guard of {self.gate!r}: {self.rounds} rounds>"
 
     @property
     def rounds(self) -> int:
@@ -120,11 +125,15 @@ class Guard:
     @property
     def certificate(self) -> Certificate:
         """What is guaranteed."""
-        k = self.offline.pulls.size
-        state = kernels.allocate(np.zeros((k, 1)), self.offline.pulls, self.offline.reward_sums)
-        state = state._replace(run=self._run)
         return certify(
-            gate=self.gate, fallback="mixture", confidence=self.confidence, params=self._params, state=state
+            Situation(
+                gate=self.gate,
+                fallback="mixture",
+                confidence=self.confidence,
+                params=self._params,
+                run=self._run,
+                state=None,
+            )
         )
 
     def snapshot(self) -> bytes:
@@ -135,16 +144,14 @@ class Guard:
             "gate": codec.encode(self.gate),
             "confidence": codec.encode(self.confidence),
         }
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            header=np.array(json.dumps(header)),
-            counts=self._counts,
-            run=self._run,
-            pulls=self.offline.pulls,
-            reward_sums=self.offline.reward_sums,
-        )
-        return buffer.getvalue()
+        arrays = {
+            "counts": self._counts,
+            "mixed": self._mixed,
+            "run": self._run,
+            "pulls": self.offline.pulls,
+            "reward_sums": self.offline.reward_sums,
+        }
+        return codec.pack(header, arrays)
 
     @classmethod
     def from_parts(
@@ -161,14 +168,8 @@ class Guard:
             noise=confidence.noise,
             relative=gate.relative,
         )
-        for name, array in (("counts", guard._counts), ("run", guard._run)):
+        for name, array in (("counts", guard._counts), ("mixed", guard._mixed), ("run", guard._run)):
             if arrays[name].dtype != array.dtype or arrays[name].shape != array.shape:
                 raise ValueError(f"snapshot must hold {name} of this version, got another shape")
             np.copyto(array, arrays[name])
         return guard
-
-    def _reward_of(self, reward: float) -> float:
-        value, p = as_reward(reward), self._params[0]
-        if p["bounded"] and not p["low"] <= value <= p["low"] + p["unit"]:
-            raise ValueError(f"reward must be in [{p['low']:g}, {p['low'] + p['unit']:g}], got {value:g}")
-        return value

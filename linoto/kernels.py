@@ -73,6 +73,7 @@ RUN = np.dtype(
         ("rounds", np.int64),  # commits so far; the next round is t = rounds + 1
         ("rewards", np.int64),  # rewards so far
         ("since_refresh", np.int64),
+        ("longest", np.float64),  # largest |a|^2
         ("widest", np.float64),  # largest diagonal entry of V^-1 at the last refresh; it only falls
         ("logged", np.int64),  # m, rows in the log
         ("log_det", np.float64),  # log det V_t
@@ -127,6 +128,7 @@ TARGET, THETA, HALF, XBAR, PLAYED, EXCESS, NORMALS, STEP, WORK, RESIDUE, REFINED
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)  # rows of State.counts
 
 REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
+ROUNDING = 8 * 2.2e-16  # of a quadratic form in V^-1, relative to its largest entry
 STIFF = 1e-4  # share of the largest variance below which an arm's own needs refinement
 REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 
@@ -369,6 +371,12 @@ def begin(params: Records, s: State) -> None:
             xbar[i] += pulls * s.actions[i, a]
     for i in range(d):
         xbar[i] /= max(r.logged, 1)
+    r.longest = 0.0
+    for a in range(k):
+        square = 0.0
+        for i in range(d):
+            square += s.actions[i, a] ** 2
+        r.longest = max(r.longest, square)
     refresh(p, s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s)
@@ -418,7 +426,7 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -
     for i in range(d):
         x[i] = s.actions[i, arm]
     combine(inverse, x, step)  # V^-1 x, by symmetry
-    if variance[arm] < STIFF * r.widest:
+    if variance[arm] < STIFF * r.widest * dot(x, x):
         refine(s, x, step)
     growth = 1.0 + dot(x, step)  # det V_t / det V_{t-1}
     gain = (reward - mean[arm]) / growth
@@ -709,6 +717,12 @@ def join_aggregate(s: State, due: float) -> None:
 
 
 @compiled
+def cautious_square(s: State, y: Floats, image: Floats) -> float:
+    """|y|^2 in V^-1, rounded up: where V^-1 is large, its rounding must not open a gate."""
+    return float(max(dot(y, image), 0.0) + ROUNDING * s.run[0].widest * dot(y, y))
+
+
+@compiled
 def measure_by_model(p: Any, s: State) -> None:
     """The least that all plays but the mixture's, arm a included, earn above mu_off, plus epsilon t.
 
@@ -725,12 +739,13 @@ def measure_by_model(p: Any, s: State) -> None:
         y[i] = s.vectors[EXCESS, i] - owed * s.vectors[XBAR, i]
     combine(s.square[INVERSE], y, image)
     combine(s.actions, image, cross)
-    base, square = dot(s.vectors[THETA], y), dot(y, image)
+    base, square = dot(s.vectors[THETA], y), cautious_square(s, y, image)
     if p.relative == 0:
         base += allowance
     shared = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
+    doubt = ROUNDING * r.widest * (dot(y, y) + r.longest)
     for a in range(room.size):
-        spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0))
+        spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0) + doubt)
         bias = min(p.bias * spread, shared + p.bias * width[a])
         room[a] = base + mean[a] - r.gate_radius * spread - bias
 
@@ -793,7 +808,7 @@ def is_certified(p: Any, s: State, arm: int) -> bool:
     for i in range(y.size):
         y[i] = s.actions[i, arm] - s.vectors[XBAR, i]
     combine(s.square[INVERSE], y, image)
-    spread = sqrt(max(dot(y, image), 0.0))
+    spread = sqrt(cautious_square(s, y, image))
     bias = p.bias * spread
     if p.loose_bias == 0:
         bias = min(bias, p.bias * sqrt(p.ridge * dot(image, image)))

@@ -16,14 +16,24 @@ import numpy.typing as npt
 
 from linoto import kernels
 from linoto.agent import LinearAgent, as_generator, as_names
-from linoto.certificates import Certificate, certify
+from linoto.certificates import Certificate, Situation, bound_excess, certify
 from linoto.confidence import PAPER, Confidence, check_confidence, radius_terms
-from linoto.data import Offline, as_actions, as_arm, as_offline, check_nonnegative, choose
+from linoto.data import Offline, as_actions, as_arm, as_offline, check_nonnegative, choose, normalise
 from linoto.gates import FORMS, Budget, Closed, Gate, Open, Tolerance, mixture_rounding
-from linoto.kernels import Records
+from linoto.kernels import Records, State
 
 FALLBACKS = ("auto", "lcb", "frozen", "mixture")
 REACHES = ("proposal", "affordable")
+
+
+def check_scales(ridge: float, actions: kernels.Floats, offline: Offline) -> None:
+    """Refuse numbers so large or small that V would overflow or vanish."""
+    with np.errstate(over="ignore"):
+        largest = float((actions**2).sum(axis=1).max()) * max(int(offline.pulls.max()), 1) / ridge
+    if not np.isfinite(largest) or largest > 1e200:
+        raise ValueError(
+            f"actions must be of a size that ridge {ridge:g} can regularise, got |a|^2 / ridge = {largest:g}"
+        )
 
 
 def is_arm(fallback: Any) -> bool:
@@ -37,14 +47,13 @@ class Policy(Protocol):
     def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = 0) -> Any: ...
 
 
-def check_bound(agent: LinearAgent, bound: float) -> None:
+def check_bound(state: State, bound: float) -> None:
     """Refuse a bound on |theta| that the log contradicts: a promise that leans on it would be broken (H3)."""
-    reach = bound * np.linalg.norm(agent.actions, axis=1)
-    excess = np.maximum(agent.lcb - reach, -agent.ucb - reach)
+    excess = bound_excess(state, bound)
     arm = int(excess.argmax())
     if excess[arm] > 0:
-        norm = reach[arm] / bound
-        needed = (bound * norm + excess[arm]) / norm if norm > 0 else np.inf
+        norm = float(np.linalg.norm(state.actions[:, arm]))
+        needed = bound + excess[arm] / norm if norm > 0 else np.inf
         raise ValueError(
             f"bound must be at least {needed:.3g} for this log, got {bound:g}: arm {arm} earns more than a "
             f"parameter of that length allows"
@@ -77,19 +86,23 @@ class Composed:
             rng=as_generator(rng),
             names=as_names(names, len(arms)),
         )
-        if isinstance(gated.gate, Tolerance):
-            check_bound(agent, (gated.confidence or Confidence()).bound)
+        confidence = gated.confidence or Confidence()
+        if isinstance(gated.gate, Tolerance) and gated.gate.uses(confidence)[0]:
+            check_bound(agent._state, confidence.bound)
         return agent
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """What is guaranteed on these arms with this log, before the first round."""
         gated, agent = self.composed(), self.start(actions, offline)
         return certify(
-            gate=gated.gate,
-            fallback=gated.resolved_fallback(),
-            confidence=gated.confidence or Confidence(),
-            params=agent._params,
-            state=agent._state,
+            Situation(
+                gate=gated.gate,
+                fallback=gated.resolved_fallback(),
+                confidence=gated.confidence or Confidence(),
+                params=agent._params,
+                run=agent._state.run,
+                state=agent._state,
+            )
         )
 
 
@@ -110,6 +123,7 @@ class LinOtO(Composed):
     confidence: Confidence = PAPER
 
     def __post_init__(self) -> None:
+        normalise(self)
         choose("budget", self.budget, FORMS)
         self.composed()
 
@@ -131,6 +145,7 @@ class LinUCB(Composed):
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
+        normalise(self)
         check_nonnegative("scale", self.scale)
         check_confidence(self.confidence)
 
@@ -163,6 +178,7 @@ class LinTS(Composed):
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
+        normalise(self)
         check_nonnegative("scale", self.scale)
         check_confidence(self.confidence)
 
@@ -218,6 +234,7 @@ class Gated(Composed):
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
+        normalise(self)
         if not isinstance(self.explorer, Explorer):
             raise ValueError(f"explorer must be a LinUCB, LinTS, Greedy or Random, got {self.explorer!r}")
         if getattr(self.explorer, "confidence", None) is not None:
@@ -228,6 +245,8 @@ class Gated(Composed):
             raise ValueError(f"gate must be an Open, Closed, Budget or Tolerance, got {self.gate!r}")
         if not is_arm(self.fallback):
             choose("fallback", self.fallback, FALLBACKS)
+        elif int(self.fallback) < 0:
+            raise ValueError(f"fallback must be an arm >= 0 or a word, got {self.fallback}")
         choose("reach", self.reach, REACHES)
         check_confidence(self.confidence)
 
@@ -237,6 +256,7 @@ class Gated(Composed):
     def params(self, actions: kernels.Floats, offline: Offline) -> Records:
         """This composition as the kernels read it: codes and scalars."""
         confidence = self.confidence or Confidence()
+        check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
         terms = radius_terms(confidence, actions, offline)
         params = np.zeros(1, dtype=kernels.PARAMS)
         p = params[0]
@@ -250,7 +270,7 @@ class Gated(Composed):
             p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions), "fallback")
         else:
             p["fallback"] = FALLBACK_CODES[self.resolved_fallback()]
-        if p["fallback"] == kernels.MIXTURE:
+        if p["fallback"] == kernels.MIXTURE and not isinstance(self.gate, Tolerance):
             if offline.total == 0:
                 raise ValueError("offline must hold at least one reward for fallback='mixture', got none")
             p["kappa"] = mixture_rounding(offline)

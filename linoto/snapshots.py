@@ -72,6 +72,8 @@ def restore(blob: bytes, actions: npt.ArrayLike | None = None) -> Any:
         raise
     except Exception as error:  # zip, npy, JSON and the generators each complain in their own way
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from error
+    if actions is not None and isinstance(agent, Guard):
+        raise ValueError("actions must be None for the snapshot of a Guard, which has no features")
     if actions is not None and not np.array_equal(as_actions(actions), agent.actions):
         raise ValueError("actions must be the arms of the snapshot, got another arm set")
     return agent

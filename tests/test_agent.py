@@ -13,9 +13,9 @@ import pytest
 
 from linoto import checks, kernels
 from linoto.agent import Decision, LinearAgent, NoSafeArm, warm_up, warm_up_loop
-from linoto.confidence import PAPER
+from linoto.confidence import PAPER, Confidence
 from linoto.data import Offline
-from linoto.gates import Budget
+from linoto.gates import Budget, Tolerance
 from linoto.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 
 
@@ -397,6 +397,59 @@ def test_no_call_compiles_a_kernel_anew() -> None:
         agent.play(w.means.astype(np.float32), w.noise[:10], bernoulli=True)  # type: ignore[arg-type]
     assert len(before) > 10 and signatures() == before
     assert {before[name] for name in ("begin", "commit", "observe", "update", "play")} == {1}
+
+
+# -- found by breaking it ------------------------------------------------------------------------------------
+
+
+def test_a_round_that_is_refused_leaves_every_byte_as_it_was() -> None:
+    """Or an arm committed by number would be booked as another kind of play than it is."""
+    policy = Gated(
+        gate=Tolerance(epsilon=0.0, evidence="rewards"),
+        confidence=Confidence(reward_range=(0, 1), noise=0.5),
+    )
+    agent = policy.start(np.eye(2), Offline(pulls=[500, 500], reward_sums=[50.0, 450.0]))
+    lost = 0.0
+    for _ in range(100):
+        arm = agent.select()
+        before = agent.snapshot()
+        with pytest.raises(NoSafeArm):
+            agent.decide(allowed=[1 - arm])
+        assert agent.snapshot() == before
+        agent.update(arm, [0.1, 0.9][arm])
+        lost += 0.5 - [0.1, 0.9][arm]
+        assert lost <= (agent.certificate.constant or 0.0) + 1e-9
+
+
+def test_an_arm_by_number_is_judged_by_decide_and_not_by_guard() -> None:
+    agent = Gated(
+        gate=Tolerance(epsilon=0.1, evidence="rewards"),
+        confidence=Confidence(reward_range=(0, 1), noise=0.5),
+    ).start(np.eye(2), Offline(pulls=[50, 50], reward_sums=[25.0, 25.0]))
+    due = agent.decide()
+    assert due.source == "mixture"
+    agent.guard(due.arm)
+    agent.commit(due.arm)
+    assert agent._state.run[0]["mixed"] == 1
+
+
+def test_an_agent_says_what_it_is() -> None:
+    agent = LinOtO().start(np.eye(2), Offline.empty(2))
+    assert repr(agent).startswith("<agent of LinOtO(") and "0 rounds" in repr(agent)
+
+
+@pytest.mark.parametrize(
+    "actions, confidence, message",
+    [
+        (1e160 * np.eye(2), Confidence(), "actions must be of a size that ridge"),
+        (np.eye(2), Confidence(noise=1e-170), "noise / bound must give a ridge"),
+        (np.eye(2), Confidence(bound=1e-200), "noise / bound must give a ridge"),
+        (1e-2 * np.eye(2), Confidence(ridge=1e-300), "actions must be of a size that ridge"),
+    ],
+)
+def test_numbers_beyond_all_scales_are_refused(actions: Any, confidence: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LinUCB(confidence=confidence).start(actions, Offline(pulls=[1, 1], reward_sums=[0.5, 0.5]))
 
 
 # -- without a cache ----------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
     **{
         f"{name} {bad!r}": (
             lambda name=name, bad=bad: Confidence(**{name: bad}),  # type: ignore[misc]
-            f"{name} must be a positive number, got {bad!r}",
+            f"{name} must be a positive number.*, got {bad!r}",
         )
         for name in ("ridge", "noise", "bound")
         for bad in (0, -1.0, NAN, INF, "1", True)

@@ -89,7 +89,8 @@ def test_the_explorer_does_not_matter() -> None:
 
 def test_an_empty_log_promises_nothing() -> None:
     promise = linoto.LinOtO().certificate(ARMS, linoto.Offline.empty(4))
-    assert not promise.holds and np.isnan(promise.reference)
+    assert not promise.holds and promise.reference is None
+    assert json.loads(promise.to_json())["per_round"] is None
 
 
 def test_the_interval_of_the_reference_does_not_know_the_dimension() -> None:
@@ -143,3 +144,67 @@ def test_an_agent_remembers_what_was_promised() -> None:
 def test_a_doubling_promises_nothing_beyond_its_epochs() -> None:
     promise = linoto.Doubling(policy=linoto.LinOtO()).certificate(ARMS, LOG)
     assert not promise.holds and "epoch" in promise.theorem
+
+
+def test_a_log_that_contradicts_the_bound_is_promised_nothing() -> None:
+    log = linoto.Offline(pulls=[2000, 100], reward_sums=[10_000.0, 0.0])
+    for policy in (linoto.LinLCB(), linoto.Gated(gate=linoto.Budget()), linoto.LinOtO()):
+        promise = policy.certificate(np.eye(2), log)
+        assert not promise.holds and "contradicts" in promise.theorem
+        assert promise.reference_interval[0] <= promise.reference_interval[1]
+
+
+def test_rewards_alone_do_not_care_about_the_bound() -> None:
+    log = linoto.Offline(pulls=[500, 500], reward_sums=[4000.0, 3000.0])
+    policy = linoto.Gated(
+        gate=linoto.Tolerance(epsilon=0.1, evidence="rewards"),
+        confidence=linoto.Confidence(reward_range=(0, 10)),
+    )
+    assert policy.certificate(np.eye(2), log).holds
+
+
+def test_a_log_outside_the_range_of_its_means_is_refused() -> None:
+    log = linoto.Offline(pulls=[500, 500], reward_sums=[2500.0, 2500.0])
+    with pytest.raises(ValueError, match="offline must have rewards in reward_range"):
+        linoto.Guard(log, epsilon=0.1, reward_range=(0, 1))
+
+
+def test_the_papers_radius_promises_nothing_beside_a_large_ridge() -> None:
+    small, large = (
+        linoto.LinOtO(confidence=linoto.Confidence(radius="paper", ridge=ridge)).certificate(ARMS, LOG)
+        for ridge in (1e-4, 1e6)
+    )
+    assert small.holds and not large.holds and "bias" in large.theorem
+
+
+def test_a_relative_promise_uses_the_gates_own_events() -> None:
+    gate = linoto.Tolerance(epsilon=0.1, relative=True, evidence="rewards")
+    policy = linoto.Gated(gate=gate, confidence=RANGED)
+    upper = policy.start(ARMS, LOG)._state.run[0]["upper_reference"]
+    assert policy.certificate(ARMS, LOG).per_round == pytest.approx(0.1 * min(upper, 1.0))
+
+
+def test_lost_rewards_are_an_assumption_unless_each_has_a_floor() -> None:
+    texts = [
+        linoto.Guard(LOG, epsilon=0.1, reward_range=(0, 1), noise=noise).certificate.assumes
+        for noise in (1.0, "bounded")
+    ]
+    unconditional = "which rewards arrive, and when, does not depend on their values"
+    assert unconditional in texts[0] and unconditional not in texts[1]
+    assert any("reported with their decision" in text for text in texts[1])
+
+
+def test_a_mixture_without_a_range_names_what_gives_it_one() -> None:
+    promise = certificate(gate=linoto.Closed(), fallback="mixture")
+    assert any("mean rewards lie in" in text for text in promise.assumes)
+
+
+def test_numbers_of_numpy_are_python_numbers_in_a_policy() -> None:
+    policy = linoto.Gated(
+        explorer=linoto.LinUCB(scale=np.float64(0.5)),
+        gate=linoto.Tolerance(epsilon=np.float64(0.1)),
+        fallback=np.int64(1),
+        confidence=linoto.Confidence(delta=np.float64(0.05)),
+    )
+    names = {name: getattr(linoto, name) for name in ("Gated", "LinUCB", "Tolerance", "Confidence")}
+    assert eval(repr(policy), names) == policy

@@ -278,7 +278,8 @@ class Unseeded(Leader):
 class Rescales(Leader):
     def start(self, actions: Any, offline: Any, rng: Any = 0) -> Any:
         agent = super().start(actions, offline, rng)
-        actions *= 2.0
+        if np.asarray(actions).flags.writeable:
+            actions *= 2.0
         return agent
 
 

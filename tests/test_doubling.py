@@ -13,6 +13,7 @@ from linoto.doubling import Doubling
 from linoto.gates import Budget
 from linoto.policies import Gated, LinOtO, LinTS, LinUCB, Random
 from linoto.simulation import simulate
+from linoto.snapshots import restore
 
 POLICIES = [
     LinOtO(alpha=0.1),
@@ -35,7 +36,8 @@ def test_epochs_are_powers_of_two(policy: Any) -> None:
     for t in range(1, 64):
         checks.play(agent, w, range(t, t + 1))
         assert agent.epoch == np.floor(np.log2(t + 1))
-        assert agent.played == agent.rounds == t - (2**agent.epoch - 1)
+        assert agent.played == agent.inner.rounds == t - (2**agent.epoch - 1)
+        assert agent.rounds == t
         assert same(agent, fresh) == (t in RESETS)
 
 
@@ -169,3 +171,51 @@ def test_an_epoch_decides_guards_and_names_like_its_policy() -> None:
 def test_other_settings_are_refused(settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Doubling(**settings)
+
+
+def test_a_decision_is_of_one_round_over_all_epochs() -> None:
+    w = checks.world()
+    agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
+    decision = agent.decide()
+    agent.update(decision, 0.5)
+    with pytest.raises(ValueError, match="decision must be of round 2, got one of round 1"):
+        agent.update(decision, 0.5)
+    assert agent.decide().round == 2
+
+
+def test_a_reward_by_decision_finds_its_epoch() -> None:
+    w = checks.world()
+    agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
+    first = agent.decide()
+    agent.commit(first)  # ends epoch 0
+    second = agent.guard(first.arm)
+    agent.commit(second)
+    assert agent.pending.sum() == 2
+    agent.observe(second, 0.5)
+    assert agent.rewards == 1 and agent.stale.sum() == 1
+    agent.observe(first, 0.5)
+    assert agent.rewards == 1 and agent.stale.sum() == 0
+
+
+def test_no_promise_outlives_an_epoch() -> None:
+    w = checks.world()
+    agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
+    assert not agent.certificate.holds and agent.certificate.loss(10) is None
+
+
+def test_a_world_that_is_refused_plays_no_epoch() -> None:
+    w = checks.world()
+    agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
+    with pytest.raises(ValueError, match="draws must be finite"):
+        agent.play(w.means, np.array([0.0, 0.0, 0.0, np.nan]))
+    assert agent.rounds == 0
+
+
+def test_debts_survive_doubling_twice_and_names_a_snapshot() -> None:
+    w = checks.world()
+    names = np.array([f"arm {index}" for index in range(len(w.actions))])
+    agent = Doubling(policy=Doubling(policy=LinOtO())).start(w.actions, w.offline, names=names)
+    for _ in range(9):
+        agent.commit(agent.decide())
+    assert agent.pending.sum() == 9
+    assert restore(agent.snapshot()).pending.sum() == 9

@@ -326,4 +326,4 @@ def test_other_data_is_refused(data: Any, message: str) -> None:
 def test_a_log_is_kept_by_doubling() -> None:
     w = checks.world()
     restored = restore(agent_after(Doubling(policy=LinOtO()), 5).snapshot())
-    assert restored._offline == Offline(pulls=w.offline.pulls, reward_sums=w.offline.reward_sums)
+    assert restored.offline == Offline(pulls=w.offline.pulls, reward_sums=w.offline.reward_sums)
