@@ -231,6 +231,11 @@ def tolerated(situation: Situation) -> float:
     return float(gate.epsilon) * max(min(bounds), 0.0)
 
 
+def interval_text(limits: tuple[float, float]) -> str:
+    """[lo, hi] in the digits a person reads."""
+    return f"[{limits[0]:.4g}, {limits[1]:.4g}]"
+
+
 def assumptions(situation: Situation) -> tuple[str, ...]:
     """What the promise leans on, in words a deployer can check."""
     gate, confidence = situation.gate, situation.confidence
@@ -238,9 +243,9 @@ def assumptions(situation: Situation) -> tuple[str, ...]:
     mixture = situation.fallback in ("mixture", "certified")
     by_rewards = isinstance(gate, Tolerance) and gate.uses(confidence)[1]
     texts = {
-        f"every reward lies in {confidence.reward_range}": bounded,
+        f"every reward lies in {interval_text(situation.limits)}": bounded,
         f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
-        f"mean rewards lie in {situation.limits}": mixture and not bounded,
+        f"mean rewards lie in {interval_text(situation.limits)}": mixture and not bounded,
         f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}": linear,
         "which rewards arrive, and when, does not depend on their values": linear or not bounded,
         "rewards are reported with their decision, or which of them arrive does not depend on their values": (

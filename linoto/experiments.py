@@ -25,7 +25,7 @@ from linoto.cells import CellStore, Curves, digest
 from linoto.data import Offline, check_count, check_nonnegative, choose
 from linoto.kernels import Ints
 from linoto.results import Results
-from linoto.simulation import simulate
+from linoto.simulation import Run, simulate
 
 Policies = tuple[tuple[str, Any], ...]
 Track = Callable[[int, int], None]  # cells finished, cells in all
@@ -123,7 +123,7 @@ class Experiment:
     settings: tuple[Setting, ...]
     title: str = ""
     caption: str = ""  # what a reader should know to read the figure
-    view: Literal["curves", "alpha", "pareto", "radius"] = "curves"  # how figures draw it
+    view: Literal["curves", "alpha", "pareto", "radius", "bars", "promise"] = "curves"  # how figures draw it
 
     def __post_init__(self) -> None:
         check_label("name", self.name)
@@ -238,7 +238,9 @@ def play(cell: Cell, seed: int) -> Curves:
     setting = cell.setting
     try:
         bandit, offline, own = world(setting, seed, cell.run)
-        run = simulate(setting.policy(cell.label), bandit, offline, horizon=setting.horizon, seed=own)
+        policy = setting.policy(cell.label)
+        run = simulate(policy, bandit, offline, horizon=setting.horizon, seed=own)
+        over = overdrawn(policy, bandit, offline, run)
     except Exception as error:
         raise CellFailed(f"{cell} failed: {type(error).__name__}: {error}") from error
     kept = setting.rounds - 1
@@ -247,7 +249,19 @@ def play(cell: Cell, seed: int) -> Curves:
         offline_regret=run.offline_regret[kept].tolist(),
         explored=np.cumsum(run.explored)[kept].tolist(),
         worst=max(0.0, float(run.offline_regret.max())),
+        overdrawn=over,
     )
+
+
+def overdrawn(policy: Any, bandit: LinearBandit, offline: Offline, run: Run) -> float | None:
+    """The largest R_t^off less what the policy's certificate allows; above 0 the promise was broken."""
+    if not hasattr(policy, "certificate"):
+        return None
+    certificate = policy.certificate(bandit.actions, offline)
+    if not certificate.holds:
+        return None
+    rounds = np.arange(1, run.arms.size + 1)
+    return float((run.offline_regret - certificate.per_round * rounds).max() - certificate.constant)
 
 
 def world(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from linoto.claims import late_rate
+from linoto.experiments import Setting, world
 from linoto.kernels import Floats
 from linoto.results import Curve, Results, mean_and_error
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from linoto.bounds import BoundCurves
+    from linoto.outlook import Preview
 
 COLOURS = {
     "LinOtO": "#d1495b",
@@ -29,9 +31,25 @@ COLOURS = {
     "Gated": "#2e7d32",
     "exact": "#d1495b",
     "known horizon": "#d1495b",
+    "as it is": "#2e7d32",
+    "Tolerance 0.1": "#2e7d32",
+    "Tolerance 0.02": "#90be6d",
+    "Tolerance 0.1, Thompson": "#f3722c",
+    "0.25 UCB": "#30638e",
+    "Thompson": "#6a4c93",
+    "Budget, 0.25 UCB": "#2e7d32",
+    "Budget, Thompson": "#f3722c",
 }
 """One colour per policy, in every figure."""
-STYLES = {"LinUCB": "--", "LinLCB": "-.", "Random": ":", "aggregate": "--", "max": ":"}
+STYLES = {
+    "LinUCB": "--",
+    "LinLCB": "-.",
+    "Random": ":",
+    "aggregate": "--",
+    "max": ":",
+    "0.25 UCB": "--",
+    "Thompson": "--",
+}
 OTHERS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
 
 STYLE: dict[Any, Any] = {
@@ -49,6 +67,7 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "linoto",  # the same figure is the same file
     "svg.fonttype": "path",
 }
+KNOBS = {"epsilon": "tolerance per round (epsilon)", "alpha": "the paper's knob (alpha)"}
 PANEL = (3.6, 3.0)  # inches
 LEGEND = 0.45  # inches above the panels
 
@@ -68,7 +87,14 @@ def styled() -> Iterator[None]:
 
 def draw(results: Results) -> Figure:
     """The figure of an experiment, in the way the experiment asks for."""
-    views = {"curves": draw_regret, "alpha": draw_alpha, "radius": draw_radius, "pareto": draw_pareto}
+    views = {
+        "curves": draw_regret,
+        "alpha": draw_alpha,
+        "radius": draw_radius,
+        "pareto": draw_pareto,
+        "bars": draw_bars,
+        "promise": draw_promise,
+    }
     with styled():
         return views[results.experiment.view](results)
 
@@ -179,6 +205,132 @@ def draw_pareto(results: Results) -> Figure:
     return with_legend(figure, rows, columns=12, title=r"$\alpha$ of LinOtO")
 
 
+def draw_bars(results: Results) -> Figure:
+    """R_n of every policy as a bar with one standard error, one panel for each setting."""
+    settings = results.experiment.settings
+    figure, row = panels(1, len(settings), sharey=True)
+    for axes, setting in zip(row[0], settings, strict=True):
+        samples = [results.final(setting.name, label, "regret") for label in setting.labels]
+        means, errors = np.array([mean_and_error(values) for values in samples]).T
+        kinds = [label.rpartition(", ")[2] for label in setting.labels]  # one colour whatever comes first
+        colours = [colour_of(kind, list(dict.fromkeys(kinds))) for kind in kinds]
+        bars = {"xerr": errors} if np.isfinite(errors).all() else {}
+        axes.barh(setting.labels, means, height=0.7, color=colours, ecolor="#000000", **bars)
+        for place, mean in enumerate(means):
+            axes.annotate(
+                f"{mean:.0f}", (0, place), xytext=(4, 0), textcoords="offset points", va="center", color="w"
+            )
+        axes.grid(axis="y", visible=False)
+        label_axes(axes, title=spaced(setting.name), xlabel=f"regret after {setting.horizon} rounds")
+    row[0][0].invert_yaxis()
+    return figure
+
+
+def draw_promise(results: Results) -> Figure:
+    """R_t^off of every policy beside what it promised, the worst run as a thin line."""
+    settings = results.experiment.settings
+    figure, row = panels(1, len(settings), sharey=True)
+    for axes, setting in zip(row[0], settings, strict=True):
+        curves = [results.curve(setting.name, label, "offline_regret") for label in setting.labels]
+        draw_curves(axes, curves)
+        for label in setting.labels:
+            runs = np.array([cell.offline_regret for cell in results.cells(setting.name, label)])
+            colour = colour_of(label, setting.labels)
+            axes.plot(setting.rounds, runs.max(axis=0), color=colour, linewidth=0.7, linestyle=":")
+        for per_round, constant in promises(results, setting):
+            line = per_round * setting.rounds + constant
+            axes.plot(setting.rounds, line, color="#000000", linewidth=1.2, linestyle="--", label="promised")
+            if axes.get_ylim()[1] > 2 * line[-1]:  # who breaks it leaves the picture
+                axes.set_ylim(min(0.0, *(curve.mean.min() for curve in curves)), 2 * line[-1])
+        label_axes(axes, title=spaced(setting.name), xlabel="online round $t$")
+    label_axes(row[0][0], ylabel=r"below the log, $R_t^{\mathrm{off}}$")
+    return with_legend(figure, row)
+
+
+def promises(results: Results, setting: Setting) -> set[tuple[float, float]]:
+    """What these policies promise per round and once, in the world of the first run."""
+    bandit, offline, _ = world(setting, results.seed, 0)
+    certificates = [policy.certificate(bandit.actions, offline) for _, policy in setting.pairs]
+    return {
+        (found.per_round, found.constant)
+        for found in certificates
+        if found.per_round is not None and found.constant is not None
+    }
+
+
+def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
+    """The gain at the end against the deepest loss on the way in nine worlds of ten."""
+    import matplotlib as mpl
+
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1, extra=0.3)
+        loss, gain = column(rows, "worst_loss_90"), column(rows, "gain_mean")
+        axes.plot(loss, gain, color="#8d96a3", linewidth=0.8, zorder=1)
+        colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
+        for row, colour in zip(rows, colours, strict=True):
+            draw_cross(axes, row, colour)
+        if limit is not None and limit <= 2 * column(rows, "worst_loss_90").max():
+            axes.axvline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
+        if axes.get_ylim()[0] < 0:
+            axes.axhline(0, color="#000000", linewidth=0.8)
+        axes.set_xlim(left=0)
+        label_axes(
+            axes,
+            xlabel="deepest below the log, 9 worlds of 10",
+            ylabel="gain over the log at the end (rewards)",
+        )
+        return with_legend(figure, np.array([axes]), columns=4, title=KNOBS[preview.knob])
+
+
+def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
+    """What was lost at the deepest point, and what is guaranteed, against the knob."""
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1, extra=0.3)
+        bands = (column(rows, f"worst_loss_{part}") for part in ("10", "50", "90"))
+        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+        worst = column(rows, "worst_loss_max")
+        axes.plot(worst, color=COLOURS["Gated"], linewidth=1.0, linestyle=":", label="worst world")
+        guaranteed = column(rows, "guaranteed_loss")
+        if np.isfinite(guaranteed).any():
+            colour = COLOURS["LinOtO"]
+            axes.plot(guaranteed, color=colour, marker="s", markersize=4, label="guaranteed")
+        if limit is not None:
+            axes.axhline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(bottom=0)
+        plain_numbers(axes)
+        label_axes(axes, ylabel="deepest point below the log (rewards)")
+        return with_legend(figure, np.array([axes]), columns=2)
+
+
+def draw_share(preview: Preview) -> Figure:
+    """The share of exploring rounds against the knob."""
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1)
+        bands = (100 * column(rows, name) for name in ("explored_10", "explored", "explored_90"))
+        draw_band(axes, preview, *bands, label="mean, 8 worlds of 10")
+        axes.set_ylim(0, 104)
+        label_axes(axes, ylabel="exploring rounds (%)")
+        return with_legend(figure, np.array([axes]))
+
+
+def draw_first(preview: Preview) -> Figure:
+    """The round of the first exploration against the knob."""
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1)
+        bands = (column(rows, f"first_explored{part}") for part in ("_10", "", "_90"))
+        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+        if all(outlook.explored.any() for outlook in preview.outlooks):
+            axes.set_yscale("log")
+        plain_numbers(axes)
+        label_axes(axes, ylabel="round of the first exploration")
+        return with_legend(figure, np.array([axes]))
+
+
 def draw_bounds(results: Results, bounds: Sequence[BoundCurves]) -> Figure:
     """LinOtO's regrets beside what is proved about them, and what no policy can exceed."""
     names = {"regret": "$R_t$", "offline_regret": r"$R_t^{\mathrm{off}}$"}
@@ -217,8 +369,8 @@ def panels(rows: int, columns: int, *, extra: float = 0.0, **options: Any) -> tu
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def with_legend(figure: Figure, rows: Any, *, columns: int = 6, title: str | None = None) -> Figure:
-    """One legend above all panels, each label once."""
+def with_legend(figure: Figure, rows: Any, *, columns: int | None = None, title: str | None = None) -> Figure:
+    """One legend above all panels, each label once, by default two labels to a panel."""
     found: dict[str, Any] = {}
     for axes in rows.flat:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -227,7 +379,7 @@ def with_legend(figure: Figure, rows: Any, *, columns: int = 6, title: str | Non
         found.values(),
         found.keys(),
         loc="outside upper center",
-        ncols=min(columns, len(found)),
+        ncols=min(columns or 2 * rows.shape[-1], len(found)),
         title=title,
         columnspacing=1.4,
         handletextpad=0.5,
@@ -255,6 +407,46 @@ def draw_points(
     axes.plot(x, means, color=colour, linestyle=style, marker="o", markersize=3, label=label, linewidth=1.4)
     if np.isfinite(errors).all():
         axes.fill_between(x, means - errors, means + errors, color=colour, alpha=0.18, linewidth=0)
+
+
+def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: Floats, *, label: str) -> None:
+    """A line with a band over the values of the knob, side by side: zero may be among them."""
+    colour, places = COLOURS["Gated"], np.arange(middle.size)
+    axes.plot(places, middle, color=colour, marker="o", markersize=4, label=label, linewidth=1.6)
+    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.set_xticks(places, [f"{outlook.knob:g}" for outlook in preview.outlooks])
+    if places.size > 6:
+        axes.tick_params(axis="x", labelsize=8)
+    label_axes(axes, xlabel=KNOBS[preview.knob])
+
+
+def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:
+    """One value of the knob: mean gain, the loss that nine worlds of ten keep to, bars over eight of ten."""
+    x, y = row["worst_loss_90"], row["gain_mean"]
+    axes.errorbar(
+        x,
+        y,
+        xerr=[[x - row["worst_loss_10"]], [0.0]],
+        yerr=[[max(y - row["gain_10"], 0.0)], [max(row["gain_90"] - y, 0.0)]],
+        fmt="o",
+        markersize=5.5,
+        color=colour,
+        ecolor=(*colour[:3], 0.4),
+        label=f"{row['knob']:g}",
+    )
+
+
+def column(rows: Sequence[dict[str, Any]], name: str) -> Floats:
+    """One column of a table, NaN where there is nothing."""
+    return np.array([np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64)
+
+
+def plain_numbers(axes: Axes) -> None:
+    """1000, not a power of ten."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def draw_path(axes: Axes, points: Floats, colours: Any, labels: Sequence[str]) -> None:

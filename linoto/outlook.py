@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import numpy.typing as npt
 from linoto.bandits import Bandit
 from linoto.certificates import Certificate
 from linoto.confidence import Confidence
-from linoto.data import Offline, as_actions, as_floats, as_offline, check_count, check_positive
+from linoto.data import Offline, as_actions, as_floats, as_offline, check_count, check_positive, check_seed
 from linoto.gates import Budget, Tolerance
-from linoto.kernels import Floats
+from linoto.kernels import Floats, Ints
 from linoto.policies import Gated, LinOtO
 from linoto.simulation import simulate
+from linoto.snapshots import to_dict
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 ALPHAS = (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)
@@ -31,28 +33,46 @@ class Outlook:
     knob: float
     certificate: Certificate
     regret: Floats  # (worlds,) R_n
-    worst_loss: Floats  # (worlds,) max over t of R_t^off, the deepest point below the log
+    worst_loss: Floats  # (worlds,) max over t of R_t^off, the deepest point below the log, from 0
     final_loss: Floats  # (worlds,) R_n^off; negative is a gain
     explored: Floats  # (worlds,) share of exploring rounds
     first_explored: Floats  # (worlds,) round of the first exploration; NaN if never
 
     def row(self, horizon: int) -> dict[str, float | None]:
-        """Means over worlds, and the 90 % quantile of the loss."""
-        with np.errstate(all="ignore"):
-            first = (
-                float(np.nanmedian(self.first_explored)) if np.isfinite(self.first_explored).any() else None
-            )
+        """Means over worlds, and quantiles: between `_10` and `_90` lie eight worlds of ten."""
+        gain = -self.final_loss
         return {
             "knob": self.knob,
             "guaranteed_loss": self.certificate.loss(horizon),
             "worst_loss_mean": float(self.worst_loss.mean()),
-            "worst_loss_90": float(np.quantile(self.worst_loss, 0.9)),
-            "gain_mean": float(-self.final_loss.mean()),
-            "gain_10": float(np.quantile(-self.final_loss, 0.1)),
-            "gain_90": float(np.quantile(-self.final_loss, 0.9)),
+            "worst_loss_10": quantile(self.worst_loss, 0.1),
+            "worst_loss_50": quantile(self.worst_loss, 0.5),
+            "worst_loss_90": quantile(self.worst_loss, 0.9),
+            "worst_loss_max": float(self.worst_loss.max()),
+            "gain_mean": float(gain.mean()),
+            "gain_10": quantile(gain, 0.1),
+            "gain_90": quantile(gain, 0.9),
             "regret_mean": float(self.regret.mean()),
+            "regret_10": quantile(self.regret, 0.1),
+            "regret_90": quantile(self.regret, 0.9),
             "explored": float(self.explored.mean()),
-            "first_explored": first,
+            "explored_10": quantile(self.explored, 0.1),
+            "explored_90": quantile(self.explored, 0.9),
+            "first_explored": quantile(self.first_explored, 0.5),
+            "first_explored_10": quantile(self.first_explored, 0.1),
+            "first_explored_90": quantile(self.first_explored, 0.9),
+            "never_explored": float(np.isnan(self.first_explored).mean()),
+        }
+
+    def to_dict(self, horizon: int) -> dict[str, Any]:
+        """Plain JSON data: the summary, the promise, and every world."""
+        return {
+            "summary": self.row(horizon),
+            "certificate": self.certificate.to_dict(rounds=horizon),
+            "worlds": {
+                name: plain(getattr(self, name))
+                for name in ("regret", "worst_loss", "final_loss", "explored", "first_explored")
+            },
         }
 
 
@@ -60,15 +80,41 @@ class Outlook:
 class Preview:
     """The trade-off between regret and loss below the log, over a grid of the knob."""
 
+    policy: Any  # with the knob as it came
     knob: str  # "epsilon" or "alpha"
     horizon: int
     worlds: int
     prior: float
+    seed: int
     outlooks: tuple[Outlook, ...]
+    best: Ints  # (worlds,) the best arm of each world
+    headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
 
     def table(self) -> list[dict[str, float | None]]:
         """One row per value of the knob."""
         return [outlook.row(self.horizon) for outlook in self.outlooks]
+
+    def to_dict(self, *, limit: float | None = None) -> dict[str, Any]:
+        """Plain JSON data, with the values recommended for a limit on the loss if one is given."""
+        data: dict[str, Any] = {
+            "policy": to_dict(self.policy),
+            "knob": self.knob,
+            "horizon": self.horizon,
+            "worlds": self.worlds,
+            "prior": self.prior,
+            "seed": self.seed,
+            "best": self.best.tolist(),
+            "headroom": plain(self.headroom),
+            "outlooks": [outlook.to_dict(self.horizon) for outlook in self.outlooks],
+        }
+        if limit is not None:
+            seen, promised = self.recommend(limit), self.guaranteed(limit)
+            data["limit"] = limit
+            data["recommended"] = {
+                "seen": None if seen is None else seen.knob,
+                "guaranteed": None if promised is None else promised.knob,
+            }
+        return data
 
     def recommend(self, limit: float) -> Outlook | None:
         """The value that earns most among those whose loss stays within the limit in nine worlds of ten."""
@@ -85,6 +131,17 @@ class Preview:
             if o.certificate.holds and (o.certificate.loss(self.horizon) or 0.0) <= limit
         ]
         return min(fits, key=lambda outlook: float(outlook.regret.mean()), default=None)
+
+
+def plain(values: Floats) -> list[float | None]:
+    """Numbers as JSON knows them: no NaN."""
+    return [None if np.isnan(value) else value for value in values.tolist()]
+
+
+def quantile(values: Floats, q: float) -> float | None:
+    """A quantile of the numbers among these; None if there are none."""
+    known = values[~np.isnan(values)]
+    return float(np.quantile(known, q)) if known.size else None
 
 
 def preview(
@@ -119,27 +176,37 @@ def preview(
     check_count("horizon", horizon)
     check_count("worlds", worlds)
     check_count("jobs", jobs)
+    check_seed(seed)
     confidence = chosen.composed().confidence or Confidence()
     reach = confidence.bound if prior is None else prior
     check_positive("prior", reach)
     bandits = draw_worlds(arms, log, confidence, reach, worlds, np.random.default_rng([seed, 0]))
+    plays = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64)
+    seeds = [int(state) for state in plays]
     cells = [(value, world) for value in values for world in range(worlds)]
 
     def play(cell: tuple[float, int]) -> tuple[float, ...]:
         value, world = cell
-        run = simulate(with_knob(chosen, knob, value), bandits[world], log, horizon=horizon, seed=world)
+        run = simulate(
+            with_knob(chosen, knob, value), bandits[world], log, horizon=horizon, seed=seeds[world]
+        )
         first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
         below = run.offline_regret
-        return float(run.regret[-1]), float(below.max()), float(below[-1]), float(run.explored.mean()), first
+        worst = max(0.0, float(below.max()))
+        return float(run.regret[-1]), worst, float(below[-1]), float(run.explored.mean()), first
 
     with ThreadPoolExecutor(jobs) as pool:
         results = pool.map(play, cells)
         rows = np.array(list(track(results, len(cells)) if track else results))
     return Preview(
+        policy=chosen,
         knob=knob,
         horizon=horizon,
         worlds=worlds,
         prior=float(reach),
+        seed=seed,
+        best=np.array([bandit.best for bandit in bandits]),
+        headroom=np.array([horizon * headroom(bandit, log) for bandit in bandits]),
         outlooks=tuple(
             outlook_of(
                 value,
@@ -149,6 +216,13 @@ def preview(
             for i, value in enumerate(values)
         ),
     )
+
+
+def headroom(bandit: Bandit, log: Offline) -> float:
+    """How much more the best arm earns a round than the log does; NaN without a log."""
+    if log.total == 0:
+        return float("nan")
+    return float(bandit.means.max() - log.pulls @ bandit.means / log.total)
 
 
 def outlook_of(value: float, certificate: Certificate, rows: Floats) -> Outlook:
@@ -175,6 +249,26 @@ def knob_of(policy: Any, grid: Sequence[float] | None) -> tuple[str, list[float]
     if values.size == 0 or (values < 0).any():
         raise ValueError(f"grid must hold numbers >= 0, got {values.tolist()}")
     return ("epsilon" if isinstance(gate, Tolerance) else "alpha"), np.unique(values).tolist()
+
+
+def epsilon_for(
+    policy: Any, actions: Floats, offline: Offline, *, limit: float, horizon: int
+) -> float | None:
+    """The largest tolerance, to two digits, whose promise over the horizon is within the limit.
+
+    None for another gate, without a promise, or if what is lost once already exceeds the limit.
+    """
+    check_positive("limit", limit)
+    if not isinstance(policy.composed().gate, Tolerance):
+        return None
+    certificate = with_knob(policy, "epsilon", 1.0).certificate(actions, offline)  # linear in epsilon
+    if certificate.constant is None or not certificate.per_round:
+        return None
+    most = (limit - certificate.constant) / (horizon * certificate.per_round)
+    if most <= 0:
+        return None
+    unit = 10.0 ** (floor(log10(most)) - 1)
+    return float(f"{floor(most / unit * (1 + 1e-12)) * unit:.2g}")
 
 
 def with_knob(policy: Any, knob: str, value: float) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -13,6 +12,7 @@ from typing import Any
 
 from linoto import bounds, figures
 from linoto.claims import Finding
+from linoto.page import inline, shell
 from linoto.results import Results
 
 INTRODUCTION = (
@@ -117,27 +117,13 @@ def page(
         f'<li><a href="#{escape(result.experiment.name)}">{heading(result)}</a></li>' for result in results
     )
     claims = f'<li><a href="#claims">Claims</a></li>{links}' if findings else links
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)}</title>
-<style>{CSS}</style>
-</head>
-<body>
-<main>
-<h1>{escape(title)}</h1>
+    body = f"""<h1>{escape(title)}</h1>
 <p>{runs} {"run" if runs == 1 else "runs"}, seed {seed}. {INTRODUCTION}</p>
 <pre><code>{escape(command)}</code></pre>
 <nav><ul>{claims}</ul></nav>
 {claims_section(findings, runs) if findings else ""}
-{"".join(sections)}
-</main>
-</body>
-</html>
-"""
+{"".join(sections)}"""
+    return shell(title=title, body=body, style=CLAIMS_CSS)
 
 
 def heading(result: Results) -> str:
@@ -146,8 +132,10 @@ def heading(result: Results) -> str:
 
 
 def claims_section(findings: Sequence[Finding], runs: int) -> str:
-    """Every claim with its verdict; ours, which answer the paper's, are marked."""
-    counts: Counter[str] = Counter(finding.verdict for finding in findings if not finding.claim.ours)
+    """Every claim with its verdict; ours, which answer the paper's, are marked and counted only alone."""
+    theirs = [finding for finding in findings if not finding.claim.ours]
+    counts: Counter[str] = Counter(finding.verdict for finding in theirs or findings)
+    asked = "What the paper says its experiments show" if theirs else "What we set out to show"
     summary = ", ".join(
         f'<span class="{verdict_class(verdict)}">{counts[verdict]} {words}</span>'
         for verdict, words in (
@@ -159,7 +147,7 @@ def claims_section(findings: Sequence[Finding], runs: int) -> str:
     rows = "".join(claim_row(finding) for finding in findings)
     return f"""<section id="claims">
 <h2>Claims</h2>
-<p>What the paper says its experiments show, in {sum(counts.values())} tests at {runs} runs: {summary}.</p>
+<p>{asked}, in {sum(counts.values())} tests at {runs} runs: {summary}.</p>
 <p class="note">{RULE}</p>
 <table class="claims">
 <thead><tr><th>Sentence</th><th>Measured</th><th>Verdict</th></tr></thead>
@@ -241,54 +229,9 @@ def number(row: dict[str, Any], name: str) -> str:
     return f"{mean:.0f}" + ("" if error is None else f" ± {error:.0f}")
 
 
-def inline(svg: str, prefix: str, label: str) -> str:
-    """A matplotlib SVG as part of a page: no prolog, ids of its own, and colours that follow the theme."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\s(?:xmlns(?::\w+)?|version)="[^"]*"', "", svg, count=3)
-    svg = re.sub(r'\s(?:width|height)="[^"]*pt"', "", svg, count=2)
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
-    svg = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', svg)
-    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", svg)
-    for colour, themed in (
-        ("#ffffff", "var(--paper)"),
-        ("#e6e6e6", "var(--line)"),
-        ("#000000", "currentColor"),
-    ):
-        svg = svg.replace(colour, themed)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-
-
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 
-CSS = """
-:root { --paper: #ffffff; --ink: #1b1f24; --soft: #5b6570; --line: #e6e6e6; --box: #f6f7f9; --link: #00657a;
-  --good: #1a7f37; --bad: #c0303f; --open: #8a6100; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --ink: #e4e7ea; --soft: #9aa4ae;
-  --line: #31373e; --box: #1d2127; --link: #5cc0d0; --good: #57c278; --bad: #ff7b86; --open: #e0b04b; } }
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.2rem; line-height: 1.3; margin: 2.5rem 0 .25rem; padding-top: .75rem;
-  border-top: 1px solid var(--line); }
-p { margin: .4rem 0 .8rem; max-width: 46rem; }
-a { color: var(--link); }
-pre { background: var(--box); padding: .7rem .9rem; border-radius: 6px; overflow-x: auto; }
-nav ul { padding-left: 1.1rem; margin: .5rem 0; }
-.note { color: var(--soft); font-size: .85rem; }
-.figure { overflow-x: auto; margin: .5rem 0 1rem; }
-.figure svg { display: block; width: 100%; min-width: 40rem; height: auto; fill: currentColor; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0;
-  border-bottom: 1px solid var(--line); }
-th { font-weight: 600; color: var(--soft); white-space: nowrap; }
-.final td { white-space: nowrap; font-variant-numeric: tabular-nums; }
-.final td:nth-child(n+3), .final th:nth-child(n+3) { text-align: right; }
-summary { cursor: pointer; color: var(--soft); font-size: .9rem; margin: .3rem 0; }
-.claims { width: 100%; }
+CLAIMS_CSS = """.claims { width: 100%; }
 .claims td:first-child { width: 40%; }
 .claims .ours td:first-child { padding-left: 1.2rem; }
 .numbers { list-style: none; margin: .1rem 0; padding: 0; font-variant-numeric: tabular-nums; }
@@ -299,5 +242,4 @@ summary { cursor: pointer; color: var(--soft); font-size: .9rem; margin: .3rem 0
   .claims tr { display: block; padding: .7rem 0; border-bottom: 1px solid var(--line); }
   .claims td, .claims td:first-child { display: block; width: auto; border: 0; padding: .15rem 0; }
 }
-@media print { details:not([open]) > * { display: none; } .figure svg { min-width: 0; } }
 """

@@ -54,6 +54,11 @@ class Results:
         """(runs,) the largest R_t^off over all rounds: how far it ever fell behind the log, from 0."""
         return np.array([cell.worst for cell in self.cells(setting, label)])
 
+    def overdrawn(self, setting: str, label: str) -> Floats:
+        """(runs,) the largest R_t^off less what was promised; above 0 it was broken, NaN: no promise."""
+        found = (cell.overdrawn for cell in self.cells(setting, label))
+        return np.array([np.nan if value is None else value for value in found])
+
     def curve(self, setting: str, label: str, field: str) -> Curve:
         """Mean and standard error over runs."""
         rounds = self.experiment.setting(setting).rounds

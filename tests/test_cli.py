@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from linoto import __version__, cli, paper
@@ -49,7 +51,7 @@ def study(tmp_path: Path) -> Path:
 # -- usage ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["", "demo", "reproduce", "study"])
+@pytest.mark.parametrize("command", ["", "demo", "certificate", "preview", "reproduce", "study"])
 def test_help_is_there_with_examples(capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, out, err = run(capsys, *command.split(), "--help")
     assert code == 0 and not err
@@ -91,6 +93,18 @@ def test_the_figures_offered_are_those_there_are() -> None:
         ("reproduce --jbos 2", "unrecognized arguments: --jbos: did you mean '--jobs'?"),
         ("demo --run 3", "unrecognized arguments: --run 3: did you mean '--runs'?"),
         ("study", "the following arguments are required: FILE.toml"),
+        ("preview", "give either a STATS file or --paper, and not both"),
+        ("certificate log.npz --paper", "give either a STATS file or --paper, and not both"),
+        ("preview --paper --evidence modle", "--evidence must be one of model, rewards, both, got 'modle'"),
+        ("preview --paper --evidence modle", "did you mean 'model'?"),
+        ("preview --paper --explorer thomson", "did you mean 'thompson'?"),
+        ("preview --paper --epsilon-grid 0.1;0.2", "numbers >= 0 with commas between them, got '0.1;0.2'"),
+        ("preview --paper --epsilon-grid 0.1 --alpha-grid 1", "not allowed with argument"),
+        ("preview --paper --limit 0", "--limit: must be a number > 0, got '0'"),
+        ("preview --paper --noise wild", "must be a number > 0 or the word bounded, got 'wild'"),
+        ("preview --paper --reward-range 0", "--reward-range: expected 2 arguments"),
+        ("preview --paper --horizn 5", "did you mean '--horizon'?"),
+        ("certificate --paper --epsilon x", "--epsilon: must be a number >= 0, got 'x'"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_2(
@@ -119,6 +133,82 @@ def test_a_failure_is_one_sentence_and_exit_1(
     assert code == 1 and not out
     assert message in err and str(path) in err and err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+STATS: dict[str, Any] = {
+    "actions": [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]],
+    "pulls": [30, 30, 0],
+    "reward_sums": [15.0, 6.0, 0.0],
+}
+
+
+def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
+    """A statistics file: with changes (None takes an entry away), or any text, or none at all."""
+    path = tmp_path / "log.json"
+    if isinstance(changes, dict):
+        data = {name: value for name, value in {**STATS, **changes}.items() if value is not None}
+        path.write_text(json.dumps(data))
+    elif changes is not None:
+        path.write_text(changes)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        (None, "", "No such file"),
+        ("{", "", "it is no JSON"),
+        ("[1]", "", "it must be a JSON object, got list"),
+        ({"pulls": None, "pull": [1]}, "", "there is no 'pulls': is it 'pull'?"),
+        ({"actions": None}, "", "there is no 'actions'"),
+        ({"actions": [[1.0], [2.0, 3.0], [1.0]]}, "", "actions must be an array of numbers"),
+        ({"actions": [1.0, 2.0, 3.0]}, "", "actions must have 2 dimension(s), got shape (3,)"),
+        ({"pulls": [1, 2]}, "", "reward_sums must have shape (2,) like pulls, got (3,)"),
+        ({"pulls": [1, 2], "reward_sums": [0, 0]}, "", "offline must cover the 3 arms of actions, got 2"),
+        ({"pulls": [-1, 2, 0]}, "", "pulls must be whole numbers >= 0, got -1"),
+        ({"pulls": [1, 0, 0]}, "", "reward_sums must be 0 where pulls is 0"),
+        ({"pulls": [0, 0, 0], "reward_sums": [0, 0, 0]}, "", "at least one reward, got an empty log"),
+        ({"names": ["a"]}, "", "names must be a list of 3 names"),
+        ({"names": "abc"}, "", "names must be a list of 3 names"),
+        ({}, "--policy Gatde", "there is no policy 'Gatde': did you mean 'Gated'?"),
+        ({}, "--policy {", "--policy is no JSON"),
+        ({}, '--policy {"type":"LinOto"}', "there is no type 'LinOto': did you mean 'LinOtO'?"),
+        ({}, '--policy {"type":"Random"} --noise 2', "Random assumes nothing about rewards"),
+        ({}, '--policy {"type":"LinUCB"}', "policy must have a Budget or Tolerance gate"),
+        ({}, "--policy LinOtO --explorer greedy", "--explorer is for Gated"),
+        ({}, "--policy LinOtO --evidence model", "--evidence is for a Tolerance gate"),
+        ({}, "--policy LinOtO --epsilon-grid 0.1", "this policy is turned by alpha: give --alpha-grid"),
+        ({}, "--noise bounded", "reward_range must be given where noise is 'bounded'"),
+        ({}, "--evidence rewards", "reward_range must be given for evidence='rewards'"),
+        ({}, "--delta 2", "delta must be in (0, 1)"),
+        ({"pulls": [3000, 30, 0], "reward_sums": [9e3, 6, 0]}, "", "bound must be at least"),
+    ],
+)
+def test_a_bad_log_or_policy_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, changes: Any, options: str, message: str
+) -> None:
+    path = statistics(tmp_path, changes)
+    page = tmp_path / "page.html"
+    short = ("--horizon", 5, "--worlds", 1, "--out", page)
+    code, out, err = run(capsys, "preview", path, *options.split(), *short)
+    assert (code, out) == (1, "") and not page.exists()
+    assert message in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"", b"\x80\x04pickle"])
+def test_a_broken_npz_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "log.npz"
+    path.write_bytes(content)
+    code, out, err = run(capsys, "certificate", path)
+    assert (code, out) == (1, "") and str(path) in err and "numpy.savez" in err and err.count("\n") == 1
+
+
+def test_a_pickled_array_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", actions=np.array([{}, None], dtype=object))
+    code, _, err = run(capsys, "certificate", tmp_path / "log.npz")
+    assert code == 1 and "numpy.savez" in err
 
 
 def test_a_failed_cell_is_named(capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path) -> None:
@@ -170,6 +260,67 @@ def test_a_narrow_terminal_gets_no_broken_table(
     assert "policy: LinOtO\nregret: " in table
 
 
+def test_a_certificate_is_a_table_and_an_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", **STATS)
+    command = ("certificate", tmp_path / "log.npz", "--epsilon", 0.02, "--rounds", 1000)
+    code, out, err = run(capsys, *command)
+    assert (code, err) == (0, "")
+    assert re.search(r"^most lost per round +0\.02, plus 1 once$", out, re.MULTILINE)
+    assert re.search(r"^most lost in 1000 rounds +21$", out, re.MULTILINE)
+    code, out, _ = run(capsys, *command, "--json")
+    data = json.loads(out)
+    assert code == 0 and data["certificate"]["loss"] == 21.0 and data["policy"]["gate"]["epsilon"] == 0.02
+
+
+def test_a_certificate_of_the_papers_policy_is_turned_by_alpha(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "certificate", "--paper", "--policy", "LinOtO", "--alpha", 0.01)
+    assert code == 0 and "yes: no play could lose more" in out
+    code, _, err = run(capsys, "certificate", "--paper", "--policy", "LinOtO", "--epsilon", 0.01)
+    assert code == 1 and "give --alpha" in err
+
+
+def test_the_same_file_says_the_same_as_npz_and_as_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "log.npz", **STATS)
+    first = run(capsys, "certificate", tmp_path / "log.npz", "--epsilon", 0.02)
+    assert run(capsys, "certificate", statistics(tmp_path, {}), "--epsilon", 0.02) == first
+
+
+def test_preview_answers_in_the_terminal_and_says_where_the_page_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "there" / "page.html"
+    short = ("--horizon", 200, "--worlds", 4, "--limit", 3, "--out", page)
+    code, out, err = run(capsys, "preview", statistics(tmp_path, {}), *short)
+    assert (code, err) == (0, "")
+    assert out.startswith("What is the most we can lose, and what do we stand to gain?\nThe most we can lose")
+    assert f"wrote {page}" in out and page.exists()
+    assert re.search(r"^0\.01 +3 ", out, re.MULTILINE)  # (3 - 1) / 200: the limit's own tolerance
+    code, out, _ = run(capsys, "preview", statistics(tmp_path, {}), *short, "--json")
+    data = json.loads(out)
+    assert code == 0 and data["recommended"]["guaranteed"] == 0.01 and data["wrote"] == [str(page)]
+    assert len(data["outlooks"]) == 6 and len(data["outlooks"][0]["worlds"]["regret"]) == 4
+
+
+def test_the_papers_problem_can_be_previewed_at_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ("--horizon", 50, "--worlds", 2, "--explorer", "thompson", "--out", tmp_path / "page.html")
+    code, out, _ = run(capsys, "preview", "--paper", *options)
+    assert code == 0 and "tolerance of 0.1 per round" in out
+    options = (*options[:4], "--policy", "LinOtO", "--alpha-grid", "0.0,1", *options[6:])
+    code, out, _ = run(capsys, "preview", "--paper", *options)
+    assert code == 0 and "alpha = 0" in out
+
+
+def test_a_built_in_study_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "study", "beyon")
+    assert code == 1 and "there is no file 'beyon': did you mean 'beyond'?" in err
+
+
 def test_reproduce_writes_a_figure_its_tables_and_the_report(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -209,7 +360,7 @@ def test_a_study_runs_resumes_and_says_what_it_replaces(
 def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace("horizon = 50", "horizon = 20000"))
     command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--out", str(tmp_path / "cut")]
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
     child = subprocess.Popen([*command, "--runs", "5000"], stderr=subprocess.PIPE, text=True, env=environment)
     cells = tmp_path / "cut" / "mine.cells.jsonl"
     deadline = time.monotonic() + 120  # a cold machine compiles first

@@ -1,0 +1,64 @@
+"""The command line: each command parses, calls, prints, and imports what is heavy only when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from linoto import __version__
+from linoto.cli.certificate import add_certificate
+from linoto.cli.demo import add_demo
+from linoto.cli.preview import add_preview
+from linoto.cli.reproduce import FIGURES as FIGURES
+from linoto.cli.reproduce import add_reproduce
+from linoto.cli.study import add_study
+from linoto.cli.usage import Commands, Parser
+
+COMMANDS: tuple[Callable[[Commands], None], ...] = (
+    add_demo,
+    add_certificate,
+    add_preview,
+    add_reproduce,
+    add_study,
+)
+"""What adds each command, in the order of the help."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 done, 1 failed, 2 usage, 130 interrupted."""
+    arguments = parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        print(f"linoto: interrupted{how_to_resume(arguments)}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # nobody reads any more: no message from the interpreter either
+        return 1
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
+        print(f"linoto: {error}", file=sys.stderr)
+        return 1
+
+
+def how_to_resume(arguments: argparse.Namespace) -> str:
+    """What to do after Ctrl-C, for commands that keep what is finished."""
+    if not hasattr(arguments, "resume"):
+        return ""
+    return f": what is finished is kept in {arguments.out}, give the same command with --resume to go on"
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = Parser(
+        prog="linoto",
+        description="Learn online from a log of past decisions: explore when you can afford it, "
+        "otherwise play safe.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"linoto {__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
+    for add in COMMANDS:
+        add(commands)
+    return top

@@ -1,0 +1,159 @@
+"""`linoto preview`: what could be lost and gained, in worlds that the log finds plausible."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.problem import FILE_HELP, Problem, add_problem_options, read_policy, read_problem, shown, told
+from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_table, print_written, progress
+from linoto.cli.usage import Commands, add_command
+
+if TYPE_CHECKING:
+    from linoto.experiments import Track
+    from linoto.outlook import Preview, Tracker
+
+
+def add_preview(commands: Commands) -> None:
+    """`linoto preview`."""
+    preview = add_command(
+        commands,
+        "preview",
+        help="what could be lost and gained, in worlds that a log finds plausible",
+        description="Draw worlds that could have written a log, play a policy in each over a grid of\n"
+        "tolerances, and write one page: the most we can lose, what we stand to gain, and which\n"
+        "tolerance fits a limit on the loss.\n\n" + FILE_HELP,
+        examples="  linoto preview --paper --limit 50\n"
+        "  linoto preview log.npz --noise bounded --reward-range 0 1 --limit 100 --out page.html\n"
+        "  linoto preview log.json --epsilon-grid 0.01,0.02,0.05 --horizon 2000 --worlds 100 --json",
+    )
+    add_problem_options(preview)
+    knob = preview.add_mutually_exclusive_group()
+    knob.add_argument(
+        "--epsilon-grid", type=grid, metavar="LIST", help="tolerances to try, as 0.01,0.02,0.05"
+    )
+    knob.add_argument("--alpha-grid", type=grid, metavar="LIST", help="the same for LinOtO and Budget gates")
+    preview.add_argument("--horizon", type=positive, default=5000, help="rounds to come")
+    preview.add_argument("--worlds", type=positive, default=30, help="plausible worlds to play in")
+    preview.add_argument(
+        "--limit", type=above_zero, metavar="LOSS", help="the most you can afford to lose, in all rounds"
+    )
+    preview.add_argument(
+        "--prior", type=above_zero, metavar="B", help="scale of what the log does not say (default: --bound)"
+    )
+    preview.add_argument(
+        "--jobs", type=positive, default=None, help="plays at a time (default: one per core)"
+    )
+    preview.add_argument("--out", type=Path, default=Path("linoto-preview.html"), help="the page")
+    preview.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    preview.set_defaults(run=run_preview, refuse=preview.error)
+
+
+def run_preview(arguments: argparse.Namespace) -> int:
+    """`linoto preview`."""
+    from linoto import figures
+    from linoto.preview_page import TITLE, answers, write_preview
+
+    problem = read_problem(arguments)
+    with figures.styled():  # fails before the work, not after
+        result = play(problem, arguments)
+    path = write_preview(
+        arguments.out,
+        result,
+        problem.offline,
+        names=problem.names,
+        source=problem.source,
+        command=command_of(arguments),
+        limit=arguments.limit,
+    )
+    lines = answers(result, arguments.limit)
+    if arguments.json:
+        facts = {"source": problem.source, "answers": dict(lines), **result.to_dict(limit=arguments.limit)}
+        print(json.dumps({**facts, "wrote": [str(path)]}))
+        return 0
+    print(TITLE)
+    print_facts(lines)
+    print()
+    print_table([table_row(row, result.knob) for row in result.table()])
+    print_written([path])
+    return 0
+
+
+def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
+    """The preview, with a bar."""
+    from linoto.experiments import cores
+    from linoto.outlook import preview
+
+    policy = read_policy(arguments)
+    values = values_to_try(policy, problem, arguments)
+    with progress("playing") as track:
+        return preview(
+            problem.actions,
+            problem.offline,
+            policy=policy,
+            grid=values,
+            horizon=arguments.horizon,
+            worlds=arguments.worlds,
+            prior=arguments.prior,
+            seed=arguments.seed,
+            jobs=arguments.jobs or cores(),
+            track=None if track is None else counted(track),
+        )
+
+
+def values_to_try(policy: Any, problem: Problem, arguments: argparse.Namespace) -> list[float]:
+    """The grid that was asked for, or the usual one and the tolerance that just keeps to the limit."""
+    from linoto.outlook import epsilon_for, knob_of
+
+    asked = arguments.epsilon_grid or arguments.alpha_grid
+    knob, values = knob_of(policy, asked)
+    if asked is not None and getattr(arguments, f"{knob}_grid") is None:
+        raise ValueError(f"this policy is turned by {knob}: give --{knob}-grid")
+    if asked is not None or arguments.limit is None:
+        return values
+    exact = epsilon_for(
+        policy, problem.actions, problem.offline, limit=arguments.limit, horizon=arguments.horizon
+    )
+    return [*values, exact] if exact is not None and exact < values[-1] else values
+
+
+def counted(track: Track) -> Tracker:
+    """Tell a bar about every item that comes by."""
+
+    def through(items: Iterable[Any], total: int) -> Iterator[Any]:
+        for done, item in enumerate(items, start=1):
+            track(done, total)
+            yield item
+
+    return through
+
+
+def command_of(arguments: argparse.Namespace) -> str:
+    """The command that writes the same page: nothing in it that does not decide a number."""
+    words = ["linoto", "preview", *told(arguments)]
+    for name in ("epsilon_grid", "alpha_grid"):
+        values = getattr(arguments, name)
+        if values is not None:
+            words += [f"--{name.replace('_', '-')}", ",".join(map(shown, values))]
+    for name in ("horizon", "worlds", "limit", "prior", "seed"):
+        if getattr(arguments, name) is not None:
+            words += [f"--{name}", shown(getattr(arguments, name))]
+    return " ".join(words)
+
+
+def table_row(row: dict[str, Any], knob: str) -> dict[str, str]:
+    """A row of the terminal's table."""
+    from linoto.preview_page import value_cells
+
+    value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
+    return {
+        "tolerance" if knob == "epsilon" else "alpha": value,
+        "lose at most": guaranteed,
+        "9 worlds of 10": lost,
+        "mean gain": gain,
+        "explored": explored,
+        "first at": first,
+    }

@@ -1,0 +1,251 @@
+"""A log and a policy from the command line: what `linoto certificate` and `linoto preview` share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.terminal import above_zero, number, seed
+
+if TYPE_CHECKING:
+    from linoto.data import Offline
+    from linoto.kernels import Floats
+
+EXPLORERS = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
+EVIDENCE = ("model", "rewards", "both")
+REQUIRED = ("actions", "pulls", "reward_sums")
+FILE_HELP = (
+    "STATS is what a log says about each arm, as .npz or .json: `actions`, one row of features for\n"
+    "each arm; `pulls`, how often it was chosen; `reward_sums`, what it earned in all; and if you\n"
+    "like `names`.\n\n"
+    '  {"actions": [[1, 0], [0.6, 0.8]], "pulls": [900, 100], "reward_sums": [310.0, 52.0],\n'
+    '   "names": ["old banner", "new banner"]}'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Arms, their log, their names, and where all this comes from."""
+
+    actions: Floats  # (k, d)
+    offline: Offline
+    names: tuple[str, ...]
+    source: str
+
+
+def add_problem_options(command: Any) -> None:
+    """The log, the policy, and what is assumed of the rewards."""
+    command.add_argument("stats", nargs="?", type=Path, metavar="STATS", help="statistics of a log")
+    command.add_argument("--paper", action="store_true", help="use the paper's default problem instead")
+    command.add_argument("--seed", type=seed, default=0, help="of everything random")
+    command.add_argument(
+        "--policy",
+        default="Gated",
+        help="Gated (a tolerance), LinOtO (the paper's), or a policy as JSON, as linoto.to_dict writes it",
+    )
+    command.add_argument("--explorer", choices=EXPLORERS, help="what Gated explores with")
+    command.add_argument("--evidence", choices=EVIDENCE, help="what pays for exploration")
+    command.add_argument(
+        "--noise", type=noise, help="standard deviation of a reward, or the word bounded (default: 1)"
+    )
+    command.add_argument(
+        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
+    )
+    command.add_argument(
+        "--bound", type=above_zero, help="of the vector that turns features into average rewards (default: 1)"
+    )
+    command.add_argument(
+        "--delta", type=above_zero, help="how improbable a broken promise must be (default: 0.05)"
+    )
+
+
+def noise(text: str) -> Any:
+    """A number > 0 or the word bounded, for argparse."""
+    if text == "bounded":
+        return text
+    try:
+        return above_zero(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"must be a number > 0 or the word bounded, got {text!r}") from None
+
+
+def told(arguments: argparse.Namespace) -> list[str]:
+    """The options above as they would be typed again, without those left alone."""
+    words = ["--paper"] if arguments.paper else [arguments.stats.name]
+    for name in ("policy", "explorer", "evidence", "noise", "reward_range", "bound", "delta"):
+        value = getattr(arguments, name)
+        if value is None or (name == "policy" and value == "Gated"):
+            continue
+        values = value if isinstance(value, list) else [value]
+        words += [f"--{name.replace('_', '-')}", *(shown(part) for part in values)]
+    return [shlex.quote(word) for word in words]
+
+
+def shown(value: Any) -> str:
+    """A number without a tail of zeros, a word as it is."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# -- the log ----------------------------------------------------------------------------------------------
+
+
+def read_problem(arguments: argparse.Namespace) -> Problem:
+    """The problem that was asked for."""
+    if arguments.paper == (arguments.stats is not None):
+        arguments.refuse("give either a STATS file or --paper, and not both")
+    if arguments.paper:
+        return paper_problem(arguments.seed)
+    path: Path = arguments.stats
+    try:
+        return as_problem(read_statistics(path), path.name)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def paper_problem(seed: int) -> Problem:
+    """The paper's default problem: 100 arms in 20 dimensions, 100 logged rewards of 10 of them."""
+    from linoto.experiments import Setting, world
+    from linoto.policies import Random
+
+    bandit, offline, _ = world(Setting(name="default", policies={"any": Random()}), seed, 0)
+    names = tuple(f"arm {arm}" for arm in range(len(bandit.actions)))
+    return Problem(actions=bandit.actions, offline=offline, names=names, source="the paper's default problem")
+
+
+def read_statistics(path: Path) -> Mapping[str, Any]:
+    """The entries of a statistics file."""
+    readers = {".npz": read_npz, ".json": read_json}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"a statistics file must end in .npz or .json, got {path.suffix or 'no ending'!r}")
+    data = readers[path.suffix.lower()](path)
+    for name in REQUIRED:
+        if name not in data:
+            close = get_close_matches(name, data, n=1, cutoff=0.6)
+            hint = f": is it {close[0]!r}?" if close else f", only {', '.join(sorted(data)) or 'nothing'}"
+            raise ValueError(f"there is no {name!r}{hint}")
+    return data
+
+
+def read_npz(path: Path) -> Mapping[str, Any]:
+    """The arrays of an .npz file; pickled objects are refused."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, AttributeError):
+        raise ValueError("it must be arrays of numbers and text as numpy.savez writes them") from None
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    """The entries of a JSON object."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("it is no JSON: it must be UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"it must be a JSON object, got {type(data).__name__}")
+    return data
+
+
+def as_problem(data: Mapping[str, Any], source: str) -> Problem:
+    """Checked arms, log and names."""
+    from linoto.data import Offline, as_actions, as_offline
+
+    actions = as_actions(data["actions"])
+    offline = as_offline(
+        Offline(pulls=data["pulls"], reward_sums=data["reward_sums"]),
+        len(actions),
+    )
+    if offline.total == 0:
+        raise ValueError("pulls must hold at least one reward, got an empty log")
+    return Problem(
+        actions=actions, offline=offline, names=as_arm_names(data.get("names"), len(actions)), source=source
+    )
+
+
+def as_arm_names(names: Any, k: int) -> tuple[str, ...]:
+    """One name for each arm, or numbers where there are none."""
+    if names is None:
+        return tuple(f"arm {arm}" for arm in range(k))
+    words = list(names) if isinstance(names, Sequence) or hasattr(names, "tolist") else None
+    if isinstance(names, str) or words is None or len(words) != k:
+        raise ValueError(f"names must be a list of {k} names, one for each arm")
+    return tuple(str(word) for word in words)
+
+
+# -- the policy -------------------------------------------------------------------------------------------
+
+
+def read_policy(arguments: argparse.Namespace) -> Any:
+    """The policy that was asked for, with what was said about rewards."""
+    from dataclasses import replace
+
+    from linoto.confidence import Confidence
+    from linoto.gates import Tolerance
+    from linoto.policies import Gated
+
+    policy = named_policy(arguments.policy)
+    facts = {
+        name: getattr(arguments, name)
+        for name in ("noise", "bound", "delta", "reward_range")
+        if getattr(arguments, name) is not None
+    }
+    if facts:
+        if not hasattr(policy, "confidence"):
+            raise ValueError(
+                f"--policy {type(policy).__name__} assumes nothing about rewards: leave --"
+                f"{next(iter(facts)).replace('_', '-')} out"
+            )
+        policy = replace(policy, confidence=replace(policy.composed().confidence or Confidence(), **facts))
+    if arguments.explorer is not None:
+        if not isinstance(policy, Gated):
+            raise ValueError(f"--explorer is for Gated, got --policy {type(policy).__name__}")
+        policy = replace(policy, explorer=explorer(arguments.explorer))
+    if arguments.evidence is not None:
+        if not isinstance(policy, Gated) or not isinstance(policy.gate, Tolerance):
+            raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(policy).__name__}")
+        policy = replace(policy, gate=replace(policy.gate, evidence=arguments.evidence))
+    return policy
+
+
+def named_policy(text: str) -> Any:
+    """A policy by name or as JSON."""
+    from linoto.policies import Gated, LinOtO
+    from linoto.studies import as_policy
+
+    if text.lstrip().startswith("{"):
+        try:
+            return as_policy("--policy", json.loads(text))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"--policy is no JSON: {error}") from None
+    known = {"Gated": Gated, "LinOtO": LinOtO}
+    if text not in known:
+        close = get_close_matches(text, known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else "it must be Gated, LinOtO, or JSON in braces"
+        raise ValueError(f"there is no policy {text!r}: {hint}")
+    return known[text]()
+
+
+def explorer(name: str) -> Any:
+    """An explorer by name."""
+    from linoto.policies import Greedy, LinTS, LinUCB, Random
+
+    made = {
+        "scaled-ucb": LinUCB(scale=0.25),
+        "ucb": LinUCB(),
+        "thompson": LinTS(),
+        "greedy": Greedy(),
+        "random": Random(),
+    }
+    return made[name]

@@ -1,0 +1,73 @@
+"""`linoto reproduce`: every figure of the paper."""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+
+from linoto.cli.running import add_runner_options, publish, run_all
+from linoto.cli.usage import Commands, add_command
+
+FIGURES = ("horizon", "offline-size", "offline-size-best", "dimension", "alpha", "remarks")  # paper.FIGURES
+
+
+def add_reproduce(commands: Commands) -> None:
+    """`linoto reproduce`."""
+    reproduce = add_command(
+        commands,
+        "reproduce",
+        help="every figure of the paper, and what of its claims holds",
+        description="Run the paper's experiments again: figures, tables, and a report that says, sentence\n"
+        "by sentence, what holds.\n\n"
+        "  horizon            n = 1000, 4000, 8000\n"
+        "  offline-size       m = 100, 500, 1000 logged rewards, the optimal action not among them\n"
+        "  offline-size-best  the same with the optimal action logged, and with a smaller radius\n"
+        "  dimension          d = 10, 20, 50\n"
+        "  alpha              sensitivity of LinOtO to alpha\n"
+        "  remarks            forms of the budget, doubling, the trade-off in alpha\n"
+        "  all                everything above",
+        examples="  linoto reproduce\n  linoto reproduce all --runs 30 --out paper\n"
+        "  linoto reproduce horizon alpha --runs 10 --bounds",
+    )
+    reproduce.add_argument(
+        "figure",
+        nargs="*",
+        metavar="FIGURE",
+        help="one or more of the above (default: all)",
+        default=argparse.SUPPRESS,
+    )
+    add_runner_options(reproduce, out="linoto-reproduce")
+    reproduce.add_argument(
+        "--bounds", action="store_true", help="draw the paper's bounds beside the measured regrets"
+    )
+    reproduce.set_defaults(run=run_reproduce, refuse=reproduce.error)
+
+
+def unknown_figure(name: str) -> str:
+    """What to say about a figure there is none of."""
+    names = ("all", *FIGURES)
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else f"it must be one of {', '.join(names)}"
+    return f"there is no figure {name!r}: {hint}"
+
+
+def run_reproduce(arguments: argparse.Namespace) -> int:
+    """`linoto reproduce`."""
+    asked = getattr(arguments, "figure", None) or ["all"]
+    for name in asked:
+        if name not in ("all", *FIGURES):  # only now, so that a wrong option is named first
+            arguments.refuse(unknown_figure(name))
+    from linoto import claims, paper, sentences
+
+    chosen = FIGURES if "all" in asked else [name for name in FIGURES if name in asked]
+    experiments = [experiment for name in chosen for experiment in paper.FIGURES[name]]
+    words = "all" if "all" in asked else " ".join(chosen)
+    results = run_all(experiments, arguments)
+    findings = claims.judge(sentences.CLAIMS, {result.experiment.name: result for result in results})
+    return publish(
+        results,
+        findings,
+        arguments,
+        title="Offline-to-Online Learning in Linear Bandits, run again",
+        command=f"linoto reproduce {words}",
+    )

@@ -1,0 +1,85 @@
+"""Experiments from the command line: options, one bar for each, and the report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.terminal import positive, print_table, print_written, progress, result_row, seed
+
+if TYPE_CHECKING:
+    from linoto.claims import Finding
+    from linoto.experiments import Experiment
+    from linoto.results import Results
+
+
+def add_runner_options(command: Any, *, out: str) -> None:
+    """What every experiment can be told."""
+    command.add_argument("--runs", type=positive, default=5, help="independent runs of each policy")
+    command.add_argument("--seed", type=seed, default=0, help="of everything random")
+    command.add_argument("--jobs", type=positive, default=None, help="runs at a time (default: one per core)")
+    command.add_argument("--out", type=Path, default=Path(out), help="folder for everything written")
+    command.add_argument("--resume", action="store_true", help="keep the runs already finished there")
+    command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) -> list[Results]:
+    """Run experiments one after the other, with one bar for each."""
+    from linoto import figures
+    from linoto.experiments import run_experiment
+
+    results = []
+    with figures.styled():  # fails before hours of work, not after
+        pass
+    for experiment in experiments:
+        with progress(experiment.name) as track:
+            result = run_experiment(
+                experiment,
+                runs=arguments.runs,
+                seed=arguments.seed,
+                jobs=arguments.jobs,
+                out=arguments.out,
+                resume=arguments.resume,
+                track=track,
+            )
+        if result.store.replaced:
+            print(
+                f"{experiment.name}: {result.store.replaced} earlier runs were replaced; "
+                "--resume would have kept what still applies",
+                file=sys.stderr,
+            )
+        results.append(result)
+    return results
+
+
+def publish(
+    results: Sequence[Results],
+    findings: Sequence[Finding],
+    arguments: argparse.Namespace,
+    *,
+    title: str,
+    command: str,
+) -> int:
+    """Write the report and say what is in it."""
+    from linoto.report import write_report
+
+    with_bounds = getattr(arguments, "bounds", False)
+    line = f"{command} --runs {arguments.runs} --seed {arguments.seed}{' --bounds' if with_bounds else ''}"
+    paths = write_report(results, findings, arguments.out, title=title, command=line, with_bounds=with_bounds)
+    if arguments.json:
+        tables = {result.experiment.name: result.table() for result in results}
+        found = [finding.to_dict() for finding in findings]
+        facts = {"command": line, "runs": arguments.runs, "seed": arguments.seed, "tables": tables}
+        print(json.dumps({**facts, "claims": found, "wrote": [str(path) for path in paths]}))
+        return 0
+    if not findings:
+        for result in results:
+            print_table([{"setting": row["setting"], **result_row(row)} for row in result.table()])
+    else:
+        print_table([{"claim": found.claim.name, "verdict": found.verdict} for found in findings])
+    print_written(paths)
+    return 0

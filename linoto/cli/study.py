@@ -1,0 +1,65 @@
+"""`linoto study`: your own settings and policies, or a study that comes with the package."""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+from pathlib import Path
+
+from linoto.cli.running import add_runner_options, publish, run_all
+from linoto.cli.usage import Commands, add_command
+
+BUILT_IN = ("beyond",)
+
+
+def add_study(commands: Commands) -> None:
+    """`linoto study`."""
+    study = add_command(
+        commands,
+        "study",
+        help="your own settings and policies, from a TOML file; or beyond the paper",
+        description="Run the settings and policies of a TOML file: [[setting]] tables, and one table for\n"
+        "each policy.\n\n"
+        "  [policies.LinOtO]\n"
+        '  type = "LinOtO"\n'
+        "  alpha = 0.01\n\n"
+        "  [policies.Thompson]\n"
+        '  type = "LinTS"\n\n'
+        "  [[setting]]\n"
+        '  name = "small"\n'
+        "  k = 50          # actions\n"
+        "  d = 10          # dimensions\n"
+        "  m = 200         # logged rewards\n"
+        "  horizon = 2000  # online rounds\n\n"
+        "`linoto study beyond` needs no file: what this package adds to the paper, on the paper's problems.",
+        examples="  linoto study mine.toml --runs 20\n  linoto study mine.toml --runs 50 --resume\n"
+        "  linoto study beyond --runs 30",
+    )
+    study.add_argument("file", type=Path, metavar="FILE.toml", help="what to run, or the word beyond")
+    add_runner_options(study, out="linoto-study")
+    study.set_defaults(run=run_study)
+
+
+def run_study(arguments: argparse.Namespace) -> int:
+    """`linoto study`."""
+    name = str(arguments.file)
+    if name in BUILT_IN:
+        return run_beyond(arguments)
+    close = get_close_matches(name, BUILT_IN, n=1, cutoff=0.7)
+    if close and not arguments.file.exists():
+        raise ValueError(f"there is no file {name!r}: did you mean {close[0]!r}?")
+    from linoto.studies import read_study
+
+    experiment = read_study(arguments.file)
+    results = run_all([experiment], arguments)
+    command = f"linoto study {arguments.file.name}"
+    return publish(results, [], arguments, title=experiment.title or experiment.name, command=command)
+
+
+def run_beyond(arguments: argparse.Namespace) -> int:
+    """`linoto study beyond`."""
+    from linoto import beyond, claims
+
+    results = run_all(beyond.EXPERIMENTS, arguments)
+    findings = claims.judge(beyond.CLAIMS, {result.experiment.name: result for result in results})
+    return publish(results, findings, arguments, title="Beyond the paper", command="linoto study beyond")

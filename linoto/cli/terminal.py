@@ -1,0 +1,158 @@
+"""What goes in and out of a terminal: argument types, progress, tables, and where things were written."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import inf, isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from linoto.experiments import Track
+
+
+# -- argument types ---------------------------------------------------------------------------------------
+
+
+def positive(text: str) -> int:
+    """A whole number >= 1, for argparse."""
+    value = int(text) if text.isascii() and text.isdigit() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
+    return value
+
+
+def seed(text: str) -> int:
+    """A whole number >= 0, for argparse."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 0, got {text!r}")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """A finite number, for argparse."""
+    value = as_number(text)
+    if not isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
+    return value
+
+
+def above_zero(text: str) -> float:
+    """A finite number > 0, for argparse."""
+    value = as_number(text)
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
+    return value
+
+
+def at_least_zero(text: str) -> float:
+    """A finite number >= 0, for argparse."""
+    value = as_number(text)
+    if not 0 <= value < inf:
+        raise argparse.ArgumentTypeError(f"must be a number >= 0, got {text!r}")
+    return value
+
+
+def grid(text: str) -> list[float]:
+    """Numbers >= 0 with commas between them, for argparse."""
+    values = [as_number(part) for part in text.split(",")]
+    if not all(0 <= value < inf for value in values):
+        raise argparse.ArgumentTypeError(f"must be numbers >= 0 with commas between them, got {text!r}")
+    return values
+
+
+def as_number(text: str) -> float:
+    """A number, NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+# -- printing ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Track | None]:
+    """A bar with the time left on stderr, where somebody is looking."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    try:
+        from rich import progress as bars
+        from rich.console import Console
+    except ImportError:
+        yield None
+        return
+    columns = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_written(paths: Sequence[Path]) -> None:
+    """Where everything is, one line for files that differ only in what follows the first dot."""
+    endings: dict[Path, list[str]] = {}
+    for path in paths:
+        stem, dot, ending = path.name.partition(".")
+        endings.setdefault(path.with_name(stem), []).append(dot + ending)
+    for place, found in endings.items():
+        print(f"wrote {place}{found[0]}" if len(found) == 1 else f"wrote {place} {' '.join(found)}")
+
+
+def with_error(row: dict[str, Any], name: str) -> str:
+    """Mean ± standard error, where there is one."""
+    if row[name] is None:
+        return "–"
+    error = row[f"{name}_se"]
+    return f"{row[name]:.0f}" + ("" if error is None else f" ± {error:.0f}")
+
+
+def result_row(row: dict[str, Any]) -> dict[str, str]:
+    """A row of an experiment's table, for people."""
+    return {
+        "policy": row["policy"],
+        "regret": with_error(row, "regret"),
+        "below the log": with_error(row, "offline_regret"),
+        "explored": f"{row['explored']:.1%}",
+    }
+
+
+def print_table(rows: Sequence[dict[str, str]]) -> None:
+    """Rows of equal keys, the first column left, the others right; row by row where it is too narrow."""
+    columns = list(rows[0])
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
+    if sum(widths.values()) + 3 * (len(columns) - 1) > shutil.get_terminal_size().columns:
+        for row in rows:
+            print("\n".join(f"{name}: {value}" for name, value in row.items()), end="\n\n")
+        return
+    for row in [
+        dict(zip(columns, columns, strict=True)),
+        {name: "-" * widths[name] for name in columns},
+        *rows,
+    ]:
+        first, *others = columns
+        cells = [row[first].ljust(widths[first]), *(row[name].rjust(widths[name]) for name in others)]
+        print("   ".join(cells).rstrip())
+
+
+def print_facts(rows: Sequence[tuple[str, str]]) -> None:
+    """Names and texts side by side; long texts go on below themselves."""
+    import textwrap
+
+    name_width = max(len(name) for name, _ in rows)
+    room = max(shutil.get_terminal_size().columns - name_width - 2, 24)
+    for name, text in rows:
+        first, *more = textwrap.wrap(text, room) or [""]
+        print(f"{name:<{name_width}}  {first}")
+        for line in more:
+            print(" " * (name_width + 2) + line)

@@ -1,0 +1,66 @@
+"""How commands are declared: help with examples, and one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+Commands = Any  # argparse._SubParsersAction, which is private
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, and what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit 2."""
+        wrong = re.search(r"(?:invalid choice: '|unrecognized arguments: )([^' ]*)", message)
+        option = re.match(r"argument (-\S+): invalid choice", message)
+        known = self.choices_of(option[1]) if option else self.words()
+        close = get_close_matches(wrong[1], known, n=1, cutoff=0.5) if wrong else []
+        if wrong and option:
+            message = f"{option[1]} must be one of {', '.join(known)}, got {wrong[1]!r}"
+        elif wrong and "choice" in message:
+            message = f"there is no command {wrong[1]!r}"
+        hint = f": did you mean {close[0]!r}?" if close else ""
+        self.exit(2, f"{self.prog}: {message}{hint} (see {self.prog} --help)\n")
+
+    def words(self) -> list[str]:
+        """Every command and option that could have been meant."""
+        words: list[str] = []
+        for action in self._actions:
+            words += action.option_strings
+            if isinstance(action, argparse._SubParsersAction):
+                words += action.choices
+                words += [word for command in action.choices.values() for word in command.words()]
+        return words
+
+    def choices_of(self, option: str) -> list[str]:
+        """The words an option takes."""
+        return [
+            str(choice)
+            for action in self._actions
+            if option in action.option_strings
+            for choice in action.choices or ()
+        ]
+
+
+class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Defaults shown where they say something, examples left as they are written."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        plain = action.default is None or action.default is False
+        return action.help if plain else super()._get_help_string(action)
+
+
+def add_command(commands: Commands, name: str, *, help: str, description: str, examples: str) -> Any:
+    """A command with its help; what follows the options are examples."""
+    return commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog="examples:\n" + examples,
+        formatter_class=Help,
+        allow_abbrev=False,
+    )
