@@ -71,6 +71,7 @@ class Budget:
 
 EVIDENCE = ("model", "rewards", "both")
 BIASES = ("tight", "loose")
+SURELY = 1e-6  # how often a right range may be refused because of the log's noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +151,7 @@ def check_logged_range(confidence: Confidence, offline: Offline) -> None:
     low, high = confidence.reward_range
     give = 1e-9 * (1 + abs(low) + abs(high)) * offline.pulls
     if confidence.noise != "bounded":  # each mean may be off by its noise
-        level = 2 * log(2 * offline.pulls.size / confidence.delta)
+        level = 2 * log(2 * offline.pulls.size / SURELY)
         give = confidence.scale * np.sqrt(level * offline.pulls)
     outside = (offline.reward_sums < low * offline.pulls - give) | (
         offline.reward_sums > high * offline.pulls + give

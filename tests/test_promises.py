@@ -35,50 +35,64 @@ def worst_affordable(agent: Any, means: np.ndarray) -> Any:
     return agent.guard(int(open_arms[means[open_arms].argmin()] if open_arms.size else means.argmin()))
 
 
-def shortfall(
-    agent: Any, bandit: Any, log: linoto.Offline, rounds: int, rng: np.random.Generator
-) -> np.ndarray:
-    """(rounds,) R_t^off of the adversary behind the agent's gate."""
+def against_the_worst(
+    agent: Any, bandit: Any, log: Any, rounds: int, rng: np.random.Generator
+) -> tuple[np.ndarray, bool]:
+    """(rounds,) R_t^off of the adversary behind the agent's gate, and whether the good event held.
+
+    The good event of realised rewards: mu_off is below its upper bound, and the noise of the plays outside
+    the mixture never sums below -b(q). That of the model is left out: nothing was ever seen outside it.
+    """
     means = bandit.means
     reference = float(log.pulls @ means / log.total)
     below = np.empty(rounds)
+    good = not agent._params[0]["by_rewards"] or reference <= agent._state.run[0]["upper_reference"]
+    noise = 0.0
     for t, draw in enumerate(bandit.draw(rounds, rng)):
         decision = worst_affordable(agent, means)
         agent.update(decision, float(bandit.pay(np.array([decision.arm]), np.array([draw]))[0]))
         below[t] = reference - means[decision.arm]
-    return np.cumsum(below)
+        if decision.source != "mixture":
+            noise += draw
+            good &= noise >= -kernels.boundary(agent._params[0], int(agent._state.run[0]["ventured"]))
+    return np.cumsum(below), bool(good)
 
 
-def broken(policy: Any, *, m: int, seeds: range, rounds: int, d: int = 3, k: int = 8) -> int:
-    """In how many runs the adversary lost more than the certificate allows, at any time."""
-    count = 0
+def broken(policy: Any, *, m: int, seeds: range, rounds: int, d: int = 3, k: int = 8) -> tuple[int, int]:
+    """In how many runs more was lost than allowed at any time: on the good event, and in all."""
+    on_event = in_all = 0
     for seed in seeds:
         rng = np.random.default_rng([seed, m])
         bandit = linoto.sphere_bandit(k=k, d=d, rng=rng)
         log = bandit.log(linoto.logged_pulls(bandit, m=m, arms=4, rng=rng), rng)
         certificate = policy.certificate(bandit.actions, log)
         assert certificate.holds
-        lost = shortfall(policy.start(bandit.actions, log), bandit, log, rounds, rng)
+        lost, good = against_the_worst(policy.start(bandit.actions, log), bandit, log, rounds, rng)
         allowed = certificate.per_round * np.arange(1, rounds + 1) + certificate.constant
-        count += bool((lost > allowed + 1e-9).any())
-    return count
+        over = bool((lost > allowed + 1e-9).any())
+        on_event += over and good
+        in_all += over
+    return on_event, in_all
 
 
 @pytest.mark.parametrize("m", [12, 400])
 @pytest.mark.parametrize("name", GATES)
 def test_an_adversary_breaks_no_promise(name: str, m: int) -> None:
-    """40 runs at delta = 0.05. Each certificate may fail with probability 0.05, but the proofs are loose by
-    orders of magnitude (no failure in 4680 runs of the prototype); even at a true rate of 0.001 the chance of
-    a false alarm is 4 %."""
-    assert broken(GATES[name], m=m, seeds=range(40), rounds=120) == 0
+    """None on the good event, which is certain. In all, a binomial(40, 0.05) exceeds 8 once in 5000."""
+    on_event, in_all = broken(GATES[name], m=m, seeds=range(40), rounds=120)
+    assert on_event == 0
+    assert in_all <= 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [12, 400])
 @pytest.mark.parametrize("name", GATES)
 def test_an_adversary_breaks_no_promise_in_a_thousand_runs(name: str, m: int) -> None:
-    """A binomial(1000, 0.05) exceeds 75 with probability 4e-4; none at all is what the slack gives."""
-    assert broken(GATES[name], m=m, seeds=range(1000), rounds=200) == 0
+    """None on the good event, which is certain. In all, a binomial(1000, 0.05) exceeds 75 once in 2500."""
+    on_event, in_all = broken(GATES[name], m=m, seeds=range(1000), rounds=200)
+    assert on_event == 0
+    assert in_all <= 75
+    print(f"{name}, m = {m}: {in_all} of 1000 broken")
 
 
 def misspecified(seed: int) -> tuple[linoto.Bandit, linoto.Offline]:

@@ -201,3 +201,33 @@ def test_a_frozen_pessimist_is_never_far_behind_the_log() -> None:
             run = simulate(policy, bandit, log, horizon=50, seed=seed)
             allowed = 2 * float(agent._state.run[0]["slack"]) * np.arange(1, 51)
             assert (run.offline_regret <= allowed + 1e-9).all()
+
+
+def adaptive_miss(seed: int, rounds: int) -> bool:
+    """Whether theta* ever leaves C_t when the log itself was collected by chasing its own rewards."""
+    rng = np.random.default_rng(seed)
+    bandit = linoto.sphere_bandit(k=8, d=3, rng=rng)
+    logger = linoto.Greedy(confidence=linoto.Confidence(ridge=0.1)).start(
+        bandit.actions, linoto.Offline.empty(8)
+    )
+    noise = bandit.draw(60, rng)
+    arms, _ = logger.play(bandit.means, noise)
+    log = linoto.Offline.from_rows(arms, bandit.means[arms] + noise, k=8)
+    confidence = linoto.Confidence(delta=0.2, design="adaptive")
+    agent = linoto.Gated(gate=linoto.Tolerance(epsilon=0.1), confidence=confidence).start(bandit.actions, log)
+    for _ in range(rounds // 5):
+        if not agent.ellipsoid.contains(bandit.theta):
+            return True
+        agent.play(bandit.means, bandit.draw(5, rng))
+    return not agent.ellipsoid.contains(bandit.theta)
+
+
+def test_self_normalised_bounds_cover_adaptively_collected_logs() -> None:
+    """120 runs at delta = 0.2: a binomial(120, 0.2) exceeds 42 once in 10000."""
+    assert sum(adaptive_miss(seed, rounds=100) for seed in range(120)) <= 42
+
+
+@pytest.mark.slow
+def test_self_normalised_bounds_cover_adaptively_collected_logs_for_longer() -> None:
+    """2000 runs at delta = 0.2: a binomial(2000, 0.2) exceeds 470 once in 10000."""
+    assert sum(adaptive_miss(seed, rounds=400) for seed in range(2000)) <= 470
