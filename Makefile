@@ -17,7 +17,7 @@ export NO_MKDOCS_2_WARNING := 1
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## LinOtO against its rivals: a table and a figure
+demo: $(READY) ## real flights: who may take over, and at what risk
 	@$(BIN)/linoto demo
 
 test: $(READY) ## the tests and the examples in the docstrings

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import linoto
-from linoto.experiments import Cell, Experiment, Setting, cores, run_experiment, world
+from linoto.engines import cores
+from linoto.experiments import Cell, Experiment, Setting, run_experiment, world
 from linoto.paper import contenders
 
 RUNS = 12

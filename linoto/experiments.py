@@ -7,12 +7,12 @@ bit for bit whatever the number of jobs and whatever was interrupted.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import filterfalse
 from math import sqrt
 from pathlib import Path
@@ -22,7 +22,8 @@ import numpy as np
 
 from linoto.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
 from linoto.cells import CellStore, Curves, digest
-from linoto.data import Offline, check_count, check_nonnegative, choose
+from linoto.data import Offline, check_count, check_nonnegative, check_seed, choose
+from linoto.engines import Engine, cores, map_cells
 from linoto.kernels import Ints
 from linoto.results import Results
 from linoto.simulation import Run, simulate
@@ -160,8 +161,12 @@ def run_experiment(
     out: str | Path | None = None,
     resume: bool = False,
     track: Track | None = None,
+    engine: Engine = "threads",
+    scheduler: str | None = None,
 ) -> Results:
     """Play every cell of an experiment, `jobs` at a time (None: one for each core).
+
+    `engine="dask"` plays them on a cluster (`linoto.engines`): the same numbers, bit for bit.
 
     With `out`, finished cells are kept in `<out>/<name>.cells.jsonl`, and `resume` takes from there every
     cell that is exactly what would be computed: same setting, policy, seed, run and version. `track` is told
@@ -186,7 +191,10 @@ def run_experiment(
         counter.step()
 
     missing = filterfalse(finished, all_cells(experiment, runs))
-    play_all(missing, seed=seed, jobs=jobs or cores(), keep=keep)
+    if engine == "threads":
+        play_all(missing, seed=seed, jobs=jobs or cores(), keep=keep)
+    else:
+        play_elsewhere(list(missing), seed, keep, engine=engine, scheduler=scheduler, jobs=jobs)
     return Results(experiment=experiment, runs=runs, seed=seed, store=store)
 
 
@@ -223,6 +231,12 @@ def play_all(cells: Iterator[Cell], *, seed: int, jobs: int, keep: Callable[[Cel
             while waiting and not waiting[0][1].cancelled() and waiting[0][1].exception() is None:
                 keep_first(waiting, keep)
             raise
+
+
+def play_elsewhere(cells: list[Cell], seed: int, keep: Callable[[Cell, Curves], None], **where: Any) -> None:
+    """Play cells on another engine and keep them in the order given."""
+    for cell, curves in zip(cells, map_cells(partial(play, seed=seed), cells, **where), strict=True):
+        keep(cell, curves)
 
 
 def keep_first(waiting: deque[tuple[Cell, Future[Curves]]], keep: Callable[[Cell, Curves], None]) -> None:
@@ -326,19 +340,8 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be true or false, got {value!r}")
 
 
-def check_seed(seed: Any) -> None:
-    """Refuse anything but a whole number >= 0."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
-
-
 def refuse_twins(name: str, labels: list[str]) -> None:
     """Refuse the same name twice."""
     for label in labels:
         if labels.count(label) > 1:
             raise ValueError(f"{name} must have distinct names, got {label!r} twice")
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

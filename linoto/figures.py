@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from linoto.bounds import BoundCurves
+    from linoto.flights import Story
     from linoto.outlook import Preview
 
 COLOURS = {
@@ -126,6 +127,28 @@ def draw_both(results: Results) -> Figure:
             draw_curves(axes, [results.curve(setting.name, label, field) for label in setting.labels])
             label_axes(axes, title=title, xlabel="online round $t$")
         label_axes(row[0][0], ylabel="cumulative regret")
+        return with_legend(figure, row)
+
+
+def draw_story(story: Story) -> Figure:
+    """How far each contender fell behind current practice, its punctuality, and how it explored."""
+    fields = {
+        "shortfall": "fewer on time than\ncurrent practice",
+        "reward": "share on time so far",
+        "explored": "exploring bookings",
+    }
+    with styled():
+        figure, row = panels(1, 3)
+        for axes, (field, name) in zip(row[0], fields.items(), strict=True):
+            draw_curves(axes, [story.curve(label, field) for label in story.labels])
+            label_axes(axes, xlabel="booking", ylabel=name)
+        limit = story.limit("Gated")
+        if limit is not None:
+            dashed = {"color": COLOURS["Gated"], "linestyle": "--", "linewidth": 1.2}
+            row[0][0].plot(limit.rounds, limit.mean, **dashed, label="promised limit of Gated")
+        reward = [story.curve(label, "reward").mean[5:] for label in story.labels]
+        low, high = float(np.min(reward)), float(np.max(reward))
+        row[0][1].set_ylim(low - 0.2 * (high - low), high + 0.2 * (high - low))
         return with_legend(figure, row)
 
 

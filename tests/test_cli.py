@@ -232,17 +232,33 @@ def test_a_file_of_somebody_else_is_not_overwritten(
 # -- commands ---------------------------------------------------------------------------------------------
 
 
-def test_demo_prints_a_table_and_where_it_wrote(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, err = run(capsys, "demo", "--runs", 2, "--horizon", 60, "--out", tmp_path)
+def test_demo_tells_the_story_of_the_flights(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, "demo", "--runs", 2, "--horizon", 400, "--out", tmp_path)
+    assert (code, err) == (0, "")
+    for policy in ("Gated", "LinOtO", "LinUCB", "LinLCB"):
+        assert re.search(rf"^{policy} +\d+\.\d% +\d+ +", out, re.MULTILINE)
+    page = (tmp_path / "demo.html").read_text("utf-8")
+    assert "What the audit says of this log" in page and "Verdict: " in page
+    assert not re.search(r'(?:src|href)="(?!#)', page), "nothing from outside"
+    code, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 400, "--out", tmp_path, "--json")
+    gated = json.loads(out)["table"][0]
+    assert gated["policy"] == "Gated" and gated["worst_shortfall_of_all"] <= gated["promised_limit"]
+    assert (tmp_path / "demo.html").read_text("utf-8") == page, "the same arguments, the same bytes"
+
+
+def test_the_papers_demo_prints_a_table_and_where_it_wrote(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, "demo", "--paper", "--runs", 2, "--horizon", 60, "--out", tmp_path)
     assert (code, err) == (0, "")
     for policy in ("LinOtO", "LinUCB", "LinLCB", "Random"):
         assert re.search(rf"^{policy} +-?\d+ ± \d+ +-?\d+ ± \d+ +\d+\.\d%$", out, re.MULTILINE)
-    assert f"wrote {tmp_path / 'demo'} .png .svg" in out
-    assert (tmp_path / "demo.png").exists() and (tmp_path / "demo.svg").exists()
+    assert f"wrote {tmp_path / 'paper'} .png .svg" in out
+    assert (tmp_path / "paper.png").exists() and (tmp_path / "paper.svg").exists()
 
 
 def test_demo_as_json_is_numbers_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 60, "--out", tmp_path, "--json")
+    code, out, _ = run(capsys, "demo", "--paper", "--runs", 2, "--horizon", 60, "--out", tmp_path, "--json")
     data = json.loads(out)
     assert code == 0 and data["runs"] == 2
     assert [row["policy"] for row in data["table"]] == ["LinOtO", "LinUCB", "LinLCB", "Random"]
@@ -254,7 +270,7 @@ def test_a_narrow_terminal_gets_no_broken_table(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "30")
-    _, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 60, "--out", tmp_path)
+    _, out, _ = run(capsys, "demo", "--paper", "--runs", 2, "--horizon", 60, "--out", tmp_path)
     table = out[out.index("policy:") : out.index("wrote")]
     assert max(len(line) for line in table.splitlines()) <= 30
     assert "policy: LinOtO\nregret: " in table

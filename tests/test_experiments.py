@@ -302,3 +302,14 @@ def test_bernoulli_worlds_have_means_between_0_and_1_that_differ() -> None:
         assert means.min() >= 0 and means.max() <= 1 and np.ptp(means) > 0.1
     results = run_experiment(Experiment(name="coins", settings=(setting,)), runs=2)
     assert (results.final("small", "LinTS", "regret") >= 0).all()
+
+
+def test_a_cluster_plays_the_same_bits_as_threads(tmp_path: Path) -> None:
+    """A real local Dask cluster of two processes."""
+    setting = Setting(name="small", k=8, d=3, m=20, logged_arms=4, horizon=200, policies={"LinOtO": LinOtO()})
+    experiment = Experiment(name="mine", settings=(setting,))
+    here = run_experiment(experiment, runs=3, out=tmp_path / "here")
+    there = run_experiment(experiment, runs=3, out=tmp_path / "there", engine="dask", jobs=2)
+    assert here.table() == there.table()
+    files = [tmp_path / name / "mine.cells.jsonl" for name in ("here", "there")]
+    assert files[0].read_bytes() == files[1].read_bytes()

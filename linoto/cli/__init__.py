@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from linoto import __version__
 from linoto.cli.certificate import add_certificate
 from linoto.cli.demo import add_demo
+from linoto.cli.evaluate import add_evaluate
 from linoto.cli.preview import add_preview
 from linoto.cli.reproduce import FIGURES as FIGURES
 from linoto.cli.reproduce import add_reproduce
@@ -19,6 +20,7 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_demo,
     add_certificate,
     add_preview,
+    add_evaluate,
     add_reproduce,
     add_study,
 )

@@ -84,7 +84,7 @@ def run_preview(arguments: argparse.Namespace) -> int:
 
 def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
     """The preview, with a bar."""
-    from linoto.experiments import cores
+    from linoto.engines import cores
     from linoto.outlook import preview
 
     policy = read_policy(arguments)

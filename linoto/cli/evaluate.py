@@ -1,0 +1,238 @@
+"""`linoto evaluate`: what another policy would have earned, from logged rows alone."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.problem import noise, read_policy
+from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
+from linoto.cli.usage import Commands, add_command
+
+if TYPE_CHECKING:
+    from linoto.evaluate import Estimate
+    from linoto.features import ArmTable
+    from linoto.rows import Rows
+
+KINDS = ("normal", "bernstein", "hoeffding")  # evaluate.KINDS, without its imports
+
+
+def add_evaluate(commands: Commands) -> None:
+    """`linoto evaluate`."""
+    evaluate = add_command(
+        commands,
+        "evaluate",
+        help="what another policy would have earned, from a log with propensities",
+        description="Estimate what a target earns per round from rows that somebody else logged: by replay,\n"
+        "inverse propensities (ips), self-normalised (snips) and doubly robust (dr), with intervals.\n\n"
+        "The target is one arm (--play), a distribution over arms (--probabilities), or a policy that\n"
+        "learns (--policy). A policy is warm-started from one part of the rows and replayed on the other:\n"
+        "rows never judge what they built.",
+        examples="  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
+        "--propensity p --play B\n"
+        "  linoto evaluate log.csv --arms arms.csv --action arm --reward click --uniform "
+        "--policy Gated --epsilon 0.02",
+    )
+    add_log_options(evaluate)
+    target = evaluate.add_mutually_exclusive_group(required=True)
+    target.add_argument("--play", metavar="ARM", help="always this arm")
+    target.add_argument(
+        "--probabilities", type=Path, metavar="FILE", help="CSV with an arm and its probability in each row"
+    )
+    target.add_argument(
+        "--policy", help="Gated, LinOtO, or a policy as JSON, as linoto.to_dict writes it: it learns"
+    )
+    add_policy_options(evaluate)
+    evaluate.add_argument("--interval", choices=KINDS, default="normal", help="kind of the intervals")
+    evaluate.add_argument("--level", type=above_zero, default=0.95, help="how surely they cover")
+    evaluate.add_argument("--seed", type=seed, default=0, help="of rejection, and of the policy")
+    evaluate.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    evaluate.set_defaults(run=run_evaluate, refuse=evaluate.error, explorer=None, evidence=None)
+
+
+def add_log_options(command: Any) -> None:
+    """The rows, and what their columns mean."""
+    command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
+    command.add_argument("--arms", required=True, help="one row per arm: its id and its features")
+    command.add_argument("--id", metavar="COL", help="column of the arms' ids (default: the first)")
+    command.add_argument("--action", required=True, metavar="COL", help="column of the chosen arm")
+    command.add_argument("--reward", required=True, metavar="COL", help="column of what it earned")
+    known = command.add_mutually_exclusive_group(required=True)
+    known.add_argument("--propensity", metavar="COL", help="column of the probability of that choice")
+    known.add_argument("--uniform", action="store_true", help="every arm was as likely in every row")
+    command.add_argument("--row", metavar="COL", help="column that tells rows apart (default: their place)")
+    command.add_argument("--time", metavar="COL", help="column of the time: earlier rows build, later judge")
+
+
+def add_policy_options(command: Any) -> None:
+    """What a policy is told, and how many rows it starts from."""
+    command.add_argument("--warm", type=above_zero, default=0.5, help="share of rows a policy starts from")
+    command.add_argument("--epsilon", type=at_least_zero, help="tolerance of Gated (default: 0.1)")
+    command.add_argument("--noise", type=noise, help="of a reward, or the word bounded (default: 1)")
+    command.add_argument("--bound", type=above_zero, help="of the parameter (default: 1)")
+    command.add_argument("--delta", type=above_zero, help="of the policy's promise (default: 0.05)")
+    command.add_argument(
+        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where rewards lie"
+    )
+
+
+def run_evaluate(arguments: argparse.Namespace) -> int:
+    """`linoto evaluate`."""
+    check_options(arguments)
+    arms, rows = read(arguments)
+    estimates, warm = estimate(rows, arms, arguments)
+    if arguments.json:
+        facts = {"log": arguments.log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
+        print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
+        return 0
+    print_table([row_of(found) for found in estimates])
+    notes = notes_on(estimates, warm)
+    if notes:
+        print()
+        print_facts(notes)
+    return 0
+
+
+def check_options(arguments: argparse.Namespace) -> None:
+    """Refuse what would be ignored."""
+    if arguments.policy is not None:
+        return
+    for name in ("epsilon", "noise", "bound", "delta"):
+        if getattr(arguments, name) is not None:
+            arguments.refuse(f"--{name} is for --policy")
+
+
+def read(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
+    """The arms and the rows; a wrong column name is a matter of usage."""
+    from dataclasses import replace
+
+    from linoto.features import UnknownColumn
+    from linoto.logs import read_arms
+    from linoto.rows import read_rows
+
+    columns = {name: getattr(arguments, name) for name in ("action", "reward", "propensity", "time")}
+    try:
+        arms = read_arms(arguments.arms, id=arguments.id)
+        rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns)
+    except UnknownColumn as error:
+        arguments.refuse(str(error))
+        raise
+    return arms, replace(rows, propensities="uniform") if arguments.uniform else rows
+
+
+def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple[list[Estimate], int]:
+    """The estimates, and how many rows went into a warm start."""
+    from linoto.evaluate import METHODS, Interval, evaluate
+    from linoto.rows import split
+
+    limits = None if arguments.reward_range is None else tuple(arguments.reward_range)
+    interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits)
+    if arguments.policy is not None:
+        if arguments.warm >= 1:
+            raise ValueError(f"--warm must be less than 1, got {arguments.warm:g}: some rows must judge")
+        warm, held_out = split(rows, share=arguments.warm, by="id" if arguments.time is None else "order")
+        options: dict[str, Any] = {"actions": arms.actions, "warm_start": warm, "methods": ("replay",)}
+        policy = policy_of(arguments)
+        return evaluate(held_out, policy, seed=arguments.seed, interval=interval, **options), len(warm)
+    methods = METHODS if interval.kind == "normal" else ("replay", "ips")
+    target = fixed_target(arguments, arms)
+    return evaluate(rows, target, methods=methods, seed=arguments.seed, interval=interval), 0
+
+
+def policy_of(arguments: argparse.Namespace) -> Any:
+    """The policy that was asked for, with its tolerance."""
+    from linoto.outlook import knob_of, with_knob
+
+    policy = read_policy(arguments)
+    if arguments.epsilon is None:
+        return policy
+    knob, _ = knob_of(policy, [arguments.epsilon])
+    if knob != "epsilon":
+        raise ValueError(f"--epsilon is for a Tolerance gate, got --policy {type(policy).__name__}")
+    return with_knob(policy, "epsilon", arguments.epsilon)
+
+
+def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:
+    """An arm's index, or (k,) probabilities."""
+    import numpy as np
+
+    place = {name: arm for arm, name in enumerate(arms.names)}
+    if arguments.play is not None:
+        return index_of(arguments.play, place, "--play")
+    probabilities = np.zeros(len(place))
+    with arguments.probabilities.open(encoding="utf-8-sig", newline="") as file:
+        for line, (name, text) in enumerate(two_columns(file, arguments.probabilities), start=2):
+            where = f"{arguments.probabilities}, line {line}"
+            arm = index_of(name, place, where)
+            try:
+                probabilities[arm] += float(text)
+            except ValueError:
+                raise ValueError(f"{where}: a probability must be a number, got {text!r}") from None
+    if not np.isfinite(probabilities).all() or abs(probabilities.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"{arguments.probabilities}: probabilities must sum to 1, got {probabilities.sum():g}"
+        )
+    return probabilities
+
+
+def two_columns(file: Any, path: Path) -> Any:
+    """The rows of a CSV file below its header."""
+    rows = csv.reader(file)
+    header = next(rows, None)
+    if header is None or len(header) != 2:
+        raise ValueError(f"{path} must have two columns, an arm and its probability")
+    for line, row in enumerate(rows, start=2):
+        if len(row) != 2:
+            raise ValueError(f"{path}, line {line}: must have two columns, got {len(row)}")
+        yield row
+
+
+def index_of(name: str, place: dict[str, int], where: str) -> int:
+    """The index of an arm, or a ValueError with the nearest name."""
+    from linoto.features import nearest
+
+    if name not in place:
+        raise ValueError(f"{where}: there is no arm {name!r}{nearest(name, list(place))}")
+    return place[name]
+
+
+def target_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was evaluated, for machines."""
+    if arguments.policy is not None:
+        from linoto.snapshots import to_dict
+
+        return {"policy": to_dict(policy_of(arguments))}
+    if arguments.play is not None:
+        return {"arm": arguments.play}
+    return {"probabilities": str(arguments.probabilities)}
+
+
+def row_of(found: Estimate) -> dict[str, str]:
+    """An estimate, for people."""
+    return {
+        "method": found.method,
+        "reward per round": f"{found.value:.4g}",
+        f"{found.level:.3g} interval": f"[{found.low:.4g}, {found.high:.4g}]",
+        "rows": str(found.used),
+        "worth": f"{found.effective:.0f}",
+        "largest weight": f"{found.largest_weight:.3g}",
+    }
+
+
+def notes_on(estimates: Sequence[Estimate], warm: int) -> list[tuple[str, str]]:
+    """What a reader should know before believing the numbers."""
+    notes = []
+    if warm:
+        notes.append(("warm start", f"{warm} other rows; they judged nothing"))
+    worst = max(estimates, key=lambda found: found.unseen)
+    if worst.unseen > 0:
+        notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))
+    odd = next((found for found in estimates if not found.weights_fit), None)
+    if odd is not None:
+        text = f"weights average {odd.mean_weight:.3g} instead of 1: the propensities do not fit these rows"
+        notes.append(("propensities", text))
+    return notes
