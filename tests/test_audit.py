@@ -22,8 +22,8 @@ from linoto.audit import (
     lack_of_fit,
     propose_bound,
 )
+from linoto.cli.audit import add_audit
 from linoto.cli.usage import Parser
-from linoto.cli_audit import add_audit
 from linoto.data import Offline
 from linoto.features import ArmTable, load
 from linoto.kernels import Floats, Ints

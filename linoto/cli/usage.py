@@ -60,7 +60,7 @@ def add_command(commands: Commands, name: str, *, help: str, description: str, e
         name,
         help=help,
         description=description,
-        epilog="examples:\n" + examples,
+        epilog=f"examples:\n{examples}" if examples else None,
         formatter_class=Help,
         allow_abbrev=False,
     )

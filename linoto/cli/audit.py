@@ -1,0 +1,162 @@
+"""`linoto audit`: whether to build on a log, before anything is built on it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.problem import noise
+from linoto.cli.terminal import above_zero, at_least_zero, number, positive, print_facts, print_written
+from linoto.cli.usage import Commands, add_command
+
+if TYPE_CHECKING:
+    from linoto.verdicts import Audit
+
+DESCRIPTION = """\
+Read a log, name what is wrong with it, and say whether to build on it: rows and arms, noise,
+what the log cannot tell, whether rewards are linear in the features, whether they drift, what
+is promised for a tolerance, and a verdict with its reasons: deploy, deploy with arm effects, or
+do not trust.
+
+LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet').
+ARMS is one row per arm: its id in the first column, its features in the others; numbers are
+taken as they are, words are one-hot encoded.
+
+The first bad row stops everything and is named; --skip-bad drops such rows and counts them."""
+
+EXAMPLES = """\
+  linoto audit log.csv --arms arms.csv --action arm --reward clicked --out audit.html
+  linoto audit 'logs/*.parquet' --arms arms.parquet --action item --reward revenue --time at --skip-bad
+  linoto audit log.jsonl --arms arms.csv --action arm --reward r --arm-effects --save stats.npz --json"""
+
+
+def add_audit(commands: Commands) -> None:
+    """`linoto audit`."""
+    audit = add_command(
+        commands,
+        "audit",
+        help="whether a log can be trusted: noise, fit, drift, coverage, and what it would promise",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    audit.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
+    audit.add_argument("--arms", required=True, metavar="ARMS", help="the arms and their features")
+    audit.add_argument("--action", required=True, metavar="COL", help="column of LOG with the id of the arm")
+    audit.add_argument("--reward", required=True, metavar="COL", help="column of LOG with what it earned")
+    audit.add_argument("--id", metavar="COL", help="column of ARMS with the id (default: the first)")
+    audit.add_argument("--propensity", metavar="COL", help="column of LOG: how likely the arm was")
+    audit.add_argument("--time", metavar="COL", help="column of LOG that says what is early (default: rows)")
+    audit.add_argument(
+        "--categorical", action="append", default=[], metavar="COL", help="a column of ARMS that is no number"
+    )
+    audit.add_argument("--no-intercept", action="store_true", help="no constant feature")
+    audit.add_argument("--normalise", action="store_true", help="scale features: no action longer than 1")
+    audit.add_argument("--arm-effects", action="store_true", help="give every arm an effect of its own")
+    audit.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
+    audit.add_argument("--epsilon", type=at_least_zero, default=0.1, help="tolerance per round")
+    audit.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
+    audit.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
+    audit.add_argument(
+        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
+    )
+    audit.add_argument("--jobs", type=positive, help="threads that read (default: one per core)")
+    audit.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
+    audit.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
+    audit.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    audit.set_defaults(run=run_audit, refuse=audit.error)
+
+
+def run_audit(arguments: argparse.Namespace) -> int:
+    """`linoto audit`."""
+    from linoto.features import UnknownColumn
+
+    limits = arguments.reward_range
+    if limits is not None and not limits[0] < limits[1]:
+        arguments.refuse(f"--reward-range must be LO HI with LO < HI, got {limits[0]:g} {limits[1]:g}")
+    if arguments.noise == "bounded" and limits is None:
+        arguments.refuse("--noise bounded needs --reward-range LO HI")
+    if arguments.out is not None:
+        from linoto import figures
+
+        with figures.styled():  # fails before the log is read, not after
+            pass
+    try:
+        audit = make_audit(arguments)
+    except UnknownColumn as error:
+        arguments.refuse(str(error))
+    paths = write_files(audit, arguments)
+    if arguments.json:
+        print(json.dumps({**audit.to_dict(), "wrote": [str(path) for path in paths]}, allow_nan=False))
+        return 0
+    print_facts(audit.facts())
+    print_written(paths)
+    return 0
+
+
+def make_audit(arguments: argparse.Namespace) -> Audit:
+    """Read both files and look at them."""
+    from linoto.logs import read_arms, read_log
+    from linoto.verdicts import audit_log
+
+    arms = read_arms(
+        arguments.arms,
+        id=arguments.id,
+        intercept=not arguments.no_intercept,
+        normalise=arguments.normalise,
+        categorical=arguments.categorical,
+    )
+    log = read_log(
+        arguments.log,
+        action=arguments.action,
+        reward=arguments.reward,
+        arms=arms.with_effects() if arguments.arm_effects else arms,
+        propensity=arguments.propensity,
+        time=arguments.time,
+        skip_bad=arguments.skip_bad,
+        jobs=arguments.jobs,
+    )
+    return audit_log(
+        log,
+        epsilon=arguments.epsilon,
+        noise=arguments.noise,
+        bound=arguments.bound,
+        reward_range=None if arguments.reward_range is None else tuple(arguments.reward_range),
+    )
+
+
+def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
+    """The page and the statistics, where they were asked for."""
+    paths: list[Path] = []
+    if arguments.out is not None:
+        from linoto.audit_page import write_page
+
+        source = Path(arguments.log).name
+        paths.append(write_page(arguments.out, audit, source=source, command=told(arguments)))
+    if arguments.save is not None:
+        from linoto.features import SavedLog
+
+        arguments.save.parent.mkdir(parents=True, exist_ok=True)
+        saved = SavedLog(arms=audit.log.arms, offline=audit.log.offline, confidence=audit.confidence)
+        paths.append(saved.save(arguments.save))
+    return paths
+
+
+def told(arguments: argparse.Namespace) -> str:
+    """The command as it would be typed again: names of files without their folders."""
+    words = ["linoto", "audit", Path(arguments.log).name, "--arms", Path(arguments.arms).name]
+    for name in ("action", "reward", "id", "propensity", "time", "epsilon", "noise", "bound", "reward_range"):
+        value: Any = getattr(arguments, name)
+        if value is not None:
+            parts = value if isinstance(value, list) else [value]
+            words += [
+                f"--{name.replace('_', '-')}",
+                *(f"{p:g}" if isinstance(p, float) else p for p in parts),
+            ]
+    for column in arguments.categorical:
+        words += ["--categorical", column]
+    for name in ("no_intercept", "normalise", "arm_effects", "skip_bad"):
+        words += [f"--{name.replace('_', '-')}"] if getattr(arguments, name) else []
+    return shlex.join(words)

@@ -1,0 +1,72 @@
+"""Prometheus text: what every loop and the writer have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from linoto.service.store import Store
+from linoto.service.views import LoopView
+
+NUMBERS = {
+    "pending": "decisions that await their reward",
+    "budget": "room that the gate sees for the next exploration",
+    "reference": "mean reward of the log",
+    "realised": "summed reward of closed decisions",
+    "expected_by_log": "the reference as often as decisions were closed",
+    "promised_least": "the least that the promise allows the summed reward to be",
+    "evidence_against_promise": "e-value; alarms above 1 / alarm_error",
+    "evidence_of_drift": "e-value; alarms above 1 / alarm_error",
+}
+
+
+class Snapshot:
+    """The numbers of one moment, as a collector."""
+
+    def __init__(self, views: list[LoopView], store: Store) -> None:
+        self.views, self.store = views, store
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family once, one sample per loop."""
+        yield from self._writer()
+        decisions = CounterMetricFamily("linoto_decisions", "decisions made", labels=["loop", "group"])
+        rewards = CounterMetricFamily(
+            "linoto_rewards", "decisions closed", labels=["loop", "group", "origin"]
+        )
+        mode = GaugeMetricFamily("linoto_mode", "1 for the mode a loop is in", labels=["loop", "mode"])
+        alarms = CounterMetricFamily("linoto_alarms", "alarms raised", labels=["loop", "kind"])
+        for view in self.views:
+            mode.add_metric([view.name, view.mode], 1)
+            for kind in ("promise", "drift"):
+                alarms.add_metric([view.name, kind], sum(alarm.kind == kind for alarm in view.alarms))
+            for group, tally in view.groups.items():
+                decisions.add_metric([view.name, group], tally.plays)
+                rewards.add_metric([view.name, group, "default"], tally.defaults)
+                rewards.add_metric([view.name, group, "reported"], tally.closed - tally.defaults)
+        yield from (decisions, rewards, mode, alarms)
+        for field, text in NUMBERS.items():
+            family = GaugeMetricFamily(f"linoto_{field}", text, labels=["loop"])
+            for view in self.views:
+                value = getattr(view, field)
+                if value is not None:
+                    family.add_metric([view.name], float(value))
+            yield family
+
+    def _writer(self) -> Iterator[Metric]:
+        m = self.store.measures
+        yield CounterMetricFamily("linoto_commits", "transactions synced to disk", value=m.commits)
+        yield CounterMetricFamily("linoto_requests_committed", "requests in them", value=m.jobs)
+        yield CounterMetricFamily("linoto_commit_failures", "transactions undone", value=m.failures)
+        yield CounterMetricFamily("linoto_commit_seconds", "time spent syncing", value=m.commit_seconds)
+        yield GaugeMetricFamily("linoto_slowest_commit_seconds", "the longest sync", value=m.slowest_commit)
+        yield GaugeMetricFamily("linoto_waiting", "requests in the queue", value=self.store.waiting)
+
+
+def render(views: list[LoopView], store: Store) -> bytes:
+    """The page that Prometheus reads."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Snapshot(views, store))
+    return generate_latest(registry)

@@ -1,0 +1,286 @@
+"""All SQL: one statement, or one script, per named function of a connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+Connection = sqlite3.Connection
+Row = tuple[Any, ...]
+
+APPLICATION = 0x6C696E6F  # "lino", so that another program's database is not taken for ours
+VERSION = 1
+
+SCHEMA = """
+CREATE TABLE loops (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    spec BLOB NOT NULL,
+    created_at REAL NOT NULL
+) STRICT;
+CREATE TABLE events (
+    loop INTEGER NOT NULL REFERENCES loops (id),
+    seq INTEGER NOT NULL,
+    at REAL NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (loop, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE decisions (
+    loop INTEGER NOT NULL REFERENCES loops (id),
+    number INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    at REAL NOT NULL,
+    key TEXT,
+    arm INTEGER NOT NULL,
+    mode TEXT NOT NULL,
+    source TEXT NOT NULL,
+    part TEXT NOT NULL,
+    loop_mode TEXT NOT NULL,
+    propensity REAL,
+    PRIMARY KEY (loop, number)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX decision_keys ON decisions (loop, key) WHERE key IS NOT NULL;
+CREATE TABLE rewards (
+    loop INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    at REAL NOT NULL,
+    reward REAL NOT NULL,
+    origin TEXT NOT NULL,
+    PRIMARY KEY (loop, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE late_rewards (
+    loop INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    at REAL NOT NULL,
+    reward REAL NOT NULL,
+    PRIMARY KEY (loop, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE snapshots (
+    loop INTEGER NOT NULL REFERENCES loops (id),
+    seq INTEGER NOT NULL,
+    books BLOB NOT NULL,
+    agent BLOB NOT NULL,
+    PRIMARY KEY (loop, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tokens (
+    name TEXT PRIMARY KEY,
+    role TEXT NOT NULL CHECK (role IN ('reader', 'writer', 'admin')),
+    digest BLOB NOT NULL UNIQUE,
+    created_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+
+def set_durable(connection: Connection) -> None:
+    """Write-ahead log, synced at every commit; wait a little for a command that writes beside us."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = 1")
+    connection.execute("PRAGMA busy_timeout = 5000")
+    connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; each one costs two more syncs
+
+
+def versions(connection: Connection) -> tuple[int, int]:
+    """Whose database this is, and in which version of the schema."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    return application, connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def is_empty(connection: Connection) -> bool:
+    """Whether nothing was ever made in it."""
+    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
+
+
+def create_schema(connection: Connection) -> None:
+    """All tables at once, or none."""
+    marks = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
+    connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}{marks}COMMIT;")
+
+
+MIGRATIONS: dict[int, str] = {}  # the script that leads from each older version to the next
+
+
+def migrate(connection: Connection, scripts: dict[int, str], target: int) -> None:
+    """From the version of the database to `target`, one script and one transaction at a time."""
+    for version in range(versions(connection)[1], target):
+        connection.executescript(
+            f"BEGIN IMMEDIATE;{scripts[version]};PRAGMA user_version = {version + 1};COMMIT;"
+        )
+
+
+def begin(connection: Connection) -> None:
+    """A transaction that takes the lock when it first writes: nobody else writes loops."""
+    connection.execute("BEGIN")
+
+
+def commit(connection: Connection) -> None:
+    """On disk when this returns."""
+    connection.execute("COMMIT")
+
+
+def rollback(connection: Connection) -> None:
+    """Forget the transaction, if one is open."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def limit_pages(connection: Connection, pages: int) -> None:
+    """The most pages the file may have; 0 for as many as there are now."""
+    connection.execute(f"PRAGMA max_page_count = {int(pages)}")
+
+
+def insert_loop(connection: Connection, name: str, spec: bytes, at: float) -> int:
+    """A new loop, and its id."""
+    cursor = connection.execute(
+        "INSERT INTO loops (name, spec, created_at) VALUES (?, ?, ?)", (name, spec, at)
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def all_loops(connection: Connection) -> list[Row]:
+    """(id, name, spec, created_at), oldest first."""
+    return connection.execute("SELECT id, name, spec, created_at FROM loops ORDER BY id").fetchall()
+
+
+def one_loop(connection: Connection, loop: int) -> Row | None:
+    """(id, name, spec, created_at) of one loop."""
+    row: Row | None = connection.execute(
+        "SELECT id, name, spec, created_at FROM loops WHERE id = ?", (loop,)
+    ).fetchone()
+    return row
+
+
+def insert_event(connection: Connection, loop: int, seq: int, at: float, body: bytes) -> None:
+    """The next event of a loop."""
+    connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (loop, seq, at, body))
+
+
+def events_after(connection: Connection, loop: int, seq: int) -> Iterator[Row]:
+    """(seq, at, body) of every later event, in order."""
+    return connection.execute(
+        "SELECT seq, at, body FROM events WHERE loop = ? AND seq > ? ORDER BY seq", (loop, seq)
+    )
+
+
+def event_of_decision(connection: Connection, loop: int, number: int) -> Row | None:
+    """(at, body) of the event that decided."""
+    row: Row | None = connection.execute(
+        "SELECT e.at, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
+        "WHERE d.loop = ? AND d.number = ?",
+        (loop, number),
+    ).fetchone()
+    return row
+
+
+def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
+    """The body of the event that answered this key."""
+    row = connection.execute(
+        "SELECT e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
+        "WHERE d.loop = ? AND d.key = ?",
+        (loop, key),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def insert_decision(connection: Connection, values: Row) -> None:
+    """(loop, number, seq, at, key, arm, mode, source, part, loop_mode, propensity)."""
+    connection.execute("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def insert_reward(connection: Connection, values: Row) -> None:
+    """(loop, number, at, reward, origin): the primary key lets each decision have one."""
+    connection.execute("INSERT INTO rewards VALUES (?, ?, ?, ?, ?)", values)
+
+
+def reward_of(connection: Connection, loop: int, number: int) -> Row | None:
+    """(reward, origin, at) of a decision that is closed."""
+    row: Row | None = connection.execute(
+        "SELECT reward, origin, at FROM rewards WHERE loop = ? AND number = ?", (loop, number)
+    ).fetchone()
+    return row
+
+
+def insert_late_reward(connection: Connection, values: Row) -> None:
+    """(loop, number, at, reward): the first late value is kept, for audit only."""
+    connection.execute("INSERT OR IGNORE INTO late_rewards VALUES (?, ?, ?, ?)", values)
+
+
+def late_reward_of(connection: Connection, loop: int, number: int) -> Row | None:
+    """(reward, at) of a reward that came after its window."""
+    row: Row | None = connection.execute(
+        "SELECT reward, at FROM late_rewards WHERE loop = ? AND number = ?", (loop, number)
+    ).fetchone()
+    return row
+
+
+def recent_decisions(connection: Connection, loop: int, before: int, limit: int) -> list[Row]:
+    """(number, at, arm, mode, part, propensity, reward, origin), newest first."""
+    return connection.execute(
+        "SELECT d.number, d.at, d.arm, d.mode, d.part, d.propensity, r.reward, r.origin FROM decisions d "
+        "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
+        "WHERE d.loop = ? AND d.number < ? ORDER BY d.number DESC LIMIT ?",
+        (loop, before, limit),
+    ).fetchall()
+
+
+def all_decisions(connection: Connection, loop: int) -> Iterator[Row]:
+    """Every decision with its reward and its late one: what is exported."""
+    return connection.execute(
+        "SELECT d.number, d.at, d.arm, d.mode, d.source, d.part, d.loop_mode, d.propensity, "
+        "r.reward, r.origin, r.at, l.reward FROM decisions d "
+        "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
+        "LEFT JOIN late_rewards l ON l.loop = d.loop AND l.number = d.number "
+        "WHERE d.loop = ? ORDER BY d.number",
+        (loop,),
+    )
+
+
+def insert_snapshot(connection: Connection, loop: int, seq: int, books: bytes, agent: bytes) -> None:
+    """What a loop was after event `seq`; the last two are kept."""
+    connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (loop, seq, books, agent))
+    connection.execute(
+        "DELETE FROM snapshots WHERE loop = ?1 AND seq < "
+        "(SELECT min(seq) FROM (SELECT seq FROM snapshots WHERE loop = ?1 ORDER BY seq DESC LIMIT 2))",
+        (loop,),
+    )
+
+
+def latest_snapshot(connection: Connection, loop: int) -> Row | None:
+    """(seq, books, agent) of the newest one."""
+    row: Row | None = connection.execute(
+        "SELECT seq, books, agent FROM snapshots WHERE loop = ? ORDER BY seq DESC LIMIT 1", (loop,)
+    ).fetchone()
+    return row
+
+
+def delete_snapshots(connection: Connection, loop: int) -> None:
+    """Forget what a loop was, which its events still know."""
+    connection.execute("DELETE FROM snapshots WHERE loop = ?", (loop,))
+
+
+def insert_token(connection: Connection, name: str, role: str, digest: bytes, at: float) -> None:
+    """A token, of which only the digest is known here."""
+    connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?)", (name, role, digest, at))
+
+
+def delete_token(connection: Connection, name: str) -> bool:
+    """Whether there was such a token."""
+    return connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount == 1
+
+
+def all_tokens(connection: Connection) -> list[Row]:
+    """(name, role, digest, created_at)."""
+    return connection.execute(
+        "SELECT name, role, digest, created_at FROM tokens ORDER BY created_at, name"
+    ).fetchall()
+
+
+def check_writable(connection: Connection) -> None:
+    """An error where a write would be one."""
+    connection.execute("DELETE FROM tokens WHERE name IS NULL")
+
+
+def check_integrity(connection: Connection) -> str:
+    """'ok', or what is wrong with the file."""
+    return str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])

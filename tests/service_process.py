@@ -1,0 +1,113 @@
+"""A real server in a process of its own, and small loops for it to serve."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import linoto
+from linoto.client import Client
+from linoto.service.messages import Arm, LogStatistics, LoopSpec
+from linoto.service.server import Service, open_service
+from linoto.service.spec import canonical, start
+
+CODE = "import sys; from pathlib import Path; from linoto.service.server import run; "
+CODE += "run(Path(sys.argv[1]), port=int(sys.argv[2]), snapshot_every=int(sys.argv[3]))"
+TOLERANT = linoto.Gated(
+    gate=linoto.Tolerance(epsilon=0.1),
+    confidence=linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0)),
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A server process in a group of its own, so that it can be killed whole."""
+
+    def __init__(self, path: Path, *, snapshot_every: int = 10_000, log: Path | None = None) -> None:
+        self.port = free_port()
+        self.log = (log or path.with_suffix(".log")).open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CODE, str(path), str(self.port), str(snapshot_every)],
+            stderr=self.log,
+            start_new_session=True,
+        )
+
+    def client(self, **options: Any) -> Client:
+        return Client(f"http://127.0.0.1:{self.port}", **options)
+
+    def wait(self) -> None:
+        """Until it answers: thirty seconds at the most."""
+        client = self.client(retries=600, sleep=lambda _: time.sleep(0.05))
+        client._ask("GET", "/readyz", None)
+        client.close()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        code = self.process.wait(timeout=30)
+        self.log.close()
+        return code
+
+
+@contextmanager
+def served(path: Path, **options: Any) -> Iterator[Server]:
+    server = Server(path, **options)
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.kill()
+
+
+def spec_of(policy: Any = TOLERANT, **changes: Any) -> LoopSpec:
+    """Three arms, of which two were logged."""
+    fields: dict[str, Any] = {
+        "arms": [Arm(name=name) for name in ("a", "b", "c")],
+        "policy": linoto.to_dict(policy),
+        "default_reward": 0.0,
+        "offline": LogStatistics(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0]),
+        "window": 60.0,
+    }
+    return canonical(LoopSpec(**{**fields, **changes}))
+
+
+class FakeClock:
+    """A clock that stands still until told otherwise."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@contextmanager
+def opened(path: Path, **options: Any) -> Iterator[Service]:
+    service = open_service(path, **options)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def create(service: Service, name: str = "loop", **changes: Any) -> None:
+    spec = spec_of(**changes)
+    service.store.call(lambda connection: service.loops.create(connection, name, spec, start(spec)))

@@ -1,0 +1,278 @@
+"""A loop is the fold of its events, and each operation is exactly what its contract says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from service_process import FakeClock, create, opened, spec_of
+
+import linoto
+from linoto.service import sql
+from linoto.service.choice import coin, probability
+from linoto.service.errors import Refused
+from linoto.service.messages import Change, DecideRequest, Decision, RewardReport, RewardResult
+from linoto.service.records import recover
+from linoto.service.server import Service
+from linoto.service.spec import start
+
+THOMPSON = linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open())
+UNIFORM = linoto.Gated(explorer=linoto.Random(), gate=linoto.Open())
+
+
+def decide(service: Service, name: str = "loop", **request: Any) -> Decision:
+    return service.store.call(lambda c: service.loops.decide(c, name, DecideRequest(**request)))
+
+
+def reward(service: Service, decision_id: str, value: float, name: str = "loop") -> RewardResult:
+    return service.store.call(lambda c: service.loops.reward(c, name, RewardReport(decision_id, value)))
+
+
+def change(service: Service, **changes: Any) -> None:
+    service.store.call(lambda c: service.loops.change(c, "loop", Change(**changes), "test"))
+
+
+def digests(service: Service, name: str = "loop") -> tuple[str, str, str]:
+    """The state in memory, from the last snapshot, and from the first event."""
+
+    def job(connection: sql.Connection) -> tuple[str, str, str]:
+        loop = service.loops.get(name)
+        row = sql.one_loop(connection, loop.id)
+        assert row is not None
+        scratch = recover(connection, row, from_scratch=True)
+        return loop.digest(), recover(connection, row).digest(), scratch.digest()
+
+    return service.store.call(job)
+
+
+def run_mixed_traffic(service: Service, clock: FakeClock, rounds: int = 60) -> None:
+    """Decisions of every kind, rewards late, lost, repeated and refused."""
+    rng = np.random.default_rng(5)
+    for t in range(rounds):
+        clock.now += 1.0
+        options: dict[str, Any] = {}
+        if rng.random() < 0.3:
+            options["proposal"] = str(rng.choice(["a", "b", "c"]))
+        elif rng.random() < 0.3:
+            options["allowed"] = ["a", "b"]
+        try:
+            made = decide(service, **options)
+        except Refused as refusal:
+            assert refusal.code == "no_safe_arm"
+            continue
+        if rng.random() < 0.7:
+            reward(service, made.decision_id, float(rng.random() < 0.6))
+        if t % 20 == 10:
+            change(service, mode=["shadow", "live", "safe-only"][t // 20 % 3])
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [None, THOMPSON, UNIFORM, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())],
+    ids=["tolerance", "thompson", "uniform", "paper", "doubling"],
+)
+def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, policy: Any) -> None:
+    clock = FakeClock()
+    changes = {} if policy is None else {"policy": policy}
+    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+        create(service, window=10.0, holdback=0.2, **changes)
+        run_mixed_traffic(service, clock)
+        memory, short, long = digests(service)
+        assert memory == short == long
+        digest = memory
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        assert set(digests(service)) == {digest}
+
+
+def test_the_same_key_gets_the_same_answer_and_another_question_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        first = decide(service, key="k", proposal="a")
+        assert decide(service, key="k", proposal="a") == first
+        assert decide(service, key="other").decision_id != first.decision_id
+        with pytest.raises(Refused, match="another proposal"):
+            decide(service, key="k", proposal="b")
+
+
+def test_a_reward_counts_once_and_the_first_value_stands(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service)
+        assert reward(service, made.decision_id, 1.0).status == "applied"
+        before = digests(service)
+        duplicate, conflict = reward(service, made.decision_id, 1.0), reward(service, made.decision_id, 0.5)
+        assert (duplicate.status, duplicate.code, duplicate.reward) == ("duplicate", 200, 1.0)
+        assert (conflict.status, conflict.code, conflict.reward) == ("conflict", 409, 1.0)
+        for unknown in ("1-2", "1-0", "1-01", "2-1", "x", "1-", "-1", "1-1x", "1-" + "9" * 50):
+            assert reward(service, unknown, 1.0).code == 404
+        assert digests(service) == before
+
+
+def test_a_reward_out_of_range_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service)
+        before = digests(service)
+        assert reward(service, made.decision_id, 1.5).code == 422
+        assert digests(service) == before
+        assert reward(service, made.decision_id, 0.5).status == "applied"
+
+
+def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service, window=10.0, default_reward=0.25)
+        late, idle, in_time = decide(service), decide(service), decide(service)
+        clock.now += 9.999
+        assert reward(service, in_time.decision_id, 1.0).status == "applied"
+        clock.now += 0.001
+        answer = reward(service, late.decision_id, 1.0)
+        assert (answer.status, answer.code, answer.reward) == ("expired", 410, 0.25)
+        assert service.store.call(service.loops.close_all_due) == 1
+        books = service.loops.get("loop").books
+        assert not books.pending and books.counted.defaults == 2 and books.learned == 3
+        assert reward(service, idle.decision_id, 0.25).code == 410
+        kept = service.store.call(lambda c: [sql.late_reward_of(c, 1, number) for number in (1, 2, 3)])
+        assert kept == [(1.0, clock.now), (0.25, clock.now), None]
+
+
+def test_a_default_that_the_policy_would_refuse_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="reward must be in"):
+        start(spec_of(default_reward=-1.0))
+
+
+def test_time_never_goes_back_within_a_loop(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service, window=10.0)
+        first = decide(service)
+        clock.now -= 500.0
+        second = decide(service)
+        assert second.expires_at == first.expires_at
+        assert reward(service, first.decision_id, 1.0).status == "applied"
+        clock.now += 510.0
+        assert reward(service, second.decision_id, 1.0).status == "expired"
+        assert len(set(digests(service))) == 1
+
+
+def test_safe_only_works_on_the_next_decision_and_shadow_records_what_live_would_do(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinUCB())
+        assert decide(service).mode == "explore"
+        change(service, mode="safe-only")
+        assert decide(service).mode == "safe"
+        change(service, mode="shadow")
+        made = decide(service)
+        row = service.store.call(lambda c: sql.event_of_decision(c, 1, 3))
+        assert made.mode == "safe" and row is not None and b'"live_mode":"explore"' in row[1]
+
+
+def test_holdback_plays_the_logs_proportions_outside_the_budget(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinOtO(), holdback=0.5)
+        made = [decide(service) for _ in range(400)]
+        held = Counter(m.arm for m in made if m.holdback)
+        assert 160 <= held.total() <= 240  # a binomial's six standard deviations
+        assert abs(held["a"] - held.total() * 50 / 80) <= 1 and held["c"] == 0
+        assert service.loops.get("loop").agent.rounds == 400 - held.total()
+        assert all(m.propensity in (0.5, 1.0) for m in made)
+
+
+def test_holdback_needs_a_log(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="holdback"):
+        start(spec_of(policy=linoto.LinUCB(), offline=None, holdback=0.1))
+
+
+@pytest.mark.parametrize("reach", ["proposal", "affordable"])
+@pytest.mark.parametrize("explorer", [linoto.LinTS(), linoto.Random(), linoto.LinUCB()])
+def test_propensities_of_all_arms_sum_to_one(explorer: Any, reach: Any) -> None:
+    agent = start(spec_of(linoto.Gated(explorer=explorer, gate=linoto.Budget(alpha=1.0), reach=reach)))
+    for _ in range(20):
+        live = agent.decide()
+        chances = [probability(agent, arm, live, None, None, (0, 1), 50) for arm in range(3)]
+        assert sum(c for c in chances if c is not None) == pytest.approx(1.0)
+        assert chances[live.arm]
+        agent.update(agent.decide(), 1.0)
+
+
+def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
+    spec = spec_of(THOMPSON)
+    agent = start(spec)
+    live = agent.decide()
+    said = [probability(agent, arm, live, None, None, (0, 1), 4000) for arm in range(3)]
+    drawn = Counter(start(spec_of(THOMPSON, seed=seed)).select() for seed in range(2000))
+    for arm in range(3):
+        assert said[arm] == pytest.approx(drawn[arm] / 2000, abs=0.06)  # five standard deviations
+
+
+def test_asking_for_a_propensity_changes_no_decision() -> None:
+    plain, asked = start(spec_of(THOMPSON)), start(spec_of(THOMPSON))
+    for t in range(50):
+        probability(asked, 0, asked.decide(), None, None, (0, t), 20)
+        assert asked.decide() == plain.decide()
+        for agent in (plain, asked):
+            agent.update(agent.decide(), float(t % 2))
+
+
+def test_coins_are_fair_and_fixed() -> None:
+    coins = np.array([coin(3, number) for number in range(20_000)])
+    assert coins.min() >= 0 and coins.max() < 1 and abs(coins.mean() - 0.5) < 0.01
+    assert coin(3, 7) == coins[7] != coin(4, 7)
+
+
+def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinOtO())
+        for _ in range(20):
+            made = decide(service, proposal="b", allowed=["a", "b"])
+            assert made.arm in ("a", "b")
+            reward(service, made.decision_id, 1.0)
+        with pytest.raises(Refused, match="among the allowed"):
+            decide(service, proposal="c", allowed=["a"])
+
+
+def test_an_archived_loop_decides_no_more_and_still_takes_rewards(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service)
+        service.store.call(lambda c: service.loops.archive(c, "loop", "test"))
+        with pytest.raises(Refused, match="archived"):
+            decide(service)
+        assert reward(service, made.decision_id, 1.0).status == "applied"
+
+
+def test_a_loop_is_made_once_and_other_settings_are_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        create(service)
+        with pytest.raises(Refused, match="exists with other"):
+            create(service, window=61.0)
+        with pytest.raises(Refused, match="exists with other"):
+            create(service, policy=linoto.LinUCB())
+        assert len(service.loops.by_name) == 1
+
+
+def test_rows_and_their_statistics_make_the_same_loop() -> None:
+    rows = [("a", 1.0)] * 30 + [("a", 0.0)] * 20 + [("b", 1.0)] * 10 + [("b", 0.0)] * 20
+    by_rows, by_counts = start(spec_of(offline=None, rows=rows)), start(spec_of())
+    assert by_rows.offline.pulls.tolist() == by_counts.offline.pulls.tolist()
+    assert by_rows.decide() == by_counts.decide()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy": linoto.Confidence()},
+        {"offline": None},
+        {"rows": [("a", 1.0)]},
+        {"offline": None, "rows": [("zzz", 1.0)]},
+    ],
+    ids=["not-a-policy", "no-log", "both-logs", "unknown-arm"],
+)
+def test_a_loop_that_cannot_work_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        start(spec_of(**changes))
+    assert refused.value.status == 422
