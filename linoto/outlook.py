@@ -18,7 +18,7 @@ from linoto.data import Offline, as_actions, as_floats, as_offline, check_count,
 from linoto.gates import Budget, Tolerance
 from linoto.kernels import Floats, Ints
 from linoto.policies import Gated, LinOtO
-from linoto.simulation import simulate
+from linoto.simulation import Run, simulate
 from linoto.snapshots import to_dict
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -183,17 +183,12 @@ def preview(
     bandits = draw_worlds(arms, log, confidence, reach, worlds, np.random.default_rng([seed, 0]))
     plays = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64)
     seeds = [int(state) for state in plays]
-    cells = [(value, world) for value in values for world in range(worlds)]
+    variants = [with_knob(chosen, knob, value) for value in values]
+    cells = [(variant, world) for variant in variants for world in range(worlds)]
 
-    def play(cell: tuple[float, int]) -> tuple[float, ...]:
-        value, world = cell
-        run = simulate(
-            with_knob(chosen, knob, value), bandits[world], log, horizon=horizon, seed=seeds[world]
-        )
-        first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
-        below = run.offline_regret
-        worst = max(0.0, float(below.max()))
-        return float(run.regret[-1]), worst, float(below[-1]), float(run.explored.mean()), first
+    def play(cell: tuple[Any, int]) -> tuple[float, ...]:
+        variant, world = cell
+        return summarise(simulate(variant, bandits[world], log, horizon=horizon, seed=seeds[world]))
 
     with ThreadPoolExecutor(jobs) as pool:
         results = pool.map(play, cells)
@@ -208,14 +203,18 @@ def preview(
         best=np.array([bandit.best for bandit in bandits]),
         headroom=np.array([horizon * headroom(bandit, log) for bandit in bandits]),
         outlooks=tuple(
-            outlook_of(
-                value,
-                with_knob(chosen, knob, value).certificate(arms, log),
-                rows[i * worlds : (i + 1) * worlds],
-            )
-            for i, value in enumerate(values)
+            outlook_of(value, variant.certificate(arms, log), part)
+            for value, variant, part in zip(values, variants, np.split(rows, len(values)), strict=True)
         ),
     )
+
+
+def summarise(run: Run) -> tuple[float, ...]:
+    """What an Outlook keeps of one world, in the order of its columns."""
+    first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
+    below = run.offline_regret
+    worst = max(0.0, float(below.max()))
+    return float(run.regret[-1]), worst, float(below[-1]), float(run.explored.mean()), first
 
 
 def headroom(bandit: Bandit, log: Offline) -> float:
