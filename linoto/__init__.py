@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from linoto.confidence import Ellipsoid as Ellipsoid
     from linoto.data import Offline as Offline
     from linoto.doubling import Doubling as Doubling
+    from linoto.features import ArmTable as ArmTable
+    from linoto.features import load as load
     from linoto.gates import Budget as Budget
     from linoto.gates import Closed as Closed
     from linoto.gates import Open as Open
     from linoto.gates import Tolerance as Tolerance
     from linoto.guard import Guard as Guard
+    from linoto.logs import read_arms as read_arms
+    from linoto.logs import read_log as read_log
     from linoto.outlook import Preview as Preview
     from linoto.outlook import preview as preview
     from linoto.policies import Gated as Gated
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from linoto.snapshots import from_dict as from_dict
     from linoto.snapshots import restore as restore
     from linoto.snapshots import to_dict as to_dict
+    from linoto.verdicts import audit_log as audit_log
 
 HOMES = {
     "agent": ("Agent", "Decision", "LinearAgent", "NoSafeArm"),
@@ -58,12 +63,15 @@ HOMES = {
     "confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "data": ("Offline",),
     "doubling": ("Doubling",),
+    "features": ("ArmTable", "load"),
     "gates": ("Budget", "Closed", "Open", "Tolerance"),
     "guard": ("Guard",),
     "policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Policy", "Random"),
+    "logs": ("read_arms", "read_log"),
     "outlook": ("Preview", "preview"),
     "simulation": ("Run", "simulate"),
     "snapshots": ("from_dict", "restore", "to_dict"),
+    "verdicts": ("audit_log",),
 }
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

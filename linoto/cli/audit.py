@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from linoto.cli.problem import noise
 from linoto.cli.terminal import above_zero, at_least_zero, number, positive, print_facts, print_written
-from linoto.cli.usage import Commands, add_command
+from linoto.cli.usage import Commands, add_command, add_engine
 
 if TYPE_CHECKING:
     from linoto.verdicts import Audit
@@ -63,6 +63,7 @@ def add_audit(commands: Commands) -> None:
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
     )
     audit.add_argument("--jobs", type=positive, help="threads that read (default: one per core)")
+    add_engine(audit)
     audit.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
     audit.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
     audit.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -117,6 +118,8 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
         time=arguments.time,
         skip_bad=arguments.skip_bad,
         jobs=arguments.jobs,
+        engine=arguments.engine,
+        scheduler=arguments.scheduler,
     )
     return audit_log(
         log,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import positive, print_table, print_written, progress, result_row, seed
+from linoto.cli.usage import add_engine
 
 if TYPE_CHECKING:
     from linoto.claims import Finding
@@ -22,10 +23,7 @@ def add_runner_options(command: Any, *, out: str) -> None:
     command.add_argument("--runs", type=positive, default=5, help="independent runs of each policy")
     command.add_argument("--seed", type=seed, default=0, help="of everything random")
     command.add_argument("--jobs", type=positive, default=None, help="runs at a time (default: one per core)")
-    command.add_argument(
-        "--engine", choices=("threads", "dask"), default="threads", help="where runs are played"
-    )
-    command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: one of its own)")
+    add_engine(command)
     command.add_argument("--out", type=Path, default=Path(out), help="folder for everything written")
     command.add_argument("--resume", action="store_true", help="keep the runs already finished there")
     command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")

@@ -64,3 +64,11 @@ def add_command(commands: Commands, name: str, *, help: str, description: str, e
         formatter_class=Help,
         allow_abbrev=False,
     )
+
+
+def add_engine(command: Any) -> None:
+    """Where work is done: on threads here, or on a cluster."""
+    command.add_argument(
+        "--engine", choices=("threads", "dask"), default="threads", help="where work is done"
+    )
+    command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: one of its own)")
