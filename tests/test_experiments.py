@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
+import subprocess
+import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,15 +169,23 @@ def test_damage_in_the_middle_is_named(tmp_path: Path) -> None:
 
 
 def test_a_real_interrupt_keeps_whole_lines(tmp_path: Path) -> None:
-    long = Experiment(name="tiny", settings=(replace(SMALL, horizon=200_000),))
-    timer = threading.Timer(0.6, lambda: signal.raise_signal(signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(long, runs=10_000, jobs=2, out=tmp_path)
-    lines = (tmp_path / CELLS).read_text().splitlines()
+    """Ctrl-C in a process of its own: nobody else's signal handlers, and an end in any case."""
+    command = [sys.executable, "-m", "linoto.cli", "reproduce", "horizon", "--runs", "1000", "--jobs", "2"]
+    cells = tmp_path / "horizon.cells.jsonl"
+    with subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until = time.monotonic() + 60
+            while not (cells.exists() and cells.read_text().count("\n") > 5) and time.monotonic() < until:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130 and "--resume to go on" in err
+    lines = cells.read_text().splitlines()
     assert all(json.loads(line) for line in lines)
     runs = [json.loads(line)["run"] for line in lines[1:]]
-    assert runs == sorted(runs)
+    assert 4 < len(runs) < 12_000 and runs == sorted(runs)
 
 
 # -- failing ----------------------------------------------------------------------------------------------
