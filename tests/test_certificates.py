@@ -106,7 +106,7 @@ def test_the_interval_of_the_reference_does_not_know_the_dimension() -> None:
 
 
 def test_the_interval_covers_the_reference() -> None:
-    """400 logs at delta = 0.2; a binomial(400, 0.2) exceeds 110 once in 5000."""
+    """400 logs at delta = 0.2; P(binomial(400, 0.2) > 110) = 1.2e-4."""
     misses = 0
     means = np.array([0.3, 0.1, -0.2])
     for seed in range(400):
