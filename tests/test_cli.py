@@ -237,6 +237,8 @@ def test_demo_tells_the_story_of_the_flights(capsys: pytest.CaptureFixture[str],
     assert (code, err) == (0, "")
     for policy in ("Gated", "LinOtO", "LinUCB", "LinLCB"):
         assert re.search(rf"^{policy} +\d+\.\d% +\d+ +", out, re.MULTILINE)
+    for path in tmp_path.iterdir():
+        assert path.stem in out, "every file is named"
     page = (tmp_path / "demo.html").read_text("utf-8")
     assert "What the audit says of this log" in page and "Verdict: " in page
     assert not re.search(r'(?:src|href)="(?!#)', page), "nothing from outside"

@@ -53,11 +53,12 @@ def run_flights(arguments: argparse.Namespace) -> int:
     paths = figures.save(figures.draw_story(story), arguments.out / "demo")
     command = f"linoto demo --runs {arguments.runs} --horizon {horizon} --seed {arguments.seed}"
     picture = paths[1].read_text("utf-8")
-    html = story_page(story, picture=picture, command=command, audit=audit_lines(arguments.out))
+    saved = flights.load().save(arguments.out)
+    html = story_page(story, picture=picture, command=command, audit=audit_lines(*saved))
     paths.append(arguments.out / "demo.html")
     paths[-1].write_text(html, encoding="utf-8")
     table = story.table()
-    paths.append(write_json(arguments.out / "demo.json", table))
+    paths += [write_json(arguments.out / "demo.json", table), *saved]
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
         print(json.dumps({**facts, "table": table, "wrote": [str(path) for path in paths]}))
@@ -69,17 +70,14 @@ def run_flights(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def audit_lines(out: Path) -> list[str]:
+def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
     """What the audit says of the log, as it would of a user's own file; nothing where DuckDB is missing."""
-    from linoto import flights
-
     try:
         from linoto.logs import read_arms, read_log
         from linoto.verdicts import audit_log
     except ImportError as error:
         print(f"linoto: the audit is left out: {error}", file=sys.stderr)
         return []
-    log_file, arms_file = flights.load().save(out)
     log = read_log(log_file, action="arm", reward="on_time", arms=read_arms(arms_file), time="month")
     audit = audit_log(log, epsilon=0.02)
     return [f"Verdict: {audit.verdict}.", *audit.reasons, *audit.notes]
