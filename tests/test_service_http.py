@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from service_process import Server, served
 
-from linoto.cli import serve
+from linoto.cli import database, serve
 from linoto.service.access import Access
 from linoto.service.errors import Refused
 
@@ -155,7 +155,7 @@ def command(*words: str) -> int:
     """What `linoto WORDS` will run."""
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers()
-    for add in (serve.add_serve, serve.add_token, serve.add_db):
+    for add in (serve.add_serve, database.add_token, database.add_db):
         add(commands)
     arguments = parser.parse_args(words)
     result: int = arguments.run(arguments)

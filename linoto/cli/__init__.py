@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from linoto import __version__
 from linoto.cli.audit import add_audit
 from linoto.cli.certificate import add_certificate
+from linoto.cli.database import add_db, add_token
 from linoto.cli.demo import add_demo
 from linoto.cli.evaluate import add_evaluate
 from linoto.cli.preview import add_preview
 from linoto.cli.reproduce import FIGURES as FIGURES
 from linoto.cli.reproduce import add_reproduce
-from linoto.cli.serve import add_db, add_serve, add_token
+from linoto.cli.serve import add_serve
 from linoto.cli.study import add_study
 from linoto.cli.usage import Commands, Parser
 

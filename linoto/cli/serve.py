@@ -1,27 +1,11 @@
-"""`linoto serve`, `linoto token` and `linoto db`: the decision service and its database."""
+"""`linoto serve`: the decision service."""
 
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
-from typing import Any
 
-from linoto.cli.usage import Commands, add_command
-
-DATABASE = Path("loops.sqlite")
-
-
-def command(commands: Commands, name: str, text: str, examples: str = "") -> Any:
-    """A command whose description is its help."""
-    return add_command(
-        commands, name, help=text, description=text[0].upper() + text[1:] + ".", examples=examples
-    )
-
-
-def add_database(parser: Any) -> None:
-    """The option that every command here has."""
-    parser.add_argument("--db", type=Path, default=DATABASE, help=f"database file (default: {DATABASE})")
+from linoto.cli.database import add_database
+from linoto.cli.usage import Commands, described
 
 
 def port(text: str) -> int:
@@ -34,7 +18,7 @@ def port(text: str) -> int:
 
 def add_serve(commands: Commands) -> None:
     """`linoto serve`."""
-    serve = command(
+    serve = described(
         commands,
         "serve",
         "serve the loops of a database: decide, learn, report",
@@ -51,114 +35,4 @@ def run_serve(arguments: argparse.Namespace) -> int:
     from linoto.service.server import run
 
     run(arguments.db, host=arguments.host, port=arguments.port)
-    return 0
-
-
-def add_token(commands: Commands) -> None:
-    """`linoto token`."""
-    token = command(
-        commands,
-        "token",
-        "make, list and revoke the tokens of the service",
-        "  linoto token create shop --role writer\n  linoto token list\n  linoto token revoke shop",
-    )
-    actions = token.add_subparsers(title="actions", required=True, metavar="ACTION")
-    create = command(actions, "create", "make a token and print it, once")
-    create.add_argument("name", help="whose token it is")
-    create.add_argument(
-        "--role", choices=("reader", "writer", "admin"), default="writer", help="what it may do"
-    )
-    revoke = command(actions, "revoke", "make a token worthless, within a second")
-    revoke.add_argument("name", help="whose token it was")
-    listed = command(actions, "list", "who has a token, and for what")
-    for parser, run in ((create, run_create_token), (revoke, run_revoke_token), (listed, run_list_tokens)):
-        add_database(parser)
-        parser.set_defaults(run=run)
-
-
-def run_create_token(arguments: argparse.Namespace) -> int:
-    """`linoto token create`."""
-    from linoto.service.access import create_token
-    from linoto.service.maintenance import opened
-
-    with opened(arguments.db, create=True) as connection:
-        print(create_token(connection, arguments.name, arguments.role, time.time()))
-    return 0
-
-
-def run_revoke_token(arguments: argparse.Namespace) -> int:
-    """`linoto token revoke`."""
-    from linoto.service import sql
-    from linoto.service.maintenance import opened
-
-    with opened(arguments.db) as connection:
-        if not sql.delete_token(connection, arguments.name):
-            raise ValueError(f"there is no token {arguments.name!r}")
-    print(f"revoked {arguments.name}")
-    return 0
-
-
-def run_list_tokens(arguments: argparse.Namespace) -> int:
-    """`linoto token list`."""
-    from linoto.service import sql
-    from linoto.service.maintenance import opened
-
-    with opened(arguments.db) as connection:
-        for name, role, _, _ in sql.all_tokens(connection):
-            print(f"{role:<8}{name}")
-    return 0
-
-
-def add_db(commands: Commands) -> None:
-    """`linoto db`."""
-    db = command(
-        commands,
-        "db",
-        "back up, check and renew the database of the service",
-        "  linoto db backup copy.sqlite\n  linoto db check\n  linoto db rebuild",
-    )
-    actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
-    backup = command(actions, "backup", "copy the database while it is served")
-    backup.add_argument("out", type=Path, help="file to write; must not exist")
-    check = command(actions, "check", "check the file, and replay every loop from its first event")
-    rebuild = command(actions, "rebuild", "replay every loop and renew its snapshot; not while it is served")
-    migrate = command(actions, "migrate", "bring an older database up to date; not while it is served")
-    runs = ((backup, run_backup), (check, run_check), (rebuild, run_rebuild), (migrate, run_migrate))
-    for parser, run in runs:
-        add_database(parser)
-        parser.set_defaults(run=run)
-
-
-def run_backup(arguments: argparse.Namespace) -> int:
-    """`linoto db backup`."""
-    from linoto.service.maintenance import backup
-
-    backup(arguments.db, arguments.out)
-    print(f"wrote {arguments.out}")
-    return 0
-
-
-def run_check(arguments: argparse.Namespace) -> int:
-    """`linoto db check`."""
-    from linoto.service.maintenance import check
-
-    for line in check(arguments.db):
-        print(line)
-    return 0
-
-
-def run_rebuild(arguments: argparse.Namespace) -> int:
-    """`linoto db rebuild`."""
-    from linoto.service.maintenance import rebuild
-
-    for line in rebuild(arguments.db):
-        print(line)
-    return 0
-
-
-def run_migrate(arguments: argparse.Namespace) -> int:
-    """`linoto db migrate`."""
-    from linoto.service.maintenance import migrate
-
-    print(migrate(arguments.db))
     return 0

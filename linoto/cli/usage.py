@@ -66,6 +66,12 @@ def add_command(commands: Commands, name: str, *, help: str, description: str, e
     )
 
 
+def described(commands: Commands, name: str, text: str, examples: str = "") -> Any:
+    """A command whose one line of help says everything."""
+    description = text[0].upper() + text[1:] + "."
+    return add_command(commands, name, help=text, description=description, examples=examples)
+
+
 def add_engine(command: Any) -> None:
     """Where work is done: on threads here, or on a cluster."""
     command.add_argument(

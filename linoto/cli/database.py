@@ -1,0 +1,129 @@
+"""`linoto token` and `linoto db`: what can be done to the database of the service, served or not."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from linoto.cli.usage import Commands, described
+
+DATABASE = Path("loops.sqlite")
+
+
+def add_database(parser: Any) -> None:
+    """The option that every command of the service has."""
+    parser.add_argument("--db", type=Path, default=DATABASE, help=f"database file (default: {DATABASE})")
+
+
+def add_token(commands: Commands) -> None:
+    """`linoto token`."""
+    token = described(
+        commands,
+        "token",
+        "make, list and revoke the tokens of the service",
+        "  linoto token create shop --role writer\n  linoto token list\n  linoto token revoke shop",
+    )
+    actions = token.add_subparsers(title="actions", required=True, metavar="ACTION")
+    create = described(actions, "create", "make a token and print it, once")
+    create.add_argument("name", help="whose token it is")
+    create.add_argument(
+        "--role", choices=("reader", "writer", "admin"), default="writer", help="what it may do"
+    )
+    revoke = described(actions, "revoke", "make a token worthless, within a second")
+    revoke.add_argument("name", help="whose token it was")
+    listed = described(actions, "list", "who has a token, and for what")
+    for parser, run in ((create, run_create_token), (revoke, run_revoke_token), (listed, run_list_tokens)):
+        add_database(parser)
+        parser.set_defaults(run=run)
+
+
+def run_create_token(arguments: argparse.Namespace) -> int:
+    """`linoto token create`."""
+    from linoto.service.access import create_token
+    from linoto.service.maintenance import opened
+
+    with opened(arguments.db, create=True) as connection:
+        print(create_token(connection, arguments.name, arguments.role, time.time()))
+    return 0
+
+
+def run_revoke_token(arguments: argparse.Namespace) -> int:
+    """`linoto token revoke`."""
+    from linoto.service import sql
+    from linoto.service.maintenance import opened
+
+    with opened(arguments.db) as connection:
+        if not sql.delete_token(connection, arguments.name):
+            raise ValueError(f"there is no token {arguments.name!r}")
+    print(f"revoked {arguments.name}")
+    return 0
+
+
+def run_list_tokens(arguments: argparse.Namespace) -> int:
+    """`linoto token list`."""
+    from linoto.service import sql
+    from linoto.service.maintenance import opened
+
+    with opened(arguments.db) as connection:
+        for name, role, _, _ in sql.all_tokens(connection):
+            print(f"{role:<8}{name}")
+    return 0
+
+
+def add_db(commands: Commands) -> None:
+    """`linoto db`."""
+    db = described(
+        commands,
+        "db",
+        "back up, check and renew the database of the service",
+        "  linoto db backup copy.sqlite\n  linoto db check\n  linoto db rebuild",
+    )
+    actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
+    backup = described(actions, "backup", "copy the database while it is served")
+    backup.add_argument("out", type=Path, help="file to write; must not exist")
+    check = described(actions, "check", "check the file, and replay every loop from its first event")
+    rebuild = described(
+        actions, "rebuild", "replay every loop and renew its snapshot; not while it is served"
+    )
+    migrate = described(actions, "migrate", "bring an older database up to date; not while it is served")
+    runs = ((backup, run_backup), (check, run_check), (rebuild, run_rebuild), (migrate, run_migrate))
+    for parser, run in runs:
+        add_database(parser)
+        parser.set_defaults(run=run)
+
+
+def run_backup(arguments: argparse.Namespace) -> int:
+    """`linoto db backup`."""
+    from linoto.service.maintenance import backup
+
+    backup(arguments.db, arguments.out)
+    print(f"wrote {arguments.out}")
+    return 0
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """`linoto db check`."""
+    from linoto.service.maintenance import check
+
+    for line in check(arguments.db):
+        print(line)
+    return 0
+
+
+def run_rebuild(arguments: argparse.Namespace) -> int:
+    """`linoto db rebuild`."""
+    from linoto.service.maintenance import rebuild
+
+    for line in rebuild(arguments.db):
+        print(line)
+    return 0
+
+
+def run_migrate(arguments: argparse.Namespace) -> int:
+    """`linoto db migrate`."""
+    from linoto.service.maintenance import migrate
+
+    print(migrate(arguments.db))
+    return 0
