@@ -14,7 +14,7 @@ DATABASE = Path("loops.sqlite")
 
 def add_database(parser: Any) -> None:
     """The option that every command of the service has."""
-    parser.add_argument("--db", type=Path, default=DATABASE, help=f"database file (default: {DATABASE})")
+    parser.add_argument("--db", type=Path, default=DATABASE, help="database file")
 
 
 def add_token(commands: Commands) -> None:

@@ -26,7 +26,7 @@ def add_serve(commands: Commands) -> None:
     )
     add_database(serve)
     serve.add_argument("--host", default="127.0.0.1", help="address; wider than this machine needs tokens")
-    serve.add_argument("--port", type=port, default=8080, help="port, 0 for any free one (default: 8080)")
+    serve.add_argument("--port", type=port, default=8080, help="port, 0 for any free one")
     serve.set_defaults(run=run_serve)
 
 
