@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from service_process import FakeClock, create, opened, spec_of
 
 import linoto
-from linoto.service import sql
+from linoto.service import sql, views
 from linoto.service.choice import coin, probability
 from linoto.service.errors import Refused
+from linoto.service.history import MOST
 from linoto.service.messages import Change, DecideRequest, Decision, RewardReport, RewardResult
 from linoto.service.records import recover
 from linoto.service.server import Service
@@ -276,3 +278,32 @@ def test_a_loop_that_cannot_work_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(Refused) as refused:
         start(spec_of(**changes))
     assert refused.value.status == 422
+
+
+def test_the_course_of_a_long_loop_is_told_in_few_points_evenly_and_ends_now(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite", snapshot_every=100) as service:
+        create(service)
+        for t in range(1500):
+            reward(service, decide(service).decision_id, float(t % 3 == 0))
+        decide(service)
+        loop = service.loops.get("loop")
+        points = views.history(loop).points
+        closed = [point.closed for point in points]
+        assert len(points) <= MOST + 1 and len(points) > MOST // 2
+        assert closed[-1] == 1500 and {b - a for a, b in pairwise(closed[:-1])} == {8}
+        assert all(point.realised == (point.closed + 2) // 3 for point in points)
+        assert all(point.expected_by_log == point.closed * loop.reference for point in points)
+        assert len(set(digests(service))) == 1
+
+
+def test_who_changed_the_mode_last_is_known(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service)
+        assert views.loop_view(service.loops.get("loop")).switched_by is None
+        clock.now += 5
+        change(service, mode="shadow")
+        clock.now += 5
+        change(service, holdback=0.2)
+        view = views.loop_view(service.loops.get("loop"))
+        assert (view.switched_by, view.switched_at) == ("test", clock.now - 5)

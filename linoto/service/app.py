@@ -20,7 +20,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import Body, Parameter
 from litestar.response import Stream
 
-from linoto.service import metrics, spec, sql, views
+from linoto.service import explanations, metrics, spec, sql, views
 from linoto.service.access import Access, AnyRequest, needs
 from linoto.service.errors import Busy, Refused, Unavailable
 from linoto.service.export import parquet
@@ -164,6 +164,12 @@ async def list_arms(request: AnyRequest, name: LoopName) -> list[views.ArmView]:
     return await see(request, name, views.arm_views)
 
 
+@route(get, "/loops/{name:str}/history", "reader")
+async def show_history(request: AnyRequest, name: LoopName) -> views.HistoryView:
+    """The course of a loop, for a picture."""
+    return await see(request, name, views.history)
+
+
 @route(get, "/loops/{name:str}/report", "reader")
 async def report_loop(request: AnyRequest, name: LoopName) -> views.Report:
     """The promise and what was earned."""
@@ -190,15 +196,17 @@ async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest])
 @route(get, "/loops/{name:str}/decisions", "reader")
 async def list_decisions(
     request: AnyRequest, name: LoopName, limit: Limit = 50, before: Before = None
-) -> list[views.DecisionRow]:
+) -> list[explanations.DecisionRow]:
     """Recent decisions, newest first."""
-    return await look(request, name, views.recent, before, limit)
+    return await look(request, name, explanations.recent, before, limit)
 
 
 @route(get, "/loops/{name:str}/decisions/{decision_id:str}", "reader")
-async def explain_decision(request: AnyRequest, name: LoopName, decision_id: DecisionId) -> views.Explanation:
+async def explain_decision(
+    request: AnyRequest, name: LoopName, decision_id: DecisionId
+) -> explanations.Explanation:
     """Explain a decision."""
-    return await look(request, name, views.explain, decision_id)
+    return await look(request, name, explanations.explain, decision_id)
 
 
 @route(put, "/loops/{name:str}/decisions/{decision_id:str}/reward", "writer")
@@ -291,6 +299,7 @@ def make_app(loops: Loops, store: Store, access: Access) -> Litestar:
     """The application over these loops."""
     handlers = [list_loops, create_loop, inspect_loop, inspect_spec, change_loop, archive_loop, list_arms]
     handlers += [
+        show_history,
         report_loop,
         export_loop,
         decide,

@@ -13,6 +13,7 @@ import numpy as np
 from linoto.agent import Decision
 from linoto.certificates import Certificate
 from linoto.service import spec as specs
+from linoto.service.history import History, Point
 from linoto.service.messages import (
     GROUPS,
     Archived,
@@ -61,6 +62,13 @@ class Alarm(msgspec.Struct):
     message: str
 
 
+class Switch(msgspec.Struct):
+    """The last change of mode: when, and by whom."""
+
+    at: float
+    by: str
+
+
 class Books(msgspec.Struct):
     """Everything a loop remembers besides its agent."""
 
@@ -80,6 +88,9 @@ class Books(msgspec.Struct):
     alarms: list[Alarm] = msgspec.field(default_factory=list)
     promise_evidence: float = -1e300  # logs; the most so far
     drift_evidence: float = -1e300
+    switched: Switch | None = None
+    budget: float | None = None  # at the last decision
+    history: History = msgspec.field(default_factory=History)
 
 
 @dataclass
@@ -138,7 +149,8 @@ class Loop:
         elif isinstance(event, Closed):
             self._apply_closed(event)
         elif isinstance(event, Switched):
-            books.mode, books.holdback = event.mode, event.holdback
+            self._switch(event.mode, event.by)
+            books.holdback = event.holdback
         else:
             assert isinstance(event, Archived)
             books.archived = True
@@ -150,7 +162,7 @@ class Loop:
         else:
             books.held[event.arm] += 1
         books.plays[event.arm] += 1
-        books.decided = event.number
+        books.decided, books.budget = event.number, event.budget
         books.pending[event.number] = Pending(
             arm=event.arm,
             source=event.source,
@@ -174,6 +186,7 @@ class Loop:
             tally.squares += event.reward**2
             tally.defaults += event.origin == "default"
         if opened.counted:
+            books.history.add(self.now())
             self._watch_promise()
         if opened.source == "mixture":
             self._watch_drift()
@@ -206,7 +219,25 @@ class Loop:
         books = self.books
         books.alarms.append(Alarm(kind=kind, at=books.at, seq=books.seq, message=message))
         if self.spec.on_alarm == "safe-only":
-            books.mode = "safe-only"
+            self._switch("safe-only", f"{kind} alarm")
+
+    def _switch(self, mode: Mode, by: str) -> None:
+        books = self.books
+        if mode != books.mode:
+            books.mode, books.switched = mode, Switch(at=books.at, by=by)
+
+    def now(self) -> Point:
+        """Where the loop stands, as a point of its history."""
+        books, counted = self.books, self.books.counted
+        return Point(
+            at=books.at,
+            decisions=books.decided,
+            explored=books.groups["explore"].plays,
+            held=books.groups["holdback"].plays,
+            closed=counted.closed,
+            rewards=counted.rewards,
+            budget=books.budget,
+        )
 
     # -- keeping
 

@@ -1,4 +1,4 @@
-"""What can be seen of a loop: its numbers, arms, decisions with their reasons, and its report."""
+"""What can be seen of a loop: its numbers, its course, its arms, and its report."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from linoto.service import sql
-from linoto.service.errors import not_found
-from linoto.service.loop import EVENTS, Loop, Tally, finite
-from linoto.service.messages import GROUPS, Decided, Mode
-from linoto.service.sql import Connection
+from linoto.service.history import Point
+from linoto.service.loop import Loop, Tally, finite
+from linoto.service.messages import GROUPS, Mode
 from linoto.service.watch import as_factor
-
-WHY_SAFE = {
-    "lcb": "it has the best lower bound so far",
-    "mixture": "it is the next arm of the logging mixture",
-    "fixed": "it is the arm the policy names as safe",
-}
 
 
 class GroupView(Struct):
@@ -52,15 +44,41 @@ class LoopView(Struct):
     pending: int
     rewards: int
     model_version: int
+    arms: int
+    policy: str
+    switched_at: float | None  # when the mode was last changed
+    switched_by: str | None
     budget: float | None
     reference: float | None
-    realised: float  # summed reward of every closed decision
+    closed: int  # decisions that the promise is about: all but control plays that the policy does not count
+    realised: float  # their summed reward
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows it to be at the least
+    alarm_at: float  # evidence from which it is an alarm
     evidence_against_promise: float | None
     evidence_of_drift: float | None
     groups: dict[str, GroupView]
     alarms: list[AlarmView]
+
+
+class PointView(Struct):
+    """A point in the course of a loop; what it says of rewards is about the `closed` decisions."""
+
+    at: float
+    decisions: int
+    explored: int
+    held: int
+    closed: int
+    realised: float
+    expected_by_log: float | None
+    promised_least: float | None
+    budget: float | None
+
+
+class HistoryView(Struct):
+    """A few hundred points at most, oldest first, the last of them now."""
+
+    points: list[PointView]
 
 
 class ArmView(Struct):
@@ -73,45 +91,6 @@ class ArmView(Struct):
     mean: float
     lcb: float
     ucb: float
-
-
-class DecisionRow(Struct):
-    """One of the recent decisions."""
-
-    decision_id: str
-    at: float
-    arm: str
-    mode: str
-    group: str
-    propensity: float | None
-    reward: float | None
-    origin: str | None
-
-
-class Explanation(Struct):
-    """Why a decision was made as it was."""
-
-    decision_id: str
-    at: float
-    arm: str
-    mode: str
-    group: str
-    loop_mode: str
-    source: str
-    proposed: str
-    proposed_by: str
-    affordable: bool
-    budget: float | None
-    fallback: str | None
-    live_arm: str
-    propensity: float | None
-    lcb: float
-    ucb: float
-    model_version: int
-    reward: float | None
-    origin: str | None
-    late_reward: float | None
-    reasons: list[str]
 
 
 class Report(Struct):
@@ -136,12 +115,8 @@ def group_view(tally: Tally) -> GroupView:
 def loop_view(loop: Loop) -> LoopView:
     """The numbers of now."""
     books, watch = loop.books, loop.watch
-    tallies = [books.groups[group] for group in GROUPS]
-    closed = sum(tally.closed for tally in tallies)
-    counted = books.counted.closed
-    least = None
-    if watch.per_round is not None and loop.reference is not None:
-        least = counted * (loop.reference - watch.per_round) - watch.constant
+    counted, switched = books.counted, books.switched
+    expected, least = owed(loop, counted.closed)
     return LoopView(
         name=loop.name,
         mode=books.mode,
@@ -150,17 +125,54 @@ def loop_view(loop: Loop) -> LoopView:
         created_at=loop.created_at,
         decisions=books.decided,
         pending=len(books.pending),
-        rewards=closed,
+        rewards=sum(books.groups[group].closed for group in GROUPS),
         model_version=books.learned,
+        arms=len(loop.names),
+        policy=str(loop.spec.policy.get("type")),
+        switched_at=None if switched is None else switched.at,
+        switched_by=None if switched is None else switched.by,
         budget=finite(loop.agent.decide().budget),
         reference=loop.reference,
-        realised=sum(tally.rewards for tally in tallies),
-        expected_by_log=None if loop.reference is None else closed * loop.reference,
+        closed=counted.closed,
+        realised=counted.rewards,
+        expected_by_log=expected,
         promised_least=least,
+        alarm_at=1 / loop.spec.alarm_error,
         evidence_against_promise=None if watch.per_round is None else as_factor(books.promise_evidence),
         evidence_of_drift=None if loop.reference is None else as_factor(books.drift_evidence),
         groups={group: group_view(books.groups[group]) for group in GROUPS},
         alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in books.alarms],
+    )
+
+
+def owed(loop: Loop, closed: int) -> tuple[float | None, float | None]:
+    """What so many plays of the log would have earned, and the least that the promise allows."""
+    if loop.reference is None:
+        return None, None
+    expected, promised = closed * loop.reference, loop.watch.per_round
+    return expected, None if promised is None else expected - closed * promised - loop.watch.constant
+
+
+def history(loop: Loop) -> HistoryView:
+    """The course so far, and where it stands now."""
+    points, now = loop.books.history.points, loop.now()
+    points = points if points and points[-1].closed == now.closed else [*points, now]
+    return HistoryView([point_view(loop, point) for point in points])
+
+
+def point_view(loop: Loop, point: Point) -> PointView:
+    """A point with what it is compared with."""
+    expected, least = owed(loop, point.closed)
+    return PointView(
+        at=point.at,
+        decisions=point.decisions,
+        explored=point.explored,
+        held=point.held,
+        closed=point.closed,
+        realised=point.rewards,
+        expected_by_log=expected,
+        promised_least=least,
+        budget=point.budget,
     )
 
 
@@ -182,78 +194,6 @@ def arm_views(loop: Loop) -> list[ArmView]:
         )
         for i, name in enumerate(loop.names)
     ]
-
-
-def recent(connection: Connection, loop: Loop, before: int | None, limit: int) -> list[DecisionRow]:
-    """The newest decisions first."""
-    rows = sql.recent_decisions(connection, loop.id, before if before is not None else 2**53, limit)
-    return [
-        DecisionRow(loop.decision_id(number), at, loop.names[arm], mode, part, propensity, reward, origin)
-        for number, at, arm, mode, part, propensity, reward, origin in rows
-    ]
-
-
-def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation:
-    """What was proposed, what the gate made of it, and why the arm was played."""
-    number = loop.number_of(decision_id)
-    row = None if number is None else sql.event_of_decision(connection, loop.id, number)
-    if number is None or row is None:
-        raise not_found("decision", decision_id)
-    at, body = row
-    event = EVENTS.decode(body)
-    assert isinstance(event, Decided)
-    reward = sql.reward_of(connection, loop.id, number)
-    late = sql.late_reward_of(connection, loop.id, number)
-    names = loop.names
-    return Explanation(
-        decision_id=decision_id,
-        at=at,
-        arm=names[event.arm],
-        mode=event.mode,
-        group=event.group,
-        loop_mode=event.loop_mode,
-        source=event.source,
-        proposed=names[event.favourite],
-        proposed_by="policy" if event.proposal is None else "caller",
-        affordable=event.live_mode == "explore",
-        budget=event.budget,
-        fallback=None if event.fallback is None else names[event.fallback],
-        live_arm=names[event.live_arm],
-        propensity=event.propensity,
-        lcb=event.lcb,
-        ucb=event.ucb,
-        model_version=event.version,
-        reward=None if reward is None else reward[0],
-        origin=None if reward is None else reward[1],
-        late_reward=None if late is None else late[0],
-        reasons=reasons(event, names),
-    )
-
-
-def reasons(event: Decided, names: list[str]) -> list[str]:
-    """The decision in sentences."""
-    who = "The policy" if event.proposal is None else "The caller"
-    lines = [f"{who} wanted to play {names[event.favourite]}."]
-    room = "" if event.budget is None else f" with {event.budget:.4g} to spare"
-    if event.live_mode == "explore":
-        best = (
-            "it"
-            if event.live_arm == event.favourite
-            else f"{names[event.live_arm]}, its best affordable arm,"
-        )
-        lines.append(f"The gate found that {best} can be afforded{room}.")
-    else:
-        short = "" if event.budget is None else f": it would leave the budget at {event.budget:.4g}"
-        lines.append(f"The gate refused{short}.")
-    if event.group == "holdback":
-        lines.append(f"This decision was drawn for the control group, so {names[event.arm]} was played.")
-    elif event.mode == "safe":
-        if event.loop_mode != "live" and event.live_mode == "explore":
-            lines.append(f"The loop was in {event.loop_mode} mode, which plays the fallback.")
-        lines.append(
-            f"{names[event.arm]} was played as the safe arm: {WHY_SAFE.get(event.source, 'it is safe')}."
-        )
-    return lines
 
 
 def report(loop: Loop) -> Report:

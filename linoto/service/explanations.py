@@ -1,0 +1,128 @@
+"""Decisions as they can be looked up: a row each, and one with its reasons."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from linoto.service import sql
+from linoto.service.errors import not_found
+from linoto.service.loop import EVENTS, Loop
+from linoto.service.messages import Decided
+from linoto.service.sql import Connection
+
+WHY_SAFE = {
+    "lcb": "it has the best lower bound so far",
+    "mixture": "it is the next arm of the logging mixture",
+    "fixed": "it is the arm the policy names as safe",
+}
+
+
+class DecisionRow(Struct):
+    """One of the recent decisions."""
+
+    decision_id: str
+    at: float
+    arm: str
+    mode: str
+    group: str
+    propensity: float | None
+    reward: float | None
+    origin: str | None
+
+
+class Explanation(Struct):
+    """Why a decision was made as it was."""
+
+    decision_id: str
+    at: float
+    arm: str
+    mode: str
+    group: str
+    loop_mode: str
+    source: str
+    proposed: str
+    proposed_by: str
+    affordable: bool
+    budget: float | None
+    fallback: str | None
+    live_arm: str
+    propensity: float | None
+    lcb: float
+    ucb: float
+    model_version: int
+    reward: float | None
+    origin: str | None
+    late_reward: float | None
+    reasons: list[str]
+
+
+def recent(connection: Connection, loop: Loop, before: int | None, limit: int) -> list[DecisionRow]:
+    """The newest decisions first."""
+    rows = sql.recent_decisions(connection, loop.id, before if before is not None else 2**53, limit)
+    return [
+        DecisionRow(loop.decision_id(number), at, loop.names[arm], mode, part, propensity, reward, origin)
+        for number, at, arm, mode, part, propensity, reward, origin in rows
+    ]
+
+
+def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation:
+    """What was proposed, what the gate made of it, and why the arm was played."""
+    number = loop.number_of(decision_id)
+    row = None if number is None else sql.event_of_decision(connection, loop.id, number)
+    if number is None or row is None:
+        raise not_found("decision", decision_id)
+    at, body = row
+    event = EVENTS.decode(body)
+    assert isinstance(event, Decided)
+    reward = sql.reward_of(connection, loop.id, number)
+    late = sql.late_reward_of(connection, loop.id, number)
+    names = loop.names
+    return Explanation(
+        decision_id=decision_id,
+        at=at,
+        arm=names[event.arm],
+        mode=event.mode,
+        group=event.group,
+        loop_mode=event.loop_mode,
+        source=event.source,
+        proposed=names[event.favourite],
+        proposed_by="policy" if event.proposal is None else "caller",
+        affordable=event.live_mode == "explore",
+        budget=event.budget,
+        fallback=None if event.fallback is None else names[event.fallback],
+        live_arm=names[event.live_arm],
+        propensity=event.propensity,
+        lcb=event.lcb,
+        ucb=event.ucb,
+        model_version=event.version,
+        reward=None if reward is None else reward[0],
+        origin=None if reward is None else reward[1],
+        late_reward=None if late is None else late[0],
+        reasons=reasons(event, names),
+    )
+
+
+def reasons(event: Decided, names: list[str]) -> list[str]:
+    """The decision in sentences."""
+    who = "The policy" if event.proposal is None else "The caller"
+    lines = [f"{who} wanted to play {names[event.favourite]}."]
+    room = "" if event.budget is None else f" with {event.budget:.4g} to spare"
+    if event.live_mode == "explore":
+        best = (
+            "it"
+            if event.live_arm == event.favourite
+            else f"{names[event.live_arm]}, its best affordable arm,"
+        )
+        lines.append(f"The gate found that {best} can be afforded{room}.")
+    else:
+        short = "" if event.budget is None else f": it would leave the budget at {event.budget:.4g}"
+        lines.append(f"The gate refused{short}.")
+    if event.group == "holdback":
+        lines.append(f"This decision was drawn for the control group, so {names[event.arm]} was played.")
+    elif event.mode == "safe":
+        if event.loop_mode != "live" and event.live_mode == "explore":
+            lines.append(f"The loop was in {event.loop_mode} mode, which plays the fallback.")
+        lines.append(
+            f"{names[event.arm]} was played as the safe arm: {WHY_SAFE.get(event.source, 'it is safe')}."
+        )
+    return lines

@@ -1,0 +1,35 @@
+"""The course of a loop in a bounded number of points, so that a long life fits into a picture."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+MOST = 256  # points; when there are more, every second one goes
+
+
+class Point(Struct, array_like=True, frozen=True):
+    """A loop after some of its decisions were closed."""
+
+    at: float
+    decisions: int
+    explored: int
+    held: int  # plays of the control group
+    closed: int  # of the plays that the promise is about
+    rewards: float  # their sum
+    budget: float | None  # what the gate saw at the last decision
+
+
+class History(Struct):
+    """Points at equal distances, counted in closed decisions; the distance doubles as the loop grows."""
+
+    points: list[Point] = field(default_factory=list)
+    stride: int = 1
+
+    def add(self, point: Point) -> None:
+        """Keep the point if its turn has come."""
+        if point.closed % self.stride:
+            return
+        self.points.append(point)
+        if len(self.points) > MOST:
+            self.stride *= 2
+            self.points = [kept for kept in self.points if kept.closed % self.stride == 0]
