@@ -97,12 +97,16 @@ class LinearAgent:
         if allowed is None:
             kernels.decide(self._params, self._state, -1)
         else:
-            self._decide_among(as_mask(allowed, self.k))
+            self._decide_among(as_mask(allowed, self.k), -1)
         return self._decision()
 
-    def guard(self, arm: int) -> Decision:
+    def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
         """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
-        kernels.decide(self._params, self._state, as_arm(arm, self.k))
+        proposal = as_arm(arm, self.k)
+        if allowed is None:
+            kernels.decide(self._params, self._state, proposal)
+        else:
+            self._decide_among(as_mask(allowed, self.k), proposal)
         decision = self._decision()
         self._state.run["fresh"] = 0  # an arm committed by number is judged by decide(), not by this
         return decision
@@ -275,12 +279,12 @@ class LinearAgent:
                 f"[{low:g}, {high:g}]"
             )
 
-    def _decide_among(self, mask: Bools) -> None:
-        """Decide with the other arms out of reach; where nothing safe is left, leave everything as it was."""
+    def _decide_among(self, mask: Bools, proposal: int) -> None:
+        """Decide, or judge a proposal, among some arms; where none is safe, leave everything as it was."""
         run, counts, scratch = self._state.run, self._state.counts, [kernels.SCORE, kernels.ROOM]
         before, rows = run.copy(), self._state.arms[scratch].copy()
         counts[kernels.ALLOWED], run["restricted"] = mask, 1
-        kernels.decide(self._params, self._state, -1)
+        kernels.decide(self._params, self._state, proposal)
         counts[kernels.ALLOWED], run["restricted"] = 1, 0
         if run[0]["arm"] < 0:
             run[:], self._state.arms[scratch] = before, rows

@@ -142,9 +142,9 @@ class DoublingAgent:
         decision: Decision = self.inner.decide(allowed)
         return replace(decision, round=self.rounds + 1)
 
-    def guard(self, arm: int) -> Decision:
+    def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
         """Somebody else's proposal through this epoch's gate."""
-        decision: Decision = self.inner.guard(arm)
+        decision: Decision = self.inner.guard(arm, allowed)
         return replace(decision, round=self.rounds + 1)
 
     def commit(self, decision: Decision | int) -> None:

@@ -211,6 +211,28 @@ def test_a_guarded_proposal_is_played_or_replaced_by_the_fallback(reach: Any) ->
     assert modes == {"explore", "safe"}
 
 
+def test_a_guarded_proposal_stays_within_the_allowed_arms_or_changes_nothing() -> None:
+    w, agent = checks.world(), agent_of(Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), confidence=PAPER))
+    refused = 0
+    for t in range(200):
+        allowed = [t % 6, (t + 2) % 6]
+        agent.decide()
+        before, free = agent.snapshot(), agent.guard(t % 6)
+        try:
+            decision = agent.guard(t % 6, allowed)
+        except NoSafeArm:
+            refused += 1
+            assert free.mode == "safe" and free.fallback not in allowed
+            agent.decide()
+            assert agent.snapshot() == before
+            decision = agent.decide()
+        else:
+            assert decision.arm in allowed and decision.proposal == t % 6
+            assert decision.mode == free.mode or free.fallback not in allowed
+        agent.update(decision, float(w.means[decision.arm] + w.noise[t]))
+    assert 0 < refused < 200
+
+
 def test_an_open_gate_lets_everything_through_and_a_closed_one_nothing() -> None:
     for arm in range(6):
         assert agent_of(Random()).guard(arm).arm == arm

@@ -59,15 +59,7 @@ def choose(
 
 def live_decision(agent: Any, proposal: int | None, allowed: list[int] | None) -> Decision:
     """The policy's own decision, or its answer to a proposal, within the allowed arms."""
-    decision: Decision | None
-    if proposal is None:
-        decision = agent.decide(allowed)
-    elif allowed is None:
-        decision = agent.guard(proposal)
-    else:
-        decision = inside.guard_among(agent, proposal, allowed)
-    if decision is None:
-        raise NoSafeArm("allowed must hold an arm that is safe to play, got none: the gate refused")
+    decision: Decision = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
     return decision
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from linoto import kernels
-from linoto.agent import SOURCES, Decision, LinearAgent, as_mask
+from linoto.agent import SOURCES, LinearAgent
 from linoto.agent import check_reward as check_reward_of
 from linoto.kernels import Bools, Ints
 
@@ -34,14 +33,6 @@ def only(agent: Any, mask: Bools) -> Iterator[None]:
         yield
     finally:
         state.counts[kernels.ALLOWED], state.run["restricted"] = 1, 0
-
-
-def guard_among(agent: Any, proposal: int, allowed: list[int]) -> Decision | None:
-    """`agent.guard` with only some arms allowed; None where none of them is safe."""
-    inner = core(agent)
-    with only(agent, as_mask(allowed, inner.k)):
-        arm = kernels.decide(inner._params, inner._state, proposal)
-    return None if arm < 0 else replace(inner._decision(), round=agent.rounds + 1)
 
 
 def fallback_source(agent: Any) -> str:
