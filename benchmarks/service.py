@@ -185,18 +185,18 @@ def throughput(folder: Path, seconds: float, rounds: int) -> dict[str, Any]:
 
 def recovery(folder: Path, events: int) -> dict[str, Any]:
     """Seconds to open a database of so many events: with its snapshot, and from the first event."""
+    from linoto.service.loop import Loop
     from linoto.service.messages import Arm, Closed, DecideRequest, LoopSpec
     from linoto.service.records import recover
     from linoto.service.server import open_service
     from linoto.service.spec import canonical
-    from linoto.service.spec import start as start_agent
     from linoto.service.sql import one_loop
 
     arms = [Arm(name=str(i)) for i in range(20)]
     spec = canonical(LoopSpec(arms=arms, policy={"type": "LinUCB"}, default_reward=0.0))
     path = folder / "long.sqlite"
     service = open_service(path)
-    service.store.call(lambda c: service.loops.create(c, "long", spec, start_agent(spec)))
+    service.store.call(lambda c: service.loops.create(c, Loop.fresh("long", spec)))
     loop, request = service.loops.get("long"), DecideRequest()
 
     def some(connection: sqlite3.Connection) -> None:

@@ -162,6 +162,8 @@ class DoublingAgent:
             as_reward(reward) if params is None else check_reward(params, reward)
             self.stale[arm] -= 1
             return
+        if isinstance(decision, Decision):
+            decision = replace(decision, round=decision.round - self.rounds + self.played)
         self.inner.observe(decision, reward)
 
     def update(self, decision: Decision | int, reward: float) -> None:

@@ -265,6 +265,9 @@ class Gated(Composed):
         p["reach"] = REACHES.index(self.reach)
         p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(actions.shape[1])
         p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"] = terms
+        if confidence.noise == "bounded" and confidence.reward_range is not None:
+            low, high = confidence.reward_range  # what leaves it is refused, whatever the gate makes of it
+            p["bounded"], p["low"], p["unit"] = 1, low, high - low
         self.gate.fill(p, confidence, actions, offline)
         if is_arm(self.fallback):
             p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions), "fallback")

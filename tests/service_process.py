@@ -15,9 +15,11 @@ from typing import Any
 
 import linoto
 from linoto.client import Client
+from linoto.service import sql
+from linoto.service.loop import Loop
 from linoto.service.messages import Arm, LogStatistics, LoopSpec
 from linoto.service.server import Service, open_service
-from linoto.service.spec import canonical, start
+from linoto.service.spec import canonical
 
 CODE = "import sys; from pathlib import Path; from linoto.service.server import run; "
 CODE += "run(Path(sys.argv[1]), port=int(sys.argv[2]), snapshot_every=int(sys.argv[3]))"
@@ -36,8 +38,10 @@ def free_port() -> int:
 class Server:
     """A server process in a group of its own, so that it can be killed whole."""
 
-    def __init__(self, path: Path, *, snapshot_every: int = 10_000, log: Path | None = None) -> None:
-        self.port = free_port()
+    def __init__(
+        self, path: Path, *, snapshot_every: int = 10_000, log: Path | None = None, port: int | None = None
+    ) -> None:
+        self.port = port or free_port()
         self.log = (log or path.with_suffix(".log")).open("ab")
         self.process = subprocess.Popen(
             [sys.executable, "-c", CODE, str(path), str(self.port), str(snapshot_every)],
@@ -110,4 +114,14 @@ def opened(path: Path, **options: Any) -> Iterator[Service]:
 
 def create(service: Service, name: str = "loop", **changes: Any) -> None:
     spec = spec_of(**changes)
-    service.store.call(lambda connection: service.loops.create(connection, name, spec, start(spec)))
+    service.store.call(lambda connection: service.loops.create(connection, Loop.fresh(name, spec)))
+
+
+def close_due(service: Service) -> int:
+    """What the ticker does: close whatever is due, in every loop."""
+    loops = service.loops
+
+    def job(connection: sql.Connection) -> int:
+        return sum(loops.close_due(connection, loop) for loop in loops.by_name.values())
+
+    return service.store.call(job)

@@ -197,6 +197,20 @@ def test_a_reward_by_decision_finds_its_epoch() -> None:
     assert agent.rewards == 1 and agent.stale.sum() == 0
 
 
+def test_late_rewards_find_their_epoch_in_a_doubling_of_a_doubling() -> None:
+    w = checks.world()
+    agent = Doubling(policy=Doubling(policy=LinUCB())).start(w.actions, w.offline)
+    waiting = []
+    for _ in range(40):
+        waiting.append(agent.decide())
+        agent.commit(waiting[-1])
+        if len(waiting) > 5:
+            agent.observe(waiting.pop(0), 0.5)
+    for decision in reversed(waiting):
+        agent.observe(decision, 0.5)
+    assert agent.pending.sum() == 0 and agent.rounds == 40
+
+
 def test_no_promise_outlives_an_epoch() -> None:
     w = checks.world()
     agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)

@@ -284,3 +284,13 @@ def test_thompson_draws_from_its_posterior() -> None:
         wins += agent.select()
         agent.commit(0)  # draws anew, learns nothing
     assert abs(wins / 4000 - chance) < 4 * np.sqrt(chance * (1 - chance) / 4000)
+
+
+@pytest.mark.parametrize("policy", [LinUCB, LinOtO, LinLCB, LinTS])
+def test_a_reward_out_of_the_range_it_never_leaves_is_refused_by_every_policy(policy: Any) -> None:
+    w = checks.world()
+    bounded = Confidence(noise="bounded", reward_range=(-1.0, 1.0))
+    agent = policy(confidence=bounded).start(w.actions, w.offline)
+    with pytest.raises(ValueError, match=r"reward must be in \[-1, 1\], got 1e\+06"):
+        agent.update(agent.decide(), 1e6)
+    assert agent.rounds == 0

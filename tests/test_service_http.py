@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_process import Server, served
+from service_process import Server, opened, served
 
 from linoto.cli import database, serve
-from linoto.service.access import Access
+from linoto.service import sql
+from linoto.service.access import Access, create_token
 from linoto.service.errors import Refused
 
 SPEC = {"arms": [{"name": "a"}, {"name": "<b>"}], "policy": {"type": "LinUCB"}, "default_reward": 0}
@@ -250,3 +251,36 @@ def test_who_is_reachable_from_elsewhere_lets_nobody_in_without_a_token() -> Non
 def test_a_port_is_not_shared_with_another_server(server: Server, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="cannot serve"):
         command("serve", "--db", str(tmp_path / "y.sqlite"), "--port", str(server.port))
+
+
+def test_to_revoke_the_last_token_closes_the_door(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        here = {b"host": b"127.0.0.1:8080"}
+        assert service.access.identify(here).role == "admin"
+        token = service.store.call(lambda c: create_token(c, "shop", "reader", 0.0))
+        service.store.call(service.access.refresh)
+        with_token = {**here, b"authorization": b"Bearer " + token.encode()}
+        assert service.access.identify(with_token).role == "reader"
+        assert service.store.call(lambda c: sql.revoke_token(c, "shop", 1.0))
+        assert not service.store.call(lambda c: sql.revoke_token(c, "shop", 2.0))
+        service.store.call(service.access.refresh)
+        for headers in (here, with_token):
+            with pytest.raises(Refused, match="token is needed"):
+                service.access.identify(headers)
+        again = service.store.call(lambda c: create_token(c, "shop", "writer", 3.0))
+        service.store.call(service.access.refresh)
+        assert service.access.identify({b"authorization": b"Bearer " + again.encode()}).role == "writer"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"evil.com", b"127.0.0.1.evil.com", b"127.0.0.1:80:evil.com", b"[::1]evil.com", b"", b"localhost:"],
+)
+def test_only_names_of_this_machine_are_taken_for_it(host: bytes) -> None:
+    with pytest.raises(Refused, match="only this machine"):
+        Access().identify({b"host": host})
+
+
+def test_a_name_cannot_end_in_a_line_break(server: Server) -> None:
+    assert ask(server, "PUT", "/v1/loops/abc%0A", SPEC)[0] in (400, 422)
+    assert ask(server, "GET", "/v1/loops/abc%0A/export")[0] in (400, 404)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from service_process import FakeClock, create, opened, spec_of
+from service_process import FakeClock, close_due, create, opened, spec_of
 
 import linoto
 from linoto.service import sql, views
+from linoto.service.books import Tally
 from linoto.service.choice import coin, probability
 from linoto.service.errors import Refused
 from linoto.service.history import MOST
@@ -133,7 +134,7 @@ def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path
         clock.now += 0.001
         answer = reward(service, late.decision_id, 1.0)
         assert (answer.status, answer.code, answer.reward) == ("expired", 410, 0.25)
-        assert service.store.call(service.loops.close_all_due) == 1
+        assert close_due(service) == 1
         books = service.loops.get("loop").books
         assert not books.pending and books.counted.defaults == 2 and books.learned == 3
         assert reward(service, idle.decision_id, 0.25).code == 410
@@ -283,9 +284,15 @@ def test_a_loop_that_cannot_work_is_refused(changes: dict[str, Any]) -> None:
 def test_the_course_of_a_long_loop_is_told_in_few_points_evenly_and_ends_now(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite", snapshot_every=100) as service:
         create(service)
-        for t in range(1500):
-            reward(service, decide(service).decision_id, float(t % 3 == 0))
-        decide(service)
+        loops = service.loops
+
+        def play(connection: sql.Connection) -> None:
+            for t in range(1500):
+                made = loops.decide(connection, "loop", DecideRequest())
+                loops.reward(connection, "loop", RewardReport(made.decision_id, float(t % 3 == 0)))
+            loops.decide(connection, "loop", DecideRequest())
+
+        service.store.call(play)
         loop = service.loops.get("loop")
         points = views.history(loop).points
         closed = [point.closed for point in points]
@@ -307,3 +314,39 @@ def test_who_changed_the_mode_last_is_known(tmp_path: Path) -> None:
         change(service, holdback=0.2)
         view = views.loop_view(service.loops.get("loop"))
         assert (view.switched_by, view.switched_at) == ("test", clock.now - 5)
+
+
+def test_the_lift_compares_only_plays_that_could_have_been_held_back(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        for _ in range(100):
+            reward(service, decide(service).decision_id, 1.0)
+        change(service, holdback=0.5)
+        for _ in range(200):
+            reward(service, decide(service).decision_id, 0.0)
+        told = views.report(service.loops.get("loop"))
+        assert told.lift_over_holdback == 0.0
+        assert told.loop.groups["holdback"].plays > 50
+
+
+def test_a_mean_far_from_zero_has_the_standard_error_of_its_spread() -> None:
+    tally, rewards = Tally(), np.random.default_rng(0).normal(1e9, 1.0, 400)
+    for value in rewards.tolist():
+        tally.close(value, default=False)
+    shown = views.group_view(tally)
+    assert shown.mean == pytest.approx(rewards.mean(), rel=1e-12)
+    assert shown.standard_error == pytest.approx(rewards.std(ddof=1) / 20, rel=1e-6)
+
+
+def test_a_promise_about_unrestricted_rounds_ends_with_the_first_restricted_one(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinLCB(confidence=linoto.Confidence(noise=0.5, bound=2.0)))
+        decide(service)
+        loop = service.loops.get("loop")
+        assert views.loop_view(loop).promised_least is not None
+        decide(service, allowed=["c"])
+        assert views.loop_view(loop).promised_least is None
+        assert not views.report(loop).certificate["holds"]
+        for number in range(1, 3):
+            reward(service, f"1-{number}", -1000.0)
+        assert loop.books.alarms == [] and len(set(digests(service))) == 1

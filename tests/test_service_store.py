@@ -18,7 +18,7 @@ from test_service_loops import decide, digests, reward
 import linoto
 from linoto.service import sql
 from linoto.service.errors import Unavailable
-from linoto.service.maintenance import backup, check, migrate, rebuild
+from linoto.service.maintenance import backup, check, rebuild
 from linoto.service.records import recover
 from linoto.service.server import Service, check_address, open_service
 from linoto.service.store import Store, connect
@@ -49,7 +49,7 @@ def test_a_second_server_on_the_same_file_is_refused_even_by_another_name(tmp_pa
 
 def break_disk(connection: sqlite3.Connection, how: str) -> None:
     if how == "full":
-        sql.limit_pages(connection, 1)  # SQLite makes of it as many pages as there are: none to spare
+        connection.execute("PRAGMA max_page_count = 1")  # becomes as many pages as there are: none to spare
     elif how == "read-only":
         connection.execute("PRAGMA query_only = 1")
     else:
@@ -57,7 +57,7 @@ def break_disk(connection: sqlite3.Connection, how: str) -> None:
 
 
 def mend_disk(connection: sqlite3.Connection) -> None:
-    sql.limit_pages(connection, 2**30)
+    connection.execute(f"PRAGMA max_page_count = {2**30}")
     connection.execute("PRAGMA query_only = 0")
 
 
@@ -232,17 +232,19 @@ def test_a_snapshot_of_another_policy_is_refused_and_rebuilt_by_command(tmp_path
         assert set(digests(service)) == {digest}
 
 
-def test_an_older_schema_is_refused_and_migrated_step_by_step(tmp_path: Path) -> None:
+def test_a_command_that_writes_beside_the_server_fails_no_request(tmp_path: Path) -> None:
+    """A request reads before it writes: what another has written in between must not undo it."""
     path = tmp_path / "x.sqlite"
-    open_service(path).close()
-    older = sqlite3.connect(path)
-    older.execute("PRAGMA user_version = 0")
-    older.close()
-    with pytest.raises(ValueError, match="linoto db migrate"):
-        open_service(path)
-    scripts = {0: "CREATE TABLE step_one (x)"}
-    assert migrate(path, scripts).endswith("schema 0 is now 1")
     with opened(path) as service:
-        assert service.store.read(lambda c: c.execute("SELECT count(*) FROM step_one").fetchone()) == (0,)
-        with pytest.raises(OSError, match="in use"):
-            migrate(path)
+        create(service)
+        first = decide(service, key="first")
+        other = connect(path)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO tokens VALUES ('shop', 'reader', x'00', 0, NULL, NULL)")
+        ending = threading.Timer(0.2, lambda: other.execute("COMMIT"))
+        ending.start()
+        assert decide(service, key="second").decision_id == "1-2"
+        ending.join()
+        other.close()
+        assert decide(service, key="first") == first
+        assert service.store.measures.failures == 0

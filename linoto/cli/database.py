@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from linoto.cli.terminal import above_zero, at_least_zero
 from linoto.cli.usage import Commands, described
 
 DATABASE = Path("loops.sqlite")
+PRUNE_EXAMPLES = "  linoto db prune --days 90 --dry-run\n  linoto db prune --days 90"
 
 
 def add_database(parser: Any) -> None:
@@ -23,13 +25,16 @@ def add_token(commands: Commands) -> None:
         commands,
         "token",
         "make, list and revoke the tokens of the service",
-        "  linoto token create shop --role writer\n  linoto token list\n  linoto token revoke shop",
+        "  linoto token create shop --role writer --rate 50\n  linoto token list\n  linoto token revoke shop",
     )
     actions = token.add_subparsers(title="actions", required=True, metavar="ACTION")
     create = described(actions, "create", "make a token and print it, once")
     create.add_argument("name", help="whose token it is")
     create.add_argument(
         "--role", choices=("reader", "writer", "admin"), default="writer", help="what it may do"
+    )
+    create.add_argument(
+        "--rate", type=above_zero, help="requests per second it may make (default: the server's)"
     )
     revoke = described(actions, "revoke", "make a token worthless, within a second")
     revoke.add_argument("name", help="whose token it was")
@@ -45,7 +50,7 @@ def run_create_token(arguments: argparse.Namespace) -> int:
     from linoto.service.maintenance import opened
 
     with opened(arguments.db, create=True) as connection:
-        print(create_token(connection, arguments.name, arguments.role, time.time()))
+        print(create_token(connection, arguments.name, arguments.role, time.time(), arguments.rate))
     return 0
 
 
@@ -55,7 +60,7 @@ def run_revoke_token(arguments: argparse.Namespace) -> int:
     from linoto.service.maintenance import opened
 
     with opened(arguments.db) as connection:
-        if not sql.delete_token(connection, arguments.name):
+        if not sql.revoke_token(connection, arguments.name, time.time()):
             raise ValueError(f"there is no token {arguments.name!r}")
     print(f"revoked {arguments.name}")
     return 0
@@ -67,8 +72,8 @@ def run_list_tokens(arguments: argparse.Namespace) -> int:
     from linoto.service.maintenance import opened
 
     with opened(arguments.db) as connection:
-        for name, role, _, _ in sql.all_tokens(connection):
-            print(f"{role:<8}{name}")
+        for name, role, _, _, rate in sql.all_tokens(connection):
+            print(f"{role:<8}{name}" + ("" if rate is None else f"  (at most {rate:g} per second)"))
     return 0
 
 
@@ -77,8 +82,8 @@ def add_db(commands: Commands) -> None:
     db = described(
         commands,
         "db",
-        "back up, check and renew the database of the service",
-        "  linoto db backup copy.sqlite\n  linoto db check\n  linoto db rebuild",
+        "back up, check, prune and renew the database of the service",
+        "  linoto db backup copy.sqlite\n  linoto db check\n  linoto db prune --days 90",
     )
     actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
     backup = described(actions, "backup", "copy the database while it is served")
@@ -88,10 +93,27 @@ def add_db(commands: Commands) -> None:
         actions, "rebuild", "replay every loop and renew its snapshot; not while it is served"
     )
     migrate = described(actions, "migrate", "bring an older database up to date; not while it is served")
+    prune = described(
+        actions, "prune", "let go of what was closed long ago, also while it is served", PRUNE_EXAMPLES
+    )
+    add_prune_options(prune)
     runs = ((backup, run_backup), (check, run_check), (rebuild, run_rebuild), (migrate, run_migrate))
-    for parser, run in runs:
+    for parser, run in (*runs, (prune, run_prune)):
         add_database(parser)
         parser.set_defaults(run=run)
+
+
+def add_prune_options(prune: Any) -> None:
+    """What goes, and whether it really does."""
+    prune.add_argument(
+        "--days", type=at_least_zero, required=True, help="keep decisions closed in the last so many days"
+    )
+    prune.add_argument("--loop", metavar="NAME", help="only of this loop (default: of each)")
+    how = prune.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="only say what would go")
+    how.add_argument(
+        "--shrink", action="store_true", help="make the file smaller too; not while it is served"
+    )
 
 
 def run_backup(arguments: argparse.Namespace) -> int:
@@ -126,4 +148,19 @@ def run_migrate(arguments: argparse.Namespace) -> int:
     from linoto.service.maintenance import migrate
 
     print(migrate(arguments.db))
+    return 0
+
+
+def run_prune(arguments: argparse.Namespace) -> int:
+    """`linoto db prune`."""
+    from linoto.service.retention import prune, prune_and_shrink
+
+    now = time.time()
+    before = now - 86400 * arguments.days
+    if arguments.shrink:
+        lines = prune_and_shrink(arguments.db, before=before, now=now, loop=arguments.loop)
+    else:
+        lines = prune(arguments.db, before=before, now=now, loop=arguments.loop, dry_run=arguments.dry_run)
+    for line in lines:
+        print(line)
     return 0

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from linoto.cli.database import add_database
+from linoto.cli.database import DATABASE
+from linoto.cli.terminal import above_zero
 from linoto.cli.usage import Commands, described
+
+DEMO = Path("linoto-demo.sqlite")
 
 
 def port(text: str) -> int:
@@ -22,17 +26,46 @@ def add_serve(commands: Commands) -> None:
         commands,
         "serve",
         "serve the loops of a database: decide, learn, report",
-        "  linoto serve --db loops.sqlite\n  linoto serve --db loops.sqlite --host 0.0.0.0 --port 80",
+        "  linoto serve --demo\n  linoto serve --db loops.sqlite --logs logs\n"
+        "  linoto serve --db loops.sqlite --host 0.0.0.0 --port 80",
     )
-    add_database(serve)
+    serve.add_argument("--db", type=Path, help=f"database file (default: {DATABASE}, or {DEMO} with --demo)")
     serve.add_argument("--host", default="127.0.0.1", help="address; wider than this machine needs tokens")
     serve.add_argument("--port", type=port, default=8080, help="port, 0 for any free one")
+    serve.add_argument(
+        "--logs", type=Path, metavar="FOLDER", help="folder that new loops may read their logs from"
+    )
+    serve.add_argument(
+        "--demo", action="store_true", help="make two loops that book flights, and simulate their traffic"
+    )
+    serve.add_argument(
+        "--log-format",
+        choices=("auto", "text", "json"),
+        default="auto",
+        help="of what is logged to stderr; auto is text on a terminal and JSON elsewhere",
+    )
+    serve.add_argument("--access-log", action="store_true", help="log every request, and show their times")
+    serve.add_argument(
+        "--rate", type=above_zero, help="requests per second of each caller (default: unlimited)"
+    )
     serve.set_defaults(run=run_serve)
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """`linoto serve`."""
-    from linoto.service.server import run
+    try:
+        from linoto.service.server import run
+    except ModuleNotFoundError as error:
+        raise ImportError(f'serving needs {error.name}: pip install "linoto[service]"') from None
 
-    run(arguments.db, host=arguments.host, port=arguments.port)
+    run(
+        arguments.db or (DEMO if arguments.demo else DATABASE),
+        host=arguments.host,
+        port=arguments.port,
+        logs=arguments.logs,
+        demo=arguments.demo,
+        log_format=arguments.log_format,
+        access_log=arguments.access_log,
+        rate=arguments.rate,
+    )
     return 0

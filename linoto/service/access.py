@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,11 +15,14 @@ from litestar import Request
 from litestar.datastructures import State
 
 from linoto.service import sql
-from linoto.service.errors import Refused
+from linoto.service.errors import Refused, too_many
 from linoto.service.sql import Connection
 
 ROLES = ("reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # a Host header
+RATES = (0.001, 1e6)  # requests per second that a limit can be
+ROUNDING = 1e-6  # seconds that sums of shares may be off
 Headers = Mapping[bytes, bytes]
 AnyRequest = Request[Any, Any, State]
 
@@ -27,69 +32,97 @@ def digest(token: str) -> bytes:
     return sha256(token.encode()).digest()
 
 
-def create_token(connection: Connection, name: str, role: str, at: float) -> str:
-    """A new token, told once."""
+def create_token(connection: Connection, name: str, role: str, at: float, rate: float | None = None) -> str:
+    """A new token, told once; `rate` is the requests per second it may make, if not the server's default."""
     if role not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {role!r}")
     if not 1 <= len(name) <= 64 or not name.isprintable():
         raise ValueError(f"name must be 1 to 64 printable characters, got {name!r}")
+    check_rate(rate)
     token = f"linoto_{secrets.token_urlsafe(32)}"
+    sql.forget_revoked(connection, name)
     try:
-        sql.insert_token(connection, name, role, digest(token), at)
+        sql.insert_token(connection, (name, role, digest(token), at, rate))
     except sqlite3.IntegrityError:
         raise ValueError(f"name must be new, got {name!r}, which has a token: revoke it first") from None
     return token
 
 
+def check_rate(rate: float | None) -> None:
+    """Refuse what cannot be a limit."""
+    if rate is not None and not RATES[0] <= rate <= RATES[1]:
+        raise ValueError(f"rate must be {RATES[0]} to {RATES[1]:.0f} requests per second, got {rate!r}")
+
+
 class Caller(NamedTuple):
-    """Who asks, and what for they may."""
+    """Who asks, what for they may, and how often per second if that is limited."""
 
     name: str
     role: str
+    rate: float | None
 
 
 @dataclass
 class Access:
-    """The tokens as last read. Without any, everybody on this machine may do everything.
+    """The tokens as last read. Until the first one is made, everybody on this machine may do everything.
 
-    That is so only while nobody else can reach it: `local` is False once it is bound wider.
+    That is so only while nobody else can reach it: `local` is False once it is bound wider. To revoke the
+    last token closes the door and does not open it.
     """
 
-    tokens: dict[bytes, tuple[str, str]] = field(default_factory=dict)  # digest -> (name, role)
-
+    tokens: dict[bytes, Caller] = field(default_factory=dict)  # by digest
+    guarded: bool = False  # there are tokens, or there were
     local: bool = True
+    rate: float | None = None  # requests per second of each caller whose token says nothing else
+    clock: Callable[[], float] = time.monotonic
+    _paid: dict[str, float] = field(default_factory=dict)  # until when each caller's requests are paid for
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
 
     def refresh(self, connection: Connection) -> None:
         """Read the tokens again, for those made or revoked beside us."""
-        self.tokens = {row[2]: (row[0], row[1]) for row in sql.all_tokens(connection)}
+        self.tokens = {
+            digest: Caller(name, role, self.rate if rate is None else rate)
+            for name, role, digest, _, rate in sql.all_tokens(connection)
+        }
+        self.guarded = sql.had_tokens(connection)
 
     def identify(self, headers: Headers) -> Caller:
         """Who is asking."""
-        if self.local and not self.tokens:
+        if self.local and not self.guarded:
             check_local(headers)
-            return Caller("local", "admin")
+            return Caller("local", "admin", self.rate)
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         found = self.tokens.get(sha256(token.strip()).digest()) if scheme.lower() == b"bearer" else None
         if found is None:
             raise Refused(401, "unauthorized", "a valid token is needed: Authorization: Bearer TOKEN")
-        return Caller(*found)
+        return found
+
+    def admit(self, caller: Caller) -> None:
+        """Refuse a caller who asks more often than allowed; a second's worth may come at once.
+
+        A bucket of `rate` requests, or of one, that fills at `rate`: kept as the time at which it is full.
+        """
+        rate = caller.rate
+        if rate is None:
+            return
+        now, share = self.clock(), 1.0 / rate
+        paid = max(self._paid.get(caller.name, now), now) + share
+        wait = paid - now - max(1.0, share)
+        if wait > ROUNDING:
+            raise too_many(rate, wait)
+        self._paid[caller.name] = paid
 
 
 def check_local(headers: Headers) -> None:
     """Keep web pages of other sites from using a browser on this machine to get in."""
     host = headers.get(b"host", b"").decode("latin-1")
-    if hostname(host) not in LOOPBACK:
+    if HERE.fullmatch(host) is None:
         raise Refused(403, "forbidden", f"without tokens only this machine is served, got host {host!r}")
     origin = headers.get(b"origin", b"").decode("latin-1")
     if origin and origin not in (f"http://{host}", f"https://{host}"):
         raise Refused(403, "forbidden", f"requests from pages of other sites are refused, got {origin!r}")
-
-
-def hostname(host: str) -> str:
-    """A Host header without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
 
 
 def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
@@ -101,7 +134,9 @@ def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
 
     async def check(request: AnyRequest) -> None:
         headers = dict(request.scope["headers"])
-        caller = request.app.state.access.identify(headers)
+        access: Access = request.app.state.access
+        request.scope["user"] = caller = access.identify(headers)
+        access.admit(caller)
         if ROLES.index(caller.role) < rank:
             raise Refused(403, "forbidden", f"this needs the role {role}, {caller.name!r} is a {caller.role}")
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -109,6 +144,5 @@ def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
             raise Refused(
                 415, "not_json", f"content-type must be application/json, got {kind.decode('latin-1')!r}"
             )
-        request.scope["user"] = caller
 
     return check

@@ -20,10 +20,11 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import Body, Parameter
 from litestar.response import Stream
 
-from linoto.service import explanations, metrics, spec, sql, views
+from linoto.service import explanations, metrics, pages, spec, sql, views
 from linoto.service.access import Access, AnyRequest, needs
 from linoto.service.errors import Busy, Refused, Unavailable
 from linoto.service.export import parquet
+from linoto.service.loop import Loop
 from linoto.service.loops import Loops
 from linoto.service.messages import (
     Change,
@@ -59,10 +60,11 @@ ERRORS = {
         (403, "the role does not allow it"),
         (404, "there is no such thing"),
         (409, "it conflicts with what is there"),
-        (410, "the reward window is over"),
+        (410, "the reward window is over, or the records were let go"),
         (413, "too large"),
         (415, "not JSON"),
         (422, "well formed, but cannot be meant"),
+        (429, "more requests than this caller may make; nothing was done"),
         (503, "nothing was kept; asking again is safe"),
     )
 }
@@ -93,10 +95,16 @@ async def look(request: AnyRequest, name: str, view: Callable[..., T], *argument
     return await asyncio.to_thread(store.read, lambda connection: view(connection, loop, *arguments))
 
 
+async def peek(request: AnyRequest, view: Callable[[Loops], T]) -> T:
+    """Something of the memory as it is on disk, without touching the disk."""
+    store: Store = request.app.state.store
+    loops = loops_of(request)
+    return await store.ask(lambda _: view(loops), looks=True)
+
+
 async def see(request: AnyRequest, name: str, view: Callable[..., T]) -> T:
     """Something of a loop's memory, between two events."""
-    loops = loops_of(request)
-    return await ask(request, lambda connection: view(loops.get(name)))
+    return await peek(request, lambda loops: view(loops.get(name)))
 
 
 # -- loops
@@ -105,19 +113,17 @@ async def see(request: AnyRequest, name: str, view: Callable[..., T]) -> T:
 @route(get, "/loops", "reader")
 async def list_loops(request: AnyRequest) -> list[views.LoopView]:
     """List the loops."""
-    loops = loops_of(request)
-    return await ask(request, lambda _: [views.loop_view(loop) for loop in loops.by_name.values()])
+    return await peek(request, views.loop_views)
 
 
 @route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)
 async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec]) -> views.LoopView:
     """Create a loop; the same again changes nothing."""
-    loops = loops_of(request)
-    canonical = spec.canonical(data)
-    agent = await asyncio.to_thread(spec.start, canonical)  # may take seconds: not on the writer's time
+    loops, logs = loops_of(request), request.app.state.logs
+    fresh = await asyncio.to_thread(lambda: Loop.fresh(name, spec.canonical(data, logs=logs)))
 
     def create(connection: Any) -> tuple[views.LoopView, bool]:
-        loop, made = loops.create(connection, name, canonical, agent)
+        loop, made = loops.create(connection, fresh)
         return views.loop_view(loop), made
 
     view, made = await ask(request, create)
@@ -249,9 +255,8 @@ async def ready(request: AnyRequest) -> str:
 @get("/metrics", before_request=needs("reader"), include_in_schema=False)
 async def show_metrics(request: AnyRequest) -> Response[bytes]:
     """What Prometheus reads."""
-    loops = loops_of(request)
-    numbers = await ask(request, lambda _: [views.loop_view(loop) for loop in loops.by_name.values()])
-    text = metrics.render(numbers, request.app.state.store)
+    numbers = await peek(request, views.loop_views)
+    text = metrics.render(numbers, request.app.state.store, request.app.state.get("latency"))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -266,7 +271,9 @@ def failure(status: int, code: str, message: str, headers: dict[str, str] | None
 
 def on_refused(request: AnyRequest, error: Refused) -> Response[bytes]:
     """An answer of ours."""
-    headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
+    if error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
     return failure(error.status, error.code, error.message, headers)
 
 
@@ -309,7 +316,7 @@ def make_app(loops: Loops, store: Store, access: Access) -> Litestar:
         reward_many,
     ]
     return Litestar(
-        [Router("/v1", route_handlers=handlers), healthy, ready, show_metrics],
+        [Router("/v1", route_handlers=handlers), healthy, ready, show_metrics, *pages.HANDLERS],
         state=State({"loops": loops, "store": store, "access": access}),
         openapi_config=OpenAPIConfig(
             title="linoto",

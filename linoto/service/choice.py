@@ -23,6 +23,7 @@ class Choice:
     live: Decision
     group: Group
     counted: bool  # whether the agent counts the play
+    compared: bool  # whether it could have been drawn for the control group
     propensity: float | None
 
 
@@ -54,7 +55,14 @@ def choose(
         likely = (1 - holdback) * likely + holdback * (played.arm == control.arm)
     group: Group = "holdback" if held_back else played.mode
     counted = not held_back or counts_mixture(agent)
-    return Choice(decision=played, live=live, group=group, counted=counted, propensity=likely)
+    return Choice(
+        decision=played,
+        live=live,
+        group=group,
+        counted=counted,
+        compared=control is not None,
+        propensity=likely,
+    )
 
 
 def live_decision(agent: Any, proposal: int | None, allowed: list[int] | None) -> Decision:
@@ -121,8 +129,8 @@ def probability(
 
 def uniform_probability(agent: Any, arm: int, live: Decision, mask: Bools, affordable: Bools) -> float:
     """Exact: one in n, and for the fallback also all proposals that the gate turns down."""
-    if inside.parameter(agent, "reach") == kernels.AFFORDABLE:
-        return float(affordable[arm]) / int(affordable.sum())
+    if inside.parameter(agent, "reach") == kernels.AFFORDABLE or live.fallback is None:
+        return float(affordable[arm]) / int(affordable.sum())  # without a fallback, refusals are not served
     refused = int(mask.sum()) - int(affordable.sum())
     ways = int(affordable[arm]) + (refused if arm == live.fallback else 0)
     return ways / int(mask.sum())

@@ -47,8 +47,8 @@ class Explanation(Struct):
     fallback: str | None
     live_arm: str
     propensity: float | None
-    lcb: float
-    ucb: float
+    lcb: float | None
+    ucb: float | None
     model_version: int
     reward: float | None
     origin: str | None

@@ -2,95 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from math import inf
 from typing import Any
 
 import msgspec
-import numpy as np
 
+from linoto import kernels
 from linoto.agent import Decision
 from linoto.certificates import Certificate
+from linoto.service import inside
 from linoto.service import spec as specs
-from linoto.service.history import History, Point
-from linoto.service.messages import (
-    GROUPS,
-    Archived,
-    Closed,
-    Decided,
-    Event,
-    Group,
-    LoopSpec,
-    Mode,
-    Source,
-    Switched,
-)
+from linoto.service.books import Alarm, Books, Gauge, Pending, Switch, Tally
+from linoto.service.history import Point
+from linoto.service.messages import Archived, Closed, Decided, Event, LoopSpec, Mode, Source, Switched
 from linoto.service.watch import Watch
 from linoto.snapshots import restore
 
+ALARMS = {
+    "promise": "realised rewards are lower than what was promised allows",
+    "drift": "plays of the logging mixture no longer earn what they earned in the log",
+}
 EVENTS: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-
-
-class Pending(msgspec.Struct, array_like=True):
-    """A decision whose reward is still to come."""
-
-    arm: int
-    source: Source
-    round: int
-    group: Group
-    counted: bool
-    expires_at: float
-
-
-class Tally(msgspec.Struct):
-    """What a group of decisions has earned so far."""
-
-    plays: int = 0
-    closed: int = 0
-    defaults: int = 0  # closed by the default reward
-    rewards: float = 0.0
-    squares: float = 0.0
-
-
-class Alarm(msgspec.Struct):
-    """What the watch has seen, and when."""
-
-    kind: str
-    at: float
-    seq: int
-    message: str
-
-
-class Switch(msgspec.Struct):
-    """The last change of mode: when, and by whom."""
-
-    at: float
-    by: str
-
-
-class Books(msgspec.Struct):
-    """Everything a loop remembers besides its agent."""
-
-    mode: Mode
-    holdback: float
-    plays: list[int]  # (k,)
-    held: list[int]  # (k,) control plays that the agent does not count
-    seq: int = 0
-    at: float = 0.0
-    decided: int = 0
-    learned: int = 0
-    archived: bool = False
-    pending: dict[int, Pending] = msgspec.field(default_factory=dict)  # in the order of decisions
-    groups: dict[str, Tally] = msgspec.field(default_factory=lambda: {group: Tally() for group in GROUPS})
-    counted: Tally = msgspec.field(default_factory=Tally)  # the plays that the promise is about
-    mixture: Tally = msgspec.field(default_factory=Tally)  # the plays of the logging mixture
-    alarms: list[Alarm] = msgspec.field(default_factory=list)
-    promise_evidence: float = -1e300  # logs; the most so far
-    drift_evidence: float = -1e300
-    switched: Switch | None = None
-    budget: float | None = None  # at the last decision
-    history: History = msgspec.field(default_factory=History)
 
 
 @dataclass
@@ -108,13 +42,14 @@ class Loop:
     names: list[str]
     index: dict[str, int]
     reference: float | None
+    unrestricted: bool  # the promise is about rounds in which every arm is allowed
     saved: int = 0  # seq of the last snapshot
     told: int = 0  # alarms that are in the log
 
     @classmethod
-    def fresh(cls, id: int, name: str, created_at: float, spec: LoopSpec, agent: Any | None = None) -> Loop:
-        """A loop before its first event."""
-        agent = specs.start(spec) if agent is None else agent
+    def fresh(cls, name: str, spec: LoopSpec, *, id: int = 0, created_at: float = 0.0) -> Loop:
+        """A loop of a canonical spec before its first event; seconds for thousands of features."""
+        agent = specs.start(spec)
         names = [arm.name for arm in spec.arms]
         promised, total = agent.certificate, agent.offline.total
         return cls(
@@ -135,6 +70,7 @@ class Loop:
             names=names,
             index={arm: i for i, arm in enumerate(names)},
             reference=agent.offline.reference if total else None,
+            unrestricted=inside.parameter(agent, "gate") == kernels.CLOSED,
         )
 
     # -- the fold
@@ -163,16 +99,11 @@ class Loop:
             books.held[event.arm] += 1
         books.plays[event.arm] += 1
         books.decided, books.budget = event.number, event.budget
-        books.pending[event.number] = Pending(
-            arm=event.arm,
-            source=event.source,
-            round=event.round,
-            group=event.group,
-            counted=event.counted,
-            expires_at=event.expires_at,
-        )
-        for tally in self._tallies(event.group, event.counted, event.source):
+        opened = books.pending[event.number] = Pending.of(event)
+        for tally in self._tallies(opened):
             tally.plays += 1
+        if event.allowed is not None and self.unrestricted:
+            books.void = True
 
     def _apply_closed(self, event: Closed) -> None:
         books = self.books
@@ -180,51 +111,47 @@ class Loop:
         if opened.counted:
             self.agent.observe(play(opened.arm, opened.source, opened.round), event.reward)
             books.learned += 1
-        for tally in self._tallies(opened.group, opened.counted, opened.source):
-            tally.closed += 1
-            tally.rewards += event.reward
-            tally.squares += event.reward**2
-            tally.defaults += event.origin == "default"
+        for tally in self._tallies(opened):
+            tally.close(event.reward, default=event.origin == "default")
         if opened.counted:
             books.history.add(self.now())
-            self._watch_promise()
-        if opened.source == "mixture":
-            self._watch_drift()
+        self._look(opened)
 
-    def _tallies(self, group: Group, counted: bool, source: Source) -> list[Tally]:
+    def _tallies(self, opened: Pending) -> list[Tally]:
         books = self.books
-        tallies = [books.groups[group]]
-        if counted:
+        tallies = [books.groups[opened.group]]
+        if opened.counted:
             tallies.append(books.counted)
-        if source == "mixture":
+        if opened.source == "mixture":
             tallies.append(books.mixture)
+        if opened.compared and opened.group != "holdback":
+            tallies.append(books.treated)
         return tallies
 
-    def _watch_promise(self) -> None:
-        books, watch, c = self.books, self.watch, self.books.counted
-        evidence = watch.promise(c.plays, c.closed, c.rewards)
-        if evidence > watch.threshold >= books.promise_evidence:
-            self._alarm("promise", "realised rewards are lower than what was promised allows")
-        books.promise_evidence = max(books.promise_evidence, evidence)
+    def _look(self, closed: Pending) -> None:
+        """What the watch makes of one more reward."""
+        books, watch, c, m = self.books, self.watch, self.books.counted, self.books.mixture
+        if closed.counted and not books.void:
+            self._judge("promise", books.promise, watch.promise(c.plays, c.closed, c.rewards))
+        if closed.source == "mixture":
+            self._judge("drift", books.drift, watch.drift(m.plays, m.closed, m.rewards))
 
-    def _watch_drift(self) -> None:
-        books, watch, m = self.books, self.watch, self.books.mixture
-        evidence = watch.drift(m.plays, m.closed, m.rewards)
-        if evidence > watch.threshold >= books.drift_evidence:
-            self._alarm("drift", "plays of the logging mixture no longer earn what they earned in the log")
-        books.drift_evidence = max(books.drift_evidence, evidence)
-
-    def _alarm(self, kind: str, message: str) -> None:
-        """Raised once, since the evidence is remembered at its highest."""
+    def _judge(self, kind: str, gauge: Gauge, evidence: float) -> None:
         books = self.books
-        books.alarms.append(Alarm(kind=kind, at=books.at, seq=books.seq, message=message))
+        if not gauge.rings(evidence, self.watch.threshold):
+            return
+        books.alarms.append(Alarm(kind=kind, at=books.at, seq=books.seq, message=ALARMS[kind]))
         if self.spec.on_alarm == "safe-only":
             self._switch("safe-only", f"{kind} alarm")
 
     def _switch(self, mode: Mode, by: str) -> None:
         books = self.books
-        if mode != books.mode:
-            books.mode, books.switched = mode, Switch(at=books.at, by=by)
+        if mode == books.mode:
+            return
+        books.mode, books.switched = mode, Switch(at=books.at, by=by)
+        if mode != "safe-only":
+            books.promise.answer()
+            books.drift.answer()
 
     def now(self) -> Point:
         """Where the loop stands, as a point of its history."""
@@ -244,7 +171,7 @@ class Loop:
     def snapshot(self) -> tuple[bytes, bytes]:
         """(books, agent) as bytes that `restored` reads; equal states give equal bytes."""
         self.agent.decide()  # what was asked and not played leaves traces in scratch space: overwrite them
-        return msgspec.json.encode(self.books), self.agent.snapshot()
+        return self.books.kept(), self.agent.snapshot()
 
     def restored(self, books: bytes, agent: bytes) -> None:
         """Become what the snapshot says; refuse one of other arms or of another policy."""
@@ -254,10 +181,15 @@ class Loop:
         self.agent, self.books = restored, msgspec.json.decode(books, type=Books)
         self.saved = self.books.seq
 
+    def reopen(self, events: Iterable[Decided]) -> None:
+        """The decisions that were open when the snapshot was taken, in their order."""
+        self.books.pending = {event.number: Pending.of(event) for event in events}
+        self.books.oldest = 0
+
     def digest(self) -> str:
         """One line that differs if anything in the state differs."""
-        books, agent = self.snapshot()
-        return sha256(books + agent).hexdigest()
+        _, agent = self.snapshot()
+        return sha256(msgspec.json.encode(self.books) + agent).hexdigest()
 
     # -- names
 
@@ -278,8 +210,3 @@ def play(arm: int, source: Source, round: int) -> Decision:
     """A play as the agent's books need it: arm, source and round."""
     mode: Any = "explore" if source == "explorer" else "safe"
     return Decision(arm=arm, mode=mode, source=source, proposal=arm, fallback=None, budget=None, round=round)
-
-
-def finite(value: float | None) -> float | None:
-    """A number JSON can carry, else nothing."""
-    return None if value is None or not -inf < value < inf or np.isnan(value) else float(value)

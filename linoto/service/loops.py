@@ -7,6 +7,7 @@ transaction fails, memory is read back from disk.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,6 @@ from linoto.service.messages import (
     DecideRequest,
     Decision,
     Event,
-    LoopSpec,
     RewardReport,
     RewardResult,
     Switched,
@@ -37,6 +37,8 @@ from linoto.service.sql import Connection
 logger = logging.getLogger("linoto.service")
 Clock = Callable[[], float]
 SNAPSHOT_EVERY = 10_000  # events; replaying as many takes about half a second
+AHEAD = 60.0  # seconds that a clock may be behind the last event without a word
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CLOSE_AT_ONCE = 500  # due decisions closed in one go, so that nobody waits long behind them
 STATUS = {"applied": 200, "duplicate": 200, "conflict": 409, "expired": 410, "unknown": 404, "invalid": 422}
 
@@ -56,6 +58,11 @@ class Loops:
         for row in sql.all_loops(connection):
             loop = recover(connection, row)
             self.by_name[loop.name] = loop
+            ahead = loop.books.at - self.clock()
+            if ahead > AHEAD:
+                logger.warning(
+                    "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
+                )
 
     def committed(self) -> None:
         """What was recorded is on disk: now alarms may be told."""
@@ -85,7 +92,7 @@ class Loops:
         if isinstance(event, Decided):
             sql.insert_decision(connection, decision_row(loop, event))
         elif isinstance(event, Closed):
-            sql.insert_reward(connection, (loop.id, event.number, at, event.reward, event.origin))
+            sql.insert_reward(connection, (loop.id, event.number, at, event.reward, event.origin, seq))
         if seq - loop.saved >= self.snapshot_every:
             self.save(connection, loop)
 
@@ -114,22 +121,32 @@ class Loops:
 
     # -- operations
 
-    def create(self, connection: Connection, name: str, spec: LoopSpec, agent: Any) -> tuple[Loop, bool]:
-        """A new loop, or the one there is if it was made from the same spec; `spec` is canonical."""
+    def create(self, connection: Connection, loop: Loop) -> tuple[Loop, bool]:
+        """Take a fresh loop in, or find the one there is if it was made from the same spec.
+
+        To make a fresh loop may take seconds, so it is made before and elsewhere.
+        """
+        name, spec = loop.name, loop.spec
         existing = self.by_name.get(name)
         if existing is not None:
             if existing.spec == spec:
                 return existing, False
             raise Refused(409, "exists", f"loop {name!r} exists with other arms, log, policy or settings")
+        if NAME.fullmatch(name) is None:
+            raise invalid(f"name must match {NAME.pattern}, got {name!r}")
         at = self.clock()
-        loop = Loop.fresh(
-            sql.insert_loop(connection, name, msgspec.json.encode(spec), at), name, at, spec, agent
-        )
-        self.by_name[name] = self._touched[loop.id] = loop
+        id = sql.insert_loop(connection, name, msgspec.json.encode(spec), at)
+        if loop.books.seq:  # taken in before, in a transaction that was undone
+            loop = Loop.fresh(name, spec)
+        loop.id, loop.created_at, loop.books.at = id, at, at
+        self.by_name[name] = self._touched[id] = loop
         return loop, True
 
     def decide(self, connection: Connection, name: str, request: DecideRequest) -> Decision:
-        """Decide and commit in one step; the same key gets the same answer."""
+        """Decide and commit in one step; the same key gets the same answer.
+
+        Until the decision is let go (`linoto db prune`): then its key is forgotten, and asks anew.
+        """
         loop = self.get(name)
         proposal = None if request.proposal is None else arm_of(loop, request.proposal)
         allowed = None if request.allowed is None else sorted({arm_of(loop, arm) for arm in request.allowed})
@@ -192,7 +209,9 @@ class Loops:
         self, connection: Connection, loop: Loop, number: int, report: RewardReport
     ) -> RewardResult:
         row = sql.reward_of(connection, loop.id, number)
-        assert row is not None, "a decision is pending or has its reward"
+        if row is None:  # every decision is pending or has its reward, unless it is older than is kept
+            message = "the records of this decision were let go: the reward it had stands"
+            return result(report, "expired", message=message)
         first, origin, _ = row
         if origin == "default":
             sql.insert_late_reward(connection, (loop.id, number, self.now(loop), report.reward))
@@ -204,7 +223,6 @@ class Loops:
 
     def rewards(self, connection: Connection, name: str, reports: list[RewardReport]) -> list[RewardResult]:
         """Many rewards, each with its own answer."""
-        self.get(name)
         return [self.reward(connection, name, report) for report in reports]
 
     def change(self, connection: Connection, name: str, change: Change, by: str) -> Loop:
@@ -235,9 +253,10 @@ class Loops:
             closed += 1
         return closed
 
-    def close_all_due(self, connection: Connection) -> int:
-        """The same for every loop: what the ticker asks for, so that idle loops close too."""
-        return sum(self.close_due(connection, loop) for loop in self.by_name.values())
+    def is_due(self, loop: Loop) -> bool:
+        """Whether a window is over: looks at memory only."""
+        oldest = next(iter(loop.books.pending.values()), None)
+        return oldest is not None and oldest.expires_at <= self.now(loop)
 
 
 def arm_of(loop: Loop, name: str) -> int:

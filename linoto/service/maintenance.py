@@ -23,13 +23,25 @@ def opened(
         raise FileNotFoundError(f"there is no database {path}")
     connection = connect(path, readonly=readonly)
     try:
-        if not readonly:
-            prepare(connection, path, older=older)
+        prepare(connection, path, older=older)
         yield connection
     except sqlite3.Error as error:
         raise OSError(f"cannot use the database {path}: {error}") from error
     finally:
         connection.close()
+
+
+@contextmanager
+def owned(path: Path, *, older: bool = False) -> Iterator[Connection]:
+    """A connection to a database that nobody may be serving meanwhile."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no database {path}")
+    handle = lock(path)
+    try:
+        with opened(path, older=older) as connection:
+            yield connection
+    finally:
+        os.close(handle)
 
 
 def backup(path: Path, out: Path) -> None:
@@ -38,7 +50,7 @@ def backup(path: Path, out: Path) -> None:
         raise FileExistsError(f"{out} exists: name a file that does not")
     part = out.with_name(out.name + ".part")
     part.unlink(missing_ok=True)
-    with opened(path, readonly=True) as source:
+    with opened(path, readonly=True, older=True) as source:
         target = connect(part)
         try:
             source.backup(target)
@@ -47,34 +59,37 @@ def backup(path: Path, out: Path) -> None:
     with part.open("rb") as copy:
         os.fsync(copy.fileno())
     part.rename(out)
+    folder = os.open(out.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the name, too, is on disk
+    finally:
+        os.close(folder)
 
 
 def rebuild(path: Path) -> Iterator[str]:
-    """Replay every loop from its first event, and keep what comes out as its snapshot."""
-    handle = lock(path)
-    try:
-        with opened(path) as connection:
-            for row in sql.all_loops(connection):
-                loop = recover(connection, row, from_scratch=True)
-                sql.begin(connection)
-                sql.delete_snapshots(connection, loop.id)
-                sql.insert_snapshot(connection, loop.id, loop.books.seq, *loop.snapshot())
-                sql.commit(connection)
-                yield f"{loop.name}: replayed {loop.books.seq} events"
-    finally:
-        os.close(handle)
+    """Replay every loop from its beginning, and keep what comes out as its snapshot."""
+    with owned(path) as connection:
+        for row in sql.all_loops(connection):
+            loop = recover(connection, row, from_scratch=True)
+            sql.begin(connection)
+            sql.delete_snapshots(connection, loop.id)
+            sql.insert_snapshot(connection, loop.id, loop.books.seq, *loop.snapshot())
+            sql.commit(connection)
+            yield f"{loop.name}: replayed {loop.books.seq - first_seq(connection, loop.id)} events"
 
 
-def migrate(path: Path, scripts: dict[int, str] | None = None, target: int = sql.VERSION) -> str:
+def first_seq(connection: Connection, loop: int) -> int:
+    """The event that a replay begins after: 0, or that of the base."""
+    base = sql.base_of(connection, loop)
+    return 0 if base is None else int(base[0])
+
+
+def migrate(path: Path, scripts: dict[int, str] = sql.MIGRATIONS, target: int = sql.VERSION) -> str:
     """Bring an older database to the schema of this version; nobody may be serving it."""
-    handle = lock(path)
-    try:
-        with opened(path, older=True) as connection:
-            before = sql.versions(connection)[1]
-            sql.migrate(connection, sql.MIGRATIONS if scripts is None else scripts, target)
-            return f"{path}: schema {before} is now {sql.versions(connection)[1]}"
-    finally:
-        os.close(handle)
+    with owned(path, older=True) as connection:
+        before = sql.versions(connection)[1]
+        sql.migrate(connection, scripts, target)
+        return f"{path}: schema {before} is now {sql.versions(connection)[1]}"
 
 
 def check(path: Path) -> Iterator[str]:
@@ -89,4 +104,6 @@ def check(path: Path) -> Iterator[str]:
             short, long = recover(connection, row), recover(connection, row, from_scratch=True)
             if short.digest() != long.digest():
                 raise ValueError(f"loop {row[1]!r}: its snapshot is not what its events make of it")
-            yield f"{row[1]}: {long.books.seq} events, snapshot and replay agree"
+            base = first_seq(connection, row[0])
+            gone = f" of which {base} were let go" if base else ""
+            yield f"{row[1]}: {long.books.seq} events{gone}, snapshot and replay agree"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 ArmName = Annotated[str, Meta(min_length=1, max_length=200)]
+ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite
+Total = Annotated[float, Meta(ge=-1e100, le=1e100)]  # of many numbers, or of their squares
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Mode = Literal["live", "shadow", "safe-only"]
 Group = Literal["explore", "safe", "holdback"]
@@ -29,18 +31,32 @@ class LogStatistics(Struct, forbid_unknown_fields=True, omit_defaults=True, froz
     """What the log says of each arm, in the order of the arms."""
 
     pulls: list[Count]
-    reward_sums: list[Number]
-    reward_squares: list[Number] | None = None
+    reward_sums: list[Total]
+    reward_squares: list[Total] | None = None
 
 
-class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
-    """Everything that defines a loop. `default_reward` closes decisions whose reward never comes."""
+class LogFile(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    """A log in the server's log folder: which file, and which columns hold the arm played and its reward."""
 
-    arms: Annotated[list[Arm], Meta(min_length=1, max_length=100_000)]
+    file: Annotated[str, Meta(min_length=1, max_length=1000, description="relative to the log folder")]
+    action: ColumnName
+    reward: ColumnName
+
+
+class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True):
+    """Everything that defines a loop. `default_reward` closes decisions whose reward never comes.
+
+    The log is given in one of three forms, `offline`, `rows` or `log`. With `log` the arms may be left out:
+    they are then the distinct actions of the file, in alphabetical order.
+    """
+
+    arms: Annotated[list[Arm], Meta(min_length=1, max_length=100_000)] = field(default_factory=list)
     policy: dict[str, Any]
     default_reward: Number
     offline: LogStatistics | None = None
     rows: list[tuple[ArmName, Number]] | None = None  # a log as (arm name, reward), instead of `offline`
+    log: LogFile | None = None
+    description: Annotated[str, Meta(max_length=1000, description="for those who look at it")] = ""
     window: Annotated[float, Meta(ge=0.001, le=3.2e7, description="seconds a reward may take")] = 86400.0
     mode: Mode = "live"
     holdback: Share = 0.0
@@ -75,10 +91,11 @@ class Decided(Struct, tag_field="kind", tag="decided", frozen=True, omit_default
     live_arm: int  # what live mode would have played
     live_mode: Literal["explore", "safe"]
     propensity: float | None
-    lcb: float
-    ucb: float
+    lcb: float | None  # None where it is no number
+    ucb: float | None
     version: int
     expires_at: float
+    compared: bool = False  # whether it could have been drawn for the control group
     key: str | None = None
     proposal: int | None = None
     allowed: list[int] | None = None
@@ -116,8 +133,8 @@ class Decision(Struct):
     arm: str
     mode: Literal["explore", "safe"]
     propensity: float | None
-    lcb: float
-    ucb: float
+    lcb: float | None
+    ucb: float | None
     budget: float | None
     reference: float | None
     model_version: int

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from linoto.service.access_log import BOUNDS, Latency
 from linoto.service.store import Store
 from linoto.service.views import LoopView
 
@@ -26,12 +28,14 @@ NUMBERS = {
 class Snapshot:
     """The numbers of one moment, as a collector."""
 
-    def __init__(self, views: list[LoopView], store: Store) -> None:
-        self.views, self.store = views, store
+    def __init__(self, views: list[LoopView], store: Store, latency: Latency | None) -> None:
+        self.views, self.store, self.latency = views, store, latency
 
     def collect(self) -> Iterator[Metric]:
         """Every family once, one sample per loop."""
         yield from self._writer()
+        if self.latency is not None:
+            yield request_seconds(self.latency)
         decisions = CounterMetricFamily("linoto_decisions", "decisions made", labels=["loop", "group"])
         rewards = CounterMetricFamily(
             "linoto_rewards", "decisions closed", labels=["loop", "group", "origin"]
@@ -65,8 +69,18 @@ class Snapshot:
         yield GaugeMetricFamily("linoto_waiting", "requests in the queue", value=self.store.waiting)
 
 
-def render(views: list[LoopView], store: Store) -> bytes:
+def request_seconds(latency: Latency) -> Metric:
+    """How long requests took, by the class of their status."""
+    family = HistogramMetricFamily("linoto_request_seconds", "from request to answer", labels=["status"])
+    for status, counts in sorted(latency.counts.items()):
+        bounds = (*map(str, BOUNDS), "+Inf")
+        buckets = [(bound, float(n)) for bound, n in zip(bounds, accumulate(counts), strict=True)]
+        family.add_metric([status], buckets, latency.seconds[status])
+    return family
+
+
+def render(views: list[LoopView], store: Store, latency: Latency | None = None) -> bytes:
     """The page that Prometheus reads."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Snapshot(views, store))
+    registry.register(Snapshot(views, store, latency))
     return generate_latest(registry)

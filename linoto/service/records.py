@@ -2,35 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from linoto.service import inside, sql
+from linoto.service.books import finite
 from linoto.service.choice import Choice
 from linoto.service.errors import Refused
-from linoto.service.loop import EVENTS, Loop, finite
+from linoto.service.loop import EVENTS, Loop
 from linoto.service.messages import Closed, Decided, Decision, Event, LoopSpec
 from linoto.service.sql import Connection
 
+REBUILD = "`linoto db rebuild` replays its events"
+BASE = "its earlier events were let go, so only a version of linoto that reads this can go on"
 
-def recover(connection: Connection, row: sql.Row, *, from_scratch: bool = False) -> Loop:
-    """A loop as its events made it, from the last snapshot on or from the beginning."""
+
+def recover(
+    connection: Connection, row: sql.Row, *, from_scratch: bool = False, last: int = sql.LAST
+) -> Loop:
+    """A loop as its events made it, from the last snapshot on or from its beginning.
+
+    The beginning is its first event or, where earlier ones were let go, its base.
+    """
+    saved, hint = None if from_scratch else sql.latest_snapshot(connection, row[0]), REBUILD
+    if saved is None:
+        saved, hint = sql.base_of(connection, row[0]), BASE
+    loop = begun(connection, row, saved, hint)
+    follow(connection, loop, last)
+    return loop
+
+
+def begun(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: str = REBUILD) -> Loop:
+    """A loop as it was saved, or before its first event."""
     id, name, spec, created_at = row
-    loop = Loop.fresh(id, name, created_at, msgspec.json.decode(spec, type=LoopSpec))
-    saved = None if from_scratch else sql.latest_snapshot(connection, id)
+    loop = Loop.fresh(name, msgspec.json.decode(spec, type=LoopSpec), id=id, created_at=created_at)
     if saved is not None:
         try:
             loop.restored(saved[1], saved[2])
         except ValueError as error:
-            hint = "`linoto db rebuild` replays its events"
             raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
-    for seq, at, body in sql.events_after(connection, id, loop.books.seq):
+        loop.reopen(opened(connection, loop))
+    loop.told = len(loop.books.alarms)
+    return loop
+
+
+def opened(connection: Connection, loop: Loop) -> Iterator[Decided]:
+    """The decisions that are open where a loop stands, in their order."""
+    for (body,) in sql.open_decisions(connection, loop.id, loop.books.seq, loop.books.oldest):
+        event = EVENTS.decode(body)
+        assert isinstance(event, Decided)
+        yield event
+
+
+def follow(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
+    """Apply the events that come next, up to number `last`."""
+    for seq, at, body in sql.events_after(connection, loop.id, loop.books.seq, last):
         if seq != loop.books.seq + 1:
             raise ValueError(
-                f"loop {name!r} must have event {loop.books.seq + 1}, got {seq}: the log has a gap"
+                f"loop {loop.name!r} must have event {loop.books.seq + 1}, got {seq}: the log has a gap"
             )
         loop.apply(EVENTS.decode(body), at)
     loop.told = len(loop.books.alarms)
-    return loop
 
 
 def event_of(
@@ -53,6 +86,7 @@ def event_of(
         round=played.round,
         group=choice.group,
         counted=choice.counted,
+        compared=choice.compared,
         favourite=choice.live.proposal,
         fallback=choice.live.fallback,
         budget=finite(choice.live.budget),
@@ -60,8 +94,8 @@ def event_of(
         live_arm=choice.live.arm,
         live_mode=choice.live.mode,
         propensity=choice.propensity,
-        lcb=lcb,
-        ucb=ucb,
+        lcb=finite(lcb),
+        ucb=finite(ucb),
         version=loop.books.learned,
         expires_at=expires_at,
         key=key,

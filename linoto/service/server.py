@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import errno
 import logging
 import signal
 import socket
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,34 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 from litestar import Litestar
 
+from linoto.agent import warm_up
+from linoto.service import traffic
 from linoto.service.access import LOOPBACK, Access
+from linoto.service.access_log import logged
 from linoto.service.app import make_app
-from linoto.service.errors import Unavailable
+from linoto.service.errors import Refused, Unavailable
+from linoto.service.log_files import open_folder
+from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops import SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.store import Store
 
 logger = logging.getLogger("linoto.service")
 TICK = 1.0  # seconds between looks for what is due
-PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a database is served."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080  # 0: any that is free
+    logs: Path | None = None  # the folder that new loops may read their logs from
+    demo: bool = False
+    pace: float = 1.0  # of the demo's traffic: tests have no minute to wait
+    log_format: LogFormat = "auto"
+    snapshot_every: int = SNAPSHOT_EVERY
+    access_log: bool = False  # a line for every request
+    rate: float | None = None  # requests per second of each caller
 
 
 @dataclass
@@ -44,12 +63,33 @@ class Service:
             self.store.call(self.loops.save_all)
         except Unavailable as error:
             logger.error("no snapshot at the end", extra={"error": str(error)})
-        self.store.close()
+        finally:
+            self.store.close()
 
 
-def open_service(path: Path, *, clock: Clock = time.time, snapshot_every: int = SNAPSHOT_EVERY) -> Service:
+def since_boot() -> float:
+    """Seconds that nobody can set, and that go on while the machine sleeps where that can be had."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def steady_clock(wall: Clock = time.time, steady: Clock = since_boot) -> Clock:
+    """The time of day as it was at the start, and from then on steady: to set the clock changes nothing."""
+    began = wall() - steady()
+    return lambda: began + steady()
+
+
+def open_service(
+    path: Path,
+    *,
+    clock: Clock | None = None,
+    snapshot_every: int = SNAPSHOT_EVERY,
+    logs: Path | None = None,
+    rate: float | None = None,
+) -> Service:
     """Own the database, read every loop back, and make the application."""
-    loops, access = Loops(clock, snapshot_every), Access()
+    warm_up()  # once per machine it compiles, which no caller would wait for
+    folder = None if logs is None else open_folder(logs)
+    loops, access = Loops(clock or steady_clock(), snapshot_every), Access(rate=rate)
     store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
     try:
         store.call(loops.load)
@@ -57,7 +97,9 @@ def open_service(path: Path, *, clock: Clock = time.time, snapshot_every: int = 
     except BaseException:
         store.close()
         raise
-    return Service(store, loops, access, make_app(loops, store, access))
+    app = make_app(loops, store, access)
+    app.state.logs = folder
+    return Service(store, loops, access, app)
 
 
 def check_address(host: str, port: int, access: Access) -> int:
@@ -72,29 +114,42 @@ def check_address(host: str, port: int, access: Access) -> int:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise OSError(f"cannot serve on {host}:{port}: {error.strerror}") from error
+            hint = ", choose another port with --port" if error.errno == errno.EADDRINUSE else ""
+            raise OSError(f"cannot serve on {host}:{port}: {error.strerror}{hint}") from error
         return int(probe.getsockname()[1])
 
 
-async def tick(service: Service) -> None:
-    """Close what is due, and notice tokens that were made or revoked."""
+async def tick(service: Service, every: float = TICK) -> None:
+    """Notice tokens that were made or revoked, and close what is due, whatever is wrong with one loop."""
     while True:
-        await asyncio.sleep(TICK)
+        await asyncio.sleep(every)
         try:
-            while await service.store.ask(service.loops.close_all_due):
-                pass  # a few at a time, so that requests can come between
-            await service.store.ask(service.access.refresh)
+            await asyncio.to_thread(service.store.read, service.access.refresh)
+            for name in list(service.loops.by_name):
+                await close_due(service, name)
         except Unavailable as error:
             logger.error("tick failed", extra={"error": str(error)})
 
 
-async def serve(service: Service, host: str, port: int, started: Callable[[int], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `started` is told the port."""
-    host = "127.0.0.1" if host == "localhost" else host
-    port = check_address(host, port, service.access)
+async def close_due(service: Service, name: str) -> None:
+    """Close what is due in a loop, a few at a time, so that requests can come between."""
+    store, loops = service.store, service.loops
+    try:
+        while name in loops.by_name and loops.is_due(loops.get(name)):
+            await store.ask(lambda connection: loops.close_due(connection, loops.get(name)))
+    except (Unavailable, Refused):
+        raise
+    except Exception as error:  # a fault of ours in this loop: its requests say so too
+        logger.error("fault", exc_info=error, extra={"loop": name})
+
+
+async def serve(service: Service, settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    host = "127.0.0.1" if settings.host == "localhost" else settings.host
+    port = check_address(host, settings.port, service.access)
     service.access.local = host in LOOPBACK
     server = Server(
-        service.app,
+        logged(service.app) if settings.access_log else service.app,
         address=host,
         port=port,
         interface=Interfaces.ASGINL,
@@ -105,58 +160,67 @@ async def serve(service: Service, host: str, port: int, started: Callable[[int],
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
-    server.on_startup(lambda: started(port))
-    ticking = asyncio.create_task(tick(service))
+    url, db = f"http://{f'[{host}]' if ':' in host else host}:{port}", str(service.store.path)
+    server.on_startup(lambda: logger.info(SERVING, extra={"url": url, "db": db}))
+    beside = [tick(service), announce(service, host, port, url)]
+    if settings.demo:
+        beside.append(traffic.simulate(service.loops, service.store, pace=settings.pace))
+    tasks = [run_beside(work, server.stop) for work in beside]
     try:
         await server.serve()
     finally:
-        ticking.cancel()
+        await end(tasks)
         await service.store.drain()
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Time, level, message and whatever was given as `extra`."""
-        line: dict[str, Any] = {
-            "time": round(record.created, 3),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-        }
-        line.update((key, value) for key, value in vars(record).items() if key not in PLAIN)
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-def log_to_stderr() -> None:
-    """Structured logs of the service, and nothing of the libraries below warnings."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    root = logging.getLogger("linoto")
-    root.handlers, root.propagate = [handler], False
-    root.setLevel(logging.INFO)
+async def announce(service: Service, host: str, port: int, url: str) -> None:
+    """One line for people, once connections are taken: the server's own hook comes a little before that."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+            break
+        except OSError:
+            await asyncio.sleep(0.01)
+    writer.close()
+    count = len(service.loops.by_name)
+    loops = f"{count} loop{'' if count == 1 else 's'}"
+    with suppress(BrokenPipeError):  # that nobody reads it is no reason not to serve
+        print(f"linoto: serving {loops} of {service.store.path} at {url} (Ctrl-C stops)", flush=True)
 
 
-def run(
-    path: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8080,
-    clock: Clock = time.time,
-    snapshot_every: int = SNAPSHOT_EVERY,
-) -> None:
-    """Serve a database until told to stop."""
-    log_to_stderr()
-    service = open_service(path, clock=clock, snapshot_every=snapshot_every)
-    logger.info("recovered", extra={"db": str(path), "loops": len(service.loops.by_name)})
+def run_beside(work: Coroutine[Any, Any, None], stop: Callable[[], None]) -> asyncio.Task[None]:
+    """Work that goes on beside requests; should it fail, the server stops and does not go on without it."""
 
-    def started(actual: int) -> None:
-        logger.info("serving", extra={"url": f"http://{host}:{actual}", "db": str(path)})
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            stop()
 
+    task = asyncio.create_task(work)
+    task.add_done_callback(ended)
+    return task
+
+
+async def end(tasks: list[asyncio.Task[None]]) -> None:
+    """Stop what goes on beside requests, and raise what made it fail, if anything did."""
+    for task in tasks:
+        task.cancel()
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(outcome, Exception):  # to be cancelled is none
+            raise outcome
+
+
+def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
+    """Serve a database until told to stop; the options are those of `Settings`."""
+    settings = Settings(**options)
+    log_to_stderr(settings.log_format)
+    service = open_service(
+        path, clock=clock, snapshot_every=settings.snapshot_every, logs=settings.logs, rate=settings.rate
+    )
     try:
-        asyncio.run(serve(service, host, port, started))
+        logger.info("recovered", extra={"db": str(path), "loops": len(service.loops.by_name)})
+        if settings.demo:
+            traffic.create_loops(service.loops, service.store)
+        asyncio.run(serve(service, settings))
     finally:
         service.close()
         logger.info("stopped", extra={"db": str(path)})

@@ -2,47 +2,78 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from linoto import kernels
 from linoto.agent import as_generator
 from linoto.data import Offline
 from linoto.kernels import Floats
 from linoto.service import inside
 from linoto.service.errors import invalid
-from linoto.service.messages import LogStatistics, LoopSpec
+from linoto.service.log_files import count_log
+from linoto.service.messages import Arm, LogStatistics, LoopSpec
 from linoto.snapshots import from_dict, to_dict
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
+MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
 MOST_NUMBERS = 4_000_000  # of all features together
 
 
-def canonical(spec: LoopSpec) -> LoopSpec:
-    """The same loop with its defaults written out and its rows counted; refuses what cannot work."""
+def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
+    """The same loop with its defaults written out and its log counted; refuses what cannot work.
+
+    `logs` is the folder that log files are read from: seconds for a large one, and never again after this.
+    """
     try:
         policy = from_dict(spec.policy)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(f"policy: {error}") from error
     if not callable(getattr(policy, "start", None)):
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
-    offline = statistics(spec)
-    return msgspec.structs.replace(spec, policy=to_dict(policy), offline=offline, rows=None)
+    arms, offline = counted(spec, logs)
+    kept = msgspec.structs.replace(
+        spec, arms=arms, policy=to_dict(policy), offline=offline, rows=None, log=None
+    )
+    return as_read_back(kept)
 
 
-def statistics(spec: LoopSpec) -> LogStatistics | None:
-    """The log of a loop as statistics, from whichever form it was given in."""
-    if spec.rows is None:
-        return spec.offline
-    if spec.offline is not None:
-        raise invalid("rows must be left out where offline is given, got both")
-    index = {arm.name: i for i, arm in enumerate(spec.arms)}
-    unknown = next((name for name, _ in spec.rows if name not in index), None)
+def as_read_back(spec: LoopSpec) -> LoopSpec:
+    """What recovery will make of it: a loop that could not be read again must not be made."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(spec), type=LoopSpec)
+    except msgspec.DecodeError as error:
+        raise invalid(f"the loop must be within the limits of a request once counted: {error}") from error
+
+
+def counted(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], LogStatistics | None]:
+    """The arms of a loop and its log as statistics, from whichever form it was given in."""
+    given = [form for form in ("offline", "rows", "log") if getattr(spec, form) is not None]
+    if len(given) > 1:
+        raise invalid(f"a log must be given once, as offline, rows or log, got {' and '.join(given)}")
+    if spec.log is not None:
+        log, names = count_log(logs, spec.log, [arm.name for arm in spec.arms], most=MOST_FEATURES)
+        return spec.arms or [Arm(name=name) for name in names], as_statistics(log)
+    if not spec.arms:
+        raise invalid("arms must be given where there is no log file to find them in, got none")
+    return spec.arms, spec.offline if spec.rows is None else count_rows(spec.arms, spec.rows)
+
+
+def count_rows(arms: list[Arm], rows: list[tuple[str, float]]) -> LogStatistics:
+    """A log that came with the request."""
+    index = {arm.name: i for i, arm in enumerate(arms)}
+    unknown = next((name for name, _ in rows if name not in index), None)
     if unknown is not None:
         raise invalid(f"rows must name arms of the loop, got {unknown!r}")
-    arms, rewards = [index[name] for name, _ in spec.rows], [reward for _, reward in spec.rows]
-    log = Offline.from_rows(arms, rewards, k=len(spec.arms))
+    plays, rewards = [index[name] for name, _ in rows], [reward for _, reward in rows]
+    return as_statistics(Offline.from_rows(plays, rewards, k=len(arms)))
+
+
+def as_statistics(log: Offline) -> LogStatistics:
+    """A log as a loop keeps it."""
     squares = None if log.reward_squares is None else log.reward_squares.tolist()
     return LogStatistics(
         pulls=log.pulls.tolist(), reward_sums=log.reward_sums.tolist(), reward_squares=squares
@@ -91,7 +122,18 @@ def start(spec: LoopSpec) -> Any:
     except (ValueError, MemoryError) as error:
         raise invalid(str(error)) from error
     check_holdback(spec.holdback, agent)
+    check_redraws(spec.redraws, agent)
     return agent
+
+
+def check_redraws(redraws: int, agent: Any) -> None:
+    """Refuse draws that would keep everybody waiting at each decision."""
+    if inside.parameter(agent, "explorer") != kernels.THOMPSON:
+        return
+    k, d = agent.actions.shape
+    most = MOST_DRAWN // (d * (k + d))
+    if redraws > most:
+        raise invalid(f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}")
 
 
 def check_holdback(holdback: float, agent: Any) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 Connection = sqlite3.Connection
 Row = tuple[Any, ...]
+LAST = 2**62  # after every event
+PAGE = 5000  # events read at a time
 
 APPLICATION = 0x6C696E6F  # "lino", so that another program's database is not taken for ours
-VERSION = 1
+VERSION = 2
 
 SCHEMA = """
 CREATE TABLE loops (
@@ -47,6 +49,7 @@ CREATE TABLE rewards (
     at REAL NOT NULL,
     reward REAL NOT NULL,
     origin TEXT NOT NULL,
+    seq INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (loop, number)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE late_rewards (
@@ -63,13 +66,44 @@ CREATE TABLE snapshots (
     agent BLOB NOT NULL,
     PRIMARY KEY (loop, seq)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE bases (
+    loop INTEGER PRIMARY KEY REFERENCES loops (id),
+    seq INTEGER NOT NULL,
+    books BLOB NOT NULL,
+    agent BLOB NOT NULL,
+    at REAL NOT NULL
+) STRICT;
 CREATE TABLE tokens (
     name TEXT PRIMARY KEY,
     role TEXT NOT NULL CHECK (role IN ('reader', 'writer', 'admin')),
     digest BLOB NOT NULL UNIQUE,
-    created_at REAL NOT NULL
+    created_at REAL NOT NULL,
+    rate REAL,
+    revoked_at REAL
 ) STRICT, WITHOUT ROWID;
 """
+
+MIGRATIONS = {  # the script that leads from each older version to the next
+    1: """
+CREATE TABLE bases (
+    loop INTEGER PRIMARY KEY REFERENCES loops (id),
+    seq INTEGER NOT NULL,
+    books BLOB NOT NULL,
+    agent BLOB NOT NULL,
+    at REAL NOT NULL
+) STRICT;
+ALTER TABLE tokens ADD COLUMN rate REAL;
+ALTER TABLE tokens ADD COLUMN revoked_at REAL;
+ALTER TABLE rewards ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+CREATE TEMP TABLE closed AS
+    SELECT loop, seq, json_extract(CAST(body AS TEXT), '$.number') AS number FROM events
+    WHERE json_extract(CAST(body AS TEXT), '$.kind') = 'closed';
+CREATE UNIQUE INDEX closed_numbers ON closed (loop, number);
+UPDATE rewards SET seq =
+    (SELECT c.seq FROM closed c WHERE c.loop = rewards.loop AND c.number = rewards.number);
+DROP TABLE closed;
+""",
+}
 
 
 def set_durable(connection: Connection) -> None:
@@ -79,6 +113,11 @@ def set_durable(connection: Connection) -> None:
     connection.execute("PRAGMA fullfsync = 1")
     connection.execute("PRAGMA busy_timeout = 5000")
     connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; each one costs two more syncs
+
+
+def set_patience(connection: Connection, seconds: float) -> None:
+    """How long to wait for somebody else who writes."""
+    connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
 
 
 def versions(connection: Connection) -> tuple[int, int]:
@@ -98,9 +137,6 @@ def create_schema(connection: Connection) -> None:
     connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}{marks}COMMIT;")
 
 
-MIGRATIONS: dict[int, str] = {}  # the script that leads from each older version to the next
-
-
 def migrate(connection: Connection, scripts: dict[int, str], target: int) -> None:
     """From the version of the database to `target`, one script and one transaction at a time."""
     for version in range(versions(connection)[1], target):
@@ -110,8 +146,16 @@ def migrate(connection: Connection, scripts: dict[int, str], target: int) -> Non
 
 
 def begin(connection: Connection) -> None:
-    """A transaction that takes the lock when it first writes: nobody else writes loops."""
-    connection.execute("BEGIN")
+    """A transaction that has the lock from the start; on a disk that cannot be written, one that reads.
+
+    One that reads first and then writes fails at once if a command has written beside us in between.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+            raise
+        connection.execute("BEGIN")
 
 
 def commit(connection: Connection) -> None:
@@ -123,11 +167,6 @@ def rollback(connection: Connection) -> None:
     """Forget the transaction, if one is open."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def limit_pages(connection: Connection, pages: int) -> None:
-    """The most pages the file may have; 0 for as many as there are now."""
-    connection.execute(f"PRAGMA max_page_count = {int(pages)}")
 
 
 def insert_loop(connection: Connection, name: str, spec: bytes, at: float) -> int:
@@ -156,11 +195,35 @@ def insert_event(connection: Connection, loop: int, seq: int, at: float, body: b
     connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (loop, seq, at, body))
 
 
-def events_after(connection: Connection, loop: int, seq: int) -> Iterator[Row]:
-    """(seq, at, body) of every later event, in order."""
+def events_after(connection: Connection, loop: int, seq: int, last: int = LAST) -> Iterator[Row]:
+    """(seq, at, body) of every later event up to `last`, in order; a long read would hold up checkpoints."""
+    select = "SELECT seq, at, body FROM events WHERE loop = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+    while rows := connection.execute(select, (loop, seq, last, PAGE)).fetchall():
+        yield from rows
+        seq = rows[-1][0]
+
+
+def last_seq_before(connection: Connection, loop: int, at: float) -> int:
+    """The last event before this time, which never goes back within a loop; 0 if there is none."""
+    row = connection.execute(
+        "SELECT coalesce((SELECT seq - 1 FROM events WHERE loop = ?1 AND at >= ?2 ORDER BY seq LIMIT 1), "
+        "(SELECT max(seq) FROM events WHERE loop = ?1), 0)",
+        (loop, at),
+    ).fetchone()
+    return int(row[0])
+
+
+def seqs_after(connection: Connection, loop: int, seq: int, last: int, limit: int) -> list[Row]:
+    """(seq,) of the next events up to `last`."""
     return connection.execute(
-        "SELECT seq, at, body FROM events WHERE loop = ? AND seq > ? ORDER BY seq", (loop, seq)
-    )
+        "SELECT seq FROM events WHERE loop = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+        (loop, seq, last, limit),
+    ).fetchall()
+
+
+def delete_events(connection: Connection, loop: int, seqs: list[int]) -> None:
+    """Let go of these events."""
+    connection.executemany("DELETE FROM events WHERE loop = ? AND seq = ?", [(loop, seq) for seq in seqs])
 
 
 def event_of_decision(connection: Connection, loop: int, number: int) -> Row | None:
@@ -189,8 +252,8 @@ def insert_decision(connection: Connection, values: Row) -> None:
 
 
 def insert_reward(connection: Connection, values: Row) -> None:
-    """(loop, number, at, reward, origin): the primary key lets each decision have one."""
-    connection.execute("INSERT INTO rewards VALUES (?, ?, ?, ?, ?)", values)
+    """(loop, number, at, reward, origin, seq): the primary key lets each decision have one."""
+    connection.execute("INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
 def reward_of(connection: Connection, loop: int, number: int) -> Row | None:
@@ -236,14 +299,39 @@ def all_decisions(connection: Connection, loop: int) -> Iterator[Row]:
     )
 
 
+def decisions_after(connection: Connection, loop: int, number: int, last: int, limit: int) -> list[Row]:
+    """(number, seq) of the next decisions up to `last`."""
+    return connection.execute(
+        "SELECT number, seq FROM decisions WHERE loop = ? AND number > ? AND number <= ? "
+        "ORDER BY number LIMIT ?",
+        (loop, number, last, limit),
+    ).fetchall()
+
+
+def delete_decisions(connection: Connection, loop: int, numbers: list[int]) -> None:
+    """Let go of these decisions and of their rewards."""
+    for table in ("decisions", "rewards", "late_rewards"):
+        connection.executemany(
+            f"DELETE FROM {table} WHERE loop = ? AND number = ?", [(loop, number) for number in numbers]
+        )
+
+
+def count_rows(connection: Connection, loop: int, seq: int, number: int) -> Row:
+    """(decisions up to `number`, all decisions, events up to `seq`, all events)."""
+    row: Row = connection.execute(
+        "SELECT (SELECT count(*) FROM decisions WHERE loop = ?1 AND number <= ?3), "
+        "(SELECT count(*) FROM decisions WHERE loop = ?1), "
+        "(SELECT count(*) FROM events WHERE loop = ?1 AND seq <= ?2), "
+        "(SELECT count(*) FROM events WHERE loop = ?1)",
+        (loop, seq, number),
+    ).fetchone()
+    return row
+
+
 def insert_snapshot(connection: Connection, loop: int, seq: int, books: bytes, agent: bytes) -> None:
-    """What a loop was after event `seq`; the last two are kept."""
+    """What a loop was after event `seq`, instead of what it was before."""
     connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (loop, seq, books, agent))
-    connection.execute(
-        "DELETE FROM snapshots WHERE loop = ?1 AND seq < "
-        "(SELECT min(seq) FROM (SELECT seq FROM snapshots WHERE loop = ?1 ORDER BY seq DESC LIMIT 2))",
-        (loop,),
-    )
+    connection.execute("DELETE FROM snapshots WHERE loop = ? AND seq < ?", (loop, seq))
 
 
 def latest_snapshot(connection: Connection, loop: int) -> Row | None:
@@ -254,33 +342,84 @@ def latest_snapshot(connection: Connection, loop: int) -> Row | None:
     return row
 
 
+def open_decisions(connection: Connection, loop: int, seq: int, oldest: int) -> Iterator[Row]:
+    """(body,) of every decision, from number `oldest` on, that was open after event `seq`; in order."""
+    return connection.execute(
+        "SELECT e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
+        "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
+        "WHERE d.loop = ?1 AND d.number >= ?3 AND d.seq <= ?2 AND (r.seq IS NULL OR r.seq > ?2) "
+        "ORDER BY d.number",
+        (loop, seq, oldest),
+    )
+
+
 def delete_snapshots(connection: Connection, loop: int) -> None:
     """Forget what a loop was, which its events still know."""
     connection.execute("DELETE FROM snapshots WHERE loop = ?", (loop,))
 
 
-def insert_token(connection: Connection, name: str, role: str, digest: bytes, at: float) -> None:
-    """A token, of which only the digest is known here."""
-    connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?)", (name, role, digest, at))
+def put_base(connection: Connection, values: Row) -> None:
+    """(loop, seq, books, agent, at): what replays begin from; a later base is not replaced by an earlier."""
+    connection.execute(
+        "INSERT INTO bases VALUES (?, ?, ?, ?, ?) ON CONFLICT (loop) DO UPDATE SET "
+        "seq = excluded.seq, books = excluded.books, agent = excluded.agent, at = excluded.at "
+        "WHERE excluded.seq > bases.seq",
+        values,
+    )
 
 
-def delete_token(connection: Connection, name: str) -> bool:
-    """Whether there was such a token."""
-    return connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount == 1
+def base_of(connection: Connection, loop: int) -> Row | None:
+    """(seq, books, agent) that a replay begins from; none where every event is there."""
+    row: Row | None = connection.execute(
+        "SELECT seq, books, agent FROM bases WHERE loop = ?", (loop,)
+    ).fetchone()
+    return row
+
+
+def insert_token(connection: Connection, values: Row) -> None:
+    """(name, role, digest, created_at, rate): only the digest of a token is known here."""
+    connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL)", values)
+
+
+def revoke_token(connection: Connection, name: str, at: float) -> bool:
+    """Whether there was such a token. Its row stays, so that it is known that there were tokens."""
+    return (
+        connection.execute(
+            "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL", (at, name)
+        ).rowcount
+        == 1
+    )
+
+
+def forget_revoked(connection: Connection, name: str) -> None:
+    """Make room for a new token of a name whose token was revoked."""
+    connection.execute("DELETE FROM tokens WHERE name = ? AND revoked_at IS NOT NULL", (name,))
 
 
 def all_tokens(connection: Connection) -> list[Row]:
-    """(name, role, digest, created_at)."""
+    """(name, role, digest, created_at, rate) of those that were not revoked."""
     return connection.execute(
-        "SELECT name, role, digest, created_at FROM tokens ORDER BY created_at, name"
+        "SELECT name, role, digest, created_at, rate FROM tokens WHERE revoked_at IS NULL "
+        "ORDER BY created_at, name"
     ).fetchall()
 
 
+def had_tokens(connection: Connection) -> bool:
+    """Whether a token was ever made."""
+    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM tokens)").fetchone()[0])
+
+
 def check_writable(connection: Connection) -> None:
-    """An error where a write would be one."""
-    connection.execute("DELETE FROM tokens WHERE name IS NULL")
+    """An error where a write would be one: a page is really written, and says what it said."""
+    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def check_integrity(connection: Connection) -> str:
     """'ok', or what is wrong with the file."""
     return str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+
+
+def shrink(connection: Connection) -> None:
+    """Give free pages back to the file system."""
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -24,16 +25,25 @@ from linoto.service.sql import Connection
 T = TypeVar("T")
 Job = Callable[[Connection], T]
 BATCH = 256  # jobs that share a commit: the sync is paid once for all of them
+PATIENCE = 1.0  # seconds that the event loop may wait for a command that writes beside us
 WAITING = 4096  # jobs that may wait; more are turned away
 logger = logging.getLogger("linoto.service")
 FULL_OR_BROKEN = "the database could not be written, nothing was kept: {}"
 
 
-class Ticket(Generic[T]):
-    """A job on its way to the disk, and what came of it."""
+class Outcome(Enum):
+    """How far a batch of jobs came."""
 
-    def __init__(self, job: Job[T], future: asyncio.Future[T] | None = None) -> None:
-        self.job, self.future = job, future
+    UNDONE = "undone"  # nothing of it is left, and everybody in it has an error
+    READ = "read"  # nothing to wait for the disk for
+    WROTE = "wrote"  # the transaction is open, and must be committed
+
+
+class Ticket(Generic[T]):
+    """A job on its way to the disk, and what came of it; one that only looks needs no transaction."""
+
+    def __init__(self, job: Job[T], future: asyncio.Future[T] | None = None, *, looks: bool = False) -> None:
+        self.job, self.future, self.looks = job, future, looks
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -142,6 +152,11 @@ class Store:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="linoto-writer")
         try:
             prepare(self._connection, self.path)
+            sql.set_patience(self._connection, PATIENCE)
+            self.call(sql.check_writable)
+        except Unavailable as error:
+            self.close()
+            raise OSError(f"cannot write the database {self.path}: {error.__cause__}") from error
         except BaseException:
             self.close()
             raise
@@ -154,22 +169,21 @@ class Store:
             raise Unavailable("the service is stopping")
         ticket = Ticket(job)
         with self._turn:
-            wrote = self._perform([ticket])
-            self._conclude([ticket], self._commit(1) if wrote is not None else None)
+            self._finish([ticket], self._perform([ticket]))
         if ticket.error is not None:
             raise ticket.error
         result: T = ticket.result
         return result
 
-    async def ask(self, job: Job[T]) -> T:
-        """Run a job, and go on when it is on disk."""
+    async def ask(self, job: Job[T], *, looks: bool = False) -> T:
+        """Run a job, and go on when it is on disk; one that `looks` at memory only leaves the disk alone."""
         if self._closed:
             raise Unavailable("the service is stopping")
         if len(self._queue) >= WAITING:
             raise Busy(f"more than {WAITING} requests are waiting")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.append(Ticket(job, future))
+        self._queue.append(Ticket(job, future, looks=looks))
         if not self._running:
             self._running = True
             loop.call_soon(self._next_batch, loop)
@@ -212,24 +226,31 @@ class Store:
         """Run what waits, and hand the commit to the writer."""
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
         self._turn.acquire()
-        wrote = self._perform(batch)
-        if not wrote:  # nothing to wait for the disk for
-            self._answer(loop, batch, self._commit(len(batch)) if wrote is False else None)
+        outcome = self._perform(batch)
+        if outcome is not Outcome.WROTE:
+            self._answer(loop, batch, outcome)
             return
 
         def commit() -> None:
             error = self._commit(len(batch))
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(self._answer, loop, batch, error)
+                loop.call_soon_threadsafe(self._answer, loop, batch, Outcome.WROTE, error)
 
         self._writer.submit(commit)
 
     def _answer(
-        self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], error: Exception | None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: list[Ticket[Any]],
+        outcome: Outcome,
+        error: Exception | None = None,
     ) -> None:
         """Tell everybody in a batch, and begin the next."""
         try:
-            self._conclude(batch, error)
+            if outcome is Outcome.WROTE:
+                self._conclude(batch, error)
+            else:
+                self._finish(batch, outcome)
         finally:
             self._turn.release()
         for ticket in batch:
@@ -238,21 +259,26 @@ class Store:
         if self._running:
             loop.call_soon(self._next_batch, loop)
 
-    def _perform(self, batch: list[Ticket[Any]]) -> bool | None:
-        """Run a batch in an open transaction: whether it wrote, or None where nothing is left to commit."""
+    def _finish(self, batch: list[Ticket[Any]], outcome: Outcome) -> None:
+        """End the transaction of a batch here and now, if one is open."""
+        if outcome is not Outcome.UNDONE and self._connection.in_transaction:
+            self._conclude(batch, self._commit(len(batch)))
+
+    def _perform(self, batch: list[Ticket[Any]]) -> Outcome:
+        """Run a batch in an open transaction."""
         live = list(batch)
         while live:
             before = self._connection.total_changes
             culprit, error = self._attempt(live)
             if error is None:
-                return self._connection.total_changes != before
+                return Outcome.WROTE if self._connection.total_changes != before else Outcome.READ
             self._undo()
             if culprit is None:
                 fail(live, error)
-                return None
+                return Outcome.UNDONE
             culprit.error = error  # what fails by itself does not fail the others: again without it
             live.remove(culprit)
-        return None
+        return Outcome.UNDONE
 
     def _attempt(self, batch: list[Ticket[Any]]) -> tuple[Ticket[Any] | None, Exception | None]:
         """Run every job; if one failed, which, and why. No culprit: it is the disk."""
@@ -261,7 +287,8 @@ class Store:
             if self._behind:
                 self.on_rollback(self._connection)
                 self._behind = False
-            sql.begin(self._connection)
+            if not all(ticket.looks for ticket in batch):
+                sql.begin(self._connection)
             for current in batch:
                 current.error = None
                 try:
@@ -314,3 +341,4 @@ def fail(batch: list[Ticket[Any]], error: Exception) -> None:
     """Nothing of these was kept."""
     for ticket in batch:
         ticket.error = Unavailable(FULL_OR_BROKEN.format(error))
+        ticket.error.__cause__ = error

@@ -5,10 +5,13 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
+from linoto.service.books import Tally, finite
 from linoto.service.history import Point
-from linoto.service.loop import Loop, Tally, finite
+from linoto.service.loop import Loop
+from linoto.service.loops import Loops
 from linoto.service.messages import GROUPS, Mode
 from linoto.service.watch import as_factor
 
@@ -36,6 +39,7 @@ class LoopView(Struct):
     """The live numbers of a loop."""
 
     name: str
+    description: str
     mode: Mode
     holdback: float
     archived: bool
@@ -53,7 +57,8 @@ class LoopView(Struct):
     closed: int  # decisions that the promise is about: all but control plays that the policy does not count
     realised: float  # their summed reward
     expected_by_log: float | None  # the reference, as often
-    promised_least: float | None  # what the promise allows it to be at the least
+    promised_least: float | None  # what the promise allows its mean to be at the least
+    alarm_below: float | None  # no chance explains a sum below this: the alarm rings
     alarm_at: float  # evidence from which it is an alarm
     evidence_against_promise: float | None
     evidence_of_drift: float | None
@@ -72,6 +77,7 @@ class PointView(Struct):
     realised: float
     expected_by_log: float | None
     promised_least: float | None
+    alarm_below: float | None
     budget: float | None
 
 
@@ -88,9 +94,9 @@ class ArmView(Struct):
     plays: int
     pending: int
     logged: int
-    mean: float
-    lcb: float
-    ucb: float
+    mean: float | None
+    lcb: float | None
+    ucb: float | None
 
 
 class Report(Struct):
@@ -98,18 +104,15 @@ class Report(Struct):
 
     loop: LoopView
     certificate: dict[str, Any]
-    lift_over_holdback: float | None
+    lift_over_holdback: float | None  # of plays that could have been drawn for the control group
     lift_standard_error: float | None
 
 
 def group_view(tally: Tally) -> GroupView:
     """A tally with its mean."""
     n = tally.closed
-    mean = tally.rewards / n if n else None
-    error = None
-    if mean is not None and n > 1:
-        error = sqrt(max(tally.squares / n - mean**2, 0.0) / (n - 1))
-    return GroupView(tally.plays, n, tally.defaults, tally.rewards, mean, error)
+    error = sqrt(tally.spread / (n - 1) / n) if n > 1 else None
+    return GroupView(tally.plays, n, tally.defaults, tally.rewards, tally.mean if n else None, error)
 
 
 def loop_view(loop: Loop) -> LoopView:
@@ -119,6 +122,7 @@ def loop_view(loop: Loop) -> LoopView:
     expected, least = owed(loop, counted.closed)
     return LoopView(
         name=loop.name,
+        description=loop.spec.description,
         mode=books.mode,
         holdback=books.holdback,
         archived=books.archived,
@@ -137,30 +141,50 @@ def loop_view(loop: Loop) -> LoopView:
         realised=counted.rewards,
         expected_by_log=expected,
         promised_least=least,
+        alarm_below=alarm_sums(loop, [counted.closed])[0],
         alarm_at=1 / loop.spec.alarm_error,
-        evidence_against_promise=None if watch.per_round is None else as_factor(books.promise_evidence),
-        evidence_of_drift=None if loop.reference is None else as_factor(books.drift_evidence),
+        evidence_against_promise=as_factor(books.promise.evidence) if promised(loop) else None,
+        evidence_of_drift=as_factor(books.drift.evidence) if watch.drifts else None,
         groups={group: group_view(books.groups[group]) for group in GROUPS},
         alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in books.alarms],
     )
+
+
+def loop_views(loops: Loops) -> list[LoopView]:
+    """The numbers of every loop."""
+    return [loop_view(loop) for loop in loops.by_name.values()]
 
 
 def owed(loop: Loop, closed: int) -> tuple[float | None, float | None]:
     """What so many plays of the log would have earned, and the least that the promise allows."""
     if loop.reference is None:
         return None, None
-    expected, promised = closed * loop.reference, loop.watch.per_round
-    return expected, None if promised is None else expected - closed * promised - loop.watch.constant
+    expected, watch = closed * loop.reference, loop.watch
+    if watch.per_round is None or loop.books.void:
+        return expected, None
+    return expected, expected - closed * watch.per_round - watch.constant
+
+
+def promised(loop: Loop) -> bool:
+    """Whether there is a promise, and nothing was asked for that it does not cover."""
+    return loop.watch.per_round is not None and not loop.books.void
 
 
 def history(loop: Loop) -> HistoryView:
     """The course so far, and where it stands now."""
     points, now = loop.books.history.points, loop.now()
     points = points if points and points[-1].closed == now.closed else [*points, now]
-    return HistoryView([point_view(loop, point) for point in points])
+    alarms = alarm_sums(loop, [point.closed for point in points])
+    return HistoryView([point_view(loop, *pair) for pair in zip(points, alarms, strict=True)])
 
 
-def point_view(loop: Loop, point: Point) -> PointView:
+def alarm_sums(loop: Loop, closed: list[int]) -> list[float | None]:
+    """The summed rewards below which the promise alarm rings, after so many closed decisions each."""
+    sums = loop.watch.alarm_below(np.array(closed, dtype=np.float64)) if promised(loop) else None
+    return [None] * len(closed) if sums is None else [finite(value) for value in sums.tolist()]
+
+
+def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     """A point with what it is compared with."""
     expected, least = owed(loop, point.closed)
     return PointView(
@@ -172,6 +196,7 @@ def point_view(loop: Loop, point: Point) -> PointView:
         realised=point.rewards,
         expected_by_log=expected,
         promised_least=least,
+        alarm_below=alarm,
         budget=point.budget,
     )
 
@@ -188,9 +213,9 @@ def arm_views(loop: Loop) -> list[ArmView]:
             plays[i],
             int(pending[i]),
             int(logged[i]),
-            float(means[i]),
-            float(lcb[i]),
-            float(ucb[i]),
+            finite(means[i]),
+            finite(lcb[i]),
+            finite(ucb[i]),
         )
         for i, name in enumerate(loop.names)
     ]
@@ -198,26 +223,21 @@ def arm_views(loop: Loop) -> list[ArmView]:
 
 def report(loop: Loop) -> Report:
     """The account of a loop."""
-    view = loop_view(loop)
-    treated, control = Tally(), loop.books.groups["holdback"]
-    for group in ("explore", "safe"):
-        tally = loop.books.groups[group]
-        treated.closed += tally.closed
-        treated.rewards += tally.rewards
-        treated.squares += tally.squares
-    a, b = group_view(treated), group_view(control)
+    a, b = group_view(loop.books.treated), group_view(loop.books.groups["holdback"])
     lift = error = None
     if a.mean is not None and b.mean is not None:
         lift = a.mean - b.mean
     if a.standard_error is not None and b.standard_error is not None:
         error = sqrt(a.standard_error**2 + b.standard_error**2)
-    plain = {
-        key: finite(value) if isinstance(value, float) else value for key, value in certificate(loop).items()
-    }
-    return Report(view, plain, lift, error)
+    return Report(loop_view(loop), certificate(loop), lift, error)
 
 
 def certificate(loop: Loop) -> dict[str, Any]:
     """What was promised before the first decision, and over the decisions so far."""
     data = loop.certificate.to_dict(rounds=loop.books.counted.plays)
+    if loop.books.void:
+        data |= {
+            "holds": False,
+            "theorem": "a decision was restricted to some arms",
+        }
     return {key: finite(value) if isinstance(value, float) else value for key, value in data.items()}

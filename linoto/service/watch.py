@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from linoto.agent import LinearAgent
 from linoto.certificates import Certificate
+from linoto.kernels import Floats
 from linoto.service import inside
 
 TILTS = 4.0 * 0.7 ** np.arange(20)  # l, of a reward scaled to [0, 1], or of one in units of its noise
@@ -34,19 +36,54 @@ class Scale:
 def log_evidence(scale: Scale, rewards: float, count: int, least: float) -> float:
     """log of the evidence that `count` rewards, summing to `rewards`, have means that sum to below `least`.
 
-    For x in [0, 1] with mean m, E exp(-l x) <= exp(-m (1 - exp(-l))); for sub-Gaussian x it is at most
+    For x in [0, 1] with mean m, E exp(-l x) <= 1 - m (1 - exp(-l)); for sub-Gaussian x it is at most
     exp(-l m + l^2 s^2 / 2). Products over plays are supermartingales, and so is their average over tilts l.
+    The log of the first bound is concave in m, so among means with the same sum equal ones make it largest:
+    the sum alone is enough, however the means were steered.
     """
     if count == 0 or least <= rewards:  # every tilt would give at most 1
         return -inf
+    return float(averaged(log_factors(scale, rewards, count, least)))
+
+
+def log_factors(scale: Scale, rewards: Any, count: Any, least: Any) -> Floats:
+    """(..., tilts) log of the supermartingale of each tilt."""
+    logs: Floats
     if scale.bounded:
         unit = scale.high - scale.low
-        seen, owed = (rewards - count * scale.low) / unit, (least - count * scale.low) / unit
-        logs = WEIGHTS * owed - TILTS * seen
+        seen = (rewards - count * scale.low) / unit
+        mean = np.minimum((least / np.maximum(count, 1) - scale.low) / unit, 1.0)
+        logs = -np.log1p(-np.multiply.outer(mean, WEIGHTS)) * np.expand_dims(count, -1)
+        logs -= np.multiply.outer(seen, TILTS)
     else:
-        logs = TILTS * ((least - rewards) / scale.noise) - HALF_SQUARES * count
-    top = float(logs.max())
-    return top + log(float(np.exp(logs - top).sum()) / TILTS.size)
+        logs = np.multiply.outer((least - rewards) / scale.noise, TILTS)
+        logs -= np.multiply.outer(count, HALF_SQUARES)
+    return logs
+
+
+def averaged(logs: Floats) -> Floats:
+    """(...,) log of the average over tilts."""
+    top = logs.max(axis=-1, keepdims=True)
+    found: Floats = top[..., 0] + np.log(np.exp(logs - top).mean(axis=-1))
+    return found
+
+
+def alarming(scale: Scale, count: Floats, least: Floats, threshold: float) -> Floats:
+    """(n,) the summed rewards of `count` plays at which the evidence reaches the threshold, by bisection.
+
+    One tilt alone, averaged with nothing, gives a sum that is certainly low enough to begin from. For a
+    bounded reward that may be a sum that cannot happen: there is no alarm then.
+    """
+    none = np.zeros_like(count)
+    enough = threshold + log(TILTS.size)
+    at_none = log_factors(scale, none, count, least)  # falls by TILTS per unit of reward
+    unit = scale.high - scale.low if scale.bounded else scale.noise
+    low, high = ((at_none - enough) / TILTS).max(axis=-1) * unit, least.copy()
+    for _ in range(40):
+        middle = (low + high) / 2
+        above = averaged(log_factors(scale, middle, count, least)) > threshold
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +100,7 @@ class Watch:
     per_round: float | None  # None: nothing is promised
     constant: float
     kappa: float  # rounding of the mixture, in plays
+    drifts: bool  # whether enough is known of rewards to tell drift
 
     @classmethod
     def of(cls, agent: Any, c: Certificate, error: float) -> Watch:
@@ -77,33 +115,62 @@ class Watch:
                 bounded=bool(inside.parameter(agent, "bounded")),
             ),
             error=error,
-            reference=c.reference_interval if agent.offline.total else (-inf, inf),
+            reference=c.reference_interval,
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
             kappa=float((agent.offline.pulls > 0).sum()) / e,  # the most there is, whatever the log
+            drifts=promised or (agent.offline.total > 0 and is_given(agent, c)),
         )
 
     def promise(self, plays: int, closed: int, rewards: float) -> float:
-        """log evidence that all plays together earned less than promised; open ones count as the best."""
+        """log evidence that all plays together earned less than promised.
+
+        Open plays count as the best they can be, so that it does not matter which rewards come first: every
+        number is at most the one that knows all rewards. Where rewards are not bounded, only their means
+        are, and which rewards are still open must not depend on their values.
+        """
         if self.per_round is None:
             return -inf
         least = plays * (self.reference[0] - self.per_round) - self.constant
-        return log_evidence(self.scale, rewards, closed, least - (plays - closed) * self.scale.high)
+        return log_evidence(self.scale, rewards + (plays - closed) * self.scale.high, plays, least)
+
+    def alarm_below(self, closed: Floats) -> Floats | None:
+        """(n,) summed rewards of so many plays below which the promise alarm rings; NaN where none could."""
+        if self.per_round is None:
+            return None
+        counts = np.asarray(closed, dtype=np.float64)
+        least = counts * (self.reference[0] - self.per_round) - self.constant
+        found = alarming(self.scale, counts, least, self.threshold)
+        possible = counts * self.scale.low if self.scale.bounded else -inf
+        return np.where((counts > 0) & (found >= possible), found, np.nan)
 
     def drift(self, plays: int, closed: int, rewards: float) -> float:
         """log evidence that plays of the logging mixture no longer earn what they earned in the log."""
+        if not self.drifts:
+            return -inf
         s, (low, high) = self.scale, self.reference
-        rounding = self.kappa * (s.high - s.low)
-        pending = plays - closed
-        below = log_evidence(s, rewards, closed, plays * low - rounding - pending * s.high)
+        rounding, open_plays = self.kappa * (s.high - s.low), plays - closed
+        below = log_evidence(s, rewards + open_plays * s.high, plays, plays * low - rounding)
         mirrored = Scale(low=-s.high, high=-s.low, noise=s.noise, bounded=s.bounded)
-        above = log_evidence(mirrored, -rewards, closed, -(plays * high + rounding - pending * s.low))
+        above = log_evidence(mirrored, -(rewards + open_plays * s.low), plays, -(plays * high + rounding))
         return max(below, above) - log(2.0)
 
     @property
     def threshold(self) -> float:
         """log evidence from which it is an alarm."""
         return -log(self.error)
+
+
+def is_given(agent: Any, c: Certificate) -> bool:
+    """Whether the range of rewards was said, and the log keeps to it: a guess would be taken for drift.
+
+    A policy that begins anew in every epoch leaves the mixture's schedule each time, and is not watched.
+    """
+    if not isinstance(agent, LinearAgent):
+        return False
+    given = getattr(agent.policy.composed().confidence, "reward_range", None) is not None
+    (low, high), (least, most) = c.reference_interval, c.reward_range
+    return given and least <= low and high <= most
 
 
 def as_factor(evidence: float) -> float:

@@ -1,0 +1,49 @@
+// Asking the service: relative addresses, so that the page works behind a proxy under any path.
+
+let token = sessionStorage.getItem("linoto-token");
+
+/** Why the service said no: `status` for programs, the message for people. */
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Use this token from now on, until the tab is closed. */
+export function useToken(value) {
+  token = value;
+  sessionStorage.setItem("linoto-token", value);
+}
+
+/** The address of a loop, or of something below it. */
+export function at(name, ...rest) {
+  return ["v1/loops", name, ...rest].map((step, i) => (i ? encodeURIComponent(step) : step)).join("/");
+}
+
+async function send(method, path, body) {
+  const headers = { accept: "application/json" };
+  if (token) headers.authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const options = { method, headers, cache: "no-store", signal: AbortSignal.timeout(20_000) };
+  if (body !== undefined) options.body = JSON.stringify(body);
+  const response = await fetch(path, options);
+  if (response.ok) return response;
+  const said = await response.json().catch(() => null);
+  throw new Refused(response.status, said?.error?.message ?? `the service answered ${response.status}`);
+}
+
+/** Ask, and read the answer as JSON. */
+export async function ask(method, path, body) {
+  return (await send(method, path, body)).json();
+}
+
+/** Ask for a file and hand it to the browser as a download. */
+export async function download(path, name) {
+  const address = URL.createObjectURL(await (await send("GET", path)).blob());
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

@@ -1,0 +1,88 @@
+// Lines over closed decisions, drawn as wide as there is room.
+
+import { el, svg } from "./dom.js";
+import { number } from "./format.js";
+
+const LEFT = 56, RIGHT = 12, TOP = 10, BOTTOM = 24;
+
+/** About `n` round numbers between two values. */
+export function ticks(low, high, n) {
+  const rough = (high - low) / n, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(i * step + 0); // no minus zero
+  return found;
+}
+
+function extent(lines, include) {
+  const values = [...include, ...lines.flatMap((line) => line.values)].filter((value) => value !== null);
+  let low = Math.min(...values), high = Math.max(...values);
+  if (low === high) [low, high] = [low - Math.abs(low || 1) / 2, high + Math.abs(high || 1) / 2];
+  const margin = 0.05 * (high - low);
+  return [low - (include.includes(low) ? 0 : margin), high + (include.includes(high) ? 0 : margin)];
+}
+
+function path(xs, values, toX, toY) {
+  let text = "", pen = "M";
+  values.forEach((value, i) => {
+    if (value === null) return void (pen = "M");
+    text += `${pen}${toX(xs[i]).toFixed(1)} ${toY(value).toFixed(1)}`;
+    pen = "L";
+  });
+  return text;
+}
+
+function axes(xs, [low, high], width, height, toX, toY, format) {
+  const parts = [];
+  for (const value of ticks(low, high, height > 180 ? 5 : 3)) {
+    const y = toY(value);
+    parts.push(svg("line", { class: value === 0 ? "zero" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
+    parts.push(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format(value)));
+  }
+  for (const value of ticks(xs[0], xs.at(-1), Math.max(2, Math.floor(width / 90)))) {
+    if (Number.isInteger(value)) {
+      parts.push(svg("text", { x: toX(value), y: height - 6, "text-anchor": "middle" }, number(value)));
+    }
+  }
+  return parts;
+}
+
+/**
+ * A chart into a figure: `lines` are {name, values, colour, dashed}, over the same `xs`.
+ * `include` are values that the scale must show, `label` says in words what is seen.
+ */
+export function draw(figure, { xs, lines, include = [], label, format = number, height = 220, empty }) {
+  const drawn = lines.filter((line) => line.values.some((value) => value !== null));
+  if (xs.length < 2 || drawn.length === 0) return figure.replaceChildren(el("p", { class: "soft" }, empty));
+  const width = Math.max(figure.clientWidth, 240), [low, high] = extent(drawn, include);
+  const toX = (x) => LEFT + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - LEFT - RIGHT);
+  const toY = (y) => height - BOTTOM - ((y - low) / (high - low)) * (height - TOP - BOTTOM);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label });
+  picture.append(...axes(xs, [low, high], width, height, toX, toY, format));
+  for (const line of drawn) {
+    picture.append(svg("path", { ...look(line), class: `line ${kind(line)}`, d: path(xs, line.values, toX, toY) }));
+  }
+  const keys = drawn.map((line) => el("span", {}, sample(line), ` ${line.name}`));
+  figure.replaceChildren(picture, el("figcaption", {}, ...keys, el("span", { class: "soft" }, "over rewarded decisions")));
+}
+
+const look = ({ colour, dashed }) => ({ stroke: colour, "stroke-dasharray": dashed && "5 4" });
+const kind = ({ colour }) => (colour.startsWith("#") ? "policy" : ""); // made brighter at night
+
+function sample(line) {
+  const drawn = svg("line", { x1: 1, x2: 23, y1: 5, y2: 5, "stroke-width": 2.5, ...look(line) });
+  return svg("svg", { class: kind(line), width: 24, height: 10, "aria-hidden": "true" }, drawn);
+}
+
+/** An interval with its estimate on a common scale, and where the log stands. */
+export function interval({ lcb, ucb, mean, reference, domain: [low, high] }) {
+  const toX = (value) => (100 * (Math.min(Math.max(value, low), high) - low)) / (high - low || 1);
+  const y = { y1: 9, y2: 9 };
+  const picture = svg("svg", { class: "interval", role: "img", height: 18, "aria-label": `${number(lcb)} to ${number(ucb)}` });
+  if (reference !== null) {
+    picture.append(svg("line", { class: "reference", x1: `${toX(reference)}%`, x2: `${toX(reference)}%`, y1: 0, y2: 18 }));
+  }
+  picture.append(svg("line", { class: "whisker", x1: `${toX(lcb)}%`, x2: `${toX(ucb)}%`, ...y }));
+  if (mean >= low && mean <= high) picture.append(svg("circle", { cx: `${toX(mean)}%`, cy: 9, r: 4 }));
+  return picture;
+}

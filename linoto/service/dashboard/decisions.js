@@ -1,0 +1,77 @@
+// Recent decisions, and why each was made. Opening one holds the list still.
+
+import { ask, at } from "./api.js";
+import { el, say } from "./dom.js";
+import { moment, number } from "./format.js";
+import { GROUP } from "./words.js";
+
+const FACTS = [
+  ["proposed", (why) => `${why.proposed}, by the ${why.proposed_by}`],
+  ["fallback", (why) => why.fallback ?? "none"],
+  ["budget", (why) => number(why.budget)],
+  ["interval", (why) => `${number(why.lcb)} to ${number(why.ucb)}`],
+  ["propensity", (why) => number(why.propensity)],
+  ["mode of the loop", (why) => why.loop_mode],
+  ["late reward", (why) => (why.late_reward === null ? null : `${number(why.late_reward)}, kept for audit only`)],
+];
+
+function rewardText({ reward, origin }) {
+  if (reward === null) return "awaited";
+  return origin === "default" ? `${number(reward)} (default)` : number(reward);
+}
+
+function explained(why) {
+  const facts = FACTS.map(([name, text]) => [name, text(why)]).filter(([, text]) => text !== null);
+  return [
+    el("ul", {}, ...why.reasons.map((reason) => el("li", {}, reason))),
+    el("p", { class: "soft" }, facts.map(([name, text]) => `${name}: ${text}`).join(" · ")),
+  ];
+}
+
+/** A list that follows a loop; returns what updates it. */
+export function decisionList(list, follow, loop) {
+  let following = true;
+
+  function setFollowing(value) {
+    following = value;
+    follow.setAttribute("aria-pressed", String(value));
+    say(follow, value ? "Following" : "Held still: follow again");
+    if (value) for (const button of list.querySelectorAll("[aria-expanded=true]")) close(button);
+  }
+
+  function close(button) {
+    button.setAttribute("aria-expanded", "false");
+    button.nextElementSibling?.remove();
+  }
+
+  async function toggle(button, id) {
+    if (button.getAttribute("aria-expanded") === "true") return close(button);
+    setFollowing(false);
+    button.setAttribute("aria-expanded", "true");
+    const box = el("div", { class: "why" }, el("p", { class: "soft" }, "asking why …"));
+    button.after(box);
+    try {
+      box.replaceChildren(...explained(await ask("GET", at(loop, "decisions", id))));
+    } catch (error) {
+      box.replaceChildren(el("p", { class: "wrong" }, error.message));
+    }
+  }
+
+  function row(decision) {
+    const button = el(
+      "button",
+      { type: "button", "aria-expanded": "false", onclick: () => toggle(button, decision.decision_id) },
+      el("time", { class: "soft" }, moment(decision.at)),
+      el("span", {}, decision.arm),
+      el("span", { class: `badge ${decision.group}` }, GROUP[decision.group]),
+      el("span", { class: "soft" }, rewardText(decision)),
+    );
+    return el("li", {}, button);
+  }
+
+  follow.addEventListener("click", () => setFollowing(!following));
+  return (decisions) => {
+    if (!following || list.contains(document.activeElement)) return;
+    list.replaceChildren(...decisions.map(row));
+  };
+}

@@ -1,0 +1,39 @@
+// Numbers and times as people read them.
+
+const MINUS = "\u2212";
+
+/** A number to about three digits: 12,345, 12.3, 0.0123. */
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(1).replace("-", MINUS);
+  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4;
+  return value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", MINUS);
+}
+
+/** A number with its sign. */
+export function signed(value) {
+  if (value === null || value === undefined) return "–";
+  const text = number(Math.abs(value));
+  return text === "0" ? "0" : (value < 0 ? MINUS : "+") + text;
+}
+
+/** A share as a percentage. */
+export function percent(share) {
+  if (!Number.isFinite(share)) return "–";
+  const value = 100 * share;
+  return `${value.toLocaleString("en", { maximumFractionDigits: value < 10 && value > 0 ? 1 : 0 })} %`;
+}
+
+/** The time of day, with the date if it was another day. */
+export function moment(seconds) {
+  const date = new Date(1000 * seconds);
+  const today = date.toDateString() === new Date().toDateString();
+  const time = date.toLocaleTimeString("en-GB");
+  return today ? time : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${time}`;
+}
+
+/** "1 decision", "2 decisions". */
+export function count(value, noun) {
+  return `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
+}

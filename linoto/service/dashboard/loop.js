@@ -1,0 +1,217 @@
+// One loop on the page: its promise, its course, its arms, its decisions, and its switch.
+
+import { ask, at, download } from "./api.js";
+import { armTable } from "./arms.js";
+import { draw } from "./chart.js";
+import { colourOf } from "./colours.js";
+import { decisionList } from "./decisions.js";
+import { el, part, say, show } from "./dom.js";
+import { moment, number, percent, signed } from "./format.js";
+import { GROUP, gainOf, notes, shares, story, switched } from "./words.js";
+
+const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+const WATCHED = [
+  ["evidence_against_promise", "Evidence that the promise is broken"],
+  ["evidence_of_drift", "Evidence that the world is not the log's any more"],
+];
+
+/** Put a loop on the page; returns what shows new data. `refresh` is called after a change. */
+export function openLoop(root, name, refresh) {
+  root.replaceChildren(document.getElementById("detail").content.cloneNode(true));
+  const $ = (key) => part(root, key);
+  const showDecisions = decisionList($("decisions"), $("follow"), name);
+  const showArms = armTable($("arms"), $("filter"), $("all-arms"));
+  let mode = null;
+
+  async function change(body) {
+    say($("refused"), "");
+    try {
+      await ask("PATCH", at(name), body);
+    } catch (error) {
+      say($("refused"), error.message);
+    }
+    refresh();
+  }
+
+  $("stop").addEventListener("click", () => change({ mode: mode === "safe-only" ? "live" : "safe-only" }));
+  $("modes").addEventListener("change", (event) => change({ mode: event.target.value }));
+  $("holdback").addEventListener("change", (event) => change({ holdback: Number(event.target.value) }));
+  $("export").addEventListener("click", (event) => {
+    event.preventDefault();
+    download(at(name, "export"), `${name}.parquet`).catch((error) => say($("refused"), error.message));
+  });
+  $("export").href = at(name, "export");
+  $("archive").addEventListener("click", async () => {
+    if (!confirm(`Archive ${name}? It will decide no more. This cannot be undone.`)) return;
+    await ask("DELETE", at(name)).catch((error) => say($("refused"), error.message));
+    refresh();
+  });
+
+  return (data) => {
+    mode = data.loop.mode;
+    showState($, data.loop);
+    showNumbers($, data.loop);
+    showCharts($, data.loop, data.history.points);
+    showGroups($("groups"), data);
+    showWatch($, data);
+    showArms({ arms: data.arms, reference: data.loop.reference, range: data.report.certificate.reward_range });
+    showDecisions(data.decisions);
+  };
+}
+
+function showState($, loop) {
+  const state = loop.archived ? "archived" : loop.mode;
+  say($("name"), loop.name);
+  say($("mode"), state);
+  $("mode").className = `badge ${state}`;
+  say($("policy"), `${loop.policy}, ${number(loop.arms)} arms`);
+  say($("description"), loop.description);
+  say($("story"), story(loop));
+  say($("switched"), switched(loop));
+  const safe = loop.mode === "safe-only";
+  say($("stop"), safe ? "Explore again" : "Stop exploring");
+  $("stop").classList.toggle("resume", safe);
+  for (const control of ["stop", "modes", "holdback", "archive"]) $(control).disabled = loop.archived;
+  if (document.activeElement !== $("modes")) $("modes").value = loop.mode;
+  showHoldback($("holdback"), loop);
+  show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop.name)));
+  show($("alarms"), ...loop.alarms.map((alarm) => alarmBox(alarm, loop)));
+}
+
+function alarmBox(alarm, loop) {
+  const stopped = loop.switched_by === `${alarm.kind} alarm` ? " Exploring was stopped at once." : "";
+  return el(
+    "div",
+    { class: "alarm-box" },
+    el("strong", {}, `Alarm (${alarm.kind}): `),
+    `${alarm.message}.${stopped}`,
+    el("span", { class: "soft" }, ` ${moment(alarm.at)}`),
+  );
+}
+
+function firstSteps(name) {
+  const code = `from linoto import Client
+
+client = Client("${location.origin}")
+decision = client.decide("${name}")  # play decision.arm
+client.reward("${name}", decision.decision_id, 1.0)`;
+  return [el("p", {}, "Nobody has asked it for a decision yet. From a program:"), el("pre", {}, el("code", {}, code))];
+}
+
+function showHoldback(select, { holdback, reference }) {
+  const options = [...new Set([...HOLDBACKS, holdback])].sort((a, b) => a - b);
+  if (select.options.length !== options.length) {
+    select.replaceChildren(...options.map((share) => el("option", { value: share }, share ? percent(share) : "none")));
+  }
+  if (document.activeElement !== select) select.value = String(holdback);
+  if (reference === null) select.disabled = true;
+}
+
+function showNumbers($, loop) {
+  const gain = gainOf(loop), note = notes(loop), { parts, text } = shares(loop);
+  say($("gain"), signed(gain));
+  $("gain").className = gain === null || gain >= 0 ? "good" : "bad";
+  say($("gain-note"), note.gain);
+  say($("budget"), number(loop.budget));
+  say($("budget-note"), note.budget);
+  say($("explored"), loop.decisions ? percent(loop.groups.explore.plays / loop.decisions) : "–");
+  say($("explored-note"), note.explored);
+  say($("pending"), number(loop.pending));
+  say($("pending-note"), note.pending);
+  const bar = $("shares");
+  bar.setAttribute("aria-label", text);
+  bar.title = text;
+  if (!bar.children.length) bar.append(...parts.map(([group]) => el("i", { class: group })));
+  parts.forEach(([, share], i) => (bar.children[i].style.flexGrow = share));
+}
+
+function showCharts($, loop, points) {
+  const xs = points.map((point) => point.closed), colour = colourOf(loop.policy);
+  const below = (field) => points.map((point) => (point[field] === null ? null : point[field] - point.expected_by_log));
+  draw($("gain-chart"), {
+    xs,
+    lines: [
+      { name: "reward beyond the log's average", values: points.map(gainOf), colour },
+      { name: "the promise: on average not below this", values: below("promised_least"), colour: "var(--open)", dashed: true },
+      { name: "beyond chance: the alarm", values: below("alarm_below"), colour: "var(--bad)", dashed: true },
+    ],
+    include: [0],
+    format: signed,
+    label: `Reward against the log: ${signed(gainOf(loop))} after ${number(loop.closed)} rewarded decisions`,
+    empty: "Drawn when rewards have come.",
+  });
+  draw($("share-chart"), {
+    xs,
+    lines: [{ name: "explored, lately", values: lately(points), colour: "var(--explore)" }],
+    include: [0, 1],
+    format: percent,
+    height: 150,
+    label: "Share of decisions that explored, over time",
+    empty: "Drawn when rewards have come.",
+  });
+  draw($("budget-chart"), {
+    xs,
+    lines: [{ name: "room that the gate saw", values: points.map((point) => point.budget), colour }],
+    include: [0],
+    height: 150,
+    label: `Budget over time, now ${number(loop.budget)}`,
+    empty: loop.budget === null ? "This policy keeps no budget." : "Drawn when rewards have come.",
+  });
+}
+
+/** The share explored between each point and one a few before it. */
+function lately(points) {
+  const back = Math.max(1, Math.round(points.length / 20));
+  return points.map((point, i) => {
+    const before = points[Math.max(0, i - back)], made = point.decisions - before.decisions;
+    return made > 0 ? (point.explored - before.explored) / made : null;
+  });
+}
+
+function showGroups(table, { loop, report }) {
+  const head = ["", "Decisions", "Mean reward", "Closed by default"].map((text, i) => el("th", { scope: "col", class: i === 3 && "optional" }, text));
+  const rows = Object.entries(loop.groups).map(([name, group]) =>
+    el(
+      "tr",
+      {},
+      el("td", {}, el("span", { class: `badge ${name}` }, GROUP[name])),
+      el("td", {}, number(group.plays)),
+      el("td", {}, withError(group.mean, group.standard_error)),
+      el("td", { class: "optional" }, number(group.defaults)),
+    ),
+  );
+  const lift = withError(report.lift_over_holdback, report.lift_standard_error, signed);
+  const foot = el("tr", {}, el("td", { colspan: 2 }, "Lift over the control group"), el("td", {}, lift), el("td", { class: "optional" }));
+  const log = el("tr", {}, el("td", { colspan: 2 }, "Mean reward of the log"), el("td", {}, number(loop.reference)), el("td", { class: "optional" }));
+  show(table, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows, log, ...(report.lift_over_holdback === null ? [] : [foot])));
+}
+
+function withError(value, error, format = number) {
+  if (value === null) return "–";
+  return error === null ? format(value) : `${format(value)} ± ${number(error)}`;
+}
+
+function showWatch($, { loop, report }) {
+  const meters = WATCHED.filter(([field]) => loop[field] !== null).map(([field, text]) => {
+    const level = Math.max(0, Math.min(1, Math.log(loop[field]) / Math.log(loop.alarm_at)));
+    return el(
+      "p",
+      {},
+      `${text}: ${number(loop[field])} `,
+      el("span", { class: "soft" }, `(alarm at ${number(loop.alarm_at)})`),
+      el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: level.toFixed(3), "aria-label": text }),
+    );
+  });
+  show($("watch"), ...(meters.length ? meters : [el("p", { class: "soft" }, "Without a log there is nothing to watch for.")]));
+  show($("promise"), promiseList(report.certificate));
+}
+
+function promiseList({ holds, theorem, per_round, constant, delta, assumes }) {
+  const rows = [["Promise", holds ? "holds" : "none"], ["Why", theorem]];
+  if (holds) {
+    rows.push(["Most lost", `${number(per_round)} per decision, plus ${number(constant)} once`]);
+    rows.push(["Probability", `${percent(1 - delta)}, for every decision at once`]);
+  }
+  return el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]),
+    ...assumes.flatMap((text, i) => [i ? null : el("dt", {}, "Assumes that"), el("dd", {}, text)]));
+}

@@ -1,0 +1,58 @@
+// What a loop is doing, in sentences.
+
+import { count, moment, number, percent, signed } from "./format.js";
+
+const MODES = {
+  live: "It explores when it can afford to, and otherwise plays safe.",
+  shadow: "It decides and records, but plays the fallback: nothing is risked.",
+  "safe-only": "It plays the fallback only: nothing is explored.",
+};
+
+/** How far the realised reward is above what the log's average would have earned. */
+export function gainOf({ realised, expected_by_log: expected }) {
+  return expected === null ? null : realised - expected;
+}
+
+/** The loop in two or three sentences. */
+export function story(loop) {
+  const doing = loop.archived ? "It decides no more; rewards of past decisions are still taken." : MODES[loop.mode];
+  if (loop.closed === 0) return `${doing} No reward has come yet.`;
+  const gain = gainOf(loop), closed = count(loop.closed, "rewarded decision");
+  if (gain === null) return `${doing} In ${closed} it earned ${number(loop.realised)}; there is no log to compare with.`;
+  const side = gain < 0 ? "less" : "more";
+  const earned = `In ${closed} it earned ${number(loop.realised)}, ${number(Math.abs(gain))} ${side} than the log's average would have.`;
+  return `${doing} ${earned} ${promise(loop)}`;
+}
+
+function promise({ promised_least: least, expected_by_log: expected, alarm_below: alarm }) {
+  if (least === null) return "Nothing is promised.";
+  const chance = alarm === null ? "" : `; ${number(expected - alarm)} less would be beyond chance, and an alarm`;
+  return `The promise allows ${number(expected - least)} less on average${chance}.`;
+}
+
+/** Who changed the mode last, and when. */
+export function switched({ switched_at: at, switched_by: by, mode }) {
+  return at === null ? "" : `${mode} since ${moment(at)}, by ${by}`;
+}
+
+/** What stands below the four numbers. */
+export function notes(loop) {
+  const { explore, holdback } = loop.groups;
+  return {
+    gain: loop.closed ? `${signed(gainOf(loop) === null ? null : gainOf(loop) / loop.closed)} per decision` : "no rewards yet",
+    budget: loop.budget === null ? "this policy keeps none" : loop.budget >= 0 ? "room for exploration" : "no room: plays safe",
+    explored: `${number(explore.plays)} of ${count(loop.decisions, "decision")}`,
+    pending: `${number(loop.rewards)} closed`,
+    held: holdback.plays,
+  };
+}
+
+/** What was played by whom, for those who do not see the bar. */
+export function shares(loop) {
+  const parts = Object.entries(loop.groups).map(([group, { plays }]) => [group, loop.decisions ? plays / loop.decisions : 0]);
+  const names = { explore: "explored", safe: "played safe", holdback: "control group" };
+  return { parts, text: parts.map(([group, share]) => `${names[group]} ${percent(share)}`).join(", ") };
+}
+
+/** A decision's group as people say it. */
+export const GROUP = { explore: "explore", safe: "safe", holdback: "control" };

@@ -1,0 +1,86 @@
+"""A log in the server's log folder, counted for a new loop; nothing outside that folder can be named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+
+from linoto.data import Offline
+from linoto.features import ArmTable
+from linoto.logs import read_log
+from linoto.service.errors import invalid
+from linoto.service.messages import LogFile
+from linoto.tables import as_text, connected, quoted, readable, scan, stage
+
+NAME = 200  # characters of an arm's name, as in messages.ArmName
+
+
+def open_folder(path: Path) -> Path:
+    """The log folder as it really lies on disk, so that names in it can be compared with it."""
+    if not path.is_dir():
+        raise ValueError(f"logs must be a folder, got {path}")
+    return path.resolve()
+
+
+def find_log(folder: Path | None, file: str) -> Path:
+    """The file of this name in the folder; every other answer is the same, whatever lies outside."""
+    if folder is None:
+        raise invalid("this server has no log folder: start it with --logs FOLDER")
+    refusal = invalid(f"file must be a file in the log folder, got {file!r}")
+    if PurePath(file).is_absolute() or ".." in PurePath(file).parts:
+        raise refusal
+    try:
+        path = (folder / file).resolve()  # where links lead
+        if path.is_relative_to(folder) and path.is_file():
+            return path
+    except (OSError, ValueError, RuntimeError):  # too long, not a name, a link to itself
+        pass
+    raise refusal
+
+
+@contextmanager
+def told_by_name(path: Path, file: str) -> Iterator[None]:
+    """What is wrong with a log, in one sentence that does not say where the folder is."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        raise invalid(str(error).replace(str(path), file)) from error
+
+
+def count_log(
+    folder: Path | None, log: LogFile, arms: Sequence[str], *, most: int
+) -> tuple[Offline, list[str]]:
+    """The log counted by arm, and the arms: those given, or where none are its distinct actions, sorted.
+
+    An action that is none of the given arms is refused, with its row.
+    """
+    path = find_log(folder, log.file)
+    with told_by_name(path, log.file):
+        names = list(arms) or read_actions(path, log, most)
+        table = ArmTable.from_columns({"name": names})
+        return read_log(path, action=log.action, reward=log.reward, arms=table, jobs=1).offline, names
+
+
+def read_actions(path: Path, log: LogFile, most: int) -> list[str]:
+    """The distinct actions of a log, at most so many."""
+    with TemporaryDirectory(prefix="linoto-") as copies, connected() as connection:
+        (piece,) = stage(connection, path, {"action": log.action, "reward": log.reward}, Path(copies))
+        text = as_text(quoted(log.action), piece, log.action)
+        with readable(piece.name, piece.kind):
+            rows = connection.execute(
+                f"""SELECT DISTINCT action FROM (SELECT {text} AS action FROM {scan(piece.path)})
+                WHERE action IS NOT NULL LIMIT {most + 1}"""
+            ).fetchall()
+    names = sorted(row[0] for row in rows)
+    if not names:
+        raise ValueError(f"{path}, column {log.action!r}: must name at least one arm, got none")
+    if len(names) > most:
+        raise ValueError(f"{path} must name at most {most} arms where arms are left out, got more")
+    wrong = next((name for name in names if not 1 <= len(name) <= NAME), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{path}, column {log.action!r}: an arm must have 1 to {NAME} characters, got {len(wrong)}"
+        )
+    return names

@@ -1,0 +1,185 @@
+"""Bookings that `linoto serve --demo` simulates, on the same durable path as requests.
+
+Nothing is remembered here. What a decision earns, and when that becomes known, follows from its loop, its
+number and its arm; which decisions are open, the loop knows. So traffic goes on after a crash where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+
+from linoto import flights
+from linoto.service.errors import Refused, Unavailable
+from linoto.service.loop import Loop
+from linoto.service.loops import Clock, Loops
+from linoto.service.messages import Arm, DecideRequest, LogStatistics, LoopSpec, RewardReport
+from linoto.service.spec import canonical
+from linoto.service.sql import Connection
+from linoto.service.store import Store
+from linoto.snapshots import to_dict
+
+logger = logging.getLogger("linoto.service")
+STEP = 0.1  # seconds between looks at the clock
+CATCH_UP = 1.0  # seconds of decisions made up for at the most, so that a machine that slept is not flooded
+SLOWEST = 3.0  # seconds until a reward is reported
+STORM = 0.5  # how often a flight is on time in the storm, as a share of before
+LAST = 500_000  # decisions of a loop, six hours of them: left alone, the demo must not fill a disk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A loop of the demo and the world it is in."""
+
+    name: str
+    story: str
+    rate: float  # decisions a second
+    window: float  # seconds
+    lost: float  # share of decisions whose reward never comes
+    storm_after: int  # decisions
+
+
+STORY = (
+    "Books flights out of New York: an arm is a carrier, an airport and a block of hours, and a flight that "
+    "is at most 15 minutes late earns 1. The log is what current practice booked in February and March 2013; "
+    "per flight at most 0.02 may be lost against it. Flights are real, luck is simulated."
+)
+SCENES = (
+    # In twenty runs of 20,000 decisions the evidence of drift never passed 1.4; an alarm begins at 100. The
+    # long window is for those who stop the demo and come back another day: closed by defaults, the 40
+    # decisions that were open would be an alarm, and rightly so.
+    Scene(
+        name="flights",
+        story="",
+        rate=25.0,
+        window=30 * 86400.0,
+        lost=0.0,
+        storm_after=LAST,
+    ),
+    # The alarm came after 397 to 452 decisions in twelve runs: within a minute. Then defaults can be seen.
+    Scene(
+        name="flights-storm",
+        story=" After its 300th booking a storm comes: every flight is on time half as often.",
+        rate=10.0,
+        window=60.0,
+        lost=0.02,
+        storm_after=300,
+    ),
+)
+
+
+def spec_of(scene: Scene) -> LoopSpec:
+    """Real flights and the log of current practice, with the promise of the story."""
+    world = flights.load()
+    arms = zip(world.names, world.actions.tolist(), strict=True)
+    good = world.log.reward_sums.tolist()  # rewards are 0 or 1: the squares are the same
+    return canonical(
+        LoopSpec(
+            arms=[Arm(name=name, features=action) for name, action in arms],
+            policy=to_dict(flights.contenders()["Gated"]),
+            description=STORY + scene.story,
+            default_reward=0.0,  # a flight that nobody reports on counts as late
+            offline=LogStatistics(pulls=world.log.pulls.tolist(), reward_sums=good, reward_squares=good),
+            window=scene.window,
+            holdback=0.05,
+            on_alarm="safe-only",
+        )
+    )
+
+
+def create_loops(loops: Loops, store: Store) -> None:
+    """Make the loops of the demo, or find them as they were made."""
+    for scene in SCENES:
+        spec = spec_of(scene)
+        try:
+            _, made = store.call(partial(loops.create, loop=Loop.fresh(scene.name, spec)))
+        except Refused:
+            wrong = f"loop {scene.name!r} of {store.path} must be the demo's, got another"
+            raise ValueError(f"{wrong}: give another file as --db") from None
+        if made:
+            logger.info("loop created", extra={"loop": scene.name, "by": "demo"})
+
+
+# -- the world
+
+
+def chance(*what: object) -> float:
+    """A number in [0, 1) that looks random, and is the same whenever it is asked for."""
+    digest = blake2b(repr(what).encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
+
+
+def reward_of(scene: Scene, number: int, arm: int) -> float:
+    """Whether the flight of a decision is on time."""
+    likely = float(flights.load().bandit.means[arm])
+    if number > scene.storm_after:
+        likely *= STORM
+    return float(chance(scene.name, "reward", number, arm) < likely)
+
+
+def delay_of(scene: Scene, number: int) -> float | None:
+    """Seconds until the reward of a decision is reported; None: never."""
+    if chance(scene.name, "lost", number) < scene.lost:
+        return None
+    return SLOWEST * chance(scene.name, "delay", number)
+
+
+def known(scene: Scene, loop: Loop, now: float, pace: float) -> Iterator[RewardReport]:
+    """The rewards that have become known of decisions still open."""
+    for number, opened in list(loop.books.pending.items()):
+        delay, made_at = delay_of(scene, number), opened.expires_at - loop.spec.window
+        if delay is not None and (now - made_at) * pace >= delay:
+            reward = reward_of(scene, number, opened.arm)
+            yield RewardReport(decision_id=loop.decision_id(number), reward=reward)
+
+
+# -- the bookings
+
+
+def book(connection: Connection, loops: Loops, scene: Scene, count: int, pace: float) -> None:
+    """Report what has become known, then decide so many times."""
+    loop = loops.get(scene.name)
+    for report in known(scene, loop, loops.now(loop), pace):
+        loops.reward(connection, scene.name, report)
+    if loop.books.archived:
+        return
+    for _ in range(min(count, LAST - loop.books.decided)):
+        loops.decide(connection, scene.name, DecideRequest())
+
+
+class Pacer:
+    """How many decisions are due since it was last asked."""
+
+    def __init__(self, clock: Clock, rate: float) -> None:
+        self.clock, self.rate = clock, rate
+        self.last, self.owed = clock(), 0.0
+
+    def due(self) -> int:
+        """Whole decisions; what is left of one is kept for the next time."""
+        now = self.clock()
+        self.owed += min(max(now - self.last, 0.0), CATCH_UP) * self.rate
+        self.last = now
+        count = int(self.owed)
+        self.owed -= count
+        return count
+
+
+async def simulate(loops: Loops, store: Store, *, pace: float = 1.0) -> None:
+    """Book until cancelled, `pace` times as fast as in the demo."""
+    pacers = {scene: Pacer(loops.clock, scene.rate * pace) for scene in SCENES}
+    while True:
+        await asyncio.sleep(STEP)
+        counts = {scene: pacer.due() for scene, pacer in pacers.items()}
+
+        def step(connection: Connection, counts: dict[Scene, int] = counts) -> None:
+            for scene, count in counts.items():
+                book(connection, loops, scene, count, pace)
+
+        try:
+            await store.ask(step)
+        except Unavailable as error:
+            logger.error("no traffic", extra={"error": str(error)})
