@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from linoto.bandits import sphere_bandit as sphere_bandit
     from linoto.certificates import Certificate as Certificate
     from linoto.checks import check_policy as check_policy
+    from linoto.client import AsyncClient as AsyncClient
     from linoto.client import Client as Client
     from linoto.client import ServiceError as ServiceError
     from linoto.confidence import PAPER as PAPER
@@ -59,7 +60,7 @@ HOMES = {
     "bandits": ("Bandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
     "certificates": ("Certificate",),
     "checks": ("check_policy",),
-    "client": ("Client", "ServiceError"),
+    "client": ("AsyncClient", "Client", "ServiceError"),
     "confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "data": ("Offline",),
     "doubling": ("Doubling",),
