@@ -1,18 +1,29 @@
-"""Results in, pictures out: the only file that knows matplotlib."""
+"""Figures of experiments: one way to draw each kind, and the story of the flights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from linoto.claims import late_rate
 from linoto.experiments import Setting, world
+from linoto.figures.pieces import (
+    COLOURS,
+    STYLES,
+    colour_of,
+    draw_curves,
+    draw_points,
+    label_axes,
+    panels,
+    plain_log_ticks,
+    spaced,
+    styled,
+    with_legend,
+)
 from linoto.kernels import Floats
-from linoto.results import Curve, Results, mean_and_error
+from linoto.results import Results, mean_and_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,70 +31,6 @@ if TYPE_CHECKING:
 
     from linoto.bounds import BoundCurves
     from linoto.flights import Story
-    from linoto.outlook import Preview
-
-COLOURS = {
-    "LinOtO": "#d1495b",
-    "LinUCB": "#00798c",
-    "LinLCB": "#edae49",
-    "Random": "#8d96a3",
-    "LinTS": "#6a4c93",
-    "Greedy": "#30638e",
-    "Gated": "#2e7d32",
-    "exact": "#d1495b",
-    "known horizon": "#d1495b",
-    "as it is": "#2e7d32",
-    "Tolerance 0.1": "#2e7d32",
-    "Tolerance 0.02": "#90be6d",
-    "Tolerance 0.1, Thompson": "#f3722c",
-    "0.25 UCB": "#30638e",
-    "Thompson": "#6a4c93",
-    "Budget, 0.25 UCB": "#2e7d32",
-    "Budget, Thompson": "#f3722c",
-}
-"""One colour per policy, in every figure."""
-STYLES = {
-    "LinUCB": "--",
-    "LinLCB": "-.",
-    "Random": ":",
-    "aggregate": "--",
-    "max": ":",
-    "0.25 UCB": "--",
-    "Thompson": "--",
-}
-OTHERS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
-
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.linewidth": 0.8,
-    "legend.frameon": False,
-    "savefig.dpi": 160,
-    "svg.hashsalt": "linoto",  # the same figure is the same file
-    "svg.fonttype": "path",
-}
-KNOBS = {"epsilon": "tolerance per round (epsilon)", "alpha": "the paper's knob (alpha)"}
-PANEL = (3.6, 3.0)  # inches
-LEGEND = 0.45  # inches above the panels
-
-
-@contextmanager
-def styled() -> Iterator[None]:
-    """Draw and save under our style, whatever the user's is."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError('figures need matplotlib: pip install "linoto[figures]"') from None
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
-        yield
 
 
 def draw(results: Results) -> Figure:
@@ -281,79 +228,6 @@ def promises(results: Results, setting: Setting) -> set[tuple[float, float]]:
     }
 
 
-def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
-    """The gain at the end against the deepest loss on the way in nine worlds of ten."""
-    import matplotlib as mpl
-
-    rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1, extra=0.3)
-        loss, gain = column(rows, "worst_loss_90"), column(rows, "gain_mean")
-        axes.plot(loss, gain, color="#8d96a3", linewidth=0.8, zorder=1)
-        colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
-        for row, colour in zip(rows, colours, strict=True):
-            draw_cross(axes, row, colour)
-        if limit is not None and limit <= 2 * column(rows, "worst_loss_90").max():
-            axes.axvline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
-        if axes.get_ylim()[0] < 0:
-            axes.axhline(0, color="#000000", linewidth=0.8)
-        axes.set_xlim(left=0)
-        label_axes(
-            axes,
-            xlabel="deepest below the log, 9 worlds of 10",
-            ylabel="gain over the log at the end (rewards)",
-        )
-        return with_legend(figure, np.array([axes]), columns=4, title=KNOBS[preview.knob])
-
-
-def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
-    """What was lost at the deepest point, and what is guaranteed, against the knob."""
-    rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1, extra=0.3)
-        bands = (column(rows, f"worst_loss_{part}") for part in ("10", "50", "90"))
-        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
-        worst = column(rows, "worst_loss_max")
-        axes.plot(worst, color=COLOURS["Gated"], linewidth=1.0, linestyle=":", label="worst world")
-        guaranteed = column(rows, "guaranteed_loss")
-        if np.isfinite(guaranteed).any():
-            colour = COLOURS["LinOtO"]
-            axes.plot(guaranteed, color=colour, marker="s", markersize=4, label="guaranteed")
-        if limit is not None:
-            axes.axhline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
-        axes.set_yscale("symlog", linthresh=1)
-        axes.set_ylim(bottom=0)
-        plain_numbers(axes)
-        label_axes(axes, ylabel="deepest point below the log (rewards)")
-        return with_legend(figure, np.array([axes]), columns=2)
-
-
-def draw_share(preview: Preview) -> Figure:
-    """The share of exploring rounds against the knob."""
-    rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1)
-        bands = (100 * column(rows, name) for name in ("explored_10", "explored", "explored_90"))
-        draw_band(axes, preview, *bands, label="mean, 8 worlds of 10")
-        axes.set_ylim(0, 104)
-        label_axes(axes, ylabel="exploring rounds (%)")
-        return with_legend(figure, np.array([axes]))
-
-
-def draw_first(preview: Preview) -> Figure:
-    """The round of the first exploration against the knob."""
-    rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1)
-        bands = (column(rows, f"first_explored{part}") for part in ("_10", "", "_90"))
-        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
-        if all(outlook.explored.any() for outlook in preview.outlooks):
-            axes.set_yscale("log")
-        plain_numbers(axes)
-        label_axes(axes, ylabel="round of the first exploration")
-        return with_legend(figure, np.array([axes]))
-
-
 def draw_bounds(results: Results, bounds: Sequence[BoundCurves]) -> Figure:
     """LinOtO's regrets beside what is proved about them, and what no policy can exceed."""
     names = {"regret": "$R_t$", "offline_regret": r"$R_t^{\mathrm{off}}$"}
@@ -383,95 +257,6 @@ def draw_bounds(results: Results, bounds: Sequence[BoundCurves]) -> Figure:
 # -- pieces -----------------------------------------------------------------------------------------------
 
 
-def panels(rows: int, columns: int, *, extra: float = 0.0, **options: Any) -> tuple[Figure, Any]:
-    """An empty figure with its axes (rows, columns)."""
-    from matplotlib.figure import Figure
-
-    size = (PANEL[0] * columns + 0.3, PANEL[1] * rows + LEGEND + extra)
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **options)
-
-
-def with_legend(figure: Figure, rows: Any, *, columns: int | None = None, title: str | None = None) -> Figure:
-    """One legend above all panels, each label once, by default two labels to a panel."""
-    found: dict[str, Any] = {}
-    for axes in rows.flat:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    figure.legend(
-        found.values(),
-        found.keys(),
-        loc="outside upper center",
-        ncols=min(columns or 2 * rows.shape[-1], len(found)),
-        title=title,
-        columnspacing=1.4,
-        handletextpad=0.5,
-    )
-    return figure
-
-
-def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Lines with one standard error shaded."""
-    labels = [curve.label for curve in curves]
-    for curve in curves:
-        colour, style = colour_of(curve.label, labels), STYLES.get(curve.label, "-")
-        axes.plot(curve.rounds, curve.mean, color=colour, linestyle=style, label=curve.label, linewidth=1.6)
-        if np.isfinite(curve.error).all():
-            low, high = curve.mean - curve.error, curve.mean + curve.error
-            axes.fill_between(curve.rounds, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.margins(x=0)
-
-
-def draw_points(
-    axes: Axes, x: Floats, samples: Sequence[Floats], *, label: str, colour: str, style: str
-) -> None:
-    """A line through means over runs, one standard error shaded."""
-    means, errors = np.array([mean_and_error(values) for values in samples]).T
-    axes.plot(x, means, color=colour, linestyle=style, marker="o", markersize=3, label=label, linewidth=1.4)
-    if np.isfinite(errors).all():
-        axes.fill_between(x, means - errors, means + errors, color=colour, alpha=0.18, linewidth=0)
-
-
-def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: Floats, *, label: str) -> None:
-    """A line with a band over the values of the knob, side by side: zero may be among them."""
-    colour, places = COLOURS["Gated"], np.arange(middle.size)
-    axes.plot(places, middle, color=colour, marker="o", markersize=4, label=label, linewidth=1.6)
-    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.set_xticks(places, [f"{outlook.knob:g}" for outlook in preview.outlooks])
-    if places.size > 6:
-        axes.tick_params(axis="x", labelsize=8)
-    label_axes(axes, xlabel=KNOBS[preview.knob])
-
-
-def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:
-    """One value of the knob: mean gain, the loss that nine worlds of ten keep to, bars over eight of ten."""
-    x, y = row["worst_loss_90"], row["gain_mean"]
-    axes.errorbar(
-        x,
-        y,
-        xerr=[[x - row["worst_loss_10"]], [0.0]],
-        yerr=[[max(y - row["gain_10"], 0.0)], [max(row["gain_90"] - y, 0.0)]],
-        fmt="o",
-        markersize=5.5,
-        color=colour,
-        ecolor=(*colour[:3], 0.4),
-        label=f"{row['knob']:g}",
-    )
-
-
-def column(rows: Sequence[dict[str, Any]], name: str) -> Floats:
-    """One column of a table, NaN where there is nothing."""
-    return np.array([np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64)
-
-
-def plain_numbers(axes: Axes) -> None:
-    """1000, not a power of ten."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
 def draw_path(axes: Axes, points: Floats, colours: Any, labels: Sequence[str]) -> None:
     """Points (p, 4) = x, its error, y, its error, joined in order."""
     axes.plot(points[:, 0], points[:, 2], color="#8d96a3", linewidth=0.8, zorder=1)
@@ -487,42 +272,3 @@ def versus(results: Results, setting: str, label: str, field: str, round: int) -
     own, ucb = (results.at(setting, name, field, round) for name in (label, "LinUCB"))
     mean, error = mean_and_error(own - ucb)
     return float(mean), float(error)
-
-
-def colour_of(label: str, labels: Sequence[str]) -> str:
-    """The colour of a policy: its own, or the next free one."""
-    if label in COLOURS:
-        return COLOURS[label]
-    unnamed = [other for other in labels if other not in COLOURS]
-    return OTHERS[unnamed.index(label) % len(OTHERS)]
-
-
-def label_axes(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
-    """Set what is given, leave the rest."""
-    given = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
-    axes.set(**{name: text for name, text in given.items() if text})
-
-
-def plain_log_ticks(axes: Axes) -> None:
-    """200, 500, 1000: numbers people read, on a log axis that spans little more than a decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def spaced(name: str) -> str:
-    """m=100 as a title."""
-    return name.replace("=", " = ")
-
-
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write PNG and SVG."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
-    with styled():
-        figure.savefig(paths[0])
-        figure.set_layout_engine("none")  # the layout is found, and the same for both
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
