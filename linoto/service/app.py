@@ -15,7 +15,6 @@ from litestar.enums import RequestEncodingType
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import Body, Parameter
 from litestar.response import Stream
@@ -24,6 +23,7 @@ from linoto.service import explanations, metrics, pages, spec, sql, views
 from linoto.service.access import Access, AnyRequest, needs
 from linoto.service.errors import Busy, Refused, Unavailable
 from linoto.service.export import parquet
+from linoto.service.framework import Description, JsonRequest
 from linoto.service.loop import Loop
 from linoto.service.loops import Loops
 from linoto.service.messages import (
@@ -323,7 +323,7 @@ def make_app(loops: Loops, store: Store, access: Access) -> Litestar:
             version=__version__,
             path="/v1",
             use_handler_docstrings=True,
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            render_plugins=[Description(path="/openapi.json")],
             components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
             security=[{}, {"token": []}],
         ),
@@ -334,5 +334,6 @@ def make_app(loops: Loops, store: Store, access: Access) -> Litestar:
             Exception: on_fault,
         },
         request_max_body_size=BODY,
+        request_class=JsonRequest,
         logging_config=None,
     )

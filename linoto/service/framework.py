@@ -1,0 +1,50 @@
+"""Where the web framework says or does less than we promise: descriptions of bodies, faults that are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+from litestar.exceptions import InternalServerException
+from litestar.openapi.plugins import JsonRenderPlugin
+
+from linoto.service.errors import Refused
+from linoto.service.messages import Change, DecideRequest, LoopSpec, RewardBatch, RewardValue
+
+_, BODIES = msgspec.json.schema_components(
+    [LoopSpec, DecideRequest, Change, RewardBatch, RewardValue], ref_template="#/components/schemas/{name}"
+)
+
+
+class Description(JsonRenderPlugin):
+    """What the framework says of us, but of bodies what msgspec says, which is what will check them.
+
+    The framework forgets limits inside lists and unions, and that unknown fields are refused.
+    """
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        """The description as JSON."""
+        components = openapi_schema["components"]
+        components = {**components, "schemas": {**components["schemas"], **BODIES}}
+        return super().render(request, {**openapi_schema, "components": components})
+
+
+class JsonRequest(Request[Any, Any, State]):
+    """A request whose body is refused where the framework would take it for a fault."""
+
+    async def body(self) -> bytes:
+        """The bytes of it; a caller who hangs up in the middle is no fault of ours."""
+        try:
+            return await super().body()
+        except InternalServerException as error:
+            raise Refused(400, "bad_request", error.detail) from None
+
+    async def json(self) -> Any:
+        """What they say; the framework catches what is no JSON, but not these two."""
+        try:
+            return await super().json()
+        except (UnicodeDecodeError, RecursionError):
+            message = "the body must be JSON in UTF-8, and not nested this deep"
+            raise Refused(400, "bad_request", message) from None
