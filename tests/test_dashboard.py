@@ -244,6 +244,73 @@ def test_it_fits_a_phone_and_follows_the_night(page: Page, client: Client) -> No
         page.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def test_a_card_keeps_its_focus_while_numbers_move(page: Page, client: Client) -> None:
+    make_loop(client, "focus")
+    page.open("focus")
+    page.run("document.querySelector('#loops [data-loop=focus]').focus()")
+    for rounds in (1, 2):
+        play(client, "focus", 1)
+        page.until(lambda n=rounds: f"{n} decision" in page.text("#loops [data-loop=focus]"))
+    assert page.run("return document.activeElement.dataset.loop") == "focus"
+
+
+def test_what_can_be_pressed_belongs_to_what_is_named_however_slow_the_answers(
+    page: Page, client: Client
+) -> None:
+    for name in ("first", "second"):
+        make_loop(client, name)
+    page.open("first")
+    page.until(lambda: page.one("[data-stop]").is_enabled())
+    slow = {"offline": False, "latency": 1500, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.chrome.execute_cdp_cmd("Network.enable", {})
+    page.chrome.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
+    try:
+        page.one("#loops [data-loop=second]").click()
+        assert page.text("[data-name]") == "second" and not page.one("[data-stop]").is_enabled()
+        assert page.one("#loops [aria-current]").get_attribute("data-loop") == "second"
+        page.until(lambda: page.one("[data-stop]").is_enabled())
+        page.one("[data-stop]").click()
+        page.until(lambda: client.loop("second")["mode"] == "safe-only")
+        assert client.loop("first")["mode"] == "live"
+    finally:
+        page.chrome.execute_cdp_cmd("Network.emulateNetworkConditions", {**slow, "latency": 0})
+        page.chrome.execute_cdp_cmd("Network.disable", {})
+
+
+def test_the_skip_link_and_broken_addresses_lead_nowhere_else(page: Page, client: Client) -> None:
+    for name in ("skip-a", "skip-b"):
+        make_loop(client, name)
+    page.open("skip-b")
+    page.run("document.querySelector('.skip').click()")
+    assert page.run("return document.activeElement.id") == "loop" and page.text("[data-name]") == "skip-b"
+    page.chrome.get(f"{page.url}#/%")
+    page.until(lambda: page.text("#connection") == "connected")
+
+
+def test_a_loop_without_log_or_promise_is_shown_without_claims(page: Page, client: Client) -> None:
+    client.create("plain", arms=["a", "b"], policy=linoto.LinUCB(), default_reward=0.0)
+    play(client, "plain", 3, reward=-2e9)
+    page.open("plain")
+    page.until(lambda: "of 3 decisions" in page.text("[data-explored-note]"))
+    assert "there is no log to compare with" in page.text("[data-story]")
+    assert "afford" not in page.text("[data-story]") and "Nothing is watched" in page.text("[data-watch]")
+    assert page.text("[data-gain]") == "–" and not page.one("[data-holdback]").is_enabled()
+
+
+def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Page, client: Client) -> None:
+    names = [f"arm {i:03}" for i in range(40)]
+    log = linoto.Offline(pulls=[10] * 40, reward_sums=[5.0] * 40)  # type: ignore[arg-type]
+    client.create("wide", arms=names, policy=linoto.LinUCB(), offline=log, default_reward=0.0)
+    client.reward("wide", client.decide("wide", allowed=["arm 033"]).decision_id, 1.0)
+    page.open("wide")
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 12)
+    assert page.text("[data-arms] tbody tr").startswith("arm 033")
+    page.one("[data-all-arms]").click()
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 40)
+    page.one("[data-filter]").send_keys("arm 01")
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 10)
+
+
 def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
     from linoto.service.access import create_token
     from linoto.service.maintenance import opened

@@ -166,8 +166,6 @@ def check_rows(demo: Process, name: str, rows: list[dict[str, Any]]) -> None:
     for row in rows[-3:] + pending[:10]:
         number = int(row["decision_id"].split("-")[1])
         address = f"/v1/loops/{name}/decisions/{row['decision_id']}"
-        if delay_of(scene, number) is None:
-            continue
         wait_for(lambda address=address: ask(demo, "GET", address)[1]["reward"] is not None)
         found = ask(demo, "GET", address)[1]
         assert (found["arm"], found["at"], found["group"]) == (row["arm"], row["at"], row["group"])
@@ -222,29 +220,13 @@ def test_every_reward_becomes_known_and_once(tmp_path: Path) -> None:
         for _ in range(10):
             step(service, HEALTHY, 25)
             clock.now += 1.0
-        open_yet = [n for n in range(1, 251) if 9 - (n - 1) // 25 < (delay_of(HEALTHY, n) or 0.0)]
+        open_yet = [n for n in range(1, 251) if 9 - (n - 1) // 25 < delay_of(HEALTHY, n)]
         assert books.decided == 250 and list(books.pending) == open_yet
         clock.now += SLOWEST
         step(service, HEALTHY, 0)
         tallies = list(books.groups.values())
         assert not books.pending and sum(tally.closed for tally in tallies) == 250
         assert sum(tally.defaults for tally in tallies) == 0
-
-
-def test_lost_rewards_are_closed_by_the_default(tmp_path: Path) -> None:
-    clock = FakeClock()
-    with opened(tmp_path / "x.sqlite", clock=clock) as service:
-        create_loops(service.loops, service.store)
-        books = service.loops.get("flights-storm").books
-        step(service, STORMY, 250)
-        lost = sum(delay_of(STORMY, number) is None for number in range(1, 251))
-        clock.now += SLOWEST
-        step(service, STORMY, 0)
-        assert len(books.pending) == lost > 0
-        clock.now += STORMY.window
-        close_due(service)
-        assert not books.pending and sum(tally.defaults for tally in books.groups.values()) == lost
-        assert not books.alarms
 
 
 def test_the_storm_is_an_alarm_that_stops_the_exploring(tmp_path: Path) -> None:
@@ -347,7 +329,7 @@ def test_the_world_is_the_same_whenever_it_is_asked() -> None:
         calm = [reward_of(STORMY, number, arm) for number in range(1, 301)]
         assert sum(calm) / 300 > 0.7 * means[arm]
     delays = [delay_of(HEALTHY, number) for number in range(1000)]
-    assert all(delay is not None and 0 <= delay < SLOWEST for delay in delays)
+    assert all(0 <= delay < SLOWEST for delay in delays)
 
 
 def test_the_pace_is_that_of_the_clock() -> None:

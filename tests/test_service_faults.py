@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from service_process import FakeClock, close_due, create, opened, spec_of
+from service_process import FakeClock, close_due, create, opened, served, spec_of
 from test_service_loops import decide, digests, reward
 
 import linoto
 from linoto.service import views
+from linoto.service.access import create_token
 from linoto.service.errors import Unavailable
 from linoto.service.loop import Loop
+from linoto.service.making import Making
 from linoto.service.messages import DecideRequest
-from linoto.service.server import Service, steady_clock, tick
+from linoto.service.server import Service, notice_tokens, steady_clock, tick
 
 
 def test_memory_never_runs_ahead_of_a_disk_that_fails_twice(tmp_path: Path) -> None:
@@ -133,3 +136,54 @@ def test_no_window_is_closed_twice_or_early_by_looking_for_what_is_due(tmp_path:
         assert not service.loops.is_due(loop)
         clock.now += 0.1
         assert service.loops.is_due(loop) and close_due(service) == 1 and not service.loops.is_due(loop)
+
+
+def test_who_asks_again_for_a_loop_that_is_being_made_waits_for_it(tmp_path: Path) -> None:
+    """Four equal requests at once: one makes the loop, the others find it."""
+    made: list[str] = []
+
+    async def put(making: Making, loops: dict[str, str]) -> str:
+        async with making.turn("loop"):
+            if "loop" not in loops:
+                loops["loop"] = await making.run(lambda: (time.sleep(0.05), made.append("loop"), "loop")[2])
+        return loops["loop"]
+
+    async def four() -> list[str]:
+        making, loops = Making(), dict[str, str]()
+        answers = await asyncio.gather(*(put(making, loops) for _ in range(4)))
+        assert making._turns == {}
+        return answers
+
+    assert asyncio.run(four()) == ["loop"] * 4 and made == ["loop"]
+
+
+def test_the_same_loop_again_is_found_without_making_it(tmp_path: Path) -> None:
+    arms = [f"arm {i}" for i in range(500)]  # about a second to make
+    with served(tmp_path / "x.sqlite") as server, closing(server.client()) as client:
+        seconds = []
+        for _ in range(2):
+            began = time.perf_counter()
+            client.create("loop", arms=arms, policy=linoto.LinUCB(), default_reward=0.0)
+            seconds.append(time.perf_counter() - began)
+        assert client.loop("loop")["arms"] == 500
+        assert seconds[1] < seconds[0] / 2
+
+
+def test_revoked_tokens_are_noticed_however_much_is_due(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def work(service: Service) -> None:
+        tasks = [asyncio.create_task(run(service, every=0.01)) for run in (notice_tokens, tick)]
+        clock.now += 100.0
+        while not service.access.guarded:
+            await asyncio.sleep(0.005)
+        assert service.loops.get("loop").books.pending  # still busy closing
+        for task in tasks:
+            task.cancel()
+
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service, window=10.0)
+        loops = service.loops
+        service.store.call(lambda c: [loops.decide(c, "loop", DecideRequest()) for _ in range(20_000)])
+        service.store.call(lambda c: create_token(c, "shop", "reader", 0.0))
+        asyncio.run(asyncio.wait_for(work(service), 30.0))

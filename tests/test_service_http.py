@@ -267,7 +267,11 @@ def test_to_revoke_the_last_token_closes_the_door(tmp_path: Path) -> None:
         for headers in (here, with_token):
             with pytest.raises(Refused, match="token is needed"):
                 service.access.identify(headers)
+        with pytest.raises(ValueError, match="role must be"):
+            service.store.call(lambda c: create_token(c, "shop", "owner", 3.0))
         again = service.store.call(lambda c: create_token(c, "shop", "writer", 3.0))
+        with pytest.raises(ValueError, match="name must be new"):
+            service.store.call(lambda c: create_token(c, "shop", "writer", 4.0))
         service.store.call(service.access.refresh)
         assert service.access.identify({b"authorization": b"Bearer " + again.encode()}).role == "writer"
 

@@ -14,7 +14,8 @@ from service_process import FakeClock, close_due, create, opened, spec_of
 import linoto
 from linoto.service import sql, views
 from linoto.service.books import Tally
-from linoto.service.choice import coin, probability
+from linoto.service.chance import chance
+from linoto.service.choice import probability
 from linoto.service.errors import Refused
 from linoto.service.history import MOST
 from linoto.service.messages import Change, DecideRequest, Decision, RewardReport, RewardResult
@@ -221,9 +222,9 @@ def test_asking_for_a_propensity_changes_no_decision() -> None:
 
 
 def test_coins_are_fair_and_fixed() -> None:
-    coins = np.array([coin(3, number) for number in range(20_000)])
+    coins = np.array([chance(3, number) for number in range(20_000)])
     assert coins.min() >= 0 and coins.max() < 1 and abs(coins.mean() - 0.5) < 0.01
-    assert coin(3, 7) == coins[7] != coin(4, 7)
+    assert chance(3, 7) == coins[7] != chance(4, 7)
 
 
 def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_world_that_turned_bad_raises_both_alarms_once(tmp_path: Path, on_alar
             reward(service, decide(service).decision_id, float(t % 2))
         books = service.loops.get("loop").books
         assert "promise" in [alarm.kind for alarm in books.alarms]
-        assert len({alarm.kind for alarm in books.alarms}) == len(books.alarms)
+        assert on_alarm == "warn" or len({alarm.kind for alarm in books.alarms}) == len(books.alarms)
         assert books.mode == ("safe-only" if on_alarm == "safe-only" else "live")
         assert len(set(digests(service))) == 1
 
@@ -91,7 +91,7 @@ def test_the_alarm_rings_exactly_below_the_line_that_is_drawn(noise: Any) -> Non
     agent = policy.start(np.eye(3), linoto.Offline(**LOG), rng=0)
     watch = Watch.of(agent, agent.certificate, 0.01)
     closed = np.array([0, 3, 100, 2000, 100_000])
-    lines = watch.alarm_below(closed)
+    lines = watch.alarm_below(closed, watch.threshold)
     assert lines is not None and np.isnan(lines[0]) and np.isfinite(lines[2:]).all()
     for n, line in zip(closed[2:].tolist(), lines[2:].tolist(), strict=True):
         assert watch.promise(n, n, line - 1e-6 * n) > watch.threshold > watch.promise(n, n, line + 1e-6 * n)
@@ -130,6 +130,20 @@ def test_a_range_that_nobody_gave_is_not_taken_for_drift(tmp_path: Path) -> None
         for _ in range(40):
             reward(service, decide(service).decision_id, 100.0)
         assert service.loops.get("loop").books.alarms == []
+
+
+def test_a_warning_comes_again_when_the_evidence_is_squared(tmp_path: Path) -> None:
+    from linoto.service.messages import LogStatistics
+
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm="warn")
+        for _ in range(400):
+            reward(service, decide(service).decision_id, 0.0)
+        books = service.loops.get("loop").books
+        kinds = [alarm.kind for alarm in books.alarms]
+        assert books.mode == "live" and 3 <= kinds.count("promise") <= 10
+        assert books.promise.above is not None and books.promise.above > books.promise.evidence
+        assert len(set(digests(service))) == 1
 
 
 def test_an_alarm_that_was_answered_rings_again_for_much_more_evidence(tmp_path: Path) -> None:

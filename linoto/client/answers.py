@@ -33,8 +33,8 @@ class ServedDecision:
     arm: str
     mode: Literal["explore", "safe"]
     propensity: float | None
-    lcb: float
-    ucb: float
+    lcb: float | None
+    ucb: float | None
     budget: float | None
     reference: float | None
     model_version: int

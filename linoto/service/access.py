@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,11 +39,8 @@ def create_token(connection: Connection, name: str, role: str, at: float, rate: 
         raise ValueError(f"name must be 1 to 64 printable characters, got {name!r}")
     check_rate(rate)
     token = f"linoto_{secrets.token_urlsafe(32)}"
-    sql.forget_revoked(connection, name)
-    try:
-        sql.insert_token(connection, (name, role, digest(token), at, rate))
-    except sqlite3.IntegrityError:
-        raise ValueError(f"name must be new, got {name!r}, which has a token: revoke it first") from None
+    if not sql.insert_token(connection, (name, role, digest(token), at, rate)):
+        raise ValueError(f"name must be new, got {name!r}, which has a token: revoke it first")
     return token
 
 

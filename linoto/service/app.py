@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
-from litestar import Litestar, MediaType, Response, Router, delete, get, patch, post, put
+from litestar import Litestar, MediaType, Response, Router, delete, get, head, patch, post, put
 from litestar.datastructures import State
 from litestar.enums import RequestEncodingType
 from litestar.exceptions import HTTPException
@@ -19,13 +19,14 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import Body, Parameter
 from litestar.response import Stream
 
-from linoto.service import explanations, metrics, pages, spec, sql, views
+from linoto.service import explanations, metrics, pages, spec, views
 from linoto.service.access import Access, AnyRequest, needs
 from linoto.service.errors import Busy, Refused, Unavailable
 from linoto.service.export import parquet
 from linoto.service.framework import Description, JsonRequest
 from linoto.service.loop import Loop
-from linoto.service.loops import Loops
+from linoto.service.loops import NAME, Loops
+from linoto.service.making import Making
 from linoto.service.messages import (
     Change,
     DecideRequest,
@@ -44,10 +45,11 @@ from linoto.version import __version__
 
 T = TypeVar("T")
 Json = Annotated[T, Body(media_type=RequestEncodingType.JSON)]
-LoopName = Annotated[str, Parameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="of the loop")]
+LoopName = Annotated[str, Parameter(pattern=f"^{NAME.pattern}$", description="of the loop")]
 DecisionId = Annotated[str, Parameter(max_length=100, description="as `decide` gave it")]
 Pending = Annotated[bool, Parameter(description="those without a reward too")]
 Limit = Annotated[int, Parameter(ge=1, le=1000)]
+Most = Annotated[int | None, Parameter(ge=1, le=100_000)]
 Before = Annotated[int | None, Parameter(ge=1, le=2**53, description="only decisions before this number")]
 BODY = 1_000_000  # bytes of any request
 SPEC_BODY = 64_000_000  # bytes of a new loop, which brings its features and maybe rows
@@ -119,17 +121,15 @@ async def list_loops(request: AnyRequest) -> list[views.LoopView]:
 @route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)
 async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec]) -> views.LoopView:
     """Create a loop; the same again changes nothing."""
-    loops, logs = loops_of(request), request.app.state.logs
-    fresh = await asyncio.to_thread(lambda: Loop.fresh(name, spec.canonical(data, logs=logs)))
-
-    def create(connection: Any) -> tuple[views.LoopView, bool]:
-        loop, made = loops.create(connection, fresh)
-        return views.loop_view(loop), made
-
-    view, made = await ask(request, create)
-    if made:
-        logger.info("loop created", extra={"loop": name, "by": request.user.name})
-    return view
+    loops, state, making = loops_of(request), request.app.state, cast(Making, request.app.state.making)
+    async with making.turn(name):  # who asks again before it is made waits for it, and finds it
+        canonical = await making.run(lambda: spec.canonical(data, logs=state.logs))
+        known = loops.by_name.get(name)
+        if known is None or known.spec != canonical:
+            fresh = await making.run(lambda: Loop.fresh(name, canonical))
+            await ask(request, loops.create, fresh)
+            logger.info("loop created", extra={"loop": name, "by": request.user.name})
+    return await see(request, name, views.loop_view)
 
 
 @route(get, "/loops/{name:str}", "reader")
@@ -165,9 +165,9 @@ async def archive_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
 
 
 @route(get, "/loops/{name:str}/arms", "reader")
-async def list_arms(request: AnyRequest, name: LoopName) -> list[views.ArmView]:
-    """The arms with their intervals."""
-    return await see(request, name, views.arm_views)
+async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[views.ArmView]:
+    """The arms with their intervals; with a limit, the most played ones first."""
+    return await see(request, name, lambda loop: views.arm_views(loop, limit))
 
 
 @route(get, "/loops/{name:str}/history", "reader")
@@ -242,11 +242,17 @@ async def healthy() -> str:
     return "ok"
 
 
+@head("/healthz", include_in_schema=False)
+async def alive() -> None:
+    """The same for those who do not read."""
+
+
 @get("/readyz", include_in_schema=False, media_type=MediaType.TEXT)
 async def ready(request: AnyRequest) -> str:
-    """The database can be written."""
+    """The database can be written: looked at once a second, since looking costs a sync."""
+    store: Store = request.app.state.store
     try:
-        await asyncio.wait_for(ask(request, sql.check_writable), timeout=5.0)
+        await asyncio.wait_for(store.ready(), timeout=5.0)
     except TimeoutError:
         raise Unavailable("the writer does not answer") from None
     return "ok"
@@ -316,8 +322,8 @@ def make_app(loops: Loops, store: Store, access: Access) -> Litestar:
         reward_many,
     ]
     return Litestar(
-        [Router("/v1", route_handlers=handlers), healthy, ready, show_metrics, *pages.HANDLERS],
-        state=State({"loops": loops, "store": store, "access": access}),
+        [Router("/v1", route_handlers=handlers), healthy, alive, ready, show_metrics, *pages.HANDLERS],
+        state=State({"loops": loops, "store": store, "access": access, "making": Making()}),
         openapi_config=OpenAPIConfig(
             title="linoto",
             version=__version__,

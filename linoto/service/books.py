@@ -62,13 +62,13 @@ class Gauge(Struct):
     """Evidence against a claim, at its highest, and the alarm that belongs to it."""
 
     evidence: float = -1e300  # a log
-    above: float | None = None  # what it rang at, once it was answered
+    above: float | None = None  # where it rings next, once it has rung
     ringing: bool = False
 
-    def rings(self, evidence: float, threshold: float) -> bool:
+    def rings(self, evidence: float, first: float) -> bool:
         """Whether the alarm begins with this."""
         self.evidence = max(self.evidence, evidence)
-        if self.ringing or evidence <= (threshold if self.above is None else self.above):
+        if self.ringing or evidence <= self.threshold(first):
             return False
         self.ringing = True
         return True
@@ -77,6 +77,14 @@ class Gauge(Struct):
         """Somebody knows and goes on: ring again only for much more evidence."""
         if self.ringing:
             self.ringing, self.above = False, self.evidence + AGAIN
+
+    def go_on(self) -> None:
+        """Nobody has to answer: ring again when the evidence is squared, so that warnings stay few."""
+        self.ringing, self.above = False, 2 * self.evidence
+
+    def threshold(self, first: float) -> float:
+        """The log evidence at which it rings next; `first` is where it rings at all."""
+        return first if self.above is None else self.above
 
 
 class Alarm(Struct):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from linoto import kernels
 from linoto.agent import Decision, NoSafeArm, as_mask
 from linoto.kernels import Bools
 from linoto.service import inside
+from linoto.service.chance import chance
 from linoto.service.messages import Group, Mode
 
 
@@ -45,7 +45,7 @@ def choose(
     control = None
     if holdback > 0 and mode != "safe-only":
         control = control_decision(agent, live, held, allowed)
-    held_back = control is not None and coin(seed, number) < holdback
+    held_back = control is not None and chance(seed, number) < holdback
     played = control if held_back and control is not None else served
     if mode == "live":
         likely = probability(agent, played.arm, live, proposal, allowed, (seed, number), redraws)
@@ -97,12 +97,6 @@ def control_decision(
 def counts_mixture(agent: Any) -> bool:
     """Whether the agent's promise knows mixture plays: a Tolerance's does, others would be charged."""
     return bool(inside.parameter(agent, "gate") == kernels.TOLERANCE)
-
-
-def coin(seed: int, number: int) -> float:
-    """A number in [0, 1) for this decision of this loop: the same whenever it is asked for."""
-    digest = blake2b(f"{seed}:{number}".encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
 
 
 def probability(

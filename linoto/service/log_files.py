@@ -11,10 +11,8 @@ from linoto.data import Offline
 from linoto.features import ArmTable
 from linoto.logs import read_log
 from linoto.service.errors import invalid
-from linoto.service.messages import LogFile
+from linoto.service.messages import LONGEST_NAME, LogFile
 from linoto.tables import as_text, connected, quoted, readable, scan, stage
-
-NAME = 200  # characters of an arm's name, as in messages.ArmName
 
 
 def open_folder(path: Path) -> Path:
@@ -78,9 +76,8 @@ def read_actions(path: Path, log: LogFile, most: int) -> list[str]:
         raise ValueError(f"{path}, column {log.action!r}: must name at least one arm, got none")
     if len(names) > most:
         raise ValueError(f"{path} must name at most {most} arms where arms are left out, got more")
-    wrong = next((name for name in names if not 1 <= len(name) <= NAME), None)
+    wrong = next((name for name in names if not 1 <= len(name) <= LONGEST_NAME), None)
     if wrong is not None:
-        raise ValueError(
-            f"{path}, column {log.action!r}: an arm must have 1 to {NAME} characters, got {len(wrong)}"
-        )
+        must = f"an arm must have 1 to {LONGEST_NAME} characters"
+        raise ValueError(f"{path}, column {log.action!r}: {must}, got {len(wrong)}")
     return names

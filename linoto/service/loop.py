@@ -143,6 +143,8 @@ class Loop:
         books.alarms.append(Alarm(kind=kind, at=books.at, seq=books.seq, message=ALARMS[kind]))
         if self.spec.on_alarm == "safe-only":
             self._switch("safe-only", f"{kind} alarm")
+        else:
+            gauge.go_on()
 
     def _switch(self, mode: Mode, by: str) -> None:
         books = self.books

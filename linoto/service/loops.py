@@ -212,7 +212,7 @@ class Loops:
         if row is None:  # every decision is pending or has its reward, unless it is older than is kept
             message = "the records of this decision were let go: the reward it had stands"
             return result(report, "expired", message=message)
-        first, origin, _ = row
+        first, origin = row
         if origin == "default":
             sql.insert_late_reward(connection, (loop.id, number, self.now(loop), report.reward))
             message = "the window is over: the default reward stands, this one is kept for audit"
@@ -228,6 +228,8 @@ class Loops:
     def change(self, connection: Connection, name: str, change: Change, by: str) -> Loop:
         """Another mode or share held back, from the next decision on."""
         loop = self.get(name)
+        if loop.books.archived:
+            raise Refused(409, "archived", f"loop {name!r} is archived and changes no more")
         mode = change.mode if change.mode is not None else loop.books.mode
         holdback = change.holdback if change.holdback is not None else loop.books.holdback
         check_holdback(holdback, loop.agent)

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-ArmName = Annotated[str, Meta(min_length=1, max_length=200)]
+LONGEST_NAME = 200  # characters
+ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite

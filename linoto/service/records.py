@@ -42,12 +42,12 @@ def begun(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: str
             loop.restored(saved[1], saved[2])
         except ValueError as error:
             raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
-        loop.reopen(opened(connection, loop))
+        loop.reopen(still_open(connection, loop))
     loop.told = len(loop.books.alarms)
     return loop
 
 
-def opened(connection: Connection, loop: Loop) -> Iterator[Decided]:
+def still_open(connection: Connection, loop: Loop) -> Iterator[Decided]:
     """The decisions that are open where a loop stands, in their order."""
     for (body,) in sql.open_decisions(connection, loop.id, loop.books.seq, loop.books.oldest):
         event = EVENTS.decode(body)

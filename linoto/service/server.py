@@ -119,16 +119,22 @@ def check_address(host: str, port: int, access: Access) -> int:
         return int(probe.getsockname()[1])
 
 
-async def tick(service: Service, every: float = TICK) -> None:
-    """Notice tokens that were made or revoked, and close what is due, whatever is wrong with one loop."""
+async def notice_tokens(service: Service, every: float = TICK) -> None:
+    """Notice tokens that were made or revoked beside us, however much there is to do."""
     while True:
         await asyncio.sleep(every)
         try:
             await asyncio.to_thread(service.store.read, service.access.refresh)
-            for name in list(service.loops.by_name):
-                await close_due(service, name)
         except Unavailable as error:
-            logger.error("tick failed", extra={"error": str(error)})
+            logger.error("tokens cannot be read", extra={"error": str(error)})
+
+
+async def tick(service: Service, every: float = TICK) -> None:
+    """Close what is due, whatever is wrong with one loop."""
+    while True:
+        await asyncio.sleep(every)
+        for name in list(service.loops.by_name):
+            await close_due(service, name)
 
 
 async def close_due(service: Service, name: str) -> None:
@@ -137,8 +143,10 @@ async def close_due(service: Service, name: str) -> None:
     try:
         while name in loops.by_name and loops.is_due(loops.get(name)):
             await store.ask(lambda connection: loops.close_due(connection, loops.get(name)))
-    except (Unavailable, Refused):
-        raise
+    except Refused:
+        return  # the transaction that made the loop was undone
+    except Unavailable as error:
+        logger.error("nothing can be closed", extra={"loop": name, "error": str(error)})
     except Exception as error:  # a fault of ours in this loop: its requests say so too
         logger.error("fault", exc_info=error, extra={"loop": name})
 
@@ -162,7 +170,7 @@ async def serve(service: Service, settings: Settings) -> None:
         loop.add_signal_handler(number, server.stop)
     url, db = f"http://{f'[{host}]' if ':' in host else host}:{port}", str(service.store.path)
     server.on_startup(lambda: logger.info(SERVING, extra={"url": url, "db": db}))
-    beside = [tick(service), announce(service, host, port, url)]
+    beside = [tick(service), notice_tokens(service), announce(service, host, port, url)]
     if settings.demo:
         beside.append(traffic.simulate(service.loops, service.store, pace=settings.pace))
     tasks = [run_beside(work, server.stop) for work in beside]

@@ -257,9 +257,9 @@ def insert_reward(connection: Connection, values: Row) -> None:
 
 
 def reward_of(connection: Connection, loop: int, number: int) -> Row | None:
-    """(reward, origin, at) of a decision that is closed."""
+    """(reward, origin) of a decision that is closed."""
     row: Row | None = connection.execute(
-        "SELECT reward, origin, at FROM rewards WHERE loop = ? AND number = ?", (loop, number)
+        "SELECT reward, origin FROM rewards WHERE loop = ? AND number = ?", (loop, number)
     ).fetchone()
     return row
 
@@ -376,9 +376,17 @@ def base_of(connection: Connection, loop: int) -> Row | None:
     return row
 
 
-def insert_token(connection: Connection, values: Row) -> None:
-    """(name, role, digest, created_at, rate): only the digest of a token is known here."""
-    connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL)", values)
+def insert_token(connection: Connection, values: Row) -> bool:
+    """(name, role, digest, created_at, rate), if the name has no token or one that was revoked."""
+    return (
+        connection.execute(
+            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT (name) DO UPDATE SET "
+            "role = excluded.role, digest = excluded.digest, created_at = excluded.created_at, "
+            "rate = excluded.rate, revoked_at = NULL WHERE revoked_at IS NOT NULL",
+            values,
+        ).rowcount
+        == 1
+    )
 
 
 def revoke_token(connection: Connection, name: str, at: float) -> bool:
@@ -389,11 +397,6 @@ def revoke_token(connection: Connection, name: str, at: float) -> bool:
         ).rowcount
         == 1
     )
-
-
-def forget_revoked(connection: Connection, name: str) -> None:
-    """Make room for a new token of a name whose token was revoked."""
-    connection.execute("DELETE FROM tokens WHERE name = ? AND revoked_at IS NOT NULL", (name,))
 
 
 def all_tokens(connection: Connection) -> list[Row]:

@@ -26,9 +26,10 @@ T = TypeVar("T")
 Job = Callable[[Connection], T]
 BATCH = 256  # jobs that share a commit: the sync is paid once for all of them
 PATIENCE = 1.0  # seconds that the event loop may wait for a command that writes beside us
+READY = 1.0  # seconds between two looks whether the disk can be written
 WAITING = 4096  # jobs that may wait; more are turned away
 logger = logging.getLogger("linoto.service")
-FULL_OR_BROKEN = "the database could not be written, nothing was kept: {}"
+FULL_OR_BROKEN = "the database could not be used, nothing was kept: {}"
 
 
 class Outcome(Enum):
@@ -146,8 +147,11 @@ class Store:
             raise
         self._queue: deque[Ticket[Any]] = deque()
         self._turn = threading.Lock()  # held from the beginning of a transaction to its end
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._running = False  # a batch is under way, or about to be
-        self._behind = False  # memory may be ahead of the disk
+        self._ahead = False  # memory may be ahead of the disk
+        self._failed = False  # the last transaction was undone
+        self._tried = 0.0  # when it was last tried whether the disk can be written
         self._closed = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="linoto-writer")
         try:
@@ -182,12 +186,22 @@ class Store:
         if len(self._queue) >= WAITING:
             raise Busy(f"more than {WAITING} requests are waiting")
         loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # an earlier one may have ended with work under way
+            self._loop, self._running = loop, False
         future: asyncio.Future[T] = loop.create_future()
         self._queue.append(Ticket(job, future, looks=looks))
         if not self._running:
             self._running = True
             loop.call_soon(self._next_batch, loop)
         return await future
+
+    async def ready(self) -> None:
+        """Really write something, if that was not tried within the last second."""
+        if time.monotonic() - self._tried > READY:
+            self._tried = time.monotonic()
+            await self.ask(sql.check_writable)
+        elif self._ahead or self._failed:
+            raise Unavailable("the last write failed")
 
     async def drain(self) -> None:
         """Until everything that was asked for is answered."""
@@ -227,32 +241,26 @@ class Store:
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
         self._turn.acquire()
         outcome = self._perform(batch)
-        if outcome is not Outcome.WROTE:
-            self._answer(loop, batch, outcome)
+        if outcome is Outcome.WROTE:
+            self._writer.submit(self._write, loop, batch)
             return
-
-        def commit() -> None:
-            error = self._commit(len(batch))
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(self._answer, loop, batch, Outcome.WROTE, error)
-
-        self._writer.submit(commit)
-
-    def _answer(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        batch: list[Ticket[Any]],
-        outcome: Outcome,
-        error: Exception | None = None,
-    ) -> None:
-        """Tell everybody in a batch, and begin the next."""
         try:
-            if outcome is Outcome.WROTE:
-                self._conclude(batch, error)
-            else:
-                self._finish(batch, outcome)
+            self._finish(batch, outcome)
         finally:
             self._turn.release()
+        self._answer(loop, batch)
+
+    def _write(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]]) -> None:
+        """Commit in the writer's thread; the turn ends here, whether or not somebody still waits."""
+        try:
+            self._conclude(batch, self._commit(len(batch)))
+        finally:
+            self._turn.release()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(self._answer, loop, batch)
+
+    def _answer(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]]) -> None:
+        """Tell everybody in a batch, and begin the next."""
         for ticket in batch:
             ticket.settle()
         self._running = bool(self._queue)
@@ -284,9 +292,9 @@ class Store:
         """Run every job; if one failed, which, and why. No culprit: it is the disk."""
         current: Ticket[Any] | None = None
         try:
-            if self._behind:
+            if self._ahead:
                 self.on_rollback(self._connection)
-                self._behind = False
+                self._ahead = False
             if not all(ticket.looks for ticket in batch):
                 sql.begin(self._connection)
             for current in batch:
@@ -310,6 +318,7 @@ class Store:
             sql.commit(self._connection)
         except (sqlite3.Error, OSError) as error:
             return error
+        self._failed = False
         seconds, m = time.perf_counter() - started, self.measures
         m.commits += 1
         m.jobs += jobs
@@ -328,13 +337,14 @@ class Store:
     def _undo(self) -> None:
         """Roll back disk and memory; where that fails too, the next batch tries again before it begins."""
         self.measures.failures += 1
-        self._behind = True
+        self._failed = True
+        self._ahead = True
         try:
             sql.rollback(self._connection)
             self.on_rollback(self._connection)
-            self._behind = False
+            self._ahead = False
         except Exception as error:
-            logger.error("memory is behind the disk", extra={"error": str(error)})
+            logger.error("memory is ahead of the disk", extra={"error": str(error)})
 
 
 def fail(batch: list[Ticket[Any]], error: Exception) -> None:

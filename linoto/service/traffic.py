@@ -11,9 +11,9 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 
 from linoto import flights
+from linoto.service.chance import chance
 from linoto.service.errors import Refused, Unavailable
 from linoto.service.loop import Loop
 from linoto.service.loops import Clock, Loops
@@ -27,6 +27,7 @@ logger = logging.getLogger("linoto.service")
 STEP = 0.1  # seconds between looks at the clock
 CATCH_UP = 1.0  # seconds of decisions made up for at the most, so that a machine that slept is not flooded
 SLOWEST = 3.0  # seconds until a reward is reported
+WINDOW = 30 * 86400.0  # seconds: whoever stops the demo and comes back finds open decisions still open
 STORM = 0.5  # how often a flight is on time in the storm, as a share of before
 LAST = 500_000  # decisions of a loop, six hours of them: left alone, the demo must not fill a disk
 
@@ -38,8 +39,6 @@ class Scene:
     name: str
     story: str
     rate: float  # decisions a second
-    window: float  # seconds
-    lost: float  # share of decisions whose reward never comes
     storm_after: int  # decisions
 
 
@@ -49,24 +48,13 @@ STORY = (
     "per flight at most 0.02 may be lost against it. Flights are real, luck is simulated."
 )
 SCENES = (
-    # In twenty runs of 20,000 decisions the evidence of drift never passed 1.4; an alarm begins at 100. The
-    # long window is for those who stop the demo and come back another day: closed by defaults, the 40
-    # decisions that were open would be an alarm, and rightly so.
-    Scene(
-        name="flights",
-        story="",
-        rate=25.0,
-        window=30 * 86400.0,
-        lost=0.0,
-        storm_after=LAST,
-    ),
-    # The alarm came after 397 to 452 decisions in twelve runs: within a minute. Then defaults can be seen.
+    # In twenty runs of 20,000 decisions the evidence of drift never passed 1.4; an alarm begins at 100.
+    Scene(name="flights", story="", rate=25.0, storm_after=LAST),
+    # The alarm came after 397 to 452 decisions in twelve runs: within a minute.
     Scene(
         name="flights-storm",
         story=" After its 300th booking a storm comes: every flight is on time half as often.",
         rate=10.0,
-        window=60.0,
-        lost=0.02,
         storm_after=300,
     ),
 )
@@ -84,7 +72,7 @@ def spec_of(scene: Scene) -> LoopSpec:
             description=STORY + scene.story,
             default_reward=0.0,  # a flight that nobody reports on counts as late
             offline=LogStatistics(pulls=world.log.pulls.tolist(), reward_sums=good, reward_squares=good),
-            window=scene.window,
+            window=WINDOW,
             holdback=0.05,
             on_alarm="safe-only",
         )
@@ -107,12 +95,6 @@ def create_loops(loops: Loops, store: Store) -> None:
 # -- the world
 
 
-def chance(*what: object) -> float:
-    """A number in [0, 1) that looks random, and is the same whenever it is asked for."""
-    digest = blake2b(repr(what).encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
-
-
 def reward_of(scene: Scene, number: int, arm: int) -> float:
     """Whether the flight of a decision is on time."""
     likely = float(flights.load().bandit.means[arm])
@@ -121,18 +103,15 @@ def reward_of(scene: Scene, number: int, arm: int) -> float:
     return float(chance(scene.name, "reward", number, arm) < likely)
 
 
-def delay_of(scene: Scene, number: int) -> float | None:
-    """Seconds until the reward of a decision is reported; None: never."""
-    if chance(scene.name, "lost", number) < scene.lost:
-        return None
+def delay_of(scene: Scene, number: int) -> float:
+    """Seconds until the reward of a decision is reported."""
     return SLOWEST * chance(scene.name, "delay", number)
 
 
 def known(scene: Scene, loop: Loop, now: float, pace: float) -> Iterator[RewardReport]:
     """The rewards that have become known of decisions still open."""
     for number, opened in list(loop.books.pending.items()):
-        delay, made_at = delay_of(scene, number), opened.expires_at - loop.spec.window
-        if delay is not None and (now - made_at) * pace >= delay:
+        if (now - (opened.expires_at - WINDOW)) * pace >= delay_of(scene, number):
             reward = reward_of(scene, number, opened.arm)
             yield RewardReport(decision_id=loop.decision_id(number), reward=reward)
 

@@ -59,9 +59,10 @@ class LoopView(Struct):
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows its mean to be at the least
     alarm_below: float | None  # no chance explains a sum below this: the alarm rings
-    alarm_at: float  # evidence from which it is an alarm
     evidence_against_promise: float | None
+    promise_alarm_at: float  # evidence at which it rings next
     evidence_of_drift: float | None
+    drift_alarm_at: float
     groups: dict[str, GroupView]
     alarms: list[AlarmView]
 
@@ -142,8 +143,9 @@ def loop_view(loop: Loop) -> LoopView:
         expected_by_log=expected,
         promised_least=least,
         alarm_below=alarm_sums(loop, [counted.closed])[0],
-        alarm_at=1 / loop.spec.alarm_error,
         evidence_against_promise=as_factor(books.promise.evidence) if promised(loop) else None,
+        promise_alarm_at=as_factor(books.promise.threshold(watch.threshold)),
+        drift_alarm_at=as_factor(books.drift.threshold(watch.threshold)),
         evidence_of_drift=as_factor(books.drift.evidence) if watch.drifts else None,
         groups={group: group_view(books.groups[group]) for group in GROUPS},
         alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in books.alarms],
@@ -180,7 +182,11 @@ def history(loop: Loop) -> HistoryView:
 
 def alarm_sums(loop: Loop, closed: list[int]) -> list[float | None]:
     """The summed rewards below which the promise alarm rings, after so many closed decisions each."""
-    sums = loop.watch.alarm_below(np.array(closed, dtype=np.float64)) if promised(loop) else None
+    watch = loop.watch
+    counts = np.array(closed, dtype=np.float64)
+    sums = (
+        watch.alarm_below(counts, loop.books.promise.threshold(watch.threshold)) if promised(loop) else None
+    )
     return [None] * len(closed) if sums is None else [finite(value) for value in sums.tolist()]
 
 
@@ -201,23 +207,25 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     )
 
 
-def arm_views(loop: Loop) -> list[ArmView]:
-    """Every arm with its interval, in the order of the loop."""
-    agent = loop.agent
+def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
+    """Every arm with its interval, in the order of the loop; or the most played ones first."""
+    agent, plays = loop.agent, loop.books.plays
     means, lcb, ucb = agent.actions @ agent.theta, agent.lcb, agent.ucb
     pending, logged = agent.pending, agent.offline.pulls
-    plays = loop.books.plays
+    order = list(range(len(plays)))
+    if limit is not None:
+        order = np.lexsort((-means, -logged, -np.array(plays)))[:limit].tolist()
     return [
         ArmView(
-            name,
-            plays[i],
-            int(pending[i]),
-            int(logged[i]),
-            finite(means[i]),
-            finite(lcb[i]),
-            finite(ucb[i]),
+            name=loop.names[i],
+            plays=plays[i],
+            pending=int(pending[i]),
+            logged=int(logged[i]),
+            mean=finite(means[i]),
+            lcb=finite(lcb[i]),
+            ucb=finite(ucb[i]),
         )
-        for i, name in enumerate(loop.names)
+        for i in order
     ]
 
 

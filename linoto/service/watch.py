@@ -134,13 +134,13 @@ class Watch:
         least = plays * (self.reference[0] - self.per_round) - self.constant
         return log_evidence(self.scale, rewards + (plays - closed) * self.scale.high, plays, least)
 
-    def alarm_below(self, closed: Floats) -> Floats | None:
-        """(n,) summed rewards of so many plays below which the promise alarm rings; NaN where none could."""
+    def alarm_below(self, closed: Floats, threshold: float) -> Floats | None:
+        """(n,) summed rewards of so many plays below which a promise alarm rings; NaN where none could."""
         if self.per_round is None:
             return None
         counts = np.asarray(closed, dtype=np.float64)
         least = counts * (self.reference[0] - self.per_round) - self.constant
-        found = alarming(self.scale, counts, least, self.threshold)
+        found = alarming(self.scale, counts, least, threshold)
         possible = counts * self.scale.low if self.scale.bounded else -inf
         return np.where((counts > 0) & (found >= possible), found, np.nan)
 

@@ -10,10 +10,10 @@ export class Refused extends Error {
   }
 }
 
-/** Use this token from now on, until the tab is closed. */
+/** Use this token from now on, until the tab is closed; what no header can carry is no token. */
 export function useToken(value) {
-  token = value;
-  sessionStorage.setItem("linoto-token", value);
+  token = /^[!-~]+$/.test(value) ? value : "unreadable";
+  sessionStorage.setItem("linoto-token", token);
 }
 
 /** The address of a loop, or of something below it. */
@@ -21,11 +21,11 @@ export function at(name, ...rest) {
   return ["v1/loops", name, ...rest].map((step, i) => (i ? encodeURIComponent(step) : step)).join("/");
 }
 
-async function send(method, path, body) {
+async function send(method, path, body, patience = AbortSignal.timeout(20_000)) {
   const headers = { accept: "application/json" };
   if (token) headers.authorization = `Bearer ${token}`;
   if (body !== undefined) headers["content-type"] = "application/json";
-  const options = { method, headers, cache: "no-store", signal: AbortSignal.timeout(20_000) };
+  const options = { method, headers, cache: "no-store", signal: patience };
   if (body !== undefined) options.body = JSON.stringify(body);
   const response = await fetch(path, options);
   if (response.ok) return response;
@@ -40,7 +40,7 @@ export async function ask(method, path, body) {
 
 /** Ask for a file and hand it to the browser as a download. */
 export async function download(path, name) {
-  const address = URL.createObjectURL(await (await send("GET", path)).blob());
+  const address = URL.createObjectURL(await (await send("GET", path, undefined, null)).blob());
   const link = document.createElement("a");
   link.href = address;
   link.download = name;

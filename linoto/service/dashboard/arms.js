@@ -4,7 +4,7 @@ import { interval } from "./chart.js";
 import { el, say } from "./dom.js";
 import { count, number } from "./format.js";
 
-const SHOWN = 12;
+const SHOWN = 12, MOST = 500; // rows, at first and at most
 const HEAD = [
   ["Arm", ""],
   ["Mean reward", "drawn"],
@@ -16,7 +16,8 @@ const HEAD = [
 
 /** The scale: what the intervals span, within what rewards can be at all. */
 function domainOf(arms, range) {
-  const low = Math.min(...arms.map((arm) => arm.lcb)), high = Math.max(...arms.map((arm) => arm.ucb));
+  const known = arms.filter((arm) => arm.lcb !== null && arm.ucb !== null);
+  const low = Math.min(...known.map((arm) => arm.lcb)), high = Math.max(...known.map((arm) => arm.ucb));
   const [least, most] = range ?? [null, null];
   return [Math.max(low, least ?? low), Math.min(high, most ?? high)];
 }
@@ -26,7 +27,7 @@ function row(arm, domain, reference) {
   return el(
     "tr",
     {},
-    el("td", {}, arm.name),
+    el("td", {}, el("bdi", {}, arm.name)),
     el("td", { class: "drawn" }, interval(scale)),
     el("td", { class: "optional" }, number(arm.mean)),
     el("td", {}, number(arm.plays)),
@@ -35,32 +36,45 @@ function row(arm, domain, reference) {
   );
 }
 
-/** A table of arms; returns what updates it. */
-export function armTable(table, filter, more) {
-  let all = false, latest = null;
+/** A table of arms: `wanted` says which ones to ask for, `show` shows them. */
+export function armTable(table, filter, more, refresh) {
+  let all = false, drawn = "", latest = null;
 
   function render() {
     if (latest === null) return;
-    const { arms, reference, range } = latest, wanted = filter.value.trim().toLowerCase();
+    const { arms, count: known, reference, range } = latest, wanted = filter.value.trim().toLowerCase();
     const found = arms.filter((arm) => arm.name.toLowerCase().includes(wanted));
-    found.sort((a, b) => b.plays - a.plays || b.logged - a.logged || b.mean - a.mean);
-    const shown = all ? found : found.slice(0, SHOWN), domain = domainOf(arms, range);
+    const state = JSON.stringify([found, reference, known, all]);
+    if (state === drawn || selectingIn(table)) return;
+    drawn = state;
+    const domain = domainOf(arms, range);
     const head = el("tr", {}, ...HEAD.map(([text, kind]) => el("th", { class: kind, scope: "col" }, text)));
     table.replaceChildren(
       el("thead", {}, head),
-      el("tbody", {}, ...shown.map((arm) => row(arm, domain, reference))),
+      el("tbody", {}, ...found.slice(0, all ? MOST : SHOWN).map((arm) => row(arm, domain, reference))),
     );
-    more.hidden = found.length <= SHOWN;
-    say(more, all ? `Show the ${SHOWN} most played` : `Show all ${count(found.length, "arm")}`);
+    more.hidden = known <= SHOWN;
+    say(more, all ? `Show the ${SHOWN} most played` : `Show ${known > MOST ? `the ${MOST} most played` : "all"} of ${count(known, "arm")}`);
   }
 
-  filter.addEventListener("input", render);
+  filter.addEventListener("input", () => {
+    render();
+    refresh();
+  });
   more.addEventListener("click", () => {
     all = !all;
-    render();
+    refresh();
   });
-  return (data) => {
-    latest = data;
-    render();
+  return {
+    wanted: () => (filter.value.trim() ? "" : `?limit=${all ? MOST : SHOWN}`),
+    show(data) {
+      latest = data;
+      render();
+    },
   };
+}
+
+function selectingIn(node) {
+  const selection = getSelection();
+  return !selection.isCollapsed && node.contains(selection.anchorNode);
 }

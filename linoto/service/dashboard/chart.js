@@ -3,10 +3,10 @@
 import { el, svg } from "./dom.js";
 import { number } from "./format.js";
 
-const LEFT = 56, RIGHT = 12, TOP = 10, BOTTOM = 24;
+const RIGHT = 12, TOP = 10, BOTTOM = 24, LETTER = 7;
 
 /** About `n` round numbers between two values. */
-export function ticks(low, high, n) {
+function ticks(low, high, n) {
   const rough = (high - low) / n, power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
   const found = [];
@@ -32,12 +32,12 @@ function path(xs, values, toX, toY) {
   return text;
 }
 
-function axes(xs, [low, high], width, height, toX, toY, format) {
+function axes({ xs, marks, left, width, height, toX, toY }) {
   const parts = [];
-  for (const value of ticks(low, high, height > 180 ? 5 : 3)) {
+  for (const [value, text] of marks) {
     const y = toY(value);
-    parts.push(svg("line", { class: value === 0 ? "zero" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
-    parts.push(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format(value)));
+    parts.push(svg("line", { class: value === 0 ? "zero" : "grid", x1: left, x2: width - RIGHT, y1: y, y2: y }));
+    parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, text));
   }
   for (const value of ticks(xs[0], xs.at(-1), Math.max(2, Math.floor(width / 90)))) {
     if (Number.isInteger(value)) {
@@ -55,10 +55,12 @@ export function draw(figure, { xs, lines, include = [], label, format = number, 
   const drawn = lines.filter((line) => line.values.some((value) => value !== null));
   if (xs.length < 2 || drawn.length === 0) return figure.replaceChildren(el("p", { class: "soft" }, empty));
   const width = Math.max(figure.clientWidth, 240), [low, high] = extent(drawn, include);
-  const toX = (x) => LEFT + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - LEFT - RIGHT);
+  const marks = ticks(low, high, height > 180 ? 5 : 3).map((value) => [value, format(value)]);
+  const left = 12 + LETTER * Math.max(5, ...marks.map(([, text]) => text.length));
+  const toX = (x) => left + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - left - RIGHT);
   const toY = (y) => height - BOTTOM - ((y - low) / (high - low)) * (height - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label });
-  picture.append(...axes(xs, [low, high], width, height, toX, toY, format));
+  picture.append(...axes({ xs, marks, left, width, height, toX, toY }));
   for (const line of drawn) {
     picture.append(svg("path", { ...look(line), class: `line ${kind(line)}`, d: path(xs, line.values, toX, toY) }));
   }
@@ -79,10 +81,11 @@ export function interval({ lcb, ucb, mean, reference, domain: [low, high] }) {
   const toX = (value) => (100 * (Math.min(Math.max(value, low), high) - low)) / (high - low || 1);
   const y = { y1: 9, y2: 9 };
   const picture = svg("svg", { class: "interval", role: "img", height: 18, "aria-label": `${number(lcb)} to ${number(ucb)}` });
+  if (lcb === null || ucb === null) return picture;
   if (reference !== null) {
     picture.append(svg("line", { class: "reference", x1: `${toX(reference)}%`, x2: `${toX(reference)}%`, y1: 0, y2: 18 }));
   }
   picture.append(svg("line", { class: "whisker", x1: `${toX(lcb)}%`, x2: `${toX(ucb)}%`, ...y }));
-  if (mean >= low && mean <= high) picture.append(svg("circle", { cx: `${toX(mean)}%`, cy: 9, r: 4 }));
+  if (mean !== null && mean >= low && mean <= high) picture.append(svg("circle", { cx: `${toX(mean)}%`, cy: 9, r: 4 }));
   return picture;
 }

@@ -1,6 +1,6 @@
 // One colour per policy, the same as in every figure that linoto draws.
 
-export const POLICIES = {
+const POLICIES = {
   LinOtO: "#d1495b",
   LinUCB: "#00798c",
   LinLCB: "#edae49",

@@ -34,8 +34,7 @@ export function decisionList(list, follow, loop) {
 
   function setFollowing(value) {
     following = value;
-    follow.setAttribute("aria-pressed", String(value));
-    say(follow, value ? "Following" : "Held still: follow again");
+    say(follow, value ? "Hold still" : "Held still: follow again");
     if (value) for (const button of list.querySelectorAll("[aria-expanded=true]")) close(button);
   }
 
@@ -62,7 +61,7 @@ export function decisionList(list, follow, loop) {
       "button",
       { type: "button", "aria-expanded": "false", onclick: () => toggle(button, decision.decision_id) },
       el("time", { class: "soft" }, moment(decision.at)),
-      el("span", {}, decision.arm),
+      el("bdi", {}, decision.arm),
       el("span", { class: `badge ${decision.group}` }, GROUP[decision.group]),
       el("span", { class: "soft" }, rewardText(decision)),
     );
@@ -70,8 +69,8 @@ export function decisionList(list, follow, loop) {
   }
 
   follow.addEventListener("click", () => setFollowing(!following));
+  list.addEventListener("focusin", () => setFollowing(false));
   return (decisions) => {
-    if (!following || list.contains(document.activeElement)) return;
-    list.replaceChildren(...decisions.map(row));
+    if (following) list.replaceChildren(...decisions.map(row));
   };
 }

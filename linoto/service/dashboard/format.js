@@ -6,7 +6,7 @@ const MINUS = "\u2212";
 export function number(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(1).replace("-", MINUS);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(1).replaceAll("-", MINUS);
   const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4;
   return value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", MINUS);
 }
@@ -18,11 +18,12 @@ export function signed(value) {
   return text === "0" ? "0" : (value < 0 ? MINUS : "+") + text;
 }
 
-/** A share as a percentage. */
+/** A share as a percentage; all and nothing are said only of all and nothing. */
 export function percent(share) {
   if (!Number.isFinite(share)) return "–";
-  const value = 100 * share;
-  return `${value.toLocaleString("en", { maximumFractionDigits: value < 10 && value > 0 ? 1 : 0 })} %`;
+  const value = 100 * share, rest = Math.min(value, 100 - value);
+  const digits = rest <= 0 || rest >= 10 ? 0 : rest >= 1 ? 1 : Math.min(6, Math.ceil(1 - Math.log10(rest)));
+  return `${value.toLocaleString("en", { maximumFractionDigits: digits })} %`;
 }
 
 /** The time of day, with the date if it was another day. */

@@ -41,6 +41,7 @@ const quote = (name) => (/[",\n]/.test(name) ? `"${name.replaceAll('"', '""')}"`
 /** A CSV file of past decisions as the lines that `parseArms` reads. */
 export async function readLog(file) {
   const [head, ...lines] = parseCsv(await file.text());
+  if (!head) throw new Error("The log must have a line of names, got an empty file.");
   const columns = ["arm", "reward"].map((name) => head.map((one) => one.trim().toLowerCase()).indexOf(name));
   if (columns.includes(-1)) throw new Error(`The log must have the columns arm and reward, got ${head.join(", ")}.`);
   const found = new Map();

@@ -9,59 +9,67 @@ import { el, part, say, show } from "./dom.js";
 import { moment, number, percent, signed } from "./format.js";
 import { GROUP, gainOf, notes, shares, story, switched } from "./words.js";
 
+const CONTROLS = ["stop", "modes", "holdback", "archive"];
 const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const WATCHED = [
-  ["evidence_against_promise", "Evidence that the promise is broken"],
-  ["evidence_of_drift", "Evidence that the world is not the log's any more"],
+  ["evidence_against_promise", "promise_alarm_at", "Evidence that the promise is broken"],
+  ["evidence_of_drift", "drift_alarm_at", "Evidence that the world is not the log's any more"],
 ];
 
-/** Put a loop on the page; returns what shows new data. `refresh` is called after a change. */
+const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a range that rewards keep to.";
+
+/** Put a loop on the page: `wanted` says which arms to ask for, `show` shows new data. */
 export function openLoop(root, name, refresh) {
   root.replaceChildren(document.getElementById("detail").content.cloneNode(true));
   const $ = (key) => part(root, key);
   const showDecisions = decisionList($("decisions"), $("follow"), name);
-  const showArms = armTable($("arms"), $("filter"), $("all-arms"));
-  let mode = null;
+  const arms = armTable($("arms"), $("filter"), $("all-arms"), refresh);
+  let mode = null, asked = false; // whether something was asked for since the controls were last set
+  say($("name"), name);
+  for (const control of CONTROLS) $(control).disabled = true; // until it is known how things stand
 
-  async function change(body) {
+  async function change(method, body) {
     say($("refused"), "");
     try {
-      await ask("PATCH", at(name), body);
+      await ask(method, at(name), body);
     } catch (error) {
       say($("refused"), error.message);
     }
+    asked = true;
     refresh();
   }
 
-  $("stop").addEventListener("click", () => change({ mode: mode === "safe-only" ? "live" : "safe-only" }));
-  $("modes").addEventListener("change", (event) => change({ mode: event.target.value }));
-  $("holdback").addEventListener("change", (event) => change({ holdback: Number(event.target.value) }));
+  $("stop").addEventListener("click", () => change("PATCH", { mode: mode === "safe-only" ? "live" : "safe-only" }));
+  $("modes").addEventListener("change", (event) => change("PATCH", { mode: event.target.value }));
+  $("holdback").addEventListener("change", (event) => change("PATCH", { holdback: Number(event.target.value) }));
+  $("archive").addEventListener("click", () => {
+    if (confirm(`Archive ${name}? It will decide no more. This cannot be undone.`)) change("DELETE");
+  });
+  $("export").href = at(name, "export");
   $("export").addEventListener("click", (event) => {
     event.preventDefault();
     download(at(name, "export"), `${name}.parquet`).catch((error) => say($("refused"), error.message));
   });
-  $("export").href = at(name, "export");
-  $("archive").addEventListener("click", async () => {
-    if (!confirm(`Archive ${name}? It will decide no more. This cannot be undone.`)) return;
-    await ask("DELETE", at(name)).catch((error) => say($("refused"), error.message));
-    refresh();
-  });
 
-  return (data) => {
-    mode = data.loop.mode;
-    showState($, data.loop);
-    showNumbers($, data.loop);
-    showCharts($, data.loop, data.history.points);
-    showGroups($("groups"), data);
-    showWatch($, data);
-    showArms({ arms: data.arms, reference: data.loop.reference, range: data.report.certificate.reward_range });
-    showDecisions(data.decisions);
-  };
+  function update({ report, history, decisions, ...data }) {
+    const { loop, certificate } = report;
+    mode = loop.mode;
+    showState($, loop);
+    setSelects($, loop, asked);
+    asked = false;
+    showNumbers($, loop);
+    showCharts($, loop, history.points);
+    showGroups($("groups"), report);
+    showWatch($, report);
+    arms.show({ arms: data.arms, count: loop.arms, reference: loop.reference, range: certificate.reward_range });
+    showDecisions(decisions);
+  }
+
+  return { update, wanted: arms.wanted };
 }
 
 function showState($, loop) {
   const state = loop.archived ? "archived" : loop.mode;
-  say($("name"), loop.name);
   say($("mode"), state);
   $("mode").className = `badge ${state}`;
   say($("policy"), `${loop.policy}, ${number(loop.arms)} arms`);
@@ -71,20 +79,18 @@ function showState($, loop) {
   const safe = loop.mode === "safe-only";
   say($("stop"), safe ? "Explore again" : "Stop exploring");
   $("stop").classList.toggle("resume", safe);
-  for (const control of ["stop", "modes", "holdback", "archive"]) $(control).disabled = loop.archived;
-  if (document.activeElement !== $("modes")) $("modes").value = loop.mode;
-  showHoldback($("holdback"), loop);
+  for (const control of CONTROLS) $(control).disabled = loop.archived;
   show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop.name)));
   show($("alarms"), ...loop.alarms.map((alarm) => alarmBox(alarm, loop)));
 }
 
 function alarmBox(alarm, loop) {
-  const stopped = loop.switched_by === `${alarm.kind} alarm` ? " Exploring was stopped at once." : "";
+  const stopped = loop.switched_by === `${alarm.kind} alarm` && loop.switched_at === alarm.at;
   return el(
     "div",
     { class: "alarm-box" },
     el("strong", {}, `Alarm (${alarm.kind}): `),
-    `${alarm.message}.${stopped}`,
+    `${alarm.message}.${stopped ? " Exploring was stopped at once." : ""}`,
     el("span", { class: "soft" }, ` ${moment(alarm.at)}`),
   );
 }
@@ -98,13 +104,17 @@ client.reward("${name}", decision.decision_id, 1.0)`;
   return [el("p", {}, "Nobody has asked it for a decision yet. From a program:"), el("pre", {}, el("code", {}, code))];
 }
 
-function showHoldback(select, { holdback, reference }) {
+/** Show what is, not what was asked for; but leave a list alone that somebody may have open. */
+function setSelects($, { mode, holdback, reference }, asked) {
+  const select = $("holdback");
   const options = [...new Set([...HOLDBACKS, holdback])].sort((a, b) => a - b);
-  if (select.options.length !== options.length) {
+  if ([...select.options].map((option) => Number(option.value)).join() !== options.join()) {
     select.replaceChildren(...options.map((share) => el("option", { value: share }, share ? percent(share) : "none")));
   }
-  if (document.activeElement !== select) select.value = String(holdback);
   if (reference === null) select.disabled = true;
+  for (const [list, value] of [[$("modes"), mode], [select, holdback]]) {
+    if (asked || document.activeElement !== list) list.value = String(value);
+  }
 }
 
 function showNumbers($, loop) {
@@ -168,7 +178,8 @@ function lately(points) {
   });
 }
 
-function showGroups(table, { loop, report }) {
+function showGroups(table, report) {
+  const { loop } = report;
   const head = ["", "Decisions", "Mean reward", "Closed by default"].map((text, i) => el("th", { scope: "col", class: i === 3 && "optional" }, text));
   const rows = Object.entries(loop.groups).map(([name, group]) =>
     el(
@@ -191,19 +202,19 @@ function withError(value, error, format = number) {
   return error === null ? format(value) : `${format(value)} ± ${number(error)}`;
 }
 
-function showWatch($, { loop, report }) {
-  const meters = WATCHED.filter(([field]) => loop[field] !== null).map(([field, text]) => {
-    const level = Math.max(0, Math.min(1, Math.log(loop[field]) / Math.log(loop.alarm_at)));
+function showWatch($, { loop, certificate }) {
+  const meters = WATCHED.filter(([field]) => loop[field] !== null).map(([field, limit, text]) => {
+    const level = Math.max(0, Math.min(1, Math.log(loop[field]) / Math.log(loop[limit])));
     return el(
       "p",
       {},
       `${text}: ${number(loop[field])} `,
-      el("span", { class: "soft" }, `(alarm at ${number(loop.alarm_at)})`),
+      el("span", { class: "soft" }, `(alarm at ${number(loop[limit])})`),
       el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: level.toFixed(3), "aria-label": text }),
     );
   });
-  show($("watch"), ...(meters.length ? meters : [el("p", { class: "soft" }, "Without a log there is nothing to watch for.")]));
-  show($("promise"), promiseList(report.certificate));
+  show($("watch"), ...(meters.length ? meters : [el("p", { class: "soft" }, UNWATCHED)]));
+  show($("promise"), promiseList(certificate));
 }
 
 function promiseList({ holds, theorem, per_round, constant, delta, assumes }) {

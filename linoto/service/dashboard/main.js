@@ -10,35 +10,54 @@ import { gainOf } from "./words.js";
 const PAUSE = 1000; // milliseconds between looks
 const DECISIONS = 15;
 const root = document.getElementById("loop"), connection = document.getElementById("connection");
-const open = { name: null, update: null };
-let timer = null, looking = false, again = false;
+const open = { name: null, update: null, wanted: null };
+let timer = null, looking = false, again = false, loops = [];
 
-function wanted() {
-  return decodeURIComponent(location.hash.replace(/^#\/?/, ""));
+/** The loop that the address names, if it names one. */
+function named() {
+  try {
+    return location.hash.startsWith("#/") ? decodeURIComponent(location.hash.slice(2)) : open.name;
+  } catch {
+    return null; // not an address of ours
+  }
 }
 
-function card(loop) {
-  const gain = gainOf(loop), state = loop.archived ? "archived" : loop.mode;
-  return el(
-    "a",
-    { href: `#/${encodeURIComponent(loop.name)}`, "aria-current": loop.name === open.name && "page" },
-    el("strong", {}, loop.name),
-    el("span", { class: `badge ${state}` }, state),
-    loop.alarms.length ? el("span", { class: "badge alarm" }, "alarm") : null,
-    el("span", { class: "soft" }, `${count(loop.decisions, "decision")}${gain === null ? "" : `, ${signed(gain)} against the log`}`),
-  );
+/** A card of a loop, which stays the same element for as long as there is the loop. */
+function card(cards, loop) {
+  let found = [...cards.children].find((one) => one.dataset.loop === loop.name);
+  if (!found) {
+    const parts = [el("strong"), el("span", { class: "badge" }), el("span", { class: "badge alarm" }, "alarm"), el("span", { class: "soft" })];
+    found = el("a", { href: `#/${encodeURIComponent(loop.name)}`, "data-loop": loop.name }, ...parts);
+    parts[0].append(el("bdi", {}, loop.name));
+  }
+  const [, state, alarm, numbers] = found.children, gain = gainOf(loop);
+  say(state, loop.archived ? "archived" : loop.mode);
+  state.className = `badge ${state.textContent}`;
+  alarm.hidden = loop.alarms.length === 0;
+  say(numbers, `${count(loop.decisions, "decision")}${gain === null ? "" : `, ${signed(gain)} against the log`}`);
+  if (loop.name === open.name) found.setAttribute("aria-current", "page");
+  else found.removeAttribute("aria-current");
+  return found;
 }
 
-function choose(loops) {
-  const name = loops.some((loop) => loop.name === wanted()) ? wanted() : loops[0]?.name ?? null;
-  if (name === open.name) return;
-  open.name = name;
-  open.update = name === null ? null : openLoop(root, name, look);
-  document.title = name === null ? "linoto" : `${name} – linoto`;
+function showCards() {
+  const cards = document.getElementById("loops"), wanted = loops.map((loop) => card(cards, loop));
+  if (wanted.length !== cards.children.length || wanted.some((one, i) => one !== cards.children[i])) {
+    cards.replaceChildren(...wanted);
+  }
+}
+
+/** Open the loop that is asked for, at once: what can be pressed must belong to what is named. */
+function choose() {
+  const name = loops.some((loop) => loop.name === named()) ? named() : loops[0]?.name ?? null;
+  if (name !== open.name) {
+    Object.assign(open, { name, update: null }, name === null ? {} : openLoop(root, name, look));
+    document.title = name === null ? "linoto" : `${name} – linoto`;
+  }
+  showCards();
 }
 
 function showEmpty() {
-  open.name = null;
   const code = 'from linoto import Client\n\nClient().create("banner", arms=["blue", "green"], policy=..., default_reward=0.0)';
   show(
     root,
@@ -50,18 +69,17 @@ function showEmpty() {
 }
 
 async function load() {
-  const loops = await ask("GET", "v1/loops");
-  choose(loops);
-  show(document.getElementById("loops"), ...loops.map(card));
+  loops = await ask("GET", "v1/loops");
+  choose();
   if (loops.length === 0) return showEmpty();
-  const name = open.name, loop = loops.find((one) => one.name === name);
+  const name = open.name;
   const [history, arms, decisions, report] = await Promise.all([
     ask("GET", at(name, "history")),
-    ask("GET", at(name, "arms")),
+    ask("GET", at(name, "arms") + open.wanted()),
     ask("GET", `${at(name, "decisions")}?limit=${DECISIONS}`),
     ask("GET", at(name, "report")),
   ]);
-  if (open.name === name) open.update({ loop: report.loop ?? loop, history, arms, decisions, report });
+  if (open.name === name) open.update({ history, arms, decisions, report });
 }
 
 /** Look now, and again after a pause. */
@@ -74,11 +92,9 @@ async function look() {
     document.body.classList.remove("lost");
     say(connection, "connected");
   } catch (error) {
-    if (error instanceof Refused && error.status === 401) askToken();
-    else {
-      document.body.classList.add("lost");
-      say(connection, error instanceof Refused ? error.message : "no connection: trying again");
-    }
+    document.body.classList.add("lost");
+    say(connection, error instanceof Refused ? error.message : "no connection: trying again");
+    if (error.status === 401) askToken();
   } finally {
     looking = false;
   }
@@ -102,12 +118,17 @@ function askToken() {
 }
 
 addEventListener("hashchange", () => {
+  choose();
   look();
   root.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 addEventListener("resize", look);
 document.addEventListener("visibilitychange", () => document.hidden || look());
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  root.focus();
+});
 document.getElementById("new").addEventListener("click", () =>
   openCreate(document.getElementById("create"), (name) => {
     location.hash = `#/${encodeURIComponent(name)}`;

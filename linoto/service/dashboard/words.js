@@ -3,7 +3,7 @@
 import { count, moment, number, percent, signed } from "./format.js";
 
 const MODES = {
-  live: "It explores when it can afford to, and otherwise plays safe.",
+  live: "The policy decides.",
   shadow: "It decides and records, but plays the fallback: nothing is risked.",
   "safe-only": "It plays the fallback only: nothing is explored.",
 };
@@ -13,9 +13,14 @@ export function gainOf({ realised, expected_by_log: expected }) {
   return expected === null ? null : realised - expected;
 }
 
+function doingOf({ archived, mode, budget }) {
+  if (archived) return "It decides no more; rewards of past decisions are still taken.";
+  return mode === "live" && budget !== null ? "It explores when it can afford to, and otherwise plays safe." : MODES[mode];
+}
+
 /** The loop in two or three sentences. */
 export function story(loop) {
-  const doing = loop.archived ? "It decides no more; rewards of past decisions are still taken." : MODES[loop.mode];
+  const doing = doingOf(loop);
   if (loop.closed === 0) return `${doing} No reward has come yet.`;
   const gain = gainOf(loop), closed = count(loop.closed, "rewarded decision");
   if (gain === null) return `${doing} In ${closed} it earned ${number(loop.realised)}; there is no log to compare with.`;
@@ -37,13 +42,11 @@ export function switched({ switched_at: at, switched_by: by, mode }) {
 
 /** What stands below the four numbers. */
 export function notes(loop) {
-  const { explore, holdback } = loop.groups;
   return {
     gain: loop.closed ? `${signed(gainOf(loop) === null ? null : gainOf(loop) / loop.closed)} per decision` : "no rewards yet",
     budget: loop.budget === null ? "this policy keeps none" : loop.budget >= 0 ? "room for exploration" : "no room: plays safe",
-    explored: `${number(explore.plays)} of ${count(loop.decisions, "decision")}`,
+    explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}`,
     pending: `${number(loop.rewards)} closed`,
-    held: holdback.plays,
   };
 }
 
