@@ -201,7 +201,7 @@ def test_an_opened_explanation_holds_the_list_still(page: Page, client: Client) 
 def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client: Client) -> None:
     make_loop(client, "storm", on_alarm="safe-only")
     page.open("storm")
-    assert page.text("[data-alarms]") == ""
+    assert page.text("[data-alarms]") == "" and "alarm" not in page.text("#loops a[aria-current]")
     play(client, "storm", 120, reward=0.0)
     page.until(lambda: "Alarm" in page.text("[data-alarms]"))
     assert "Exploring was stopped at once" in page.text("[data-alarms]")
