@@ -84,12 +84,18 @@ def map_cells(
     >>> list(map_cells(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
+    workers = check_engine(engine, scheduler, jobs)
+    return in_order(function, items, engine, scheduler, workers)
+
+
+def check_engine(engine: Engine, scheduler: str | None, jobs: int | None) -> int:
+    """How many calls at a time, or a complaint, before anything is opened or started."""
     choose("engine", engine, ENGINES)
     workers = cores() if jobs is None else jobs
     check_count("jobs", workers)
     if scheduler is not None and engine != "dask":
         raise ValueError(f"scheduler must be None for engine {engine!r}, got {scheduler!r}")
-    return in_order(function, items, engine, scheduler, workers)
+    return workers
 
 
 def in_order(
@@ -145,12 +151,15 @@ def cluster(scheduler: str | None, jobs: int) -> Iterator[tuple[Submit, int]]:
 
 def connected(client: Any, scheduler: str) -> Any:
     """A client of a running scheduler, or one sentence about why not."""
+    made = client.__new__(client)  # made in two steps, to have hold of it if the second fails
     try:
-        return client(scheduler, set_as_default=False, timeout="5s")
-    except (OSError, ValueError) as error:
+        made.__init__(scheduler, set_as_default=False, timeout="5s")
+    except (OSError, ValueError, TypeError) as error:
+        made.status = "closed"  # else it would wait ten seconds for its own end, and print a traceback
         raise OSError(
             f"scheduler must be the address of a running Dask scheduler, got {scheduler!r}: {error}"
         ) from None
+    return made
 
 
 def submit_to(client: Any) -> Submit:

@@ -21,9 +21,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from linoto.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
-from linoto.cells import CellStore, Curves, digest
+from linoto.cells import CellStore, Curves, code_of, digest
 from linoto.data import Offline, check_count, check_nonnegative, check_seed, choose
-from linoto.engines import Engine, cores, map_cells
+from linoto.engines import Engine, check_engine, map_cells
 from linoto.kernels import Ints
 from linoto.results import Results
 from linoto.simulation import Run, simulate
@@ -128,6 +128,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_label("name", self.name)
+        for name in ("title", "caption"):
+            check_text(name, getattr(self, name))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", self.name):
             raise ValueError(f"name must be made of letters, digits, - and _, got {self.name!r}")
         settings = tuple(self.settings)
@@ -169,16 +171,28 @@ def run_experiment(
     `engine="dask"` plays them on a cluster (`linoto.engines`): the same numbers, bit for bit.
 
     With `out`, finished cells are kept in `<out>/<name>.cells.jsonl`, and `resume` takes from there every
-    cell that is exactly what would be computed: same setting, policy, seed, run and version. `track` is told
-    after each cell how many of how many are done.
+    cell that is exactly what would be computed: same setting, policy, seed, run and version, and for classes
+    of your own the same file that defines them. Without `resume` the first finished cell replaces what is
+    there. `track` is told after each cell how many of how many are done.
     """
     check_count("runs", runs)
     check_seed(seed)
-    if jobs is not None:
-        check_count("jobs", jobs)
+    workers = check_engine(engine, scheduler, jobs)
     keys = describe(experiment, seed)
     path = None if out is None else Path(out) / f"{experiment.name}.cells.jsonl"
     store = CellStore.open(path, resume=resume, keys=keys)
+    try:
+        where = {"engine": engine, "scheduler": scheduler, "jobs": workers}
+        play_missing(experiment, store, runs=runs, seed=seed, track=track, **where)
+    finally:
+        store.release()
+    return Results(experiment=experiment, runs=runs, seed=seed, store=store)
+
+
+def play_missing(
+    experiment: Experiment, store: CellStore, *, runs: int, seed: int, track: Track | None, **where: Any
+) -> None:
+    """Play and keep the cells that a store does not hold."""
 
     def finished(cell: Cell) -> bool:
         return store.holds(cell.setting.name, cell.label, cell.run)
@@ -191,11 +205,10 @@ def run_experiment(
         counter.step()
 
     missing = filterfalse(finished, all_cells(experiment, runs))
-    if engine == "threads":
-        play_all(missing, seed=seed, jobs=jobs or cores(), keep=keep)
+    if where["engine"] == "threads":
+        play_all(missing, seed=seed, jobs=where["jobs"], keep=keep)
     else:
-        play_elsewhere(list(missing), seed, keep, engine=engine, scheduler=scheduler, jobs=jobs)
-    return Results(experiment=experiment, runs=runs, seed=seed, store=store)
+        play_elsewhere(list(missing), seed, keep, **where)
 
 
 def all_cells(experiment: Experiment, runs: int) -> Iterator[Cell]:
@@ -290,9 +303,10 @@ def describe(experiment: Experiment, seed: int) -> dict[tuple[str, str], str]:
     """A digest of everything that decides a cell's numbers besides its run, by setting and label."""
     keys = {}
     for setting in experiment.settings:
+        world = {"world": type(setting).__qualname__, "code": code_of(type(setting))}
         problem = {name: value for name, value in vars(setting).items() if name not in ("name", "policies")}
         for label, policy in setting.pairs:
-            facts = {"world": type(setting).__qualname__, **problem, "policy": policy, "seed": seed}
+            facts = {**world, "problem": problem, "policy": policy, "seed": seed}
             keys[setting.name, label] = digest(facts)
     return keys
 
@@ -332,6 +346,12 @@ def check_label(name: str, label: Any) -> None:
     """Refuse a label that is empty, no text, or more than one line."""
     if not isinstance(label, str) or not label.strip() or not label.isprintable():
         raise ValueError(f"{name} must be one line of text, got {label!r}")
+
+
+def check_text(name: str, text: Any) -> None:
+    """Refuse what is no text."""
+    if not isinstance(text, str):
+        raise ValueError(f"{name} must be text, got {text!r}")
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -28,7 +28,7 @@ RULE = (
     "A claim puts one or more quantities into intervals. It holds if every quantity is surely inside its "
     "interval, does not hold if some quantity is surely outside, and is undecided otherwise. Surely: the "
     "mean difference over runs from the end of the interval exceeds its 95 % margin (Student’s t), or all of "
-    "at least five runs agree. No correction is made for asking many questions."
+    "at least six runs agree. No correction is made for asking many questions."
 )
 
 

@@ -22,12 +22,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from linoto.confidence import PAPER
 from linoto.experiments import Experiment, Setting
+from linoto.features import nearest
 from linoto.snapshots import KNOWN, from_dict, to_dict
 
 TOP = ("name", "title", "caption", "policies", "setting")
@@ -38,6 +38,8 @@ def read_study(path: Path) -> Experiment:
     """The experiment that a TOML file describes; without a name it takes the file's."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is no TOML: {error}") from None
     except UnicodeDecodeError:
@@ -100,6 +102,8 @@ def completed(place: str, table: dict[str, Any]) -> dict[str, Any]:
     if "type" not in table:
         raise ValueError(f"{place}: type is missing, one of {', '.join(sorted(KNOWN))}")
     name = table["type"]
+    if not isinstance(name, str):
+        raise ValueError(f"{place}: type must be a name, got {name!r}")
     if name not in KNOWN:
         raise ValueError(f"{place}: there is no type {name!r}{suggest(name, KNOWN)}")
     refuse_unknown(place, table, ("type", *(field.name for field in fields(KNOWN[name]))))
@@ -127,8 +131,7 @@ def refuse_unknown(place: str, table: Mapping[str, Any], known: Iterable[str]) -
             raise ValueError(f"{place} has no key {key!r}{suggest(key, known)}")
 
 
-def suggest(word: Any, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str]) -> str:
     """The nearest known name as a question, else all of them."""
     names = list(known)
-    close = get_close_matches(str(word), names, n=1, cutoff=0.5)
-    return f": did you mean {close[0]!r}?" if close else f": it must be one of {', '.join(names)}"
+    return nearest(word, names) or f": it must be one of {', '.join(names)}"

@@ -118,7 +118,7 @@ def test_wrong_usage_is_one_sentence_and_exit_2(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "No such file"),
+        (None, "there is no file"),
         ("[policies.x]\ntype = 'LinTS'\nscael = 1\n[[setting]]", "'scael': did you mean 'scale'?"),
         ("[policies.x]\ntype = 'LinTS'\n[[setting]]\nlogged_arms = 500", "logged_arms must be at most 99"),
     ],

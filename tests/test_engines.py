@@ -272,6 +272,18 @@ def test_a_scheduler_that_is_not_there_is_named(scheduler: str) -> None:
         list(map_cells(abs, [1], engine="dask", scheduler=scheduler))
 
 
+@pytest.mark.parametrize("scheduler", ["foo", "tls://127.0.0.1:9"])
+def test_an_address_that_cannot_be_is_refused_at_once_and_in_one_sentence(scheduler: str) -> None:
+    """In a process of its own: what a half-made client has to say, it says when the interpreter ends."""
+    call = f"list(map_cells(abs, [1], engine='dask', scheduler={scheduler!r}))"
+    code = f"from linoto.engines import map_cells\n{call}"
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("OSError: scheduler must be the address of a running Dask")
+    assert done.stderr.count("Traceback") == 1
+    assert time.monotonic() - start < 8  # a second or two; the half-made client waited ten
+
+
 def test_an_empty_log_and_parts_that_are_no_logs_are_refused() -> None:
     with pytest.raises(ValueError, match="parts must hold at least one part of the log"):
         reduce_offline([])

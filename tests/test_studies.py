@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from linoto import PAPER, Budget, Gated, LinOtO, LinTS, LinUCB
+from linoto import PAPER, Budget, Gated, LinOtO, LinTS, LinUCB, cli
 from linoto.studies import read_study
 
 GOOD = """
@@ -69,6 +69,11 @@ def test_a_study_is_what_the_file_says(tmp_path: Path) -> None:
         ('["LinOtO"]', "3", "number 2: policies must be a list of names"),
         ('title = "Mine"', 'tilte = "Mine"', "the file has no key 'tilte': did you mean 'title'"),
         ('title = "Mine"', 'name = "a/b"', "name must be made of letters"),
+        ('title = "Mine"', "title = 3", "title must be text, got 3"),
+        ('title = "Mine"', "caption = ['Mine']", r"caption must be text, got \['Mine'\]"),
+        ('"LinTS"', '["LinTS"]', r"\[policies.Thompson\]: type must be a name, got \['LinTS'\]"),
+        ('"LinTS"', "1979-05-27", r"\[policies.Thompson\]: type must be a name, got datetime.date"),
+        ('type = "LinUCB"', "type = {}", r"\[policies.Guarded\] explorer: type must be a name, got {}"),
         ('title = "Mine"', "title = ", "is no TOML"),
     ],
 )
@@ -93,6 +98,24 @@ def test_every_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: st
 def test_what_is_missing_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_study(write(tmp_path, text))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"none\.toml must be a file that can be read: No such file"):
+        read_study(tmp_path / "none.toml")
+    with pytest.raises(OSError, match="must be a file that can be read: Is a directory"):
+        read_study(tmp_path)
+
+
+def test_the_command_says_which_file_is_missing_and_never_a_number_of_the_system(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["study", str(tmp_path / "none.toml")]) == 1
+    assert capsys.readouterr().err == f"linoto: there is no file '{tmp_path / 'none.toml'}'\n"
+    for path in (tmp_path, tmp_path / "none.json"):
+        assert cli.main(["certificate" if path.suffix else "study", str(path)]) == 1
+        err = capsys.readouterr().err
+        assert f"{path} must be a file that can be read" in err and "Errno" not in err
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

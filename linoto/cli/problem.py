@@ -7,11 +7,11 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import above_zero, number, seed
+from linoto.cli.usage import hint
 
 if TYPE_CHECKING:
     from linoto.data import Offline
@@ -104,6 +104,8 @@ def read_problem(arguments: argparse.Namespace) -> Problem:
     path: Path = arguments.stats
     try:
         return as_problem(read_statistics(path), path.name)
+    except OSError as error:
+        raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -126,9 +128,8 @@ def read_statistics(path: Path) -> Mapping[str, Any]:
     data = readers[path.suffix.lower()](path)
     for name in REQUIRED:
         if name not in data:
-            close = get_close_matches(name, data, n=1, cutoff=0.6)
-            hint = f": is it {close[0]!r}?" if close else f", only {', '.join(sorted(data)) or 'nothing'}"
-            raise ValueError(f"there is no {name!r}{hint}")
+            others = f", only {', '.join(sorted(data)) or 'nothing'}"
+            raise ValueError(f"there is no {name!r}{hint(name, data, others, ask='is it')}")
     return data
 
 
@@ -231,9 +232,8 @@ def named_policy(text: str) -> Any:
             raise ValueError(f"--policy is no JSON: {error}") from None
     known = {"Gated": Gated, "LinOtO": LinOtO}
     if text not in known:
-        close = get_close_matches(text, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else "it must be Gated, LinOtO, or JSON in braces"
-        raise ValueError(f"there is no policy {text!r}: {hint}")
+        others = ": it must be Gated, LinOtO, or JSON in braces"
+        raise ValueError(f"there is no policy {text!r}{hint(text, known, others)}")
     return known[text]()
 
 

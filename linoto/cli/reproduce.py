@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from difflib import get_close_matches
 
-from linoto.cli.running import add_runner_options, publish, run_all
-from linoto.cli.usage import Commands, add_command
+from linoto.cli.running import add_runner_options, run_and_report
+from linoto.cli.usage import Commands, add_command, hint
 
 FIGURES = ("horizon", "offline-size", "offline-size-best", "dimension", "alpha", "remarks")  # paper.FIGURES
 
@@ -46,9 +45,7 @@ def add_reproduce(commands: Commands) -> None:
 def unknown_figure(name: str) -> str:
     """What to say about a figure there is none of."""
     names = ("all", *FIGURES)
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"it must be one of {', '.join(names)}"
-    return f"there is no figure {name!r}: {hint}"
+    return f"there is no figure {name!r}" + hint(name, names, f": it must be one of {', '.join(names)}")
 
 
 def run_reproduce(arguments: argparse.Namespace) -> int:
@@ -57,16 +54,14 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     for name in asked:
         if name not in ("all", *FIGURES):  # only now, so that a wrong option is named first
             arguments.refuse(unknown_figure(name))
-    from linoto import claims, paper, sentences
+    from linoto import paper, sentences
 
     chosen = FIGURES if "all" in asked else [name for name in FIGURES if name in asked]
     experiments = [experiment for name in chosen for experiment in paper.FIGURES[name]]
     words = "all" if "all" in asked else " ".join(chosen)
-    results = run_all(experiments, arguments)
-    findings = claims.judge(sentences.CLAIMS, {result.experiment.name: result for result in results})
-    return publish(
-        results,
-        findings,
+    return run_and_report(
+        experiments,
+        sentences.CLAIMS,
         arguments,
         title="Offline-to-Online Learning in Linear Bandits, run again",
         command=f"linoto reproduce {words}",

@@ -13,7 +13,7 @@ from linoto.cli.terminal import positive, print_table, print_written, progress, 
 from linoto.cli.usage import add_engine
 
 if TYPE_CHECKING:
-    from linoto.claims import Finding
+    from linoto.claims import Claim, Finding
     from linoto.experiments import Experiment
     from linoto.results import Results
 
@@ -27,6 +27,24 @@ def add_runner_options(command: Any, *, out: str) -> None:
     command.add_argument("--out", type=Path, default=Path(out), help="folder for everything written")
     command.add_argument("--resume", action="store_true", help="keep the runs already finished there")
     command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def run_and_report(
+    experiments: Sequence[Experiment],
+    claims: Sequence[Claim],
+    arguments: argparse.Namespace,
+    *,
+    title: str,
+    command: str,
+) -> int:
+    """Run experiments, judge the claims about them and write the report, with nobody else in the folder."""
+    from linoto.cells import alone_in
+    from linoto.claims import judge
+
+    with alone_in(arguments.out):
+        results = run_all(experiments, arguments)
+        findings = judge(claims, {result.experiment.name: result for result in results})
+        return publish(results, findings, arguments, title=title, command=command)
 
 
 def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) -> list[Results]:

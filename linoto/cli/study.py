@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from difflib import get_close_matches
 from pathlib import Path
 
-from linoto.cli.running import add_runner_options, publish, run_all
-from linoto.cli.usage import Commands, add_command
+from linoto.cli.running import add_runner_options, run_and_report
+from linoto.cli.usage import Commands, add_command, hint
 
 BUILT_IN = ("beyond",)
 
@@ -45,21 +44,18 @@ def run_study(arguments: argparse.Namespace) -> int:
     name = str(arguments.file)
     if name in BUILT_IN:
         return run_beyond(arguments)
-    close = get_close_matches(name, BUILT_IN, n=1, cutoff=0.7)
-    if close and not arguments.file.exists():
-        raise ValueError(f"there is no file {name!r}: did you mean {close[0]!r}?")
+    if not arguments.file.exists():
+        raise ValueError(f"there is no file {name!r}{hint(name, BUILT_IN)}")
     from linoto.studies import read_study
 
     experiment = read_study(arguments.file)
-    results = run_all([experiment], arguments)
-    command = f"linoto study {arguments.file.name}"
-    return publish(results, [], arguments, title=experiment.title or experiment.name, command=command)
+    title, command = experiment.title or experiment.name, f"linoto study {arguments.file.name}"
+    return run_and_report([experiment], (), arguments, title=title, command=command)
 
 
 def run_beyond(arguments: argparse.Namespace) -> int:
     """`linoto study beyond`."""
-    from linoto import beyond, claims
+    from linoto import beyond
 
-    results = run_all(beyond.EXPERIMENTS, arguments)
-    findings = claims.judge(beyond.CLAIMS, {result.experiment.name: result for result in results})
-    return publish(results, findings, arguments, title="Beyond the paper", command="linoto study beyond")
+    words = {"title": "Beyond the paper", "command": "linoto study beyond"}
+    return run_and_report(beyond.EXPERIMENTS, beyond.CLAIMS, arguments, **words)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
-from difflib import get_close_matches
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 Commands = Any  # argparse._SubParsersAction, which is private
+
+
+def hint(word: str, known: Iterable[str], otherwise: str = "", *, ask: str = "did you mean") -> str:
+    """The known word nearest to one that is not, as the end of a sentence."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f": {ask} {close[0]!r}?" if close else otherwise
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,13 +26,12 @@ class Parser(argparse.ArgumentParser):
         wrong = re.search(r"(?:invalid choice: '|unrecognized arguments: )([^' ]*)", message)
         option = re.match(r"argument (-\S+): invalid choice", message)
         known = self.choices_of(option[1]) if option else self.words()
-        close = get_close_matches(wrong[1], known, n=1, cutoff=0.5) if wrong else []
         if wrong and option:
             message = f"{option[1]} must be one of {', '.join(known)}, got {wrong[1]!r}"
         elif wrong and "choice" in message:
             message = f"there is no command {wrong[1]!r}"
-        hint = f": did you mean {close[0]!r}?" if close else ""
-        self.exit(2, f"{self.prog}: {message}{hint} (see {self.prog} --help)\n")
+        meant = hint(wrong[1], known) if wrong else ""
+        self.exit(2, f"{self.prog}: {message}{meant} (see {self.prog} --help)\n")
 
     def words(self) -> list[str]:
         """Every command and option that could have been meant."""
