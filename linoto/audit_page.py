@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from linoto import figures
-from linoto.audit import arm_intervals, least_squares
+from linoto.audit import arm_intervals, regress, some
 from linoto.kernels import Floats
 from linoto.page import inline, shell
-from linoto.verdicts import UNTRUSTED, Audit, some
+from linoto.verdicts import UNTRUSTED, Audit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,8 @@ MEANING = {
     "deploy": "The log supports a linear model with these assumptions.",
     "deploy with arm effects": "The log is sound, but the features do not explain the rewards: start again "
     "with <code>--arm-effects</code>.",
-    "do not trust": "A promise built on this log would rest on something that the log itself contradicts.",
+    "do not trust": "A promise built on this log would rest on something that the log contradicts, "
+    "or cannot tell.",
 }
 
 
@@ -129,9 +130,7 @@ def shown_arms(audit: Audit) -> Any:
 def fitted(audit: Audit) -> Floats:
     """(k,) what least squares on the features says of each arm."""
     offline, actions = audit.log.offline, audit.log.arms.features
-    root = np.sqrt(offline.pulls)
-    theta, _ = least_squares(root[:, None] * actions, offline.reward_sums / np.maximum(root, 1))
-    return np.asarray(actions @ theta)
+    return np.asarray(actions @ regress(actions, offline).theta)
 
 
 def draw_means(audit: Audit) -> Figure:

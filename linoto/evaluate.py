@@ -96,15 +96,23 @@ class Interval:
 
     def half_width(self, terms: Floats, width: float) -> float:
         """Half the interval around the mean of terms (n,) that lie within `width` of each other."""
-        n, miss = terms.size, 1 - self.level
-        if n < 2:
-            raise ValueError(f"rows must leave at least two to judge by, got {n}")
+        if self.kind == "normal":
+            return self.normal_half_width(terms)
+        error, n, miss = standard_error(terms), terms.size, 1 - self.level
         if self.kind == "hoeffding":
             return width * sqrt(log(2 / miss) / (2 * n))
-        variance = float(terms.var(ddof=1))
-        if self.kind == "bernstein":
-            return sqrt(2 * variance * log(4 / miss) / n) + 7 * width * log(4 / miss) / (3 * (n - 1))
-        return NormalDist().inv_cdf(1 - miss / 2) * sqrt(variance / n)
+        return sqrt(2 * log(4 / miss)) * error + 7 * width * log(4 / miss) / (3 * (n - 1))
+
+    def normal_half_width(self, terms: Floats) -> float:
+        """z standard errors of the mean of terms (n,), whatever they lie between."""
+        return NormalDist().inv_cdf((1 + self.level) / 2) * standard_error(terms)
+
+
+def standard_error(terms: Floats) -> float:
+    """Of the mean of terms (n,)."""
+    if terms.size < 2:
+        raise ValueError(f"rows must leave at least two to judge by, got {terms.size}")
+    return float(terms.std(ddof=1)) / sqrt(terms.size)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,7 +192,7 @@ def snips(
     w = seen.weights
     value = float(w @ rows.rewards / w.sum())
     # The delta method: the ratio moves like the mean of w (r - value) / mean(w).
-    half = interval.half_width(w * (rows.rewards - value) / w.mean(), inf)
+    half = interval.normal_half_width(w * (rows.rewards - value) / w.mean())
     return seen.estimate("snips", value, half, int(np.count_nonzero(w)), interval)
 
 
@@ -322,8 +330,8 @@ def replayed(agent: Any, rows: Rows, draws: Floats) -> tuple[Weighted, Bools]:
     wanted = as_arm(getattr(choice, "arm", choice), rows.k)
     if wanted not in rows.arms:
         raise ValueError(
-            f"rows must show every arm that the policy plays, got none of arm {wanted}, which it waits for "
-            f"after {kept.sum()} rounds"
+            f"rows must show every arm that the policy plays, got none of {rows.name(wanted)}, "
+            f"which it waits for after {kept.sum()} rounds"
         )
     played = np.bincount(rows.arms[kept], minlength=rows.k) / max(int(kept.sum()), 1)
     return Weighted(rows=rows, target=played, weights=weights, ceiling=1 / least), kept

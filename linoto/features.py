@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
@@ -20,6 +22,8 @@ from linoto.snapshots import from_dict, to_dict
 
 FORMAT = 1
 WORDS = {"true": 1.0, "false": 0.0}
+WHOLE = 1e38  # whole floats up to here are written without a point, the others as Python writes them
+WHOLE_TEXT = r"(0|-?[1-9][0-9]*)\.0+"  # not 007.0, which is somebody's code
 Table = Mapping[str, Sequence[Any]]
 """Columns of equal length, by name."""
 
@@ -38,6 +42,8 @@ def check_columns(wanted: Mapping[str, str], names: Sequence[str], where: str) -
     """Refuse a name that no column has."""
     for role, name in wanted.items():
         if name not in names:
+            if not isinstance(name, str):
+                raise ValueError(f"{role} must be the name of a column as text, got {name!r}")
             hint = nearest(name, names) or f": it has {', '.join(map(repr, names[:20]))}"
             raise UnknownColumn(f"{role} must be a column of {where}, which has none called {name!r}{hint}")
 
@@ -206,12 +212,21 @@ def number_of(value: Any) -> float | None:
 
 
 def text_of(value: Any) -> str:
-    """An id or a level as text: 7, 7.0 and "7" are one, and so are True and "true"."""
+    """An id or a level as text: 7, 7.0, "7" and "7.0" are one, and so are True and "true".
+
+    >>> text_of(7.0), text_of("7.00"), text_of(Decimal("7.50")), text_of("007.0")
+    ('7', '7', '7.5', '007.0')
+    """
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()
-    if isinstance(value, float | np.floating) and float(value).is_integer():
+    if isinstance(value, float | np.floating) and abs(float(value)) < WHOLE and float(value).is_integer():
         return str(int(value))
-    return str(value)
+    if isinstance(value, Decimal):
+        text = f"{value:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    text = str(value)
+    whole = re.fullmatch(WHOLE_TEXT, text)
+    return whole[1] if whole else text
 
 
 # -- arms -------------------------------------------------------------------------------------------------
@@ -374,6 +389,16 @@ def load(path: str | Path) -> SavedLog:
         raise ValueError(f"{place} must be what linoto audit --save wrote, got something else") from None
     if known != FORMAT:
         raise ValueError(f"{place} must be of format {FORMAT}, got format {known!r}")
+    try:
+        return unpack(header, arrays)
+    except ValueError:
+        raise
+    except Exception:  # something is missing, or not what its name says
+        raise ValueError(f"{place} must be what linoto audit --save wrote, got a part of it") from None
+
+
+def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedLog:
+    """What `SavedLog.save` packed."""
     encoding = Encoding.from_dict(header["encoding"])
     arms = ArmTable(
         names=tuple(map(str, arrays.pop("names"))),

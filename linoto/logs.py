@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,13 +21,22 @@ import numpy as np
 
 from linoto.data import Offline
 from linoto.engines import Engine, map_cells
-from linoto.features import ArmTable, check_columns, nearest
+from linoto.faults import (
+    KEPT_UNKNOWN,
+    Columns,
+    count_kinds,
+    count_unknown,
+    introduce_arms,
+    judge_rows,
+    refuse_first,
+    select_rows,
+)
+from linoto.features import ArmTable, check_columns
 from linoto.kernels import Floats, Ints
 from linoto.tables import (
+    ROW_NUMBER,
     Piece,
-    as_number,
     as_text,
-    as_time,
     check_whole,
     connected,
     quoted,
@@ -37,13 +45,12 @@ from linoto.tables import (
     source_name,
     stage,
 )
+from linoto.times import describe_cut, time_cut
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Connection
 
 PART = 2**22  # rows of a part: beside them the 5 ms that a query costs before its first row do not count
-SORTED = 5_000_000  # times that are held in memory to find the middle one
-KEPT_UNKNOWN = 100  # ids that are listed, most frequent first
 
 
 # -- what a log says --------------------------------------------------------------------------------------
@@ -95,12 +102,15 @@ def read_arms(
     with TemporaryDirectory(prefix="linoto-") as folder, connected() as connection:
         pieces = stage(connection, source, None, Path(folder))
         table: dict[str, list[Any]] = {name: [] for name in dict(pieces[0].types)}
+        key = next(iter(table)) if id is None else id
         for piece in pieces:
             check_whole(piece)
             check_columns({name: name for name in table}, list(dict(piece.types)), piece.name)
+            # Ids are written as those of a log are, by the same words of SQL: a FLOAT's 0.1 is 0.1 in both.
+            columns = (as_text(quoted(name), piece, name) if name == key else quoted(name) for name in table)
             with readable(piece.name, piece.kind):
                 rows = connection.execute(
-                    f"SELECT {', '.join(map(quoted, table))} FROM {scan(piece.path)} ORDER BY file_row_number"
+                    f"SELECT {', '.join(columns)} FROM {scan(piece.path)} ORDER BY {ROW_NUMBER}"
                 ).fetchall()
             for name, values in zip(table, zip(*rows, strict=True), strict=False):
                 table[name] += values
@@ -125,7 +135,8 @@ def read_log(
 
     `action` holds the id of an arm, `reward` what it earned. The first bad row is a ValueError that names its
     row and column; with `skip_bad` such rows are dropped and counted. `jobs` threads read, or the workers of
-    a Dask cluster, who must then see the files; the statistics are the same bits for any of them.
+    a Dask cluster, who must then see the files and the folder for temporary ones; the statistics are the same
+    bits for any of them.
     """
     if not isinstance(arms, ArmTable):
         raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
@@ -134,7 +145,7 @@ def read_log(
         pieces = stage(connection, source, columns.given(), Path(folder))
         cut = None if time is None else time_cut(connection, pieces, columns)
         plan = Plan(columns=columns, ids=arms.names, cut=cut, skip_bad=skip_bad)
-        introduce_arms(connection, plan)
+        introduce_arms(connection, arms.names)
         parts = cut_parts(pieces, halves=time is None)
         reduce_one = ReduceHere(connection, plan) if engine == "threads" else partial(reduce_alone, plan=plan)
         tally = Tally.empty(len(arms.names))
@@ -145,27 +156,14 @@ def read_log(
             tally.bad["malformed row"] += piece.rejected
             if not skip_bad:
                 check_whole(piece)
-        extent = find_extent(connection, pieces, plan, clean=not +tally.bad)
+        extent = find_extent(connection, pieces, columns, clean=not +tally.bad)
+        split = "row order" if cut is None else describe_cut(connection, cut, pieces, str(time))
     if not tally.pulls.any():
         raise ValueError(f"{source_name(source)} must have at least one usable row, got none")
-    split = "row order" if cut is None else f"{time} before {describe_cut(cut, pieces, str(time))}"
     return tally.as_log(arms, extent=extent, split=split, weighed=propensity is not None)
 
 
 # -- parts and their sums ---------------------------------------------------------------------------------
-
-
-class Columns(NamedTuple):
-    """Which column means what."""
-
-    action: str
-    reward: str
-    propensity: str | None = None
-    time: str | None = None
-
-    def given(self) -> dict[str, str]:
-        """The names in use, by role."""
-        return {role: name for role, name in self._asdict().items() if name is not None}
 
 
 class Part(NamedTuple):
@@ -274,7 +272,7 @@ class ReduceHere:
 def reduce_alone(part: Part, plan: Plan) -> Tally:
     """`reduce_part` where nothing is open yet: for workers elsewhere."""
     with connected() as connection:
-        introduce_arms(connection, plan)
+        introduce_arms(connection, plan.ids)
         return reduce_part(connection, part, plan)
 
 
@@ -282,7 +280,7 @@ def reduce_part(connection: Connection, part: Part, plan: Plan) -> Tally:
     """The sums of one part. Only where they show that something is wrong are rows looked at one by one."""
     tally, size = Tally.empty(len(plan.ids)), part.end - part.first
     tally.rows = size
-    rows = select_rows(part.piece, plan.columns, part)
+    rows = select_rows(part.piece, plan.columns, range(part.first, part.end))
     with readable(part.piece.name, part.piece.kind):
         found = group_rows(connection, rows, part, plan)
         if is_clean(found, size):
@@ -290,14 +288,21 @@ def reduce_part(connection: Connection, part: Part, plan: Plan) -> Tally:
             return tally
         checked = judge_rows(rows, part.piece, plan.columns)
         if not plan.skip_bad:
-            refuse_first(connection, checked, part, plan)
+            refuse_first(connection, checked, part.piece, plan.columns, plan.ids)
         tally.bad = count_kinds(connection, checked)
         tally.unknown = count_unknown(connection, checked)
         found = group_rows(connection, f"SELECT * FROM ({checked}) WHERE kind IS NULL", part, plan)
     if not is_clean(found, size - tally.bad.total()):
-        raise ValueError(f"{part.piece.name}: rewards are too large to be squared and summed")
+        refuse_sums(found, part.piece.name, plan.columns)
     fill(tally, found)
     return tally
+
+
+def refuse_sums(found: Found, where: str, columns: Columns) -> None:
+    """Name the column whose rows are fine one by one, but not together."""
+    if np.isfinite(found["square"]).all():
+        raise ValueError(f"{where}, column {columns.propensity!r}: propensities are too small to be inverted")
+    raise ValueError(f"{where}, column {columns.reward!r}: rewards are too large to be squared and summed")
 
 
 Found = Mapping[str, Any]
@@ -310,6 +315,8 @@ def group_rows(connection: Connection, rows: str, part: Part, plan: Plan) -> Fou
     if plan.columns.propensity is not None:
         extra = """, sum(1 / propensity) AS inverse, sum(1 / propensity / propensity) AS inverse_square,
             min(propensity) AS low, max(propensity) AS high, count(propensity) AS weighed"""
+    if plan.columns.time is not None:
+        extra += ", count(*) FILTER (isfinite(time)) AS timed"
     return connection.execute(
         f"""SELECT coalesce(known.arm, -1) AS arm, sums.* EXCLUDE (action) FROM (
             SELECT action, {late} AS late, count(reward) AS pulls, sum(reward) AS sum,
@@ -324,6 +331,8 @@ def is_clean(found: Found, size: int) -> bool:
     if any(np.ma.is_masked(column) for column in found.values()):
         return False
     if found["pulls"].sum() != size or (found["arm"] < 0).any() or not np.isfinite(found["square"]).all():
+        return False
+    if "timed" in found and found["timed"].sum() != size:
         return False
     if "weighed" not in found or not size:
         return True
@@ -343,157 +352,17 @@ def fill(tally: Tally, found: Found) -> None:
         tally.low, tally.high = float(found["low"].min()), float(found["high"].max())
 
 
-def introduce_arms(connection: Connection, plan: Plan) -> None:
-    """Tell a database which arms there are."""
-    connection.execute(
-        "CREATE TABLE known AS SELECT unnest(?::VARCHAR[]) AS id, unnest(range(?)) AS arm",
-        [list(plan.ids), len(plan.ids)],
-    )
-
-
-# -- the rows, as SQL -------------------------------------------------------------------------------------
-
-
-def select_rows(piece: Piece, columns: Columns, part: Part | None = None) -> str:
-    """action, reward, propensity and time of a piece or a part of it, as the rest of this file names them."""
-    parts = [f"{quoted(columns.action)} AS action", f"{as_number(piece, columns.reward)} AS reward"]
-    if columns.propensity is not None:
-        parts.append(f"{as_number(piece, columns.propensity)} AS propensity")
-    if columns.time is not None:
-        parts.append(f"{as_time(piece, columns.time)} AS time")
-    for role, name in columns.given().items():
-        parts.append(f"{quoted(name)} AS {role}_given")
-    whole = part is None or (part.first == 0 and part.end == piece.rows)
-    within = (
-        ""
-        if whole or part is None
-        else f" WHERE file_row_number >= {part.first} AND file_row_number < {part.end}"
-    )
-    return f"SELECT file_row_number AS row, {', '.join(parts)} FROM {scan(piece.path)}{within}"
-
-
-def judge_rows(rows: str, piece: Piece, columns: Columns) -> str:
-    """The same rows with the kind of fault each has, NULL where there is none."""
-    faults = [
-        "WHEN action IS NULL THEN 'missing action'",
-        "WHEN known.id IS NULL THEN 'unknown arm'",
-        *faults_of("reward", "isnan(reward)", "reward is NaN"),
-        "WHEN isinf(reward) THEN 'reward is infinite'",
-    ]
-    if columns.propensity is not None:
-        outside = "NOT (propensity > 0 AND propensity <= 1)"
-        faults += faults_of("propensity", outside, "propensity outside (0, 1]")
-    if columns.time is not None:
-        faults += faults_of("time", "NOT isfinite(time)", "time is not finite")
-    return f"""SELECT judged.*, CASE {" ".join(faults)} END AS kind FROM ({rows}) AS judged
-        LEFT JOIN known ON known.id = {as_text("action", piece, columns.action)}"""
-
-
-def faults_of(role: str, wrong: str, name: str) -> list[str]:
-    """A value that is missing, one that is no number, and one that is wrong."""
-    return [
-        f"WHEN {role}_given IS NULL THEN 'missing {role}'",
-        f"WHEN {role} IS NULL THEN '{role} not understood'",
-        f"WHEN {wrong} THEN '{name}'",
-    ]
-
-
-def refuse_first(connection: Connection, checked: str, part: Part, plan: Plan) -> None:
-    """Name the first bad row of a part, its column and what it holds."""
-    given = plan.columns.given()
-    shown = ", ".join(f"CAST({role}_given AS VARCHAR)" for role in given)
-    found = connection.execute(
-        f"SELECT row, kind, {shown} FROM ({checked}) WHERE kind IS NOT NULL ORDER BY row LIMIT 1"
-    ).fetchall()
-    if not found:
-        return
-    row, kind, *values = found[0]
-    rejected = part.piece.first_rejected
-    if rejected is not None and rejected[0] <= row:
-        row, text = rejected
-        raise ValueError(f"{part.piece.name}, row {row + 1}: {text}")
-    role = next(role for role in ("propensity", "reward", "time", "action") if role in kind + " action")
-    value = dict(zip(given, values, strict=True))[role]
-    raise ValueError(
-        f"{part.piece.name}, row {row + 1}, column {given[role]!r}: {explain(kind, value, plan)}"
-    )
-
-
-def explain(kind: str, value: str | None, plan: Plan) -> str:
-    """What is wrong with a value, and what was expected."""
-    if kind.startswith("missing"):
-        return f"the {kind.removeprefix('missing ')} is missing"
-    if kind == "unknown arm":
-        return f"there is no arm {value!r} among the {len(plan.ids)} arms{nearest(str(value), plan.ids)}"
-    if kind.startswith("propensity outside"):
-        return f"the propensity must be in (0, 1], got {value}"
-    if kind.startswith("time"):
-        return f"the time must be a number or a date, got {value!r}"
-    return f"the {kind.split()[0]} must be a finite number, got {value!r}"
-
-
-def count_kinds(connection: Connection, checked: str) -> Counter[str]:
-    """Rows of each kind of fault."""
-    return Counter(
-        dict(
-            connection.execute(
-                f"SELECT kind, count(*) FROM ({checked}) WHERE kind IS NOT NULL GROUP BY kind"
-            ).fetchall()
-        )
-    )
-
-
-def count_unknown(connection: Connection, checked: str) -> Counter[str]:
-    """Rows of the most frequent ids that no arm has."""
-    return Counter(
-        dict(
-            connection.execute(
-                f"""SELECT CAST(action AS VARCHAR) AS name, count(*) AS n FROM ({checked})
-                WHERE kind = 'unknown arm' GROUP BY name ORDER BY n DESC, name LIMIT {KEPT_UNKNOWN}"""
-            ).fetchall()
-        )
-    )
-
-
 def find_extent(
-    connection: Connection, pieces: Sequence[Piece], plan: Plan, *, clean: bool
+    connection: Connection, pieces: Sequence[Piece], columns: Columns, *, clean: bool
 ) -> tuple[float, float]:
     """The smallest and the largest reward; Parquet mostly knows them without being read."""
     low, high = np.inf, -np.inf
     for piece in pieces:
-        rows = select_rows(piece, plan.columns)
+        rows = select_rows(piece, columns)
         if not clean:
-            rows = f"SELECT * FROM ({judge_rows(rows, piece, plan.columns)}) WHERE kind IS NULL"
+            rows = f"SELECT * FROM ({judge_rows(rows, piece, columns)}) WHERE kind IS NULL"
         with readable(piece.name, piece.kind):
             found = connection.execute(f"SELECT min(reward), max(reward) FROM ({rows})").fetchall()[0]
         if found[0] is not None:
             low, high = min(low, found[0]), max(high, found[1])
     return float(low), float(high)
-
-
-def time_cut(connection: Connection, pieces: Sequence[Piece], columns: Columns) -> float:
-    """The time from which rows are late: half of them, or in a log too long to sort about half.
-
-    On one thread, so that it is always the same.
-    """
-    times = " UNION ALL ".join(f"SELECT time FROM ({select_rows(piece, columns)})" for piece in pieces)
-    median = "quantile_disc" if sum(piece.rows for piece in pieces) <= SORTED else "approx_quantile"
-    with readable(pieces[0].name, pieces[0].kind):
-        middle, rows = connection.execute(
-            f"SELECT {median}(time, 0.5), count(time) FROM ({times}) WHERE isfinite(time)"
-        ).fetchall()[0]
-        if middle is None:
-            return 0.0
-        before, until = connection.execute(
-            f"SELECT count(*) FILTER (time < {middle!r}), count(*) FILTER (time <= {middle!r}) FROM ({times})"
-        ).fetchall()[0]
-    closer = abs(2 * before - rows) <= abs(2 * until - rows)
-    return float(middle) if closer else float(np.nextafter(middle, np.inf))
-
-
-def describe_cut(cut: float, pieces: Sequence[Piece], time: str) -> str:
-    """The cut as a number, or as a date where times are dates."""
-    kind = dict(pieces[0].types)[time]
-    if kind.startswith(("TIME", "DATE", "VARCHAR")) and cut > 1e8:
-        return datetime.fromtimestamp(cut, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{cut:g}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.data import Offline, as_arms, as_floats, check_count, choose, is_number
-from linoto.features import ArmTable
+from linoto.faults import Columns, introduce_arms, judge_rows, refuse_first, select_rows
+from linoto.features import ArmTable, text_of
 from linoto.kernels import Bools, Floats, Ints
-from linoto.logs import read_log
-from linoto.tables import Piece, as_number, as_text, as_time, connected, quoted, readable, scan, stage
+from linoto.tables import Piece, as_text, check_whole, connected, readable, stage
 
-Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17 and "17" are the same row
+Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,6 +35,7 @@ class Rows:
     k: int
     propensities: Floats | Literal["uniform"] | None = None  # (n,) of the logged arms, in (0, 1]
     ids: Ids | None = None  # (n,) all different
+    names: Sequence[str] | None = None  # (k,) of the arms, for messages
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
@@ -49,9 +50,15 @@ class Rows:
             object.__setattr__(self, "propensities", as_propensities(self.propensities, arms.size, self.k))
         if self.ids is not None:
             object.__setattr__(self, "ids", as_ids(self.ids, arms.size))
+        if self.names is not None and len(self.names) != self.k:
+            raise ValueError(f"names must be one for each of the {self.k} arms, got {len(self.names)}")
 
     def __len__(self) -> int:
         return int(self.arms.size)
+
+    def name(self, arm: int) -> str:
+        """An arm as messages call it."""
+        return f"arm {arm}" if self.names is None else f"arm {self.names[arm]!r}"
 
     @property
     def offline(self) -> Offline:
@@ -116,7 +123,7 @@ class WarmStart:
 
 def hashed(ids: Ids) -> npt.NDArray[np.uint64]:
     """(n,) 64 bits of each id, the same on every machine."""
-    digests = b"".join(blake2b(str(row).encode(), digest_size=8).digest() for row in ids)
+    digests = b"".join(blake2b(text_of(row).encode(), digest_size=8).digest() for row in ids)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
@@ -180,50 +187,66 @@ def read_rows(
 ) -> Rows:
     """The rows of files (a path, a glob, a list of paths) or of a pandas, polars or Arrow table.
 
-    In the order of `time` where it is named. Without an `id` column a row of a file is known by its place in
-    it, so that the same file read again gives the same ids; a row of a table is not known at all. The first
-    bad row is a ValueError that names it.
+    In the order of `time` where it is named. Without an `id` column a row of a file is known by what the file
+    holds and its place in it: the same file gives the same ids under any name, in any folder. A row of a
+    table is not known at all. The first bad row is a ValueError that names it.
     """
-    read_log(source, action=action, reward=reward, arms=arms, propensity=propensity, time=time)  # or raise
-    given = {"action": action, "reward": reward, "propensity": propensity, "id": id, "time": time}
-    wanted = {role: name for role, name in given.items() if name is not None}
+    if not isinstance(arms, ArmTable):
+        raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
+    columns = Columns(action=action, reward=reward, propensity=propensity, time=time, id=id)
     with TemporaryDirectory(prefix="linoto-") as folder, connected() as connection:
-        pieces = stage(connection, source, wanted, Path(folder))
-        found = [fetch(connection, piece, wanted) for piece in pieces]
-    values = {role: np.concatenate([part[role] for part in found]) for role in wanted}
-    ids = values.get("id")
-    if id is None and all(piece.kind != "a table" for piece in pieces):
-        ids = np.array([f"{Path(p.name).resolve()}:{row}" for p in pieces for row in range(p.rows)])
-    place = {name: arm for arm, name in enumerate(arms.names)}
+        pieces = stage(connection, source, columns.given(), Path(folder))
+        introduce_arms(connection, arms.names)
+        found = [fetch(connection, piece, columns, arms.names) for piece in pieces]
+    values = {role: np.concatenate([part[role] for part in found]) for role in found[0]}
     rows = Rows(
-        arms=np.array([place[name] for name in values["action"]]),
+        arms=values["arm"],
         rewards=values["reward"],
         k=len(arms.names),
         propensities=values.get("propensity"),
-        ids=ids,
+        ids=places(pieces) if id is None else values["id"],
+        names=arms.names,
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
 
 
-def fetch(connection: Any, piece: Piece, wanted: Mapping[str, str]) -> dict[str, npt.NDArray[Any]]:
-    """The wanted columns of a piece, by role, in the order of its rows: ids as text, the rest as numbers."""
-    readers = {"reward": as_number, "propensity": as_number, "time": as_time}
-    parts = [
-        f"{readers[role](piece, name) if role in readers else as_text(quoted(name), piece, name)} AS {role}"
-        for role, name in wanted.items()
-    ]
-    query = f"SELECT {', '.join(parts)} FROM {scan(piece.path)} ORDER BY file_row_number"
+def fetch(
+    connection: Any, piece: Piece, columns: Columns, names: Sequence[str]
+) -> dict[str, npt.NDArray[Any]]:
+    """arm, reward, propensity, time and id of a piece, as far as they are given, in the order of its rows."""
+    checked = judge_rows(select_rows(piece, columns), piece, columns)
+    parts = ["arm", *(role for role in ("reward", "propensity", "time") if role in columns.given())]
+    if columns.id is not None:
+        parts.append(f"{as_text('id_given', piece, columns.id)} AS id")
     with readable(piece.name, piece.kind):
-        found = {
-            role: np.ma.asarray(column) for role, column in connection.execute(query).fetchnumpy().items()
-        }
-    for role, name in wanted.items():
-        missing = np.ma.getmaskarray(found[role])
-        if missing.any():
-            raise ValueError(
-                f"{piece.name}, row {missing.argmax() + 1}, column {name!r}: the {role} is missing"
-            )
+        query = f"SELECT {', '.join(parts)}, kind FROM ({checked}) ORDER BY row"
+        found = connection.execute(query).fetchnumpy()
+        if not np.ma.getmaskarray(found.pop("kind")).all():
+            refuse_first(connection, checked, piece, columns, names)
+    check_whole(piece)
     return {role: np.asarray(column) for role, column in found.items()}
+
+
+def places(pieces: Sequence[Piece]) -> list[str] | None:
+    """(n,) each row's file, by what it holds, and its place in it; None for the rows of a table."""
+    if any(piece.kind == "a table" for piece in pieces):
+        return None
+    files: dict[str, str] = {}
+    for piece in pieces:
+        digest = digest_of(piece.name)
+        if digest in files:
+            raise ValueError(
+                f"{piece.name} must hold other rows than {files[digest]}, got the same file twice: "
+                "give it once, or name an id column"
+            )
+        files[digest] = piece.name
+    return [f"{d}:{row}" for d, piece in zip(files, pieces, strict=True) for row in range(piece.rows)]
+
+
+def digest_of(path: str) -> str:
+    """What a file holds, in 64 bits."""
+    with open(path, "rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=8)).hexdigest()
 
 
 # -- checks -----------------------------------------------------------------------------------------------
@@ -245,7 +268,7 @@ def as_propensities(value: Any, n: int, k: int) -> Floats:
 
 def as_ids(value: Ids, n: int) -> npt.NDArray[Any]:
     """(n,) texts that all differ."""
-    ids = np.asarray([str(row) for row in value])
+    ids = np.asarray([text_of(row) for row in value])
     check_length("ids", ids, n)
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():

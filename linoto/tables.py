@@ -6,24 +6,33 @@ every kind of input goes the same way and can be read again where it matters.
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
-import json
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from linoto.features import check_columns
+from linoto.features import WHOLE, WHOLE_TEXT, check_columns, is_missing, text_of
+from linoto.text_files import (
+    Header,
+    check_once,
+    has_mark,
+    has_mixed_ends,
+    json_path,
+    read_header,
+    read_keys,
+    row_of,
+    why_rejected,
+    write_plain,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Connection
 
 ROW_GROUP = 2**17
+ROW_NUMBER = "file_row_number"  # DuckDB's name for it, which no column that is read may have
 KINDS = {
     ".csv": "CSV",
     ".tsv": "CSV",
@@ -90,7 +99,7 @@ def stage(connection: Connection, source: Any, wanted: Mapping[str, str] | None,
     for number, path in enumerate(find_files(source)):
         kind = kind_of(path)
         if kind == "Parquet":
-            pieces.append(inspect_parquet(connection, str(path), str(path), kind, wanted))
+            pieces.append(stage_parquet(connection, path, wanted, str(folder / f"{number}.parquet")))
             continue
         copy = str(folder / f"{number}.parquet")
         stage_text = stage_csv if kind == "CSV" else stage_json
@@ -143,6 +152,16 @@ def kind_of(path: Path) -> str:
     return KINDS[suffix.lower()]
 
 
+def keep(wanted: Mapping[str, str] | None, names: Sequence[str], where: str) -> list[str]:
+    """The columns that will be read, each once: refuse what is not there, or cannot be told apart."""
+    check_columns(wanted or {}, names, where)
+    kept = list(dict.fromkeys(names if wanted is None else wanted.values()))
+    for name in kept:
+        if name.lower() == ROW_NUMBER:
+            raise ValueError(f"{where} must have another name for its column {name!r}, which DuckDB keeps")
+    return kept
+
+
 def inspect_parquet(
     connection: Connection, path: str, name: str, kind: str, wanted: Mapping[str, str] | None
 ) -> Piece:
@@ -154,7 +173,7 @@ def inspect_parquet(
             f"DESCRIBE SELECT * FROM read_parquet({file}, hive_partitioning=false)"
         ).fetchall()
     types = {row[0]: row[1] for row in described}
-    check_columns(wanted or {}, list(types), name)
+    keep(wanted, list(types), name)
     for role, column in (wanted or {}).items():
         if types[column].endswith(("]", ")")) and not types[column].startswith(("DECIMAL", "ENUM")):
             raise ValueError(
@@ -170,82 +189,75 @@ def copy_rows(connection: Connection, query: str, copy: str) -> None:
     connection.execute("SET threads = 1")
 
 
+def stage_parquet(connection: Connection, path: Path, wanted: Mapping[str, str] | None, copy: str) -> Piece:
+    """The file itself; a copy of the needed columns where one of the others would hide the row numbers."""
+    piece = inspect_parquet(connection, str(path), str(path), "Parquet", wanted)
+    names = [name for name, _ in piece.types]
+    if not any(name.lower() == ROW_NUMBER for name in names):
+        return piece
+    kept = ", ".join(map(quoted, keep(wanted, names, piece.name)))
+    with readable(piece.name, piece.kind):
+        file = literal(escape_glob(piece.path))
+        copy_rows(connection, f"SELECT {kept} FROM read_parquet({file}, hive_partitioning=false)", copy)
+    return inspect_parquet(connection, copy, piece.name, piece.kind, wanted)
+
+
 def stage_csv(connection: Connection, path: Path, wanted: Mapping[str, str] | None, copy: str) -> Piece:
     """Copy the needed columns as text; rows that are too short or too long are set aside."""
-    names, delimiter = read_header(path, wanted)
-    check_columns(wanted or {}, names, str(path))
-    kept = dict.fromkeys(names if wanted is None else wanted.values())
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    import duckdb
+
+    header = read_header(path, wanted)
+    kept = keep(wanted, header.names, str(path))
+    plain = Path(f"{copy}.csv")
+    file = write_plain(path, plain, skip=header.blank) if header.blank else path
     with readable(str(path), "CSV"):
-        query = f"""SELECT {", ".join(map(quoted, kept))} FROM read_csv({literal(escape_glob(str(path)))},
-            auto_detect=false, header=true, delim={literal(delimiter)}, quote='"', escape='"', nullstr='',
-            columns={{{columns}}}, hive_partitioning=false, ignore_errors=true,
-            store_rejects=true, rejects_limit=0)"""
-        copy_rows(connection, query, copy)
-        rejected, first, text = connection.execute(
-            """SELECT count(DISTINCT line), min(line), arg_min(coalesce(error_message, ''), line)
-            FROM reject_errors"""
-        ).fetchall()[0]
-        for table in ("reject_errors", "reject_scans"):  # or the next file would have them too
-            connection.execute(f"DROP TABLE {table}")
+        try:
+            rejected, line, text = copy_csv(connection, file, header, kept, copy)
+        except duckdb.Error:
+            if file == plain or not has_mixed_ends(path):
+                raise
+            file = write_plain(path, plain)
+            rejected, line, text = copy_csv(connection, file, header, kept, copy)
     piece = inspect_parquet(connection, copy, str(path), "CSV", wanted)
     if not rejected:
         return piece
-    return piece._replace(rejected=int(rejected), first_rejected=(int(first) - 2, why_rejected(text)))
+    return piece._replace(rejected=rejected, first_rejected=(row_of(file, line), why_rejected(text)))
 
 
-def why_rejected(message: str) -> str:
-    """A malformed row of a CSV file, in our words."""
-    counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
-    if counts:
-        return f"must have {counts[1]} columns like the header, got {counts[2]}"
-    return "must be a row of CSV in UTF-8, got something else"
-
-
-def read_header(path: Path, wanted: Mapping[str, str] | None) -> tuple[list[str], str]:
-    """The columns of a CSV file, and the delimiter that gives the wanted ones, or else the most."""
-    line = next(iter(read_lines(path)), "")
-    options = {mark: next(csv.reader([line], delimiter=mark), []) for mark in (",", ";", "\t", "|")}
-    needed = set((wanted or {}).values())
-    delimiter = max(options, key=lambda mark: (len(needed & set(options[mark])), len(options[mark])))
-    names = options[delimiter]
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise ValueError(f"{path} must name each column once, got {twice[0]!r} twice")
-    return names, delimiter
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file that hold something, without their ends."""
-    try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8-sig")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8-sig") as file
-        ):
-            for line in file:
-                if line.strip():
-                    yield line.rstrip("\r\n")
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile):
-        raise ValueError(f"{path} must be text in UTF-8, got something else") from None
+def copy_csv(
+    connection: Connection, path: Path, header: Header, kept: Sequence[str], copy: str
+) -> tuple[int, int, str]:
+    """Copy these columns; how many rows were rejected, the line of the first, and why."""
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.names)
+    query = f"""SELECT {", ".join(map(quoted, kept))} FROM read_csv({literal(escape_glob(str(path)))},
+        auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='"', escape='"', nullstr='',
+        columns={{{columns}}}, hive_partitioning=false, ignore_errors=true,
+        store_rejects=true, rejects_limit=0)"""
+    for table in ("reject_errors", "reject_scans"):  # or this file would have those of the last one too
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    copy_rows(connection, query, copy)
+    rejected, line, text = connection.execute(
+        """SELECT count(DISTINCT line), min(line), arg_min(coalesce(error_message, ''), line)
+        FROM reject_errors"""
+    ).fetchall()[0]
+    return int(rejected), int(line or 0), text or ""
 
 
 def stage_json(connection: Connection, path: Path, wanted: Mapping[str, str] | None, copy: str) -> Piece:
     """Copy the needed keys as text; lines that are not JSON are set aside."""
-    names = read_keys(path)
-    check_columns(wanted or {}, names, str(path))
-    kept = list(dict.fromkeys(names if wanted is None else wanted.values()))
+    kept = keep(wanted, read_keys(path), str(path))
     keys = ", ".join(f"json->>{literal(json_path(name))} AS {quoted(name)}" for name in kept)
-    lines = f"read_ndjson_objects({literal(escape_glob(str(path)))}, ignore_errors=true)"
+    plain = write_plain(path, Path(f"{copy}.jsonl")) if has_mark(path) else path
+    lines = f"read_ndjson_objects({literal(escape_glob(str(plain)))}, ignore_errors=true)"
     with readable(str(path), "JSON lines"):
         copy_rows(connection, f"SELECT {keys}, json IS NULL AS linoto_broken FROM {lines}", copy)
         rejected, first = connection.execute(
-            f"SELECT count(*), min(file_row_number) FROM {scan(copy)} WHERE linoto_broken"
+            f"SELECT count(*), min({ROW_NUMBER}) FROM {scan(copy)} WHERE linoto_broken"
         ).fetchall()[0]
         if rejected:
             whole = f"{copy}.whole.parquet"
             query = (
-                f"SELECT * EXCLUDE (linoto_broken, file_row_number) FROM {scan(copy)} WHERE NOT linoto_broken"
+                f"SELECT * EXCLUDE (linoto_broken, {ROW_NUMBER}) FROM {scan(copy)} WHERE NOT linoto_broken"
             )
             copy_rows(connection, query, whole)
             copy = whole
@@ -257,35 +269,12 @@ def stage_json(connection: Connection, path: Path, wanted: Mapping[str, str] | N
     return piece._replace(rejected=int(rejected), first_rejected=(int(first), "must be one JSON object"))
 
 
-def json_path(name: str) -> str:
-    """A key as a JSON path."""
-    return '$."' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def read_keys(path: Path) -> list[str]:
-    """The keys of the first thousand objects, in the order they turn up."""
-    keys: dict[str, None] = {}
-    for number, line in enumerate(read_lines(path)):
-        if number == 0 and line.lstrip().startswith("["):
-            raise ValueError(f"{path} must be JSON lines, one object per line, got a list")
-        if number == 1000:
-            break
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        keys |= dict.fromkeys(record) if isinstance(record, dict) else {}
-    if not keys:
-        raise ValueError(f"{path} must be JSON lines, one object per line, got something else")
-    return list(keys)
-
-
 def stage_frame(connection: Connection, source: Any, wanted: Mapping[str, str] | None, folder: Path) -> Piece:
     """Copy the needed columns of a pandas, polars or Arrow table."""
     name = source_name(source)
     names = column_names(source)
-    check_columns(wanted or {}, names, name)
-    kept = list(dict.fromkeys(names if wanted is None else wanted.values()))
+    check_once(names, name)
+    kept = keep(wanted, names, name)
     table = as_arrow(source, kept)
     if table.num_rows == 0:
         raise ValueError(f"{name} must have at least one row, got none")
@@ -316,13 +305,14 @@ def as_arrow(source: Any, names: Sequence[str]) -> Any:
         raise ImportError('reading tables needs pyarrow: pip install "linoto[logs]"') from None
     if hasattr(source, "select") and not hasattr(source, "iloc"):
         return arrow.table(source.select(list(names)))
+    place = {str(name): position for position, name in enumerate(source.columns)}
     columns = {}
     for name in names:
-        values = source[name]
+        values = source.iloc[:, place[name]]  # by position: the name may be a number, or several in one
         try:
             columns[name] = arrow.array(values, from_pandas=True)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError):
-            columns[name] = arrow.array([None if v is None or v != v else str(v) for v in values])
+            columns[name] = arrow.array([None if is_missing(v) else text_of(v) for v in values])
     return arrow.table(columns)
 
 
@@ -350,7 +340,7 @@ def as_number(piece: Piece, name: str) -> str:
 def as_time(piece: Piece, name: str) -> str:
     """A column as seconds, or as the number that it is."""
     kind, column = dict(piece.types)[name], quoted(name)
-    if kind.startswith(("TIMESTAMP", "DATE")):
+    if is_date(kind):
         return f"epoch(CAST({column} AS TIMESTAMPTZ))"
     if is_text(kind):
         return f"coalesce(TRY_CAST({column} AS DOUBLE), epoch(TRY_CAST({column} AS TIMESTAMPTZ)))"
@@ -358,15 +348,22 @@ def as_time(piece: Piece, name: str) -> str:
 
 
 def as_text(expression: str, piece: Piece, name: str) -> str:
-    """An id as `features.text_of` writes it: 7.0 is 7."""
-    kind = dict(piece.types)[name]
-    if kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
+    """An id as `features.text_of` writes it: 7.0 is 7. NULL where it is NaN."""
+    kind, text = dict(piece.types)[name], f"CAST({expression} AS VARCHAR)"
+    if kind in ("DOUBLE", "FLOAT"):
         whole = f"CAST(TRY_CAST({expression} AS HUGEINT) AS VARCHAR)"
-        return (
-            f"CASE WHEN {expression} = floor({expression}) AND isfinite(CAST({expression} AS DOUBLE)) "
-            f"THEN {whole} ELSE CAST({expression} AS VARCHAR) END"
-        )
-    return f"CAST({expression} AS VARCHAR)"
+        return f"""CASE WHEN {expression} = floor({expression}) AND abs({expression}) < {WHOLE!r} THEN {whole}
+            WHEN isfinite({expression}) OR isinf({expression}) THEN {text} END"""
+    if kind.startswith("DECIMAL"):
+        return f"CASE WHEN contains({text}, '.') THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
+    if is_text(kind):
+        return f"regexp_replace({text}, {literal(f'^{WHOLE_TEXT}$')}, '\\1')"
+    return text
+
+
+def is_date(kind: str) -> bool:
+    """Whether a DuckDB type is a date, or one with a time."""
+    return kind.startswith(("TIMESTAMP", "DATE"))
 
 
 def is_text(kind: str) -> bool:
@@ -376,7 +373,7 @@ def is_text(kind: str) -> bool:
 
 def scan(path: str) -> str:
     """A Parquet file with its row numbers."""
-    return f"read_parquet({literal(escape_glob(path))}, file_row_number=true, hive_partitioning=false)"
+    return f"read_parquet({literal(escape_glob(path))}, {ROW_NUMBER}=true, hive_partitioning=false)"
 
 
 def escape_glob(path: str) -> str:

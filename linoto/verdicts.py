@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
 
 from linoto.audit import (
-    Coverage,
+    ALPHA,
     Drift,
+    Findings,
     LackOfFit,
     Noise,
+    Verdict,
     estimate_noise,
     find_coverage,
     find_drift,
-    find_miscalibrated,
+    judge,
     lack_of_fit,
+    notes_on,
     promise_of,
     propose_confidence,
+    shortest_parameter,
+    some,
 )
-from linoto.certificates import Certificate
 from linoto.confidence import Confidence
 from linoto.data import as_range, check_count, check_nonnegative
 from linoto.features import ArmTable
-from linoto.kernels import Ints
 from linoto.logs import Log
-
-DROPPED = 0.01  # share of bad rows from which what is left may be a selection
-FAR = 10.0  # standard deviations from its arm's mean that no sub-Gaussian reward should be
-SHOWN = 8  # arms that are listed by name
-Verdict = Literal["deploy", "deploy with arm effects", "do not trust"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Audit:
+class Audit(Findings):
     """Everything there is to say about a log before anything is built on it."""
 
-    log: Log
-    epsilon: float
-    noise: Noise | None
-    fit: LackOfFit | None
-    drift: Drift | None
-    coverage: Coverage
-    confidence: Confidence | None
-    why: dict[str, str]  # where the proposals come from
-    certificate: Certificate | None
     verdict: Verdict
     reasons: tuple[str, ...]  # for the verdict
     notes: tuple[str, ...]  # worth knowing, and no reason
@@ -212,118 +201,29 @@ def audit_log(
     horizon = max(offline.total, 1) if rounds is None else rounds
     check_count("rounds", horizon)
     confidence, why = propose_confidence(log, noise=noise, bound=bound, reward_range=limits, delta=delta)
-    certificate, broken = None, ""
+    certificate, broken, shortest = None, "", 0.0
     if confidence is not None:
         certificate, broken = promise_of(log, confidence, epsilon=epsilon)
-    assumed_ = confidence or Confidence()
-    found = Audit(
+        shortest = shortest_parameter(actions, offline, noise=confidence.scale, delta=ALPHA)
+    ridge = (confidence or Confidence()).ridge_for(actions.shape[1])
+    found = Findings(
         log=log,
         epsilon=epsilon,
         noise=estimate_noise(offline),
         fit=lack_of_fit(actions, offline),
         drift=find_drift(log.early, log.late),
-        coverage=find_coverage(actions, offline, ridge=assumed_.ridge_for(actions.shape[1]), rounds=horizon),
+        coverage=find_coverage(actions, offline, ridge=ridge, rounds=horizon),
         confidence=confidence,
         why=why,
         certificate=certificate,
-        verdict="deploy",
-        reasons=(),
-        notes=(),
+        broken=broken,
+        shortest=shortest,
     )
-    verdict, reasons = judge(found, broken)
-    return replace(found, verdict=verdict, reasons=reasons, notes=notes_on(found))
-
-
-def judge(audit: Audit, broken: str) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict, and everything that speaks for it."""
-    against = reasons_against(audit, broken)
-    nonlinear = reasons_for_effects(audit)
-    if against:
-        return "do not trust", tuple(against + nonlinear)
-    if nonlinear:
-        return "deploy with arm effects", tuple(nonlinear)
-    good = [fit_reason(audit), "early and late rows agree" if audit.drift else "drift could not be tested"]
-    return "deploy", tuple(good)
-
-
-def reasons_against(audit: Audit, broken: str) -> list[str]:
-    """What no choice of features would mend."""
-    log, drift, noise, assumed_ = audit.log, audit.drift, audit.noise, audit.confidence
-    reasons = []
-    dropped = sum(log.bad.values()) / max(log.rows, 1)
-    if dropped > DROPPED:
-        reasons.append(f"{dropped:.1%} of the rows are bad: what is left may not be like what was lost")
-    if drift is not None and drift.rejected:
-        reasons.append(
-            f"arms did not earn late what they earned early (p = {drift.overall:.2g}, {drift.moved.size} of "
-            f"{drift.arms.size} arms changed for sure): build on recent rows only, or promise less"
-        )
-    if assumed_ is None:
-        reasons.append(f"nothing is known of the noise ({audit.why.get('noise', '')}): give it")
-    elif noise is not None and assumed_.scale < noise.low:
-        reasons.append(f"the log is noisier ({noise.low:.3g} at least) than assumed ({assumed_.scale:.3g})")
-    if broken:
-        reasons.append(f"the assumptions contradict the log: {broken}")
-    return reasons
-
-
-def reasons_for_effects(audit: Audit) -> list[str]:
-    """Why the features alone should not be believed."""
-    if audit.log.arms.effects is not None:
-        return []
-    if audit.fit is not None and audit.fit.rejected:
-        return [
-            f"rewards are not linear in these features (p = {audit.fit.p:.2g}): the model misses an arm's "
-            f"mean by {audit.fit.misfit:.2g} on average, so give every arm an effect of its own"
-        ]
-    if audit.fit is None and audit.coverage.untested.size:
-        return [
-            f"whether rewards are linear cannot be tested, and {audit.coverage.untested.size} unlogged arms "
-            "are judged by that alone, so give every arm an effect of its own"
-        ]
-    return []
-
-
-def fit_reason(audit: Audit) -> str:
-    """Why the model may be believed."""
-    if audit.log.arms.effects is not None:
-        return "every arm has an effect of its own, so no linearity is needed"
-    if audit.fit is None:
-        return "no unlogged arm is judged by the linear model alone"
-    return "the logged means lie where a linear model puts them"
-
-
-def notes_on(audit: Audit) -> tuple[str, ...]:
-    """What a deployer should know, without being a reason for or against."""
-    log, noise = audit.log, audit.noise
-    names, notes = log.arms.names, []
-    if log.bad and sum(log.bad.values()) / max(log.rows, 1) <= DROPPED:
-        notes.append(f"{sum(log.bad.values()):,} bad rows were dropped; it should not depend on the reward")
-    if noise is not None and 0 < noise.value * FAR < max(
-        abs(end - log.offline.reference) for end in log.extent
-    ):
-        notes.append(f"some reward is more than {FAR:g} standard deviations from the mean: tails are heavy")
-    limits = audit.confidence.reward_range if audit.confidence else None
-    if limits is not None and (log.extent[0] < limits[0] or log.extent[1] > limits[1]):
-        notes.append(f"some rewards are outside [{limits[0]:g}, {limits[1]:g}]: only their means may not be")
-    if audit.certificate is not None and audit.certificate.vacuous:
-        notes.append(f"a tolerance of {audit.epsilon:g} promises nothing: no play could lose more")
-    if audit.drift is None:
-        notes.append("drift could not be tested: too few arms were pulled in both halves")
-    if log.propensities is not None:
-        wrong = find_miscalibrated(log.propensities, log.offline.total)
-        if wrong.size:
-            notes.append(f"propensities do not fit how often these were pulled: {some(names, wrong)}")
-    return tuple(notes)
+    verdict, reasons = judge(found)
+    return Audit(**vars(found), verdict=verdict, reasons=reasons, notes=notes_on(found))
 
 
 # -- words ------------------------------------------------------------------------------------------------
-
-
-def some(names: tuple[str, ...], arms: Ints) -> str:
-    """A few names, and how many more."""
-    shown = ", ".join(names[arm] for arm in arms[:SHOWN])
-    return shown + (f" and {arms.size - SHOWN:,} more" if arms.size > SHOWN else "")
 
 
 def noise_text(noise: Noise | None) -> str:
@@ -341,7 +241,9 @@ def fit_text(fit: LackOfFit | None, arms: ArmTable) -> str:
         return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
     answer = "no" if fit.rejected else "no sign against it"
     misfit = f"; the model misses an arm's mean by {fit.misfit:.2g} on average" if fit.rejected else ""
-    return f"{answer}: F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}, p = {fit.p:.2g}{misfit}"
+    unequal = f", {fit.p_unequal:.2g} where arms differ in noise" if fit.p < ALPHA else ""
+    f = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}"
+    return f"{answer}: {f}, p = {fit.p:.2g}{unequal}{misfit}"
 
 
 def assumed(confidence: Confidence | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ another seed although the law holds.
 from __future__ import annotations
 
 import json
+from itertools import product
 from math import comb, log, sqrt
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,43 @@ def test_intervals_by_hand() -> None:
     )
     half = sqrt(2 * terms.var(ddof=1) * log(40) / 4) + 7 * 8 * log(40) / 9
     assert bernstein.high - bernstein.value == pytest.approx(half)
+
+
+def corners(low: float, high: float) -> tuple[list[float], list[float]]:
+    """Every term that ips and doubly robust can have for a row at the ends of the range, models included."""
+    target, propensity = np.array([0.3, 0.7]), 0.25
+    of_ips, of_dr = [], []
+    for arm, reward, *model in product((0, 1), *[(low, high)] * 3):
+        weight = target[arm] / propensity
+        of_ips += [weight * reward, 0.0]  # a row of an arm that the target never plays has no weight
+        of_dr.append(target @ model + weight * (reward - model[arm]))
+    return of_ips, of_dr
+
+
+@pytest.mark.parametrize("limits", [(0.0, 1.0), (2.0, 3.0), (-3.0, -2.0), (-1.0, 2.0)])
+def test_bounded_intervals_are_as_wide_as_terms_can_lie_apart(limits: tuple[float, float]) -> None:
+    """ips: exactly. Doubly robust: a little wider, by the textbook's (high - low) (1 + 2 largest weight)."""
+    low, high = limits
+    rows = Rows(arms=[0, 1, 0, 1], rewards=[low, high, high, low], k=2, propensities=[0.25] * 4)
+    interval = Interval(kind="hoeffding", reward_range=limits)
+    factor = sqrt(log(2 / 0.05) / (2 * 4))
+    of_ips, of_dr = corners(low, high)
+    found = ips(rows, [0.3, 0.7], interval=interval)
+    assert (found.high - found.low) / 2 == pytest.approx(factor * (max(of_ips) - min(of_ips)))
+    found = doubly_robust(rows, [0.3, 0.7], model=[low, high], interval=interval)
+    width = (found.high - found.low) / 2 / factor
+    assert width == pytest.approx((high - low) * (1 + 2 * 0.7 / 0.25))
+    assert width >= max(of_dr) - min(of_dr)
+
+
+def test_weights_fit_up_to_five_standard_errors() -> None:
+    """Ten thousand rows of two arms that both were called 1/2; the target plays the first, weight 2 or 0."""
+    n = 10_000
+    for errors, fits in ((0.0, True), (2.5, True), (4.5, True), (-4.5, True), (5.5, False), (-5.5, False)):
+        played = round(n / 2 * (1 + errors / sqrt(n)))  # weights average 1 + errors / 100, with deviation 1
+        arms = np.repeat([0, 1], [played, n - played])
+        rows = Rows(arms=arms, rewards=np.ones(n), k=2, propensities="uniform")
+        assert ips(rows, 0).weights_fit is fits, errors
 
 
 def test_evaluating_the_logger_itself_is_the_mean_reward_with_every_method() -> None:

@@ -173,6 +173,18 @@ def test_what_is_no_saved_log_is_refused(tmp_path: Path) -> None:
     np.savez(path, header=np.array(json.dumps({"format": 99})))
     with pytest.raises(ValueError, match="must be of format 1, got format 99"):
         load(path)
+    whole = SavedLog(
+        arms=ArmTable.from_columns(TABLE), offline=linoto.Offline.from_rows([0], [1.0], k=3)
+    ).save(tmp_path / "whole.npz")
+    with np.load(whole) as file:
+        arrays = dict(file)
+    for name in arrays.keys() - {"reward_squares"}:
+        np.savez(path, **{other: arrays[other] for other in arrays if other != name})
+        with pytest.raises(ValueError, match=r"stats\.npz must be what linoto audit --save wrote"):
+            load(path)
+    np.savez(path, **arrays, stranger=np.eye(2))
+    with pytest.raises(ValueError, match=r"stats\.npz must be what linoto audit --save wrote"):
+        load(path)
     np.savez(path, actions=np.eye(2))
     with pytest.raises(ValueError, match="must be what linoto audit --save wrote"):
         load(path)

@@ -172,6 +172,22 @@ def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) ->
     assert not any(part.late for part in logs.cut_parts(pieces, halves=False))
 
 
+@pytest.mark.parametrize("engine", ["threads", "dask"])
+def test_ids_written_in_many_ways_add_up_to_the_same_bits(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each spelling of an id is summed for itself, and the sums of one arm are added in one order."""
+    monkeypatch.setattr(logs, "PART", 2**10)
+    rng = np.random.default_rng(4)
+    spelt = np.array(["7", "7.0", "7.00", "7.000", "a", "b"])[rng.integers(0, 6, 20_000)]
+    table = pa.table({"arm": spelt, "r": rng.standard_normal(20_000), "t": rng.random(20_000)})
+    path = tmp_path / "log.parquet"
+    pq.write_table(table, path, row_group_size=1500)
+    first = read_log(path, **COLUMNS, arms=ARMS, time="t", jobs=1)
+    again = read_log(path, **COLUMNS, arms=ARMS, time="t", jobs=3, engine=engine)
+    assert same(first, again) and first.offline.pulls[2] == np.char.startswith(spelt, "7").sum()
+
+
 def test_ids_are_text_however_they_are_stored() -> None:
     arms = ArmTable.from_columns({"id": [7, 8.0, "nine", True]})
     assert arms.names == ("7", "8", "nine", "true")
@@ -333,7 +349,7 @@ UNREADABLE: dict[str, tuple[str, bytes, str]] = {
     "rewards beyond squares": (
         "log.csv",
         b"arm,r\na,1e200\n",
-        "rewards are too large to be squared and summed",
+        "row 1, column 'r': the reward is too large to be squared, got 1e200",
     ),
 }
 

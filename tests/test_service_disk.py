@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import random
 import resource
 import select
 import sqlite3
 import subprocess
 import sys
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -21,11 +23,11 @@ from typing import Any
 import pytest
 from service_process import TOLERANT, FakeClock, Server, close_due, create, opened, served
 from test_service_loops import change, decide, reward
+from test_service_store import state_on_disk
 
 import linoto
 from linoto.client import Client, ServiceError
 from linoto.service import sql
-from linoto.service.errors import Unavailable
 from linoto.service.loop import EVENTS
 from linoto.service.messages import Closed, Decided
 from linoto.service.store import Store, connect
@@ -304,21 +306,24 @@ def test_a_commit_is_synced_to_the_disk(tmp_path: Path) -> None:
     assert kept == ["wal", 2]
 
 
-def test_memory_that_could_not_be_rolled_back_is_before_anything_else_runs(tmp_path: Path) -> None:
-    calls: list[str] = []
-
-    def read_again(connection: sqlite3.Connection) -> None:
-        calls.append("read again")
-        if len(calls) == 1:
-            raise OSError("not now")
-
-    store = Store(tmp_path / "x.sqlite", on_rollback=read_again)
-    with pytest.raises(Unavailable):
-        store.call(lambda connection: connection.execute("SELECT * FROM nothing"))
-    store.call(lambda connection: calls.append("job"))
-    store.call(lambda connection: calls.append("job"))
-    store.close()
-    assert calls == ["read again", "read again", "job", "job"]
+def test_a_torn_tail_costs_exactly_the_commits_that_are_not_whole(tmp_path: Path) -> None:
+    path, image, rng = tmp_path / "x.sqlite", tmp_path / "image.sqlite", random.Random(8)
+    ends = []  # of every commit in the write-ahead log
+    with opened(path, snapshot_every=7) as service:
+        create(service)
+        for _ in range(20):
+            decide(service)
+            ends.append(Path(f"{path}-wal").stat().st_size)
+        base, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
+    cuts = [end + step for end in ends[-6:] for step in (-1, 0)] + rng.choices(range(ends[0], ends[-1]), k=8)
+    torn = [(log[:cut], bisect_right(ends, cut)) for cut in cuts]
+    spot = rng.randrange(ends[-2], ends[-1])
+    torn.append((log[:spot] + bytes([log[spot] ^ 1]) + log[spot + 1 :], 19))
+    for rest, events in torn:
+        image.write_bytes(base)
+        Path(f"{image}-wal").write_bytes(rest)
+        found, short, long = state_on_disk(image)
+        assert found == events and short == long
 
 
 def test_one_that_fails_in_a_shared_commit_fails_alone(tmp_path: Path) -> None:

@@ -336,7 +336,7 @@ def exchange(port: int, request: bytes, complete: bool) -> bytes:
         connection.sendall(request)
         if not complete:
             connection.shutdown(socket.SHUT_WR)
-        while select.select([connection], [], [], 0.1 if said else 2.0)[0]:
+        while select.select([connection], [], [], 0.1 if said else 5.0)[0]:
             piece = connection.recv(1 << 16)
             if not piece:
                 break

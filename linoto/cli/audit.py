@@ -79,6 +79,7 @@ def run_audit(arguments: argparse.Namespace) -> int:
         arguments.refuse(f"--reward-range must be LO HI with LO < HI, got {limits[0]:g} {limits[1]:g}")
     if arguments.noise == "bounded" and limits is None:
         arguments.refuse("--noise bounded needs --reward-range LO HI")
+    check_outputs(arguments)
     if arguments.out is not None:
         from linoto import figures
 
@@ -95,6 +96,21 @@ def run_audit(arguments: argparse.Namespace) -> int:
     print_facts(audit.facts())
     print_written(paths)
     return 0
+
+
+def check_outputs(arguments: argparse.Namespace) -> None:
+    """Refuse to write over what is read, or one file over the other."""
+    from linoto.tables import find_files
+
+    taken = {path.resolve(): f"{path}, which is read" for path in find_files([arguments.log, arguments.arms])}
+    for option in ("out", "save"):
+        path: Path | None = getattr(arguments, option)
+        if path is None:
+            continue
+        for other, what in taken.items():
+            if path.resolve() == other or (path.exists() and other.exists() and path.samefile(other)):
+                arguments.refuse(f"--{option} must be another file than {what}")
+        taken[path.resolve()] = f"--{option}"
 
 
 def make_audit(arguments: argparse.Namespace) -> Audit:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from linoto.cli.problem import noise, read_policy
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
@@ -70,7 +70,7 @@ def add_log_options(command: Any) -> None:
 
 def add_policy_options(command: Any) -> None:
     """What a policy is told, and how many rows it starts from."""
-    command.add_argument("--warm", type=above_zero, default=0.5, help="share of rows a policy starts from")
+    command.add_argument("--warm", type=above_zero, help="share of rows a policy starts from (default: 0.5)")
     command.add_argument("--epsilon", type=at_least_zero, help="tolerance of Gated (default: 0.1)")
     command.add_argument("--noise", type=noise, help="of a reward, or the word bounded (default: 1)")
     command.add_argument("--bound", type=above_zero, help="of the parameter (default: 1)")
@@ -101,7 +101,7 @@ def check_options(arguments: argparse.Namespace) -> None:
     """Refuse what would be ignored."""
     if arguments.policy is not None:
         return
-    for name in ("epsilon", "noise", "bound", "delta"):
+    for name in ("warm", "epsilon", "noise", "bound", "delta"):
         if getattr(arguments, name) is not None:
             arguments.refuse(f"--{name} is for --policy")
 
@@ -132,9 +132,10 @@ def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple
     limits = None if arguments.reward_range is None else tuple(arguments.reward_range)
     interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits)
     if arguments.policy is not None:
-        if arguments.warm >= 1:
-            raise ValueError(f"--warm must be less than 1, got {arguments.warm:g}: some rows must judge")
-        warm, held_out = split(rows, share=arguments.warm, by="id" if arguments.time is None else "order")
+        share = 0.5 if arguments.warm is None else arguments.warm
+        if share >= 1:
+            raise ValueError(f"--warm must be less than 1, got {share:g}: some rows must judge")
+        warm, held_out = split(rows, share=share, by="id" if arguments.time is None else "order")
         options: dict[str, Any] = {"actions": arms.actions, "warm_start": warm, "methods": ("replay",)}
         policy = policy_of(arguments)
         return evaluate(held_out, policy, seed=arguments.seed, interval=interval, **options), len(warm)
@@ -165,7 +166,7 @@ def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:
         return index_of(arguments.play, place, "--play")
     probabilities = np.zeros(len(place))
     with arguments.probabilities.open(encoding="utf-8-sig", newline="") as file:
-        for line, (name, text) in enumerate(two_columns(file, arguments.probabilities), start=2):
+        for line, name, text in two_columns(file, arguments.probabilities):
             where = f"{arguments.probabilities}, line {line}"
             arm = index_of(name, place, where)
             try:
@@ -179,25 +180,27 @@ def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:
     return probabilities
 
 
-def two_columns(file: Any, path: Path) -> Any:
-    """The rows of a CSV file below its header."""
-    rows = csv.reader(file)
+def two_columns(file: TextIO, path: Path) -> Iterator[tuple[int, str, str]]:
+    """The rows of a CSV file below its header, each with its line; empty lines are none."""
+    reader = csv.reader(file)
+    rows = (row for row in reader if any(cell.strip() for cell in row))
     header = next(rows, None)
     if header is None or len(header) != 2:
         raise ValueError(f"{path} must have two columns, an arm and its probability")
-    for line, row in enumerate(rows, start=2):
+    for row in rows:
         if len(row) != 2:
-            raise ValueError(f"{path}, line {line}: must have two columns, got {len(row)}")
-        yield row
+            raise ValueError(f"{path}, line {reader.line_num}: must have two columns, got {len(row)}")
+        yield reader.line_num, row[0], row[1]
 
 
 def index_of(name: str, place: dict[str, int], where: str) -> int:
     """The index of an arm, or a ValueError with the nearest name."""
-    from linoto.features import nearest
+    from linoto.features import nearest, text_of
 
-    if name not in place:
+    arm = place.get(text_of(name))
+    if arm is None:
         raise ValueError(f"{where}: there is no arm {name!r}{nearest(name, list(place))}")
-    return place[name]
+    return arm
 
 
 def target_of(arguments: argparse.Namespace) -> dict[str, Any]:

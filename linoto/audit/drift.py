@@ -1,0 +1,159 @@
+"""Do arms earn late what they earned early?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from linoto.audit.noise import Scatter, scatter_of
+from linoto.audit.pvalues import ALPHA, fisher, holm, unequal_noise_p
+from linoto.data import Offline
+from linoto.kernels import Bools, Floats, Ints
+
+ALONE = 10  # pulls in each half from which an arm is judged on its own
+RARE = 5  # of the rarer of 0 and 1 from which an arm of such rewards is
+MANY = 25  # of it expected in the smaller half from which means are Gaussian enough
+COMMON = 10.0  # variance from which rarer arms of 0/1 rewards together are close to Gaussian
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drift:
+    """The comparison of two halves: one test per arm, and one of all arms together."""
+
+    arms: Ints  # (q,) the arms that could be compared
+    early: Floats  # (q,) means
+    late: Floats  # (q,)
+    p: Floats  # (q,) of each arm, adjusted for their number (Holm); 1 where one alone could not show it
+    overall: float  # of all arms
+    early_reference: float  # mean rewards of the halves: they also change with what is pulled
+    late_reference: float
+
+    @property
+    def moved(self) -> Ints:
+        """The arms that changed, the surest first."""
+        order = np.argsort(self.p, kind="stable")
+        return np.asarray(self.arms[order][self.p[order] < ALPHA / 2])
+
+    @property
+    def rejected(self) -> bool:
+        """Whether steady arms would look this unsteady less than once in a hundred logs: half the false
+        alarms are spent on single arms, half on all together."""
+        return bool(self.overall < ALPHA / 2 or self.moved.size)
+
+
+class Comparison(NamedTuple):
+    """The p-values of some arms."""
+
+    tested: Bools  # (q,)
+    alone: Bools  # (q,) those judged on their own
+    p: Floats  # (q,) of these, 1 for the others
+    overall: float
+
+
+def find_drift(early: Offline, late: Offline) -> Drift | None:
+    """Compare two halves of a log arm by arm; None where no arm was pulled in both often enough.
+
+    An arm is only ever held against its own scatter: arms differ in theirs. Its noise is taken to be the same
+    in both halves, and rewards that are not 0 or 1 to have means that are about Gaussian.
+    """
+    both = np.flatnonzero((early.pulls > 0) & (late.pulls > 0))
+    before, after = scatter_of(early, both), scatter_of(late, both)
+    clicks = is_clicks(early) and is_clicks(late)
+    found = compare_clicks(before, after) if clicks else compare_means(before, after)
+    if not found.tested.any():
+        return None
+    adjusted = np.ones(both.size)
+    adjusted[found.alone] = holm(found.p[found.alone])
+    return Drift(
+        arms=both[found.tested],
+        early=before.mean[found.tested],
+        late=after.mean[found.tested],
+        p=adjusted[found.tested],
+        overall=found.overall,
+        early_reference=early.reference,
+        late_reference=late.reference,
+    )
+
+
+def is_clicks(offline: Offline) -> bool:
+    """Whether rewards are 0 or 1: then each equals its square."""
+    squares = offline.reward_squares
+    return squares is not None and bool(np.array_equal(offline.reward_sums, squares))
+
+
+def gaps_of(early: Scatter, late: Scatter) -> Floats:
+    """(q,) squared gaps between the halves, in units in which each has the variance of one reward."""
+    gap = np.abs(late.mean - early.mean)
+    gap[gap <= 1e-12 * (np.abs(early.mean) + np.abs(late.mean))] = 0.0
+    return np.asarray(gap**2 / (1 / early.pulls + 1 / late.pulls))
+
+
+def student(squared: Floats, around: Floats, degrees: Floats) -> Floats:
+    """(q,) p-values of squared gaps against the arms' own scatter; 1 where there is none."""
+    from scipy.special import stdtr  # type: ignore[import-untyped]
+
+    ratio = np.divide(squared * degrees, around, out=np.zeros_like(squared), where=around > 0)
+    return np.asarray(2 * stdtr(np.maximum(degrees, 1), -np.sqrt(ratio)))
+
+
+def compare_means(early: Scatter, late: Scatter) -> Comparison:
+    """Student's t for arms pulled often; the others together, by two tests that must agree.
+
+    With few pulls, t is exact for Gaussian rewards of any noise, and jumpy for discrete or skewed ones; the
+    sum of squared gaps is the other way round. (One pull in each half tells nothing of noise.)
+    """
+    squared, degrees = gaps_of(early, late), early.pulls + late.pulls - 2
+    tested = degrees >= 2
+    alone = (early.pulls >= ALONE) & (late.pulls >= ALONE)
+    rest = tested & ~alone
+    around = np.where(alone, early.most + late.most, early.around + late.around)
+    p = student(squared, around, degrees)
+    parts = p[alone]
+    if rest.any():
+        variance, nothing = around[rest] / degrees[rest], np.zeros((int(rest.sum()), 0))
+        together = unequal_noise_p(float(squared[rest].sum()), variance, degrees[rest], nothing)
+        parts = np.append(parts, max(together, fisher(p[rest])))
+    return Comparison(tested, alone, p, fisher(parts))
+
+
+def compare_clicks(early: Scatter, late: Scatter) -> Comparison:
+    """0/1 rewards: given how often the rarer of them came at all, how often it came early is binomial, or
+    closer to its mean. So no pull is too few and no chance too small; where both are many, Student's t.
+
+    All together count by mid-p-values, whose Fisher sum has no more spread than it should (Rubin-Delanchy,
+    Heard and Lawson, 2019); arms in which the rarer reward hardly came count by their common shift.
+    """
+    from scipy.special import ndtr
+
+    pulls = early.pulls + late.pulls
+    ones, share = np.rint(early.pulls * early.mean), early.pulls / pulls
+    all_ones = ones + np.rint(late.pulls * late.mean)
+    zeros_are_rare = 2 * all_ones > pulls
+    here = np.where(zeros_are_rare, early.pulls - ones, ones)
+    total = np.where(zeros_are_rare, pulls - all_ones, all_ones)
+    p, middle = binomial(here, total, share)
+    often = total * np.minimum(share, 1 - share) >= MANY
+    t = student(gaps_of(early, late), early.around + late.around, pulls - 2)
+    p, middle = np.where(often, t, p), np.where(often, t, middle)
+    alone = total >= RARE
+    parts = middle[alone]
+    shift = (np.where(zeros_are_rare, -1, 1) * (here - total * share))[~alone].sum()
+    variance = float((total * share * (1 - share))[~alone].sum())
+    if variance >= COMMON:
+        parts = np.append(parts, 2 * ndtr(-max(abs(shift) - 0.5, 0.0) / np.sqrt(variance)))
+    tested = alone | (variance >= COMMON)
+    return Comparison(tested, alone, p, fisher(parts))
+
+
+def binomial(here: Floats, total: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """(q,) two-sided p-values of binomial counts, and their mid-p-values."""
+    from scipy.special import bdtr, bdtrc
+
+    size, before = total.astype(np.int64), np.maximum(here - 1, 0)
+    up_to, beyond = bdtr(here, size, share), bdtrc(here, size, share)
+    below = np.where(here > 0, bdtr(before, size, share), 0.0)
+    from_here = np.where(here > 0, bdtrc(before, size, share), 1.0)
+    p = np.minimum(2 * np.minimum(up_to, from_here), 1.0)
+    return p, np.asarray(np.minimum(up_to + below, beyond + from_here))

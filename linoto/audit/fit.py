@@ -1,0 +1,79 @@
+"""Are rewards linear in the features?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.audit.noise import scatter_of
+from linoto.audit.pvalues import ALPHA, unequal_noise_p
+from linoto.audit.regression import regress
+from linoto.data import Offline, as_actions, as_offline
+
+
+@dataclass(frozen=True, kw_only=True)
+class LackOfFit:
+    """Do the arms' means lie where a linear model puts them? Tested against the scatter within arms."""
+
+    f: float
+    p: float  # of the F test: exact for Gaussian rewards with the same noise in every arm
+    p_unequal: float  # with a noise of its own for every arm; p itself where too few arms were pulled twice
+    degrees: tuple[int, int]
+    misfit: float  # root mean square over logged rows of what the model misses, noise taken out
+
+    @property
+    def surely(self) -> float:
+        """The larger p: right whether or not arms are equally noisy."""
+        return max(self.p, self.p_unequal)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a linear model would look this wrong less than once in a hundred logs."""
+        return self.surely < ALPHA
+
+
+def lack_of_fit(actions: npt.ArrayLike, offline: Offline) -> LackOfFit | None:
+    """The F test of linearity from arms pulled more than once; None where the log leaves nothing to test.
+
+    >>> log = Offline.from_rows([0, 0, 1, 1, 2, 2], [0.1, -0.1, 1.1, 0.9, 0.1, -0.1], k=3)
+    >>> lack_of_fit([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], log).rejected
+    True
+    """
+    from scipy.special import fdtrc  # type: ignore[import-untyped]
+
+    arms = as_actions(actions)
+    log = as_offline(offline, len(arms))
+    scatter, line = scatter_of(log), regress(arms, log)
+    between, within = scatter.pulls.size - line.rank, scatter.degrees
+    if between == 0 or within == 0:
+        return None
+    whole = float((scatter.pulls * scatter.mean**2).sum())
+    missed = line.missed if line.missed > 1e-20 * whole else 0.0
+    noise = float(scatter.most.sum()) / within
+    f = (missed / between) / noise if missed > 0 else 0.0
+    p = float(fdtrc(between, within, f))
+    unequal = unequal_fit(arms, log)
+    excess = max(missed - between * float(scatter.around.sum()) / within, 0.0)
+    return LackOfFit(
+        f=f,
+        p=p,
+        p_unequal=p if unequal is None else unequal,
+        degrees=(between, within),
+        misfit=sqrt(excess / log.total),
+    )
+
+
+def unequal_fit(arms: npt.NDArray[np.float64], log: Offline) -> float | None:
+    """The test from the arms whose noise can be known, those pulled twice; None where too few are left."""
+    twice = np.flatnonzero(log.pulls > 1)
+    pulls, sums = np.zeros_like(log.pulls), np.zeros_like(log.reward_sums)
+    pulls[twice], sums[twice] = log.pulls[twice], log.reward_sums[twice]
+    line, scatter = regress(arms, Offline(pulls=pulls, reward_sums=sums)), scatter_of(log, twice)
+    if twice.size <= line.rank:
+        return None
+    missed = line.missed if line.missed > 1e-20 * float((scatter.pulls * scatter.mean**2).sum()) else 0.0
+    degrees = scatter.pulls - 1
+    return unequal_noise_p(missed, scatter.most / degrees, degrees, line.fitted)

@@ -1,0 +1,102 @@
+"""How much rewards scatter around the means of their arms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from linoto.data import Offline
+from linoto.kernels import Floats, Ints
+
+LEVEL = 0.95  # of intervals that are only shown
+MANY_PULLS = 30  # from which an arm's own standard deviation is worth a look
+
+
+class Scatter(NamedTuple):
+    """Pulls, means and sums of squares around them, of some arms."""
+
+    pulls: Floats  # (q,)
+    mean: Floats  # (q,)
+    around: Floats  # (q,) 0 where rounding may be all there is
+    most: Floats  # (q,) the largest that rounding leaves possible
+
+    @property
+    def degrees(self) -> int:
+        """Rewards beyond the first of each arm."""
+        return int((self.pulls - 1).sum())
+
+
+def scatter_of(offline: Offline, arms: Ints | None = None) -> Scatter:
+    """The scatter within some arms that were pulled, or within all of them.
+
+    Squares are summed before the mean is taken out, so what is left of equal rewards is rounding: it grows
+    with the root of their number.
+    """
+    if offline.reward_squares is None:
+        raise ValueError("offline must know reward_squares for an audit, got None")
+    chosen = np.flatnonzero(offline.pulls > 0) if arms is None else arms
+    n, sums = offline.pulls[chosen].astype(np.float64), offline.reward_sums[chosen]
+    squares = offline.reward_squares[chosen]
+    around, rounding = squares - sums**2 / n, (1e-13 + 1e-15 * np.sqrt(n)) * squares
+    return Scatter(n, sums / n, np.where(around > rounding, around, 0.0), np.maximum(around, rounding))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """The standard deviation of a reward around the mean of its arm, pooled over arms."""
+
+    value: float
+    low: float
+    high: float
+    degrees: int  # rewards beyond the first of each arm
+
+
+def estimate_noise(offline: Offline, *, level: float = LEVEL) -> Noise | None:
+    """Pooled standard deviation with its chi-square interval (exact for Gaussian rewards); None where no arm
+    was pulled twice.
+
+    >>> log = Offline.from_rows([0, 0, 1, 1], [1.0, 3.0, 0.0, 2.0], k=2)
+    >>> round(estimate_noise(log).value, 3)
+    1.414
+    """
+    from scipy.special import chdtri  # type: ignore[import-untyped]
+
+    scatter = scatter_of(offline)
+    around, degrees = float(scatter.around.sum()), scatter.degrees
+    if degrees == 0:
+        return None
+    above, below = chdtri(degrees, (1 - level) / 2), chdtri(degrees, (1 + level) / 2)
+    return Noise(
+        value=sqrt(around / degrees),
+        low=sqrt(around / above),
+        high=sqrt(around / below),
+        degrees=degrees,
+    )
+
+
+def noisiest_arm(offline: Offline) -> float:
+    """The largest standard deviation of an arm with many pulls."""
+    n, _, around, _ = scatter_of(offline, np.flatnonzero(offline.pulls >= MANY_PULLS))
+    return float(np.sqrt(around / (n - 1)).max(initial=0.0))
+
+
+def arm_intervals(offline: Offline, *, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
+    """(k,) means, lower and upper ends of each arm's own interval; NaN for arms without a pull.
+
+    By Student's t, with the arm's own scatter from ten pulls on and the pooled one below.
+    """
+    from scipy.special import stdtrit
+
+    seen, scatter = np.flatnonzero(offline.pulls > 0), scatter_of(offline)
+    n, mean, around, _ = scatter
+    degrees = max(scatter.degrees, 1)
+    own = (n >= 10) & (around > 0)
+    variance = np.where(own, around / np.maximum(n - 1, 1), around.sum() / degrees)
+    freedom = np.where(own, n - 1, degrees)
+    half = stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance / n)
+    ends = np.full((3, offline.pulls.size), np.nan)
+    ends[:, seen] = mean, mean - half, mean + half
+    return ends[0], ends[1], ends[2]
