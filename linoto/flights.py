@@ -39,7 +39,8 @@ PRACTICE = 12  # arms that current practice books
 
 BOUND = 2.0
 """Of |theta|. The shortest parameter that fits the arms' real rates has length 1.37: the usual bound of 1
-would be a false assumption, and one that this log cannot contradict (it refuses a bound below 0.75 only)."""
+would be a false assumption, and one that an agent would not notice: its certificate refuses a bound below
+0.75 only (an audit, below 1.16)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
