@@ -18,12 +18,13 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import Body, Parameter
 from litestar.response import Stream
+from litestar.types import ASGIApp
 
 from linoto.service import explanations, metrics, pages, spec, views
 from linoto.service.access import Access, AnyRequest, needs
 from linoto.service.errors import Busy, Refused, Unavailable
 from linoto.service.export import parquet
-from linoto.service.framework import Description, JsonRequest
+from linoto.service.framework import Description, JsonRequest, Told
 from linoto.service.loop import Loop
 from linoto.service.loops import NAME, Loops
 from linoto.service.making import Making
@@ -70,6 +71,11 @@ ERRORS = {
         (503, "nothing was kept; asking again is safe"),
     )
 }
+
+
+def answers(kind: type) -> dict[int, ResponseSpec]:
+    """What is described of a handler that sends its answer itself."""
+    return {200: ResponseSpec(kind, description="done", generate_examples=False), **ERRORS}
 
 
 def route(method: Callable[..., Any], path: str, role: str, **options: Any) -> Callable[..., Any]:
@@ -193,10 +199,10 @@ async def export_loop(request: AnyRequest, name: LoopName, pending: Pending = Fa
 # -- decisions
 
 
-@route(post, "/loops/{name:str}/decide", "writer")
-async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest]) -> Decision:
+@route(post, "/loops/{name:str}/decide", "writer", responses=answers(Decision))
+async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest]) -> ASGIApp:
     """Decide."""
-    return await ask(request, loops_of(request).decide, name, data)
+    return Told(await ask(request, loops_of(request).decide, name, data))
 
 
 @route(get, "/loops/{name:str}/decisions", "reader")
@@ -215,16 +221,21 @@ async def explain_decision(
     return await look(request, name, explanations.explain, decision_id)
 
 
-@route(put, "/loops/{name:str}/decisions/{decision_id:str}/reward", "writer")
+@route(
+    put,
+    "/loops/{name:str}/decisions/{decision_id:str}/reward",
+    "writer",
+    responses=answers(RewardResult),
+)
 async def reward_decision(
     request: AnyRequest, name: LoopName, decision_id: DecisionId, data: Json[RewardValue]
-) -> RewardResult:
+) -> ASGIApp:
     """Report the reward of a decision."""
     report = RewardReport(decision_id=decision_id, reward=data.reward)
     result = await ask(request, loops_of(request).reward, name, report)
     if result.code != 200:
         raise Refused(result.code, result.status, result.message or result.status)
-    return result
+    return Told(result)
 
 
 @route(post, "/loops/{name:str}/rewards", "writer")

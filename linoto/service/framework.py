@@ -9,6 +9,7 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.exceptions import InternalServerException
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.types import Receive, Scope, Send
 
 from linoto.service.errors import Refused
 from linoto.service.messages import Change, DecideRequest, LoopSpec, RewardBatch, RewardValue
@@ -29,6 +30,19 @@ class Description(JsonRenderPlugin):
         components = openapi_schema["components"]
         components = {**components, "schemas": {**components["schemas"], **BODIES}}
         return super().render(request, {**openapi_schema, "components": components})
+
+
+class Told:
+    """An answer in JSON, sent as it is: the framework's own takes several times as long to make."""
+
+    def __init__(self, answer: msgspec.Struct) -> None:
+        self.body = msgspec.json.encode(answer)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(self.body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
 
 class JsonRequest(Request[Any, Any, State]):

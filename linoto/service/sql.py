@@ -112,7 +112,7 @@ def set_durable(connection: Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = 1")
     connection.execute("PRAGMA busy_timeout = 5000")
-    connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; each one costs two more syncs
+    connection.execute("PRAGMA wal_autocheckpoint = 16000")  # pages; each checkpoint costs two more syncs
 
 
 def set_patience(connection: Connection, seconds: float) -> None:
