@@ -32,7 +32,7 @@ from floor import Floor
 from reference_numpy import Floats, NumpyAgent, by_gemm, by_gemm_and_sum, play
 
 import linoto
-from linoto.agent import LinearAgent
+from linoto.core.agent import LinearAgent
 
 Name = TypeVar("Name")
 EXACT = "LinOtO, exact budget"

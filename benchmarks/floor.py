@@ -5,8 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from linoto import kernels
-from linoto.kernels import Floats
+from linoto.core import kernels
+from linoto.core.kernels import Floats
 
 
 @numba.njit(nogil=True, error_model="numpy", _nrt=False)  # as kernels.compiled; a cache would go stale

@@ -62,8 +62,8 @@ def bare(path: str, jobs: int) -> Callable[[], str]:
 
 
 def ours(path: str, jobs: int) -> Callable[[], str]:
-    from linoto.features import ArmTable
-    from linoto.logs import read_log
+    from linoto.logs.arms import ArmTable
+    from linoto.logs.read import read_log
 
     arms = ArmTable.from_columns({"id": [str(arm) for arm in range(ARMS)]})
 
@@ -76,7 +76,7 @@ def ours(path: str, jobs: int) -> Callable[[], str]:
 
 
 def moments(path: str, jobs: int) -> Callable[[], str]:
-    from linoto.moments import read_moments
+    from linoto.logs.moments import read_moments
 
     def run() -> str:
         found = read_moments(path, features=[f"x{i}" for i in range(FEATURES)], reward="reward", jobs=jobs)

@@ -25,8 +25,9 @@ import numpy as np
 
 import linoto
 from linoto.engines import cores
-from linoto.experiments import Cell, Experiment, Setting, run_experiment, world
-from linoto.paper import contenders
+from linoto.experiments.paper import contenders
+from linoto.experiments.run import Cell, run_experiment, world
+from linoto.experiments.settings import Experiment, Setting
 
 RUNS = 12
 SETTING = Setting(name="default", policies=contenders())
@@ -35,9 +36,9 @@ CELLS = [Cell(SETTING, label, run) for run in range(RUNS) for label in SETTING.l
 MANY_RUNS = """
 import resource, tempfile
 from pathlib import Path
-from linoto.experiments import Experiment, Setting, run_experiment
-from linoto.paper import contenders
-from linoto.report import write_report
+from linoto.experiments.run import Experiment, Setting, run_experiment
+from linoto.experiments.paper import contenders
+from linoto.pages.report import write_report
 setting = Setting(name="default", k=20, d=5, horizon=200, policies=contenders())
 with tempfile.TemporaryDirectory() as out:
     results = run_experiment(Experiment(name="many", settings=(setting,)), runs={runs}, out=out)

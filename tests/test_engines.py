@@ -20,7 +20,8 @@ import pytest
 
 from linoto import LinOtO, LinUCB, Offline
 from linoto.engines import PRIVATE, map_cells, reduce_offline
-from linoto.experiments import Experiment, Setting, all_cells, play, run_experiment
+from linoto.experiments.run import all_cells, play, run_experiment
+from linoto.experiments.settings import Experiment, Setting
 
 PARTS = 12
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from linoto.audit.bound import propose_bound
 from linoto.audit.noise import estimate_noise, noisiest_arm
-from linoto.certificates import Certificate
-from linoto.confidence import Confidence
-from linoto.gates import Tolerance
-from linoto.logs import Log
-from linoto.policies import Gated
+from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
+from linoto.core.gates import Tolerance
+from linoto.core.policies import Gated
+from linoto.logs.read import Log
 
 
 def is_binary(log: Log) -> bool:

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from linoto.audit.coverage import row_basis
 from linoto.audit.regression import regress, well_scaled
-from linoto.data import Offline, as_actions, as_offline
+from linoto.core.offline import Offline, as_offline
+from linoto.core.validation import as_actions
 
 
 def propose_bound(actions: npt.ArrayLike, offline: Offline, *, noise: float, delta: float = 0.05) -> float:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.audit.regression import RANK, well_scaled
-from linoto.data import Offline, as_actions, as_offline
-from linoto.kernels import Bools, Floats, Ints
-from linoto.theory import effective_dimension
+from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.offline import Offline, as_offline
+from linoto.core.theory import effective_dimension
+from linoto.core.validation import as_actions
 
 SHOWN = 8  # directions that are described
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from linoto.audit.noise import Scatter, scatter_of
 from linoto.audit.pvalues import ALPHA, fisher, holm, unequal_noise_p
-from linoto.data import Offline
-from linoto.kernels import Bools, Floats, Ints
+from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.offline import Offline
 
 ALONE = 10  # pulls in each half from which an arm is judged on its own
 RARE = 5  # of the rarer of 0 and 1 from which an arm of such rewards is

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from linoto.audit.noise import scatter_of
 from linoto.audit.pvalues import ALPHA, unequal_noise_p
 from linoto.audit.regression import regress
-from linoto.data import Offline, as_actions, as_offline
+from linoto.core.offline import Offline, as_offline
+from linoto.core.validation import as_actions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from linoto.audit.drift import Drift
 from linoto.audit.fit import LackOfFit
 from linoto.audit.noise import Noise, noisiest_arm, scatter_of
 from linoto.audit.propensities import find_miscalibrated
-from linoto.certificates import Certificate
-from linoto.confidence import Confidence
-from linoto.kernels import Ints
-from linoto.logs import Log
+from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
+from linoto.core.kernels import Ints
+from linoto.logs.read import Log
 
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
 FAR = 10.0  # standard deviations from its arm's mean that no sub-Gaussian reward should be

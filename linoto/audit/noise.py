@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.data import Offline
-from linoto.kernels import Floats, Ints
+from linoto.core.kernels import Floats, Ints
+from linoto.core.offline import Offline
 
 LEVEL = 0.95  # of intervals that are only shown
 MANY_PULLS = 30  # from which an arm's own standard deviation is worth a look

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from linoto.audit.pvalues import ALPHA, holm
-from linoto.kernels import Ints
-from linoto.logs import Propensities
+from linoto.core.kernels import Ints
+from linoto.logs.read import Propensities
 
 
 def find_miscalibrated(propensities: Propensities, rows: int) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linoto.kernels import Floats
+from linoto.core.kernels import Floats
 
 ALPHA = 0.01  # of each test that can change the verdict: its chance to raise a false alarm
 

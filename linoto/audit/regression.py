@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linoto.data import Offline
-from linoto.kernels import Floats
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
 
 RANK = 1e-10  # of the largest direction: what is smaller is rounding
 

@@ -13,7 +13,7 @@ from linoto.cli.terminal import above_zero, at_least_zero, number, positive, pri
 from linoto.cli.usage import Commands, add_command, add_engine
 
 if TYPE_CHECKING:
-    from linoto.verdicts import Audit
+    from linoto.audit.verdicts import Audit
 
 DESCRIPTION = """\
 Read a log, name what is wrong with it, and say whether to build on it: rows and arms, noise,
@@ -72,7 +72,7 @@ def add_audit(commands: Commands) -> None:
 
 def run_audit(arguments: argparse.Namespace) -> int:
     """`linoto audit`."""
-    from linoto.features import UnknownColumn
+    from linoto.logs.values import UnknownColumn
 
     limits = arguments.reward_range
     if limits is not None and not limits[0] < limits[1]:
@@ -81,7 +81,7 @@ def run_audit(arguments: argparse.Namespace) -> int:
         arguments.refuse("--noise bounded needs --reward-range LO HI")
     check_outputs(arguments)
     if arguments.out is not None:
-        from linoto import figures
+        from linoto.pages import figures
 
         with figures.styled():  # fails before the log is read, not after
             pass
@@ -100,7 +100,7 @@ def run_audit(arguments: argparse.Namespace) -> int:
 
 def check_outputs(arguments: argparse.Namespace) -> None:
     """Refuse to write over what is read, or one file over the other."""
-    from linoto.tables import find_files
+    from linoto.logs.tables import find_files
 
     taken = {path.resolve(): f"{path}, which is read" for path in find_files([arguments.log, arguments.arms])}
     for option in ("out", "save"):
@@ -115,8 +115,8 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 
 def make_audit(arguments: argparse.Namespace) -> Audit:
     """Read both files and look at them."""
-    from linoto.logs import read_arms, read_log
-    from linoto.verdicts import audit_log
+    from linoto.audit.verdicts import audit_log
+    from linoto.logs.read import read_arms, read_log
 
     arms = read_arms(
         arguments.arms,
@@ -150,12 +150,12 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
     """The page and the statistics, where they were asked for."""
     paths: list[Path] = []
     if arguments.out is not None:
-        from linoto.audit_page import write_page
+        from linoto.pages.audit import write_page
 
         source = Path(arguments.log).name
         paths.append(write_page(arguments.out, audit, source=source, command=told(arguments)))
     if arguments.save is not None:
-        from linoto.features import SavedLog
+        from linoto.logs.saved import SavedLog
 
         arguments.save.parent.mkdir(parents=True, exist_ok=True)
         saved = SavedLog(arms=audit.log.arms, offline=audit.log.offline, confidence=audit.confidence)

@@ -33,8 +33,8 @@ def add_certificate(commands: Commands) -> None:
 
 def run_certificate(arguments: argparse.Namespace) -> int:
     """`linoto certificate`."""
-    from linoto.outlook import knob_of, with_knob
-    from linoto.snapshots import to_dict
+    from linoto.core.snapshots import to_dict
+    from linoto.worlds.preview import knob_of, with_knob
 
     problem, policy = read_problem(arguments), read_policy(arguments)
     for knob in ("epsilon", "alpha"):

@@ -41,14 +41,20 @@ def run_demo(arguments: argparse.Namespace) -> int:
 
 def run_flights(arguments: argparse.Namespace) -> int:
     """The takeover of the flight bookings."""
-    from linoto import figures, flights
-    from linoto.demo import introduction, story_page, story_row, takeover
-    from linoto.report import write_json
+    from linoto.experiments import takeover
+    from linoto.pages import figures
+    from linoto.pages.demo import contenders_of_demo, introduction, story_page, story_row
+    from linoto.pages.report import write_json
+    from linoto.worlds import flights
 
     horizon = arguments.horizon or 6000
     with figures.styled(), progress("booking") as track:
-        story = flights.story(
-            runs=arguments.runs, horizon=horizon, seed=arguments.seed, policies=takeover(), track=track
+        story = takeover.story(
+            runs=arguments.runs,
+            horizon=horizon,
+            seed=arguments.seed,
+            policies=contenders_of_demo(),
+            track=track,
         )
     paths = figures.save(figures.draw_story(story), arguments.out / "demo")
     command = f"linoto demo --runs {arguments.runs} --horizon {horizon} --seed {arguments.seed}"
@@ -73,8 +79,8 @@ def run_flights(arguments: argparse.Namespace) -> int:
 def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
     """What the audit says of the log, as it would of a user's own file; nothing where DuckDB is missing."""
     try:
-        from linoto.logs import read_arms, read_log
-        from linoto.verdicts import audit_log
+        from linoto.audit.verdicts import audit_log
+        from linoto.logs.read import read_arms, read_log
     except ImportError as error:
         print(f"linoto: the audit is left out: {error}", file=sys.stderr)
         return []
@@ -85,9 +91,9 @@ def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
 
 def run_paper(arguments: argparse.Namespace) -> int:
     """The paper's default problem."""
-    from linoto import figures
-    from linoto.demo import demo
-    from linoto.experiments import run_experiment
+    from linoto.experiments.run import run_experiment
+    from linoto.pages import figures
+    from linoto.pages.demo import demo
 
     horizon = arguments.horizon or 8000
     with figures.styled(), progress("playing") as track:

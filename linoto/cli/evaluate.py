@@ -14,9 +14,9 @@ from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, 
 from linoto.cli.usage import Commands, add_command
 
 if TYPE_CHECKING:
-    from linoto.evaluate import Estimate
-    from linoto.features import ArmTable
-    from linoto.rows import Rows
+    from linoto.logs.arms import ArmTable
+    from linoto.logs.evaluate import Estimate
+    from linoto.logs.rows import Rows
 
 KINDS = ("normal", "bernstein", "hoeffding")  # evaluate.KINDS, without its imports
 
@@ -110,9 +110,9 @@ def read(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
     """The arms and the rows; a wrong column name is a matter of usage."""
     from dataclasses import replace
 
-    from linoto.features import UnknownColumn
-    from linoto.logs import read_arms
-    from linoto.rows import read_rows
+    from linoto.logs.read import read_arms
+    from linoto.logs.rows import read_rows
+    from linoto.logs.values import UnknownColumn
 
     columns = {name: getattr(arguments, name) for name in ("action", "reward", "propensity", "time")}
     try:
@@ -126,8 +126,8 @@ def read(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
 
 def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple[list[Estimate], int]:
     """The estimates, and how many rows went into a warm start."""
-    from linoto.evaluate import METHODS, Interval, evaluate
-    from linoto.rows import split
+    from linoto.logs.evaluate import METHODS, Interval, evaluate
+    from linoto.logs.rows import split
 
     limits = None if arguments.reward_range is None else tuple(arguments.reward_range)
     interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits)
@@ -146,7 +146,7 @@ def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple
 
 def policy_of(arguments: argparse.Namespace) -> Any:
     """The policy that was asked for, with its tolerance."""
-    from linoto.outlook import knob_of, with_knob
+    from linoto.worlds.preview import knob_of, with_knob
 
     policy = read_policy(arguments)
     if arguments.epsilon is None:
@@ -195,7 +195,7 @@ def two_columns(file: TextIO, path: Path) -> Iterator[tuple[int, str, str]]:
 
 def index_of(name: str, place: dict[str, int], where: str) -> int:
     """The index of an arm, or a ValueError with the nearest name."""
-    from linoto.features import nearest, text_of
+    from linoto.logs.values import nearest, text_of
 
     arm = place.get(text_of(name))
     if arm is None:
@@ -206,7 +206,7 @@ def index_of(name: str, place: dict[str, int], where: str) -> int:
 def target_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """What was evaluated, for machines."""
     if arguments.policy is not None:
-        from linoto.snapshots import to_dict
+        from linoto.core.snapshots import to_dict
 
         return {"policy": to_dict(policy_of(arguments))}
     if arguments.play is not None:

@@ -13,8 +13,8 @@ from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_t
 from linoto.cli.usage import Commands, add_command
 
 if TYPE_CHECKING:
-    from linoto.experiments import Track
-    from linoto.outlook import Preview, Tracker
+    from linoto.experiments.run import Track
+    from linoto.worlds.preview import Preview, Tracker
 
 
 def add_preview(commands: Commands) -> None:
@@ -54,8 +54,8 @@ def add_preview(commands: Commands) -> None:
 
 def run_preview(arguments: argparse.Namespace) -> int:
     """`linoto preview`."""
-    from linoto import figures
-    from linoto.preview_page import TITLE, answers, write_preview
+    from linoto.pages import figures
+    from linoto.pages.preview import TITLE, answers, write_preview
 
     problem = read_problem(arguments)
     with figures.styled():  # fails before the work, not after
@@ -85,7 +85,7 @@ def run_preview(arguments: argparse.Namespace) -> int:
 def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
     """The preview, with a bar."""
     from linoto.engines import cores
-    from linoto.outlook import preview
+    from linoto.worlds.preview import preview
 
     policy = read_policy(arguments)
     values = values_to_try(policy, problem, arguments)
@@ -106,7 +106,7 @@ def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
 
 def values_to_try(policy: Any, problem: Problem, arguments: argparse.Namespace) -> list[float]:
     """The grid that was asked for, or the usual one and the tolerance that just keeps to the limit."""
-    from linoto.outlook import epsilon_for, knob_of
+    from linoto.worlds.preview import epsilon_for, knob_of
 
     asked = arguments.epsilon_grid or arguments.alpha_grid
     knob, values = knob_of(policy, asked)
@@ -146,7 +146,7 @@ def command_of(arguments: argparse.Namespace) -> str:
 
 def table_row(row: dict[str, Any], knob: str) -> dict[str, str]:
     """A row of the terminal's table."""
-    from linoto.preview_page import value_cells
+    from linoto.pages.preview import value_cells
 
     value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
     return {

@@ -14,8 +14,8 @@ from linoto.cli.terminal import above_zero, number, seed
 from linoto.cli.usage import hint
 
 if TYPE_CHECKING:
-    from linoto.data import Offline
-    from linoto.kernels import Floats
+    from linoto.core.kernels import Floats
+    from linoto.core.offline import Offline
 
 EXPLORERS = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
 EVIDENCE = ("model", "rewards", "both")
@@ -112,8 +112,9 @@ def read_problem(arguments: argparse.Namespace) -> Problem:
 
 def paper_problem(seed: int) -> Problem:
     """The paper's default problem: 100 arms in 20 dimensions, 100 logged rewards of 10 of them."""
-    from linoto.experiments import Setting, world
-    from linoto.policies import Random
+    from linoto.core.policies import Random
+    from linoto.experiments.run import world
+    from linoto.experiments.settings import Setting
 
     bandit, offline, _ = world(Setting(name="default", policies={"any": Random()}), seed, 0)
     names = tuple(f"arm {arm}" for arm in range(len(bandit.actions)))
@@ -161,7 +162,8 @@ def read_json(path: Path) -> Mapping[str, Any]:
 
 def as_problem(data: Mapping[str, Any], source: str) -> Problem:
     """Checked arms, log and names."""
-    from linoto.data import Offline, as_actions, as_offline
+    from linoto.core.offline import Offline, as_offline
+    from linoto.core.validation import as_actions
 
     actions = as_actions(data["actions"])
     offline = as_offline(
@@ -192,9 +194,9 @@ def read_policy(arguments: argparse.Namespace) -> Any:
     """The policy that was asked for, with what was said about rewards."""
     from dataclasses import replace
 
-    from linoto.confidence import Confidence
-    from linoto.gates import Tolerance
-    from linoto.policies import Gated
+    from linoto.core.confidence import Confidence
+    from linoto.core.gates import Tolerance
+    from linoto.core.policies import Gated
 
     policy = named_policy(arguments.policy)
     facts = {
@@ -222,8 +224,8 @@ def read_policy(arguments: argparse.Namespace) -> Any:
 
 def named_policy(text: str) -> Any:
     """A policy by name or as JSON."""
-    from linoto.policies import Gated, LinOtO
-    from linoto.studies import as_policy
+    from linoto.core.policies import Gated, LinOtO
+    from linoto.experiments.study import as_policy
 
     if text.lstrip().startswith("{"):
         try:
@@ -239,7 +241,7 @@ def named_policy(text: str) -> Any:
 
 def explorer(name: str) -> Any:
     """An explorer by name."""
-    from linoto.policies import Greedy, LinTS, LinUCB, Random
+    from linoto.core.policies import Greedy, LinTS, LinUCB, Random
 
     made = {
         "scaled-ucb": LinUCB(scale=0.25),

@@ -54,7 +54,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     for name in asked:
         if name not in ("all", *FIGURES):  # only now, so that a wrong option is named first
             arguments.refuse(unknown_figure(name))
-    from linoto import paper, sentences
+    from linoto.experiments import paper, sentences
 
     chosen = FIGURES if "all" in asked else [name for name in FIGURES if name in asked]
     experiments = [experiment for name in chosen for experiment in paper.FIGURES[name]]

@@ -13,9 +13,9 @@ from linoto.cli.terminal import positive, print_table, print_written, progress, 
 from linoto.cli.usage import add_engine
 
 if TYPE_CHECKING:
-    from linoto.claims import Claim, Finding
-    from linoto.experiments import Experiment
-    from linoto.results import Results
+    from linoto.experiments.claims import Claim, Finding
+    from linoto.experiments.results import Results
+    from linoto.experiments.settings import Experiment
 
 
 def add_runner_options(command: Any, *, out: str) -> None:
@@ -38,8 +38,8 @@ def run_and_report(
     command: str,
 ) -> int:
     """Run experiments, judge the claims about them and write the report, with nobody else in the folder."""
-    from linoto.cells import alone_in
-    from linoto.claims import judge
+    from linoto.experiments.cells import alone_in
+    from linoto.experiments.claims import judge
 
     with alone_in(arguments.out):
         results = run_all(experiments, arguments)
@@ -49,8 +49,8 @@ def run_and_report(
 
 def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) -> list[Results]:
     """Run experiments one after the other, with one bar for each."""
-    from linoto import figures
-    from linoto.experiments import run_experiment
+    from linoto.experiments.run import run_experiment
+    from linoto.pages import figures
 
     results = []
     with figures.styled():  # fails before hours of work, not after
@@ -87,7 +87,7 @@ def publish(
     command: str,
 ) -> int:
     """Write the report and say what is in it."""
-    from linoto.report import write_report
+    from linoto.pages.report import write_report
 
     with_bounds = getattr(arguments, "bounds", False)
     line = f"{command} --runs {arguments.runs} --seed {arguments.seed}{' --bounds' if with_bounds else ''}"

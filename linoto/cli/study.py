@@ -46,7 +46,7 @@ def run_study(arguments: argparse.Namespace) -> int:
         return run_beyond(arguments)
     if not arguments.file.exists():
         raise ValueError(f"there is no file {name!r}{hint(name, BUILT_IN)}")
-    from linoto.studies import read_study
+    from linoto.experiments.study import read_study
 
     experiment = read_study(arguments.file)
     title, command = experiment.title or experiment.name, f"linoto study {arguments.file.name}"
@@ -55,7 +55,7 @@ def run_study(arguments: argparse.Namespace) -> int:
 
 def run_beyond(arguments: argparse.Namespace) -> int:
     """`linoto study beyond`."""
-    from linoto import beyond
+    from linoto.experiments import beyond
 
     words = {"title": "Beyond the paper", "command": "linoto study beyond"}
     return run_and_report(beyond.EXPERIMENTS, beyond.CLAIMS, arguments, **words)

@@ -19,7 +19,7 @@ from linoto.client.answers import Answer, RewardResult, ServedDecision, is_good,
 from linoto.client.files import WholeFile
 
 if TYPE_CHECKING:
-    from linoto.data import Offline
+    from linoto.core.offline import Offline
 
 T = TypeVar("T")
 PIECE = 65536  # bytes of an answer taken at once
@@ -219,7 +219,7 @@ def plain_policy(policy: Any) -> dict[str, Any]:
     """A policy as JSON data, from a policy or from such data."""
     if isinstance(policy, Mapping):
         return dict(policy)
-    from linoto.snapshots import to_dict
+    from linoto.core.snapshots import to_dict
 
     return to_dict(policy)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from linoto import kernels
-from linoto.agent import Decision, NoSafeArm, as_mask
-from linoto.kernels import Bools
+from linoto.core import kernels
+from linoto.core.agent import Decision, NoSafeArm, as_mask
+from linoto.core.kernels import Bools
 from linoto.service import inside
 from linoto.service.chance import chance
 from linoto.service.messages import Group, Mode

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from linoto import kernels
-from linoto.agent import SOURCES, LinearAgent
-from linoto.agent import check_reward as check_reward_of
-from linoto.kernels import Bools, Ints
+from linoto.core import kernels
+from linoto.core.agent import SOURCES, LinearAgent
+from linoto.core.agent import check_reward as check_reward_of
+from linoto.core.kernels import Bools, Ints
 
 
 def core(agent: Any) -> LinearAgent:

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
-from linoto.data import Offline
-from linoto.features import ArmTable
-from linoto.logs import read_log
+from linoto.core.offline import Offline
+from linoto.logs.arms import ArmTable
+from linoto.logs.read import read_log
+from linoto.logs.tables import as_text, connected, quoted, readable, scan, stage
 from linoto.service.errors import invalid
 from linoto.service.messages import LONGEST_NAME, LogFile
-from linoto.tables import as_text, connected, quoted, readable, scan, stage
 
 
 def open_folder(path: Path) -> Path:

@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
-from linoto import kernels
-from linoto.agent import Decision
-from linoto.certificates import Certificate
+from linoto.core import kernels
+from linoto.core.agent import Decision
+from linoto.core.certificates import Certificate
+from linoto.core.snapshots import restore
 from linoto.service import inside
 from linoto.service import spec as specs
 from linoto.service.books import Alarm, Books, Gauge, Pending, Switch, Tally
 from linoto.service.history import Point
 from linoto.service.messages import Archived, Closed, Decided, Event, LoopSpec, Mode, Source, Switched
 from linoto.service.watch import Watch
-from linoto.snapshots import restore
 
 ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from linoto.agent import NoSafeArm
+from linoto.core.agent import NoSafeArm
 from linoto.service import inside, sql
 from linoto.service.choice import choose
 from linoto.service.errors import Refused, invalid, not_found

@@ -18,7 +18,7 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 from litestar import Litestar
 
-from linoto.agent import warm_up
+from linoto.core.warm_up import warm_up
 from linoto.service import traffic
 from linoto.service.access import LOOPBACK, Access
 from linoto.service.access_log import logged

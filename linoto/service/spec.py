@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from linoto import kernels
-from linoto.agent import as_generator
-from linoto.data import Offline
-from linoto.kernels import Floats
+from linoto.core import kernels
+from linoto.core.agent import as_generator
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.core.snapshots import from_dict, to_dict
 from linoto.service import inside
 from linoto.service.errors import invalid
 from linoto.service.log_files import count_log
 from linoto.service.messages import Arm, LogStatistics, LoopSpec
-from linoto.snapshots import from_dict, to_dict
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
 MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from linoto import flights
+from linoto.core.snapshots import to_dict
+from linoto.experiments.takeover import contenders
 from linoto.service.chance import chance
 from linoto.service.errors import Refused, Unavailable
 from linoto.service.loop import Loop
@@ -21,7 +22,7 @@ from linoto.service.messages import Arm, DecideRequest, LogStatistics, LoopSpec,
 from linoto.service.spec import canonical
 from linoto.service.sql import Connection
 from linoto.service.store import Store
-from linoto.snapshots import to_dict
+from linoto.worlds import flights
 
 logger = logging.getLogger("linoto.service")
 STEP = 0.1  # seconds between looks at the clock
@@ -68,7 +69,7 @@ def spec_of(scene: Scene) -> LoopSpec:
     return canonical(
         LoopSpec(
             arms=[Arm(name=name, features=action) for name, action in arms],
-            policy=to_dict(flights.contenders()["Gated"]),
+            policy=to_dict(contenders()["Gated"]),
             description=STORY + scene.story,
             default_reward=0.0,  # a flight that nobody reports on counts as late
             offline=LogStatistics(pulls=world.log.pulls.tolist(), reward_sums=good, reward_squares=good),

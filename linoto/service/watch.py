@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from linoto.agent import LinearAgent
-from linoto.certificates import Certificate
-from linoto.kernels import Floats
+from linoto.core.agent import LinearAgent
+from linoto.core.certificates import Certificate
+from linoto.core.kernels import Floats
 from linoto.service import inside
 
 TILTS = 4.0 * 0.7 ** np.arange(20)  # l, of a reward scaled to [0, 1], or of one in units of its noise

@@ -1,0 +1,1 @@
+"""Decide: which arm to play next, what can be afforded, and what is promised."""

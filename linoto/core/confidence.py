@@ -1,0 +1,185 @@
+"""How far the estimate can be from the truth: radius recipes, reduced to the scalars the kernels use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.core.validation import (
+    as_floats,
+    as_range,
+    check_nonnegative,
+    check_positive,
+    choose,
+    is_number,
+    normalise,
+)
+
+RADII = ("self_normalised", "hkz", "paper")
+DESIGNS = ("fixed", "adaptive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confidence:
+    """What is assumed of the noise and the parameter, and which radius follows from it.
+
+    >>> Confidence(delta=0.01).ridge_for(d=20)
+    20.0
+    """
+
+    delta: float = 0.05  # the bounds hold with probability 1 - delta
+    ridge: float | None = None  # None: noise^2 d / bound^2
+    noise: float | Literal["bounded"] = 1.0  # sub-Gaussian scale; "bounded": rewards never leave reward_range
+    bound: float = 1.0  # B >= |theta*|
+    radius: Literal["self_normalised", "hkz", "paper"] = "self_normalised"
+    design: Literal["fixed", "adaptive"] = "fixed"  # of the log: chosen ahead, or as rewards came in
+    reward_range: tuple[float, float] | None = None  # of the mean rewards, where known
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        if not is_number(self.delta) or not 0 < self.delta < 1:
+            raise ValueError(f"delta must be in (0, 1), got {self.delta!r}")
+        if self.ridge is not None:
+            check_positive("ridge", self.ridge)
+        if isinstance(self.noise, str) and self.noise != "bounded":
+            raise ValueError(f"noise must be a positive number or 'bounded', got {self.noise!r}")
+        if not isinstance(self.noise, str):
+            check_positive("noise", self.noise)
+        elif self.reward_range is None:
+            raise ValueError("reward_range must be given where noise is 'bounded', got None")
+        check_positive("bound", self.bound)
+        choose("radius", self.radius, RADII)
+        choose("design", self.design, DESIGNS)
+        if self.design == "adaptive" and self.radius != "self_normalised":
+            raise ValueError(
+                f"radius must be 'self_normalised' for an adaptive design, got {self.radius!r}, "
+                "which holds only for actions chosen independently of the logged noise"
+            )
+        if self.reward_range is not None:
+            object.__setattr__(self, "reward_range", as_range(self.reward_range))
+
+    @property
+    def scale(self) -> float:
+        """The sub-Gaussian scale of the rewards: half the range where they are bounded."""
+        if self.noise == "bounded" and self.reward_range is not None:
+            return (self.reward_range[1] - self.reward_range[0]) / 2
+        return float(self.noise)
+
+    def ridge_for(self, d: int) -> float:
+        """The ridge in d dimensions: what was asked for, or noise^2 d / bound^2."""
+        if self.ridge is not None:
+            return float(self.ridge)
+        ratio = self.scale / self.bound
+        if not 1e-150 < ratio < 1e150:
+            raise ValueError(f"noise / bound must give a ridge that is a number > 0, got {ratio:g}")
+        return ratio**2 * d
+
+
+PAPER = Confidence(radius="paper", ridge=1e-4)
+"""The paper's experiments to the letter: its covering radius, ridge 1e-4, no bias term."""
+
+
+def check_confidence(confidence: object) -> None:
+    """Refuse anything that is not a Confidence or None."""
+    if confidence is not None and not isinstance(confidence, Confidence):
+        raise ValueError(f"confidence must be a linoto.Confidence or None, got {confidence!r}")
+
+
+class RadiusTerms(NamedTuple):
+    """radius_t = fixed + noise sqrt(level + log det V_t - log det base) + bias, without the root before the
+    first reward where the base is V_0."""
+
+    fixed: float
+    level: float
+    bias: float  # sqrt(ridge) bound; the paper leaves it out
+    prior_is_log: bool  # the base is V_0 (beta_1 = 0), not ridge * I
+
+
+def radius_terms(confidence: Confidence, actions: Floats, offline: Offline) -> RadiusTerms:
+    """The scalars of a radius for these arms (k, d) and this log."""
+    d = actions.shape[1]
+    c, ridge = confidence, confidence.ridge_for(d)
+    bias = sqrt(ridge) * c.bound
+    if c.radius == "self_normalised":
+        return RadiusTerms(0.0, 2 * log(1 / c.delta), bias, prior_is_log=False)
+    if c.radius == "paper":  # Proposition 1: sqrt(beta_off) + sqrt(beta_t)
+        return RadiusTerms(
+            c.scale * sqrt(covering(d, c.delta / 2)), 2 * log(2 / c.delta), 0.0, prior_is_log=True
+        )
+    offline_part = c.scale * sqrt(quadratic_form(actions, offline, ridge, c.delta / 2))
+    return RadiusTerms(offline_part, 2 * log(2 / c.delta), bias, prior_is_log=True)
+
+
+def covering(d: int, delta: float) -> float:
+    """beta_off(delta) = 8 d log 6 + 8 log(1/delta), by a covering of the sphere."""
+    return 8 * d * log(6) + 8 * log(1 / delta)
+
+
+def quadratic_form(actions: Floats, offline: Offline, ridge: float, delta: float) -> float:
+    """The bound of Hsu, Kakade and Zhang (2012) on |sum of logged noise * action|^2 in V_0^-1.
+
+    With f_i = l_i / (l_i + ridge) over the eigenvalues l_i of the logged design and L = log(1/delta):
+    tr f + 2 sqrt(L sum f^2) + 2 L max f. It knows the rank of the log, which a covering does not.
+    """
+    gram = actions.T @ (offline.pulls[:, None] * actions)
+    spectrum = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    share = spectrum / (spectrum + ridge)
+    level = log(1 / delta)
+    return float(share.sum() + 2 * sqrt(level * (share**2).sum()) + 2 * level * share.max())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ellipsoid:
+    """A confidence set C_t = {theta : |theta - center|_V <= radius}, eq. (2).
+
+    >>> ball = Ellipsoid(center=[1.0, 0.0], V=[[4.0, 0.0], [0.0, 1.0]], radius=2.0)
+    >>> ball.lower([1.0, 0.0]), ball.upper([1.0, 0.0]), ball.contains([1.0, 1.9])
+    (0.0, 2.0, True)
+    """
+
+    center: Floats  # (d,)
+    V: Floats  # (d, d)
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "center", as_floats("center", self.center, ndim=1))
+        object.__setattr__(self, "V", as_floats("V", self.V, ndim=2))
+        d = self.center.size
+        if self.V.shape != (d, d):
+            raise ValueError(f"V must have shape {(d, d)} like center, got {self.V.shape}")
+        spectrum = np.linalg.eigvalsh(self.V)
+        if not np.allclose(self.V, self.V.T) or spectrum[0] < -1e-9 * spectrum[-1] or spectrum[-1] <= 0:
+            raise ValueError("V must be symmetric and positive definite, got one that is not")
+        check_nonnegative("radius", self.radius)
+
+    def lower(self, x: npt.ArrayLike) -> float:
+        """The least <theta, x> over the set."""
+        return self._middle(x) - self._half_width(x)
+
+    def upper(self, x: npt.ArrayLike) -> float:
+        """The largest <theta, x> over the set."""
+        return self._middle(x) + self._half_width(x)
+
+    def contains(self, theta: npt.ArrayLike) -> bool:
+        """Whether this parameter is in the set."""
+        away = self._vector("theta", theta) - self.center
+        return bool(away @ self.V @ away <= self.radius**2)
+
+    def _middle(self, x: npt.ArrayLike) -> float:
+        return float(self._vector("x", x) @ self.center)
+
+    def _half_width(self, x: npt.ArrayLike) -> float:
+        vector = self._vector("x", x)
+        return self.radius * sqrt(max(float(vector @ np.linalg.solve(self.V, vector)), 0.0))
+
+    def _vector(self, name: str, value: npt.ArrayLike) -> Floats:
+        vector = as_floats(name, value, ndim=1)
+        if vector.size != self.center.size:
+            raise ValueError(f"{name} must have {self.center.size} entries, got {vector.size}")
+        return vector

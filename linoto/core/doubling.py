@@ -1,0 +1,217 @@
+"""The doubling trick: any policy, for an unknown horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import codec
+from linoto.core.agent import SNAPSHOT_FORMAT, Decision, as_generator, as_names, check_reward, check_round
+from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
+from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.offline import Offline, as_offline
+from linoto.core.validation import as_actions, as_arm, as_floats, as_reward
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubling:
+    """Run a policy in epochs of 1, 2, 4, 8, ... rounds, forgetting everything but the log between them.
+
+    `delta="epoch"` gives epoch j the confidence level 1 - 2^-j that a horizon of 2^j rounds would ask for
+    (1/2 in the first two); None leaves the policy's own.
+    """
+
+    policy: Any
+    delta: Literal["epoch"] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.policy, "start", None)):
+            raise ValueError(f"policy must have a start method, got {self.policy!r}")
+        if self.delta not in (None, "epoch"):
+            raise ValueError(f"delta must be 'epoch' or None, got {self.delta!r}")
+        if self.delta and not hasattr(self.policy, "confidence"):
+            raise ValueError(f"policy must have a confidence for delta='epoch', got {self.policy!r}")
+
+    def start(
+        self,
+        actions: npt.ArrayLike,
+        offline: Offline,
+        rng: int | np.random.Generator = 0,
+        names: Sequence[str] | None = None,
+    ) -> DoublingAgent:
+        """A running agent; its inner agent starts anew with every epoch."""
+        arms = as_actions(actions)
+        extra = {} if names is None else {"names": as_names(names, len(arms))}
+        agent = DoublingAgent(
+            policy=self,
+            actions=arms,
+            offline=as_offline(offline, len(arms)),
+            rng=as_generator(rng),
+            extra=extra,
+        )
+        agent.restart(epoch=0)
+        return agent
+
+    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
+        """The policy's own, for one epoch: a promise does not outlive the reset."""
+        inner: Certificate = self.policy.certificate(actions, offline)
+        return replace(
+            inner,
+            holds=False,
+            theorem="a promise holds within one epoch only: each starts anew",
+            per_round=None,
+            constant=None,
+            kappa=None,
+            vacuous=False,
+            assumes=(),
+        )
+
+    def in_epoch(self, epoch: int) -> Any:
+        """The policy as it runs in this epoch."""
+        if self.delta is None:
+            return self.policy
+        confidence = self.policy.confidence or Confidence()
+        return replace(self.policy, confidence=replace(confidence, delta=2.0 ** -max(epoch, 1)))
+
+
+FORWARDED = ("rewards", "theta", "lcb", "ucb", "baseline", "ellipsoid", "names", "k")
+"""What this epoch's agent knows, and the agent of all epochs passes on."""
+
+
+class DoublingAgent:
+    """The policy's own agent, replaced by a fresh one after 1, 2, 4, ... rounds."""
+
+    inner: Any  # the agent of this epoch
+
+    def __init__(
+        self,
+        *,
+        policy: Doubling,
+        actions: Floats,
+        offline: Offline,
+        rng: np.random.Generator,
+        extra: dict[str, Any],
+    ) -> None:
+        self.policy, self.actions, self.offline = policy, actions, offline
+        self.epoch = 0
+        self.played = 0  # rounds of this epoch
+        self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
+        self._rng, self._extra = rng, extra
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in FORWARDED:
+            raise AttributeError(f"a DoublingAgent has no attribute {name!r}")
+        return getattr(self.inner, name)
+
+    def __repr__(self) -> str:
+        return f"<agent of {self.policy!r}: {self.rounds} rounds, epoch {self.epoch}>"
+
+    @property
+    def rounds(self) -> int:
+        """Decisions committed so far, in all epochs."""
+        return int(2**self.epoch) - 1 + self.played
+
+    @property
+    def pending(self) -> Ints:
+        """(k,) committed plays that await their reward, those of earlier epochs included."""
+        return self.stale + getattr(self.inner, "pending", 0)
+
+    @property
+    def certificate(self) -> Certificate:
+        """None that outlives an epoch."""
+        return self.policy.certificate(self.actions, self.offline)
+
+    def restart(self, *, epoch: int) -> None:
+        """Begin an epoch with nothing but the log."""
+        if epoch:
+            self.stale = self.pending
+        self.epoch, self.played = epoch, 0
+        policy = self.policy.in_epoch(epoch)
+        self.inner = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
+
+    def select(self, allowed: npt.ArrayLike | None = None) -> int:
+        """The arm to play now."""
+        return int(self.inner.select() if allowed is None else self.inner.select(allowed))
+
+    def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
+        """The arm to play now, with the reasons."""
+        decision: Decision = self.inner.decide(allowed)
+        return replace(decision, round=self.rounds + 1)
+
+    def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
+        """Somebody else's proposal through this epoch's gate."""
+        decision: Decision = self.inner.guard(arm, allowed)
+        return replace(decision, round=self.rounds + 1)
+
+    def commit(self, decision: Decision | int) -> None:
+        """Count a decision as played; the last one of an epoch ends it."""
+        self.inner.commit(self._for_inner(decision))
+        self._count(1)
+
+    def observe(self, decision: Decision | int, reward: float) -> None:
+        """Learn from a reward; one owed to an epoch already over is taken and forgotten, oldest first."""
+        chosen = decision.arm if isinstance(decision, Decision) else decision
+        arm = as_arm(chosen, self.stale.size)
+        over = isinstance(decision, Decision) and decision.round < 2**self.epoch
+        if self.stale[arm] and (over or not isinstance(decision, Decision)):
+            params = getattr(self.inner, "_params", None)
+            as_reward(reward) if params is None else check_reward(params, reward)
+            self.stale[arm] -= 1
+            return
+        if isinstance(decision, Decision):
+            decision = replace(decision, round=decision.round - self.rounds + self.played)
+        self.inner.observe(decision, reward)
+
+    def update(self, decision: Decision | int, reward: float) -> None:
+        """Commit and observe at once."""
+        self.inner.update(self._for_inner(decision), reward)
+        self._count(1)
+
+    def play(self, means: Floats, draws: Floats, **rewards: Any) -> tuple[Ints, Bools]:
+        """Play `draws.size` rounds in a known world, epoch by epoch."""
+        means, draws = as_floats("means", means, ndim=1), as_floats("draws", draws, ndim=1)
+        arms = np.empty(draws.size, dtype=np.int64)
+        explored = np.empty(draws.size, dtype=np.bool_)
+        start = 0
+        while start < draws.size:
+            part = slice(start, min(start + 2**self.epoch - self.played, draws.size))
+            arms[part], explored[part] = self.inner.play(means, draws[part], **rewards)
+            self._count(part.stop - start)
+            start = part.stop
+        return arms, explored
+
+    def snapshot(self) -> bytes:
+        """Everything needed to continue, the inner agent's snapshot included."""
+        header = {
+            "format": SNAPSHOT_FORMAT,
+            "agent": "doubling",
+            "policy": codec.encode(self.policy),
+            "epoch": self.epoch,
+            "played": self.played,
+            "extra": self._extra,
+        }
+        arrays = {
+            "actions": self.actions,
+            "pulls": self.offline.pulls,
+            "reward_sums": self.offline.reward_sums,
+            "stale": self.stale,
+            "inner": np.frombuffer(self.inner.snapshot(), dtype=np.uint8),
+        }
+        return codec.pack(header, arrays)
+
+    def _for_inner(self, decision: Decision | int) -> Decision | int:
+        """The decision as this epoch's agent numbers it."""
+        if not isinstance(decision, Decision):
+            return decision
+        check_round(decision, self.rounds + 1)
+        return replace(decision, round=self.played + 1)
+
+    def _count(self, rounds: int) -> None:
+        self.played += rounds
+        if self.played == 2**self.epoch:
+            self.restart(epoch=self.epoch + 1)

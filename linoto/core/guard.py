@@ -1,0 +1,176 @@
+"""A safety gate for any recommender: no features, no model, only arms, a log and the rewards that come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import codec, kernels
+from linoto.core.agent import SNAPSHOT_FORMAT, Decision, check_reward, check_round, credit
+from linoto.core.certificates import Certificate, Situation, certify
+from linoto.core.confidence import Confidence
+from linoto.core.gates import Tolerance
+from linoto.core.kernels import Ints, Records
+from linoto.core.offline import Offline
+from linoto.core.validation import as_arm
+
+
+class Guard:
+    """Let any recommender explore, and never fall more than epsilon per round below the log.
+
+    Each round it is asked about one proposed arm and answers with that arm, if realised rewards have paid for
+    it, or else with the next arm of the logging mixture. With probability 1 - delta, for every t at once, the
+    summed shortfall below the log is at most epsilon t + kappa (hi - lo). Nothing is assumed of the
+    recommender, nor of how rewards depend on features: the arms earn online what they earned in the log, and
+    which rewards arrive does not depend on their values (the certificate has the whole list). `noise` is the
+    sub-Gaussian scale of the rewards, or "bounded" where every single reward (and not only its mean) lies in
+    `reward_range`, which lets it explore sooner.
+
+    >>> guard = Guard(Offline(pulls=[80, 20], reward_sums=[60.0, 5.0]), epsilon=0.1, reward_range=(0, 1),
+    ...               noise="bounded")
+    >>> decision = guard.decide(1)
+    >>> decision.arm, decision.source
+    (0, 'mixture')
+    >>> guard.update(decision, reward=1.0)
+    """
+
+    def __init__(
+        self,
+        offline: Offline,
+        *,
+        epsilon: float,
+        reward_range: tuple[float, float],
+        delta: float = 0.05,
+        noise: float | str = 1.0,
+        relative: bool = False,
+    ) -> None:
+        if not isinstance(offline, Offline):
+            raise ValueError(f"offline must be a linoto.Offline, got {type(offline).__name__}")
+        self.offline = offline
+        self.gate = Tolerance(epsilon=epsilon, evidence="rewards", relative=relative)
+        self.confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
+        k = self.offline.pulls.size
+        self._logged = np.flatnonzero(
+            self.offline.pulls
+        )  # (n,) the arms of the mixture: no other is ever due
+        self._shares = self.offline.pulls[self._logged]
+        self._mixed = np.zeros_like(self._shares)
+        self._counts = np.zeros((5, k), dtype=np.int64)  # pending plays, in the rows of kernels.State.counts
+        self._params = np.zeros(1, dtype=kernels.PARAMS)
+        self._params["noise"] = self.confidence.scale
+        self.gate.fill(self._params[0], self.confidence, np.ones((k, 1)), self.offline)
+        self._run: Records = np.zeros(1, dtype=kernels.RUN)
+        self._run["logged"] = self.offline.total
+        self._run["logged_rewards"] = self.offline.reward_sums.sum()
+        kernels.ledger_begin(self._params, self._run)
+
+    def decide(self, proposal: int) -> Decision:
+        """That arm if it can be afforded, else the next arm of the mixture; the same until a commit."""
+        arm = as_arm(proposal, self._counts.shape[1])
+        room = float(kernels.ledger_room(self._params, self._run))
+        run = self._run[0]
+        index = kernels.most_behind(self._shares, self._mixed, int(run["logged"]), int(run["mixed"]))
+        due = int(self._logged[index])
+        return Decision(
+            arm=arm if room > 0 else due,
+            mode="explore" if room > 0 else "safe",
+            source="explorer" if room > 0 else "mixture",
+            proposal=arm,
+            fallback=due,
+            budget=room,
+            round=self.rounds + 1,
+        )
+
+    def commit(self, decision: Decision) -> None:
+        """Count a decision as played; its reward may come later through `observe`."""
+        if not isinstance(decision, Decision):
+            raise ValueError(f"decision must be what decide returned, got {decision!r}")
+        check_round(decision, self.rounds + 1)
+        arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.source == "mixture"
+        if mixture:
+            index = int(np.searchsorted(self._logged, arm))
+            if index == self._logged.size or self._logged[index] != arm:
+                raise ValueError(f"decision must play a logged arm for the mixture, got arm {arm}")
+            self._mixed[index] += 1
+        self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
+        kernels.ledger_commit(self._params, self._run, mixture)
+
+    def observe(self, decision: Decision | int, reward: float) -> None:
+        """The reward of a decision committed earlier (or of an arm: then plays outside the mixture first)."""
+        value = check_reward(self._params, reward)
+        arm, mixture = credit(decision, self._counts)
+        self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] -= 1
+        kernels.ledger_observe(self._params, self._run, value, mixture)
+
+    def update(self, decision: Decision, reward: float) -> None:
+        """Commit and observe at once."""
+        value = check_reward(self._params, reward)
+        self.commit(decision)
+        self.observe(decision, value)
+
+    def __repr__(self) -> str:
+        return f"<guard of {self.gate!r}: {self.rounds} rounds>"
+
+    @property
+    def rounds(self) -> int:
+        """Decisions committed so far."""
+        return int(self._run[0]["rounds"])
+
+    @property
+    def pending(self) -> Ints:
+        """(k,) committed plays that await their reward."""
+        return np.array(self._counts[kernels.PENDING] + self._counts[kernels.PENDING_MIXTURE])
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed."""
+        return certify(
+            Situation(
+                gate=self.gate,
+                fallback="mixture",
+                confidence=self.confidence,
+                params=self._params,
+                run=self._run,
+                state=None,
+            )
+        )
+
+    def snapshot(self) -> bytes:
+        """Everything needed to continue, as bytes that `linoto.restore` reads."""
+        header = {
+            "format": SNAPSHOT_FORMAT,
+            "agent": "guard",
+            "gate": codec.encode(self.gate),
+            "confidence": codec.encode(self.confidence),
+        }
+        arrays = {
+            "counts": self._counts,
+            "mixed": self._mixed,
+            "run": self._run,
+            "pulls": self.offline.pulls,
+            "reward_sums": self.offline.reward_sums,
+        }
+        return codec.pack(header, arrays)
+
+    @classmethod
+    def from_parts(
+        cls, gate: Tolerance, confidence: Confidence, arrays: dict[str, npt.NDArray[Any]]
+    ) -> Guard:
+        """The guard that wrote a snapshot."""
+        if confidence.reward_range is None:
+            raise ValueError("snapshot must hold a reward_range, got none")
+        guard = cls(
+            Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"]),
+            epsilon=gate.epsilon,
+            reward_range=confidence.reward_range,
+            delta=confidence.delta,
+            noise=confidence.noise,
+            relative=gate.relative,
+        )
+        for name, array in (("counts", guard._counts), ("mixed", guard._mixed), ("run", guard._run)):
+            if arrays[name].dtype != array.dtype or arrays[name].shape != array.shape:
+                raise ValueError(f"snapshot must hold {name} of this version, got another shape")
+            np.copyto(array, arrays[name])
+        return guard

@@ -1,0 +1,125 @@
+"""The checks that every value passes on its way in; each refusal names the argument and what came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linoto.core.kernels import Floats, Ints
+
+
+def as_floats(name: str, value: Any, ndim: int) -> Floats:
+    """An owned, contiguous float64 array with finite entries, or a ValueError that names the argument."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array of numbers, got {type(value).__name__}") from None
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"{name} must be finite, got {array[tuple(where)]} at {where}")
+    return array
+
+
+def as_counts(name: str, value: Any) -> Ints:
+    """An owned (k,) array of counts: whole numbers, none negative."""
+    array = as_floats(name, value, ndim=1)
+    if (array < 0).any() or (array != np.floor(array)).any():
+        bad = array[(array < 0) | (array != np.floor(array))][0]
+        raise ValueError(f"{name} must be whole numbers >= 0, got {bad:g}")
+    if (array > 2**53).any():
+        raise ValueError(f"{name} must be at most 2**53, got {array.max():g}")
+    return array.astype(np.int64)
+
+
+def as_actions(value: Any) -> Floats:
+    """The arm set: (k, d), at least one arm and one feature."""
+    actions = as_floats("actions", value, ndim=2)
+    if actions.shape[0] == 0 or actions.shape[1] == 0:
+        raise ValueError(f"actions must hold at least one arm and one feature, got shape {actions.shape}")
+    return actions
+
+
+def as_arm(arm: Any, k: int, name: str = "arm") -> int:
+    """One arm's index as a Python int."""
+    if isinstance(arm, bool | np.bool_) or not isinstance(arm, int | np.integer):
+        raise ValueError(f"{name} must be an integer in [0, {k}), got {arm!r}")
+    if not 0 <= arm < k:
+        raise ValueError(f"{name} must be in [0, {k}), got {arm}")
+    return int(arm)
+
+
+def as_arms(name: str, value: Any, k: int) -> Ints:
+    """Several arms' indices, each in [0, k)."""
+    array = np.asarray(value)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a list of arm indices, got {array.dtype} of shape {array.shape}")
+    outside = array[(array < 0) | (array >= k)]
+    if outside.size:
+        raise ValueError(f"{name} must be in [0, {k}), got {outside[0]}")
+    return array.astype(np.int64)
+
+
+def as_reward(reward: Any) -> float:
+    """One reward: a finite number."""
+    try:
+        value = float(reward)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"reward must be a number, got {reward!r}") from None
+    if not np.isfinite(value):
+        raise ValueError(f"reward must be finite, got {value}")
+    return value
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Refuse anything but a positive finite number."""
+    if not is_number(value) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+    """Refuse anything but a finite number >= 0."""
+    if not is_number(value) or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a number >= 0, got {value!r}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse anything but a whole number >= 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse anything but a whole number >= 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
+
+
+def normalise(record: Any) -> None:
+    """Make the numbers of a frozen record Python's own, so that its repr reads back."""
+    for name, value in vars(record).items():
+        if isinstance(value, np.generic):
+            object.__setattr__(record, name, value.item())
+
+
+def is_number(value: Any) -> bool:
+    """A real number, which True is not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def choose(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is not among the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def as_range(value: Any) -> tuple[float, float]:
+    """(lo, hi) with lo < hi."""
+    low_high = as_floats("reward_range", value, ndim=1)
+    if low_high.size != 2 or not low_high[0] < low_high[1]:
+        raise ValueError(f"reward_range must be (lo, hi) with lo < hi, got {value!r}")
+    return float(low_high[0]), float(low_high[1])

@@ -1,0 +1,406 @@
+"""What the paper says its experiments show, sentence by sentence, and what the measurements say.
+
+A claim puts one or more quantities into intervals. Each is measured once per run, all policies in the same
+worlds, and compared with the ends of its interval by the mean difference over runs. The difference counts
+if it is larger than its 95 % margin (Student's t), or if all of at least six runs agree. The claim holds if
+every quantity is surely inside, does not hold if some quantity is surely outside, and is undecided otherwise.
+No correction is made for asking many questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import inf, isfinite, isinf, nan, sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from linoto.core.kernels import Floats
+from linoto.experiments import paper
+from linoto.experiments.results import Results, finite, mean_and_error
+
+Verdict = Literal["holds", "does not hold", "undecided"]
+SAME = 0.05  # "matching", "very similar": within 5 %
+CLOSE = 0.10  # "closely tracks", "nearly as well": within 10 %
+EARLY = 100  # "early", "initially": the first hundred rounds
+UNANIMOUS = 6  # runs that decide a question if they all agree: by chance once in 32 times, five once in 16
+STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measurement:
+    """A mean over runs, or a ratio of two means, and the interval in which the claim wants it."""
+
+    label: str
+    values: Floats  # (runs,)
+    per: Floats | None = None  # (runs,) the unit, none negative: the quantity is mean(values) / mean(per)
+    low: float = -inf
+    high: float = inf
+    percent: bool = True  # how to print it
+
+    @property
+    def mean(self) -> float:
+        """The measured quantity; NaN where its unit is 0."""
+        unit = self._unit.mean()
+        return float(self.values.mean() / unit) if unit else nan
+
+    @property
+    def error(self) -> float:
+        """Its standard error, for a ratio by the delta method; NaN for a single run."""
+        unit = self._unit.mean()
+        return float(mean_and_error((self.values - self.mean * self._unit) / unit)[1]) if unit else nan
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the rule at the top of this file."""
+        low, high = self._side(self.low), self._side(self.high)
+        if low > 0 and high < 0:
+            return "holds"
+        if low < 0 or high > 0:
+            return "does not hold"
+        return "undecided"
+
+    def __str__(self) -> str:
+        mean, error = self.mean, self.error
+        unit, sign = (100, " %") if self.percent else (1, "")
+        digits = 1 if self.percent else 3
+        spread = f" ± {unit * error:.{digits}f}" if isfinite(error) else ""
+        return f"{unit * mean:.{digits}f}{spread}{sign}" if isfinite(mean) else "no unit"
+
+    @property
+    def wanted(self) -> str:
+        """The interval of the claim, in words."""
+        low, high = (f"{100 * end:g} %" if self.percent else f"{end:.3g}" for end in (self.low, self.high))
+        if isinf(self.low):
+            return f"below {high}"
+        return f"above {low}" if isinf(self.high) else f"{low} to {high}"
+
+    @property
+    def _unit(self) -> Floats:
+        return np.ones(self.values.size) if self.per is None else self.per
+
+    def _side(self, bound: float) -> int:
+        """+1 if the quantity is surely above a bound, -1 if surely below it, 0 if too close to say.
+
+        Decided by the mean of values - bound * per (Fieller), which no small or noisy unit can blow up.
+        """
+        if isinf(bound):
+            return -1 if bound > 0 else 1
+        if self.values.size < 2:
+            return 0
+        margins = self.values - bound * self._unit
+        mean, error = mean_and_error(margins)
+        reach = student(margins.size - 1) * error
+        agree = margins.size >= UNANIMOUS and bool(mean) and bool((margins * mean >= 0).all())
+        return int(np.sign(mean)) if agree or abs(mean) > reach else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A sentence, where it stands, and how it is measured in the results of one experiment."""
+
+    name: str
+    quote: str
+    source: str
+    experiment: str
+    measure: str
+    measurements: Callable[[Results], Iterable[Measurement]]
+    ours: bool = False  # not in the paper: an answer to a claim that does not hold
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Finding:
+    """A claim and what was measured."""
+
+    claim: Claim
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its measurements: one failure is enough, and all must hold."""
+        verdicts = {measurement.verdict for measurement in self.measurements}
+        if "does not hold" in verdicts:
+            return "does not hold"
+        return "undecided" if "undecided" in verdicts else "holds"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        claim = self.claim
+        return {
+            "name": claim.name,
+            "experiment": claim.experiment,
+            "quote": claim.quote,
+            "source": claim.source,
+            "ours": claim.ours,
+            "measure": claim.measure,
+            "verdict": self.verdict,
+            "measurements": [
+                {
+                    "label": measurement.label,
+                    "mean": finite(measurement.mean),
+                    "se": finite(measurement.error),
+                    "low": finite(measurement.low),
+                    "high": finite(measurement.high),
+                    "text": str(measurement),
+                    "wanted": measurement.wanted,
+                    "verdict": measurement.verdict,
+                }
+                for measurement in self.measurements
+            ],
+        }
+
+
+def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[Finding]:
+    """Those of the claims that these experiments, by name, can decide."""
+    return [
+        Finding(claim=claim, measurements=tuple(claim.measurements(results[claim.experiment])))
+        for claim in claims
+        if claim.experiment in results
+    ]
+
+
+def student(dof: int) -> float:
+    """The 97.5 % quantile of Student's t, to 0.2 % (Cornish-Fisher from the normal quantile)."""
+    if dof <= len(STUDENT):
+        return STUDENT[dof - 1]
+    return 1.95996 + 2.37227 / dof + 2.82250 / dof**2 + 2.55585 / dof**3
+
+
+# -- quantities -------------------------------------------------------------------------------------------
+
+
+Ratio = tuple[Floats, Floats]  # values and their unit, per run
+
+
+def excess(results: Results, setting: str, label: str, over: str, round: int) -> Ratio:
+    """How much larger the regret of one policy is than another's at a round, relative to the other's."""
+    other = results.at(setting, over, "regret", round)
+    return results.at(setting, label, "regret", round) - other, other
+
+
+def saving(results: Results, setting: str, label: str, over: str, round: int) -> Ratio:
+    """How much smaller the regret of one policy is than another's at a round, relative to the other's."""
+    more, other = excess(results, setting, label, over, round)
+    return -more, other
+
+
+def distance(values: Floats, per: Floats) -> Floats:
+    """(runs,) |mean(values)| / mean(per), with each run's part in it: by the delta method, the sign as it is.
+
+    Their mean is the distance of the means, not the mean of the runs' distances, which noise alone keeps
+    above 0; their standard error is that of the distance.
+    """
+    unit = float(per.mean()) or nan
+    ratio = values.mean() / unit
+    return np.asarray(np.copysign(1.0, ratio) * (ratio + (values - ratio * per) / unit))
+
+
+def late_share(results: Results, setting: str, label: str) -> Ratio:
+    """The share of the regret that falls in the second half of the rounds: one half where it is linear."""
+    half = results.experiment.setting(setting).horizon // 2
+    final = results.final(setting, label, "regret")
+    return final - results.at(setting, label, "regret", half), final
+
+
+def late_rate(results: Results, setting: str, label: str) -> Ratio:
+    """Regret per round in the last tenth of the rounds, as a share of Random's."""
+    horizon = results.experiment.setting(setting).horizon
+
+    def last_tenth(name: str) -> Floats:
+        before = results.at(setting, name, "regret", horizon - horizon // 10)
+        return results.final(setting, name, "regret") - before
+
+    return last_tenth(label), last_tenth("Random")
+
+
+def explored_share(results: Results, setting: str, label: str, start: int, stop: int) -> Floats:
+    """The share of the rounds after `start` and up to `stop` in which the explorer's arm was played."""
+    before = results.at(setting, label, "explored", start) if start else 0.0
+    return np.asarray((results.at(setting, label, "explored", stop) - before) / (stop - start))
+
+
+def names(results: Results) -> list[str]:
+    """The settings of an experiment."""
+    return [setting.name for setting in results.experiment.settings]
+
+
+# -- measurements -----------------------------------------------------------------------------------------
+
+
+def within(
+    label: str, over: str, round: int, tolerance: float, only: tuple[str, ...] = ()
+) -> Callable[[Results], Iterable[Measurement]]:
+    """One policy's regret within a tolerance of another's, in every setting or in some."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for setting in only or names(results):
+            values, per = excess(results, setting, label, over, round)
+            yield Measurement(label=setting, values=values, per=per, low=-tolerance, high=tolerance)
+
+    return measure
+
+
+def linear(label: str) -> Callable[[Results], Iterable[Measurement]]:
+    """Half of the regret in each half, give or take 2.5 %."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for setting in names(results)[-1:] if results.experiment.name == "horizon" else names(results):
+            values, per = late_share(results, setting, label)
+            yield Measurement(label=setting, values=values, per=per, low=0.475, high=0.525)
+
+    return measure
+
+
+def sublinear(label: str, *only: str) -> Callable[[Results], Iterable[Measurement]]:
+    """Less than half of the regret in the second half."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for setting in only or names(results):
+            values, per = late_share(results, setting, label)
+            yield Measurement(label=setting, values=values, per=per, high=0.5)
+
+    return measure
+
+
+def between(results: Results) -> Iterable[Measurement]:
+    """LinOtO's regret at least the smaller and at most the larger of the two others'."""
+    for setting in names(results):
+        ucb, lcb, ours = (results.final(setting, name, "regret") for name in ("LinUCB", "LinLCB", "LinOtO"))
+        better, worse = (ucb, lcb) if ucb.mean() <= lcb.mean() else (lcb, ucb)
+        below, above = ("LinUCB", "LinLCB") if better is ucb else ("LinLCB", "LinUCB")
+        yield Measurement(label=f"{setting}, above {below}", values=ours - better, per=better, low=0)
+        yield Measurement(label=f"{setting}, below {above}", values=worse - ours, per=worse, low=0)
+
+
+def improves(label: str) -> Callable[[Results], Iterable[Measurement]]:
+    """The regret falls from each setting to the next."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for before, after in zip(names(results), names(results)[1:], strict=False):
+            first = results.final(before, label, "regret")
+            fall = first - results.final(after, label, "regret")
+            yield Measurement(label=f"{before} to {after}", values=fall, per=first, low=0)
+
+    return measure
+
+
+def nearly_the_better(results: Results) -> Iterable[Measurement]:
+    """LinOtO's regret at most 10 % above that of the better of LinUCB and LinLCB, by their means."""
+    for setting in names(results):
+        rivals = [results.final(setting, name, "regret") for name in ("LinUCB", "LinLCB")]
+        better = min(rivals, key=lambda values: float(values.mean()))
+        more = results.final(setting, "LinOtO", "regret") - better
+        yield Measurement(label=setting, values=more, per=better, high=CLOSE)
+
+
+def transition(results: Results) -> Iterable[Measurement]:
+    """LinOtO explores more often in the last half of the longest horizon than in its first eighth."""
+    setting, n = names(results)[-1], results.experiment.settings[-1].horizon
+    late = explored_share(results, setting, "LinOtO", n // 2, n)
+    yield Measurement(
+        label=setting, values=late - explored_share(results, setting, "LinOtO", 0, n // 8), low=0
+    )
+
+
+def lower_start(results: Results) -> Iterable[Measurement]:
+    """LinOtO's regret below LinUCB's in the first rounds."""
+    values, per = saving(results, "n=8000", "LinOtO", "LinUCB", EARLY)
+    yield Measurement(label=f"t={EARLY}", values=values, per=per, low=0)
+
+
+def closer_with_size(results: Results) -> Iterable[Measurement]:
+    """The mean regrets of LinOtO and LinUCB are nearer at m = 1000 than at m = 100, each pair by itself."""
+    few, many = (distance(*excess(results, name, "LinOtO", "LinUCB", 8000)) for name in ("m=100", "m=1000"))
+    yield Measurement(label="distance at m=100 less that at m=1000", values=few - many, low=0)
+
+
+def safer_with_size(results: Results) -> Iterable[Measurement]:
+    """R_n^off of LinOtO falls with m, in units of n."""
+    for before, after in zip(names(results), names(results)[1:], strict=False):
+        fall = results.final(before, "LinOtO", "offline_regret") - results.final(
+            after, "LinOtO", "offline_regret"
+        )
+        yield Measurement(label=f"{before} to {after}", values=fall / 8000, low=0, percent=False)
+
+
+def pessimism_best(results: Results) -> Iterable[Measurement]:
+    """LinLCB's regret below both others'."""
+    for setting in names(results):
+        for rival in ("LinUCB", "LinOtO"):
+            values, per = saving(results, setting, "LinLCB", rival, 8000)
+            yield Measurement(label=f"{setting}, below {rival}", values=values, per=per, low=0)
+
+
+def near_zero(results: Results) -> Iterable[Measurement]:
+    """LinLCB's regret at most 5 % of Random's."""
+    for setting in names(results):
+        values, per = (results.final(setting, name, "regret") for name in ("LinLCB", "Random"))
+        yield Measurement(label=setting, values=values, per=per, high=SAME)
+
+
+def converged(scale: float) -> Callable[[Results], Iterable[Measurement]]:
+    """LinUCB and LinOtO, late, at most 10 % of Random's regret per round."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for setting in names(results):
+            for label in paper.scaled(scale):
+                values, per = late_rate(results, setting, label)
+                who = f"{setting}, {label.split(' ')[0]}"
+                yield Measurement(label=who, values=values, per=per, high=CLOSE)
+
+    return measure
+
+
+def flat_gap(results: Results) -> Iterable[Measurement]:
+    """R_n(LinOtO) - R_n(LinUCB) no larger at n than at n/2, give or take 5 % of LinUCB's regret."""
+    for setting in results.experiment.settings:
+        n = setting.horizon
+        gaps = [
+            results.at(setting.name, "LinOtO", "regret", t) - results.at(setting.name, "LinUCB", "regret", t)
+            for t in (n // 2, n)
+        ]
+        ucb = results.final(setting.name, "LinUCB", "regret")
+        yield Measurement(label=setting.name, values=gaps[1] - gaps[0], per=ucb, high=SAME)
+
+
+def doubling_cost(results: Results) -> Iterable[Measurement]:
+    """The regret of doubling at most sqrt(2)/(sqrt(2)-1) times that of a known horizon."""
+    most = sqrt(2) / (sqrt(2) - 1)
+    for setting in names(results):
+        values, per = (results.final(setting, name, "regret") for name in ("doubling", "known horizon"))
+        yield Measurement(label=setting, values=values, per=per, high=most, percent=False)
+
+
+def large_alpha(results: Results) -> Iterable[Measurement]:
+    """At the largest alpha the regret is LinUCB's within 5 %, early and late."""
+    for setting in names(results):
+        for round in (1000, 8000):
+            values, per = excess(results, setting, paper.named(paper.ALPHAS[-1]), "LinUCB", round)
+            where = f"{setting}, t={round}"
+            yield Measurement(label=where, values=values, per=per, low=-SAME, high=SAME)
+
+
+def mostly_safe(round: int) -> Callable[[Results], Iterable[Measurement]]:
+    """At the smallest alpha more than half of the rounds are played safe."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for setting in names(results):
+            safe = 1 - explored_share(results, setting, paper.named(paper.ALPHAS[0]), 0, round)
+            yield Measurement(label=setting, values=safe, low=0.5)
+
+    return measure
+
+
+def tradeoff(results: Results) -> Iterable[Measurement]:
+    """From the smallest to the largest alpha, R_8000 falls while R_1000^off rises, in units of n."""
+    small, large = paper.named(paper.ALPHAS[0]), paper.named(paper.ALPHAS[-1])
+    for setting in names(results):
+        gain = results.final(setting, small, "regret") - results.final(setting, large, "regret")
+        cost = results.at(setting, large, "offline_regret", 1000) - results.at(
+            setting, small, "offline_regret", 1000
+        )
+        yield Measurement(label=f"{setting}, R_8000/8000 falls by", values=gain / 8000, low=0, percent=False)
+        yield Measurement(
+            label=f"{setting}, R_1000^off/1000 rises by", values=cost / 1000, low=0, percent=False
+        )

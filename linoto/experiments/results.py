@@ -1,0 +1,116 @@
+"""What came out of an experiment: curves with standard errors, final tables, tidy rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from linoto.core.kernels import Floats, Ints
+from linoto.experiments.cells import CellStore, Curves
+from linoto.experiments.settings import Experiment, Setting
+
+FIELDS = ("regret", "offline_regret", "explored")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """One policy's line: its mean over runs and one standard error around it, NaN for a single run."""
+
+    label: str
+    rounds: Ints  # (p,)
+    mean: Floats  # (p,)
+    error: Floats  # (p,)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Results:
+    """What came out. Curves stay on disk and are read one at a time, so memory does not grow with them."""
+
+    experiment: Experiment
+    runs: int
+    seed: int
+    store: CellStore
+
+    def cells(self, setting: str, label: str) -> Iterator[Curves]:
+        """Each run's curves, in order."""
+        return (self.store.read(setting, label, run) for run in range(self.runs))
+
+    def final(self, setting: str, label: str, field: str) -> Floats:
+        """(runs,) the last value of regret, offline_regret or explored."""
+        return np.array([float(getattr(cell, field)[-1]) for cell in self.cells(setting, label)])
+
+    def at(self, setting: str, label: str, field: str, round: int) -> Floats:
+        """(runs,) the value at a round, between two kept rounds on the line that joins them."""
+        rounds = self.experiment.setting(setting).rounds
+        cells = self.cells(setting, label)
+        return np.array([float(np.interp(round, rounds, getattr(cell, field))) for cell in cells])
+
+    def worst(self, setting: str, label: str) -> Floats:
+        """(runs,) the largest R_t^off over all rounds: how far it ever fell behind the log, from 0."""
+        return np.array([cell.worst for cell in self.cells(setting, label)])
+
+    def overdrawn(self, setting: str, label: str) -> Floats:
+        """(runs,) the largest R_t^off less what was promised; above 0 it was broken, NaN: no promise."""
+        found = (cell.overdrawn for cell in self.cells(setting, label))
+        return np.array([np.nan if value is None else value for value in found])
+
+    def curve(self, setting: str, label: str, field: str) -> Curve:
+        """Mean and standard error over runs."""
+        rounds = self.experiment.setting(setting).rounds
+        rows = (np.asarray(getattr(cell, field), dtype=np.float64) for cell in self.cells(setting, label))
+        mean, error = mean_and_error(rows)
+        return Curve(label=label, rounds=rounds, mean=mean, error=error)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Final values with standard errors, one row for each setting and policy."""
+        return [self._row(setting, label) for setting in self.experiment.settings for label in setting.labels]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Everything kept, tidy: one row for each setting, policy, run and round."""
+        for setting in self.experiment.settings:
+            rounds = setting.rounds.tolist()
+            for label in setting.labels:
+                for run, cell in enumerate(self.cells(setting.name, label)):
+                    names = {"setting": setting.name, "policy": label, "run": run}
+                    for round, *values in zip(
+                        rounds, cell.regret, cell.offline_regret, cell.explored, strict=True
+                    ):
+                        yield {**names, "round": round, **dict(zip(FIELDS, values, strict=True))}
+
+    def _row(self, setting: Setting, label: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"setting": setting.name, "policy": label, "horizon": setting.horizon}
+        columns = {
+            "regret": self.final(setting.name, label, "regret"),
+            "offline_regret": self.final(setting.name, label, "offline_regret"),
+            "worst_offline_regret": self.worst(setting.name, label),
+            "explored": self.final(setting.name, label, "explored") / setting.horizon,
+        }
+        for name, values in columns.items():
+            mean, error = mean_and_error(values)
+            row |= {name: finite(mean), f"{name}_se": finite(error)}
+        return {**row, "runs": self.runs}
+
+
+def finite(value: float) -> float | None:
+    """None where JSON has no number."""
+    return float(value) if np.isfinite(value) else None
+
+
+def mean_and_error(values: Iterable[Any]) -> tuple[Any, Any]:
+    """Mean and standard error over the first axis, in one pass; the error is NaN for a single value.
+
+    Sums are taken of differences from the first value, so that nothing cancels.
+    """
+    rows = iter(values)
+    first = next(rows)
+    n, total, squares = 1, np.zeros(np.shape(first)), np.zeros(np.shape(first))
+    for value in rows:
+        away = value - first
+        n, total, squares = n + 1, total + away, squares + away**2
+    if n == 1:
+        return first, np.full(np.shape(first), np.nan)[()]
+    spread = np.maximum(squares - total**2 / n, 0.0)
+    return first + total / n, np.sqrt(spread / (n - 1) / n)

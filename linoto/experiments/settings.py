@@ -1,0 +1,163 @@
+"""Settings and experiments as data: which problems, which policies, for how long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from linoto.core.kernels import Ints
+from linoto.core.offline import Offline
+from linoto.core.validation import check_count, check_nonnegative, choose
+from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
+
+Policies = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One problem and the policies that play it. The defaults are the paper's.
+
+    For another kind of world, override `bandit` or `log` in a subclass.
+    """
+
+    name: str
+    policies: Policies | Mapping[str, Any]  # kept as (label, policy) pairs
+    k: int = 100  # actions
+    d: int = 20
+    m: int = 100  # logged rewards
+    logged_arms: int = 10  # over how many actions they are spread
+    include_best: bool = False  # whether the best action is one of them
+    horizon: int = 8000
+    noise: float = 1.0
+    rewards: Literal["gaussian", "bernoulli"] = "gaussian"
+    points: int = 161  # rounds kept of each curve, the first and the last among them
+
+    def __post_init__(self) -> None:
+        for name in ("k", "d", "m", "logged_arms", "horizon"):
+            check_count(name, getattr(self, name))
+        check_nonnegative("noise", self.noise)
+        choose("rewards", self.rewards, ("gaussian", "bernoulli"))
+        check_flag("include_best", self.include_best)
+        check_count("points", self.points)
+        if not 2 <= self.points <= 200:
+            raise ValueError(f"points must be in [2, 200], got {self.points}")
+        if self.rewards == "bernoulli" and self.d < 2:
+            raise ValueError(f"d must be at least 2 for Bernoulli rewards, got {self.d}")
+        most = self.k - 1 + self.include_best
+        if self.logged_arms > most:
+            raise ValueError(f"logged_arms must be at most {most} here, got {self.logged_arms}")
+        check_label("name", self.name)
+        object.__setattr__(self, "policies", as_policies(self.policies))
+
+    def bandit(self, rng: np.random.Generator) -> LinearBandit:
+        """The world of one run: actions and parameter uniform on the unit sphere.
+
+        For Bernoulli rewards the first feature is constant, so that means fill [0, 1]: (1 + <u, v>) / 2.
+        """
+        if self.rewards == "gaussian":
+            return sphere_bandit(k=self.k, d=self.d, rng=rng, noise=self.noise)
+        points = on_sphere(self.k + 1, self.d - 1, rng)
+        lifted = np.column_stack([np.ones(self.k + 1), points]) / sqrt(2)
+        return LinearBandit(actions=lifted[:-1], theta=lifted[-1], rewards="bernoulli")
+
+    def log(self, bandit: LinearBandit, rng: np.random.Generator) -> Offline:
+        """The log of one run: m pulls spread evenly over a few actions. The actions do not depend on m."""
+        pulls = logged_pulls(bandit, m=self.m, arms=self.logged_arms, include_best=self.include_best, rng=rng)
+        return bandit.log(pulls, rng)
+
+    def policy(self, label: str) -> Any:
+        """The policy with this label."""
+        return dict(self.pairs)[label]
+
+    @property
+    def pairs(self) -> Policies:
+        """The policies with their labels, in order."""
+        return as_policies(self.policies)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the policies, in order."""
+        return tuple(label for label, _ in self.pairs)
+
+    @property
+    def rounds(self) -> Ints:
+        """(p,) the rounds kept of each curve: 1 and the multiples of horizon / (points - 1), rounded up."""
+        steps = np.ceil(np.arange(1, self.points) * (self.horizon / (self.points - 1)) - 1e-9)
+        return np.unique(np.append(1, np.minimum(steps, self.horizon))).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A figure: settings side by side. `name` is also the name of its files.
+
+    >>> from linoto import LinOtO, LinTS
+    >>> small = Setting(name="small", horizon=50, policies={"LinOtO": LinOtO(), "LinTS": LinTS()})
+    >>> results = run_experiment(Experiment(name="mine", settings=(small,)), runs=3)
+    >>> results.table()[0]["policy"], results.final("small", "LinTS", "regret").shape
+    ('LinOtO', (3,))
+    """
+
+    name: str
+    settings: tuple[Setting, ...]
+    title: str = ""
+    caption: str = ""  # what a reader should know to read the figure
+    view: Literal["curves", "alpha", "pareto", "radius", "bars", "promise"] = "curves"  # how figures draw it
+
+    def __post_init__(self) -> None:
+        check_label("name", self.name)
+        for name in ("title", "caption"):
+            check_text(name, getattr(self, name))
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", self.name):
+            raise ValueError(f"name must be made of letters, digits, - and _, got {self.name!r}")
+        settings = tuple(self.settings)
+        if not settings:
+            raise ValueError("settings must hold at least one setting, got none")
+        refuse_twins("settings", [setting.name for setting in settings])
+        object.__setattr__(self, "settings", settings)
+
+    def setting(self, name: str) -> Setting:
+        """The setting with this name."""
+        return next(setting for setting in self.settings if setting.name == name)
+
+
+def as_policies(policies: Any) -> Policies:
+    """(label, policy) pairs with distinct labels, each policy one that can be started."""
+    pairs = tuple(policies.items() if isinstance(policies, Mapping) else policies)
+    if not pairs:
+        raise ValueError("policies must hold at least one policy, got none")
+    for label, policy in pairs:
+        check_label("policies", label)
+        if isinstance(policy, type) or not callable(getattr(policy, "start", None)):
+            raise ValueError(f"policies must have a start method, got {policy!r} for {label!r}")
+    refuse_twins("policies", [label for label, _ in pairs])
+    return pairs
+
+
+def check_label(name: str, label: Any) -> None:
+    """Refuse a label that is empty, no text, or more than one line."""
+    if not isinstance(label, str) or not label.strip() or not label.isprintable():
+        raise ValueError(f"{name} must be one line of text, got {label!r}")
+
+
+def check_text(name: str, text: Any) -> None:
+    """Refuse what is no text."""
+    if not isinstance(text, str):
+        raise ValueError(f"{name} must be text, got {text!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+
+
+def refuse_twins(name: str, labels: list[str]) -> None:
+    """Refuse the same name twice."""
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"{name} must have distinct names, got {label!r} twice")

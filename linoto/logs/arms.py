@@ -1,0 +1,250 @@
+"""Arms as a table: features become actions, and the encoding is kept for arms that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.kernels import Floats
+from linoto.core.validation import as_actions, check_positive
+from linoto.logs.values import Table, check_columns, is_missing, nearest, number_of, text_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One feature column: a number as it is, or one feature for each level of a category."""
+
+    name: str
+    levels: tuple[str, ...] | None = None  # None: a number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """How a row of the arm table becomes an action: the same for arms that are added later.
+
+    >>> table = {"size": [1.0, 2.0], "colour": ["red", "blue"]}
+    >>> encoding = Encoding.fit(table)
+    >>> encoding.features
+    ('intercept', 'size', 'colour=blue', 'colour=red')
+    >>> encoding.encode({"size": [3.0], "colour": ["blue"]}).tolist()
+    [[1.0, 3.0, 1.0, 0.0]]
+    """
+
+    columns: tuple[Column, ...]
+    intercept: bool = True
+    scales: tuple[float, ...] | None = None  # one per feature, multiplied
+
+    @classmethod
+    def fit(
+        cls,
+        table: Table,
+        *,
+        intercept: bool = True,
+        normalise: bool = False,
+        categorical: Sequence[str] = (),
+        where: str = "arms",
+    ) -> Encoding:
+        """Which columns are numbers, which are categories with which levels.
+
+        `normalise` divides each numeric column by its largest absolute value and then everything by the
+        longest action: no action is longer than 1, and what was linear in the features still is. (Scaling
+        every arm by its own length would not keep that.)
+        """
+        for name in categorical:
+            check_columns({"categorical": name}, list(table), where)
+        columns = tuple(
+            Column(name=name, levels=levels_of(values, name, where, forced=name in categorical))
+            for name, values in table.items()
+        )
+        encoding = cls(columns=columns, intercept=intercept)
+        if not encoding.features:
+            raise ValueError(f"{where} must have a feature column beside the id, got none and no intercept")
+        if not normalise:
+            return encoding
+        features = np.abs(encoding.encode(table, where=where))
+        largest = features.max(axis=0)
+        scales = 1 / np.where(largest > 0, largest, 1.0)
+        longest = float(np.linalg.norm(features * scales, axis=1).max())
+        return replace(encoding, scales=tuple((scales / (longest or 1.0)).tolist()))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """(d,) a name for each feature."""
+        names = ["intercept"] if self.intercept else []
+        for column in self.columns:
+            levels = column.levels
+            names += [column.name] if levels is None else [f"{column.name}={level}" for level in levels]
+        return tuple(names)
+
+    def encode(self, table: Table, *, where: str = "arms") -> Floats:
+        """(k, d) the actions of these rows. A level never met before is a ValueError that names it."""
+        check_columns({column.name: column.name for column in self.columns}, list(table), where)
+        rows = len(next(iter(table.values()), ()))
+        blocks = [np.ones((rows, 1))] if self.intercept else []
+        for column in self.columns:
+            values = table[column.name]
+            if column.levels is None:
+                blocks.append(numbers_of(values, column.name, where)[:, None])
+            else:
+                blocks.append(one_hot(values, column.levels, column.name, where))
+        features = np.hstack(blocks) if blocks else np.zeros((rows, 0))
+        return np.ascontiguousarray(features if self.scales is None else features * np.array(self.scales))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Encoding:
+        """What `to_dict` wrote."""
+        columns = tuple(
+            Column(name=column["name"], levels=None if column["levels"] is None else tuple(column["levels"]))
+            for column in data["columns"]
+        )
+        scales = data["scales"]
+        return cls(
+            columns=columns,
+            intercept=bool(data["intercept"]),
+            scales=None if scales is None else tuple(scales),
+        )
+
+
+def levels_of(values: Sequence[Any], name: str, where: str, *, forced: bool) -> tuple[str, ...] | None:
+    """The sorted levels of a category, or None for a column of numbers."""
+    for row, value in enumerate(values):
+        if is_missing(value):
+            raise ValueError(f"{where}, row {row + 1}, column {name!r}: a feature is missing")
+    numeric = [number_of(value) is not None for value in values]
+    if all(numeric) and not forced:
+        return None
+    if any(numeric) and not forced:
+        row = numeric.index(False) if sum(numeric) * 2 >= len(numeric) else numeric.index(True)
+        raise ValueError(
+            f"{where}, row {row + 1}, column {name!r}: numbers and words are mixed, got {values[row]!r}; "
+            f"name the column categorical if that is meant"
+        )
+    return tuple(sorted({text_of(value) for value in values}))
+
+
+def numbers_of(values: Sequence[Any], name: str, where: str) -> Floats:
+    """(k,) finite numbers, or a ValueError that names the row."""
+    numbers = [number_of(value) for value in values]
+    for row, number in enumerate(numbers):
+        if number is None or not np.isfinite(number):
+            raise ValueError(
+                f"{where}, row {row + 1}, column {name!r}: must be a finite number, got {values[row]!r}"
+            )
+    return np.array(numbers, dtype=np.float64)
+
+
+def one_hot(values: Sequence[Any], levels: tuple[str, ...], name: str, where: str) -> Floats:
+    """(k, levels) a one where the level is."""
+    place = {level: index for index, level in enumerate(levels)}
+    encoded = np.zeros((len(values), len(levels)))
+    for row, value in enumerate(values):
+        level = "" if is_missing(value) else text_of(value)
+        if level not in place:
+            raise ValueError(
+                f"{where}, row {row + 1}, column {name!r}: {level!r} is none of its {len(levels)} levels"
+                f"{nearest(level, levels)}"
+            )
+        encoded[row, place[level]] = 1.0
+    return encoded
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ArmTable:
+    """The arms a log is about: their names, their features, and how those were encoded.
+
+    >>> arms = ArmTable.from_columns({"id": ["a", "b"], "size": [1.0, 2.0]})
+    >>> arms.names, arms.actions.tolist()
+    (('a', 'b'), [[1.0, 1.0], [1.0, 2.0]])
+    >>> arms.with_effects(scale=0.5).actions.tolist()
+    [[1.0, 1.0, 0.5, 0.0], [1.0, 2.0, 0.0, 0.5]]
+    """
+
+    names: tuple[str, ...]  # (k,)
+    features: Floats  # (k, d)
+    encoding: Encoding
+    effects: float | None = None  # scale of the arm effects; None: without
+
+    def __post_init__(self) -> None:
+        features = as_actions(self.features)
+        features.flags.writeable = False
+        object.__setattr__(self, "features", features)
+        if len(self.names) != len(features):
+            raise ValueError(f"names must be one for each of {len(features)} arms, got {len(self.names)}")
+        if self.effects is not None:
+            check_positive("effects", self.effects)
+
+    @classmethod
+    def from_columns(
+        cls,
+        table: Table,
+        *,
+        id: str | None = None,
+        intercept: bool = True,
+        normalise: bool = False,
+        categorical: Sequence[str] = (),
+        where: str = "arms",
+    ) -> ArmTable:
+        """From columns: the ids are the first of them unless named, every other one is a feature."""
+        if not table or not len(next(iter(table.values()))):
+            raise ValueError(f"{where} must have at least one arm, got none")
+        key = next(iter(table)) if id is None else id
+        check_columns({"id": key}, list(table), where)
+        names = names_of(table[key], key, where)
+        rest: dict[str, Sequence[Any]] = {name: table[name] for name in table if name != key}
+        encoding = Encoding.fit(
+            rest, intercept=intercept, normalise=normalise, categorical=categorical, where=where
+        )
+        features = encoding.encode(rest, where=where) if rest else np.ones((len(names), 1))
+        return cls(names=names, features=features, encoding=encoding)
+
+    def with_effects(self, scale: float = 1.0) -> ArmTable:
+        """The same arms, each with an effect of its own: d + k features, and no linearity to get wrong."""
+        return replace(self, effects=scale)
+
+    @property
+    def actions(self) -> Floats:
+        """(k, d) or, with arm effects, (k, d + k)."""
+        return np.array(self.features) if self.effects is None else arm_effects(self.features, self.effects)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """(d,) or (d + k,) a name for each feature of the actions."""
+        own = () if self.effects is None else tuple(f"effect of {name}" for name in self.names)
+        return self.encoding.features + own
+
+
+def arm_effects(actions: npt.ArrayLike, scale: float = 1.0) -> Floats:
+    """(k, d + k) the actions with a scaled one-hot for each arm: what the features miss, the effect takes.
+
+    An effect of size e along a one-hot of length `scale` makes the parameter e / scale longer in that
+    direction: a larger scale lets arms differ more under the same bound.
+
+    >>> arm_effects([[0.5], [1.0]], scale=2.0).tolist()
+    [[0.5, 2.0, 0.0], [1.0, 0.0, 2.0]]
+    """
+    arms = as_actions(actions)
+    check_positive("scale", scale)
+    return np.hstack([arms, scale * np.eye(len(arms))])
+
+
+def names_of(values: Sequence[Any], column: str, where: str) -> tuple[str, ...]:
+    """(k,) ids as text: none missing, none twice."""
+    seen: dict[str, int] = {}
+    for row, value in enumerate(values):
+        if is_missing(value):
+            raise ValueError(f"{where}, row {row + 1}, column {column!r}: the id is missing")
+        name = text_of(value)
+        if name in seen:
+            raise ValueError(
+                f"{where}, row {row + 1}, column {column!r}: the id {name!r} is that of row {seen[name]} too"
+            )
+        seen[name] = row + 1
+    return tuple(seen)

@@ -1,0 +1,284 @@
+"""Logged rows, and which of them built what: rows that built a warm start cannot also judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b, file_digest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.offline import Offline
+from linoto.core.validation import as_arms, as_floats, check_count, choose, is_number
+from linoto.logs.arms import ArmTable
+from linoto.logs.row_queries import Columns, introduce_arms, judge_rows, refuse_first, select_rows
+from linoto.logs.tables import Piece, as_text, check_whole, connected, readable, stage
+from linoto.logs.values import text_of
+
+Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Logged decisions one by one. `propensities="uniform"` is short for 1/k everywhere.
+
+    >>> rows = Rows(arms=[0, 1, 1], rewards=[1.0, 0.0, 1.0], k=2, propensities="uniform")
+    >>> len(rows), rows.offline.pulls.tolist()
+    (3, [1, 2])
+    """
+
+    arms: Ints  # (n,)
+    rewards: Floats  # (n,)
+    k: int
+    propensities: Floats | Literal["uniform"] | None = None  # (n,) of the logged arms, in (0, 1]
+    ids: Ids | None = None  # (n,) all different
+    names: Sequence[str] | None = None  # (k,) of the arms, for messages
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+        arms = as_arms("arms", self.arms, self.k)
+        if arms.size == 0:
+            raise ValueError("arms must hold at least one row, got none")
+        rewards = as_floats("rewards", self.rewards, ndim=1)
+        check_length("rewards", rewards, arms.size)
+        object.__setattr__(self, "arms", arms)
+        object.__setattr__(self, "rewards", rewards)
+        if self.propensities is not None:
+            object.__setattr__(self, "propensities", as_propensities(self.propensities, arms.size, self.k))
+        if self.ids is not None:
+            object.__setattr__(self, "ids", as_ids(self.ids, arms.size))
+        if self.names is not None and len(self.names) != self.k:
+            raise ValueError(f"names must be one for each of the {self.k} arms, got {len(self.names)}")
+
+    def __len__(self) -> int:
+        return int(self.arms.size)
+
+    def name(self, arm: int) -> str:
+        """An arm as messages call it."""
+        return f"arm {arm}" if self.names is None else f"arm {self.names[arm]!r}"
+
+    @property
+    def offline(self) -> Offline:
+        """These rows as what every policy starts from."""
+        return Offline.from_rows(self.arms, self.rewards, k=self.k)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Which rows these are."""
+        if self.ids is None:
+            raise ValueError("ids must be given to tell rows apart, got None: give ids=, or use split")
+        return Fingerprint.of(self.ids)
+
+    def take(self, chosen: npt.NDArray[Any]) -> Rows:
+        """Some of the rows: a mask or positions."""
+        return replace(
+            self,
+            arms=self.arms[chosen],
+            rewards=self.rewards[chosen],
+            propensities=None if self.propensities is None else np.asarray(self.propensities)[chosen],
+            ids=None if self.ids is None else np.asarray(self.ids)[chosen],
+        )
+
+    def numbered(self) -> Rows:
+        """These rows with their ids, or where they have none with their positions in exactly this log."""
+        if self.ids is not None:
+            return self
+        digest = blake2b(self.arms.tobytes() + self.rewards.tobytes(), digest_size=8).hexdigest()
+        return replace(self, ids=[f"{digest}:{i}" for i in range(len(self))])
+
+
+@dataclass(frozen=True, eq=False)
+class Fingerprint:
+    """Which rows built something: 64 bits of each row's id. Fingerprints of parts merge with `|`.
+
+    >>> Fingerprint.of(["a", "b"]).shares(["b", "c"]).tolist()
+    [True, False]
+    """
+
+    hashes: npt.NDArray[np.uint64]  # (n,) sorted, distinct
+
+    @classmethod
+    def of(cls, ids: Ids) -> Fingerprint:
+        """Of rows with these ids."""
+        return cls(np.unique(hashed(ids)))
+
+    def __or__(self, other: Fingerprint) -> Fingerprint:
+        return Fingerprint(np.union1d(self.hashes, other.hashes))
+
+    def shares(self, ids: Ids) -> Bools:
+        """(n,) which of these rows are among them."""
+        return np.isin(hashed(ids), self.hashes)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WarmStart:
+    """Statistics of a log, and which rows they came from: for logs too large to keep as rows."""
+
+    offline: Offline
+    fingerprint: Fingerprint
+
+
+def hashed(ids: Ids) -> npt.NDArray[np.uint64]:
+    """(n,) 64 bits of each id, the same on every machine."""
+    digests = b"".join(blake2b(text_of(row).encode(), digest_size=8).digest() for row in ids)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+def split(rows: Rows, *, share: float = 0.5, by: Literal["id", "order"] = "id") -> tuple[Rows, Rows]:
+    """Two disjoint parts of a log: rows to build a warm start from, and rows to judge it by.
+
+    By "id", a row's side follows from its id alone: the same on every machine, for every order and every part
+    of the log. By "order", the first rows build and the later ones judge.
+
+    >>> rows = Rows(arms=[0, 1] * 50, rewards=[0.0, 1.0] * 50, k=2)
+    >>> warm, held_out = split(rows, by="order")
+    >>> len(warm), bool(warm.fingerprint.shares(held_out.ids).any())
+    (50, False)
+    """
+    choose("by", by, ("id", "order"))
+    if not is_number(share) or not 0 < share < 1:
+        raise ValueError(f"share must be in (0, 1), got {share!r}")
+    known = rows.numbered()
+    if by == "order":
+        first = np.arange(len(rows)) < round(share * len(rows))
+    else:
+        first = hashed(np.asarray(known.ids)) < share * 2.0**64
+    if first.all() or not first.any():
+        raise ValueError(f"rows must fill both parts, got {len(rows)} for a share of {share:g}")
+    return known.take(first), known.take(~first)
+
+
+def check_disjoint(rows: Rows, warm_start: Rows | WarmStart | None) -> None:
+    """Refuse to judge by rows that built the warm start: they would repeat what it already believes."""
+    if warm_start is None:
+        return
+    if not isinstance(warm_start, Rows | WarmStart):
+        got = type(warm_start).__name__
+        raise ValueError(f"warm_start must be Rows or a WarmStart, to say which rows built it, got {got}")
+    if rows.ids is None:
+        raise ValueError(
+            "ids must be given where there is a warm start, to show that these rows did not build it, "
+            "got None: give ids=, or use split"
+        )
+    both = warm_start.fingerprint.shares(rows.ids)
+    if both.any():
+        first = str(np.asarray(rows.ids)[both.argmax()])
+        raise ValueError(
+            f"rows must not be among those that built the warm start, got {both.sum()} of {len(rows)} "
+            f"that are, the first with id {first!r}"
+        )
+
+
+# -- from files -------------------------------------------------------------------------------------------
+
+
+def read_rows(
+    source: Any,
+    *,
+    action: str,
+    reward: str,
+    arms: ArmTable,
+    propensity: str | None = None,
+    id: str | None = None,
+    time: str | None = None,
+) -> Rows:
+    """The rows of files (a path, a glob, a list of paths) or of a pandas, polars or Arrow table.
+
+    In the order of `time` where it is named. Without an `id` column a row of a file is known by what the file
+    holds and its place in it: the same file gives the same ids under any name, in any folder. A row of a
+    table is not known at all. The first bad row is a ValueError that names it.
+    """
+    if not isinstance(arms, ArmTable):
+        raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
+    columns = Columns(action=action, reward=reward, propensity=propensity, time=time, id=id)
+    with TemporaryDirectory(prefix="linoto-") as folder, connected() as connection:
+        pieces = stage(connection, source, columns.given(), Path(folder))
+        introduce_arms(connection, arms.names)
+        found = [fetch(connection, piece, columns, arms.names) for piece in pieces]
+    values = {role: np.concatenate([part[role] for part in found]) for role in found[0]}
+    rows = Rows(
+        arms=values["arm"],
+        rewards=values["reward"],
+        k=len(arms.names),
+        propensities=values.get("propensity"),
+        ids=places(pieces) if id is None else values["id"],
+        names=arms.names,
+    )
+    return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
+
+
+def fetch(
+    connection: Any, piece: Piece, columns: Columns, names: Sequence[str]
+) -> dict[str, npt.NDArray[Any]]:
+    """arm, reward, propensity, time and id of a piece, as far as they are given, in the order of its rows."""
+    checked = judge_rows(select_rows(piece, columns), piece, columns)
+    parts = ["arm", *(role for role in ("reward", "propensity", "time") if role in columns.given())]
+    if columns.id is not None:
+        parts.append(f"{as_text('id_given', piece, columns.id)} AS id")
+    with readable(piece.name, piece.kind):
+        query = f"SELECT {', '.join(parts)}, kind FROM ({checked}) ORDER BY row"
+        found = connection.execute(query).fetchnumpy()
+        if not np.ma.getmaskarray(found.pop("kind")).all():
+            refuse_first(connection, checked, piece, columns, names)
+    check_whole(piece)
+    return {role: np.asarray(column) for role, column in found.items()}
+
+
+def places(pieces: Sequence[Piece]) -> list[str] | None:
+    """(n,) each row's file, by what it holds, and its place in it; None for the rows of a table."""
+    if any(piece.kind == "a table" for piece in pieces):
+        return None
+    files: dict[str, str] = {}
+    for piece in pieces:
+        digest = digest_of(piece.name)
+        if digest in files:
+            raise ValueError(
+                f"{piece.name} must hold other rows than {files[digest]}, got the same file twice: "
+                "give it once, or name an id column"
+            )
+        files[digest] = piece.name
+    return [f"{d}:{row}" for d, piece in zip(files, pieces, strict=True) for row in range(piece.rows)]
+
+
+def digest_of(path: str) -> str:
+    """What a file holds, in 64 bits."""
+    with open(path, "rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=8)).hexdigest()
+
+
+# -- checks -----------------------------------------------------------------------------------------------
+
+
+def as_propensities(value: Any, n: int, k: int) -> Floats:
+    """(n,) probabilities of what was chosen."""
+    if isinstance(value, str):
+        choose("propensities", value, ("uniform",))
+        return np.full(n, 1 / k)
+    propensities = as_floats("propensities", value, ndim=1)
+    check_length("propensities", propensities, n)
+    wrong = (propensities <= 0) | (propensities > 1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(f"propensities must be in (0, 1], got {propensities[row]:g} in row {row}")
+    return propensities
+
+
+def as_ids(value: Ids, n: int) -> npt.NDArray[Any]:
+    """(n,) texts that all differ."""
+    ids = np.asarray([text_of(row) for row in value])
+    check_length("ids", ids, n)
+    values, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(f"ids must differ from row to row, got {str(values[counts > 1][0])!r} twice")
+    return ids
+
+
+def check_length(name: str, values: npt.NDArray[Any], n: int) -> None:
+    """Refuse a column of another length."""
+    if values.shape != (n,):
+        raise ValueError(f"{name} must have one entry for each of the {n} rows, got shape {values.shape}")

@@ -1,0 +1,1 @@
+"""Show: self-contained HTML pages and figures."""

@@ -1,0 +1,175 @@
+"""What every figure is made of: our style, panels, legends, one colour per policy, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from linoto.core.kernels import Floats
+from linoto.experiments.results import Curve, mean_and_error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = {
+    "LinOtO": "#d1495b",
+    "LinUCB": "#00798c",
+    "LinLCB": "#edae49",
+    "Random": "#8d96a3",
+    "LinTS": "#6a4c93",
+    "Greedy": "#30638e",
+    "Gated": "#2e7d32",
+    "exact": "#d1495b",
+    "known horizon": "#d1495b",
+    "as it is": "#2e7d32",
+    "Tolerance 0.1": "#2e7d32",
+    "Tolerance 0.02": "#90be6d",
+    "Tolerance 0.1, Thompson": "#f3722c",
+    "0.25 UCB": "#30638e",
+    "Thompson": "#6a4c93",
+    "Budget, 0.25 UCB": "#2e7d32",
+    "Budget, Thompson": "#f3722c",
+}
+"""One colour per policy, in every figure."""
+STYLES = {
+    "LinUCB": "--",
+    "LinLCB": "-.",
+    "Random": ":",
+    "aggregate": "--",
+    "max": ":",
+    "0.25 UCB": "--",
+    "Thompson": "--",
+}
+OTHERS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
+
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.8,
+    "legend.frameon": False,
+    "savefig.dpi": 160,
+    "svg.hashsalt": "linoto",  # the same figure is the same file
+    "svg.fonttype": "path",
+}
+PANEL = (3.6, 3.0)  # inches
+LEGEND = 0.45  # inches above the panels
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw and save under our style, whatever the user's is."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError('figures need matplotlib: pip install "linoto[figures]"') from None
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def panels(rows: int, columns: int, *, extra: float = 0.0, **options: Any) -> tuple[Figure, Any]:
+    """An empty figure with its axes (rows, columns)."""
+    from matplotlib.figure import Figure
+
+    size = (PANEL[0] * columns + 0.3, PANEL[1] * rows + LEGEND + extra)
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def with_legend(figure: Figure, rows: Any, *, columns: int | None = None, title: str | None = None) -> Figure:
+    """One legend above all panels, each label once, by default two labels to a panel."""
+    found: dict[str, Any] = {}
+    for axes in rows.flat:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(
+        found.values(),
+        found.keys(),
+        loc="outside upper center",
+        ncols=min(columns or 2 * rows.shape[-1], len(found)),
+        title=title,
+        columnspacing=1.4,
+        handletextpad=0.5,
+    )
+    return figure
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Lines with one standard error shaded."""
+    labels = [curve.label for curve in curves]
+    for curve in curves:
+        colour, style = colour_of(curve.label, labels), STYLES.get(curve.label, "-")
+        axes.plot(curve.rounds, curve.mean, color=colour, linestyle=style, label=curve.label, linewidth=1.6)
+        if np.isfinite(curve.error).all():
+            low, high = curve.mean - curve.error, curve.mean + curve.error
+            axes.fill_between(curve.rounds, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.margins(x=0)
+
+
+def draw_points(
+    axes: Axes, x: Floats, samples: Sequence[Floats], *, label: str, colour: str, style: str
+) -> None:
+    """A line through means over runs, one standard error shaded."""
+    means, errors = np.array([mean_and_error(values) for values in samples]).T
+    axes.plot(x, means, color=colour, linestyle=style, marker="o", markersize=3, label=label, linewidth=1.4)
+    if np.isfinite(errors).all():
+        axes.fill_between(x, means - errors, means + errors, color=colour, alpha=0.18, linewidth=0)
+
+
+def colour_of(label: str, labels: Sequence[str]) -> str:
+    """The colour of a policy: its own, or the next free one."""
+    if label in COLOURS:
+        return COLOURS[label]
+    unnamed = [other for other in labels if other not in COLOURS]
+    return OTHERS[unnamed.index(label) % len(OTHERS)]
+
+
+def label_axes(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
+    """Set what is given, leave the rest."""
+    given = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
+    axes.set(**{name: text for name, text in given.items() if text})
+
+
+def plain_numbers(axes: Axes) -> None:
+    """1000, not a power of ten."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def plain_log_ticks(axes: Axes) -> None:
+    """200, 500, 1000: numbers people read, on a log axis that spans little more than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def spaced(name: str) -> str:
+    """m=100 as a title."""
+    return name.replace("=", " = ")
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write PNG and SVG."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
+    with styled():
+        figure.savefig(paths[0])
+        figure.set_layout_engine("none")  # the layout is found, and the same for both
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths

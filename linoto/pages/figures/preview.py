@@ -1,0 +1,124 @@
+"""The figures of a preview: what is lost and gained against the knob."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from linoto.core.kernels import Floats
+from linoto.pages.figures.pieces import COLOURS, label_axes, panels, plain_numbers, styled, with_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from linoto.worlds.preview import Preview
+
+KNOBS = {"epsilon": "tolerance per round (epsilon)", "alpha": "the paper's knob (alpha)"}
+
+
+def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
+    """The gain at the end against the deepest loss on the way in nine worlds of ten."""
+    import matplotlib as mpl
+
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1, extra=0.3)
+        loss, gain = column(rows, "worst_loss_90"), column(rows, "gain_mean")
+        axes.plot(loss, gain, color="#8d96a3", linewidth=0.8, zorder=1)
+        colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
+        for row, colour in zip(rows, colours, strict=True):
+            draw_cross(axes, row, colour)
+        if limit is not None and limit <= 2 * column(rows, "worst_loss_90").max():
+            axes.axvline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
+        if axes.get_ylim()[0] < 0:
+            axes.axhline(0, color="#000000", linewidth=0.8)
+        axes.set_xlim(left=0)
+        label_axes(
+            axes,
+            xlabel="deepest below the log, 9 worlds of 10",
+            ylabel="gain over the log at the end (rewards)",
+        )
+        return with_legend(figure, np.array([axes]), columns=4, title=KNOBS[preview.knob])
+
+
+def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
+    """What was lost at the deepest point, and what is guaranteed, against the knob."""
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1, extra=0.3)
+        bands = (column(rows, f"worst_loss_{part}") for part in ("10", "50", "90"))
+        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+        worst = column(rows, "worst_loss_max")
+        axes.plot(worst, color=COLOURS["Gated"], linewidth=1.0, linestyle=":", label="worst world")
+        guaranteed = column(rows, "guaranteed_loss")
+        if np.isfinite(guaranteed).any():
+            colour = COLOURS["LinOtO"]
+            axes.plot(guaranteed, color=colour, marker="s", markersize=4, label="guaranteed")
+        if limit is not None:
+            axes.axhline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(bottom=0)
+        plain_numbers(axes)
+        label_axes(axes, ylabel="deepest point below the log (rewards)")
+        return with_legend(figure, np.array([axes]), columns=2)
+
+
+def draw_share(preview: Preview) -> Figure:
+    """The share of exploring rounds against the knob."""
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1)
+        bands = (100 * column(rows, name) for name in ("explored_10", "explored", "explored_90"))
+        draw_band(axes, preview, *bands, label="mean, 8 worlds of 10")
+        axes.set_ylim(0, 104)
+        label_axes(axes, ylabel="exploring rounds (%)")
+        return with_legend(figure, np.array([axes]))
+
+
+def draw_first(preview: Preview) -> Figure:
+    """The round of the first exploration against the knob."""
+    rows = preview.table()
+    with styled():
+        figure, ((axes,),) = panels(1, 1)
+        bands = (column(rows, f"first_explored{part}") for part in ("_10", "", "_90"))
+        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+        if all(outlook.explored.any() for outlook in preview.outlooks):
+            axes.set_yscale("log")
+        plain_numbers(axes)
+        label_axes(axes, ylabel="round of the first exploration")
+        return with_legend(figure, np.array([axes]))
+
+
+def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: Floats, *, label: str) -> None:
+    """A line with a band over the values of the knob, side by side: zero may be among them."""
+    colour, places = COLOURS["Gated"], np.arange(middle.size)
+    axes.plot(places, middle, color=colour, marker="o", markersize=4, label=label, linewidth=1.6)
+    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.set_xticks(places, [f"{outlook.knob:g}" for outlook in preview.outlooks])
+    if places.size > 6:
+        axes.tick_params(axis="x", labelsize=8)
+    label_axes(axes, xlabel=KNOBS[preview.knob])
+
+
+def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:
+    """One value of the knob: mean gain, the loss that nine worlds of ten keep to, bars over eight of ten."""
+    x, y = row["worst_loss_90"], row["gain_mean"]
+    axes.errorbar(
+        x,
+        y,
+        xerr=[[x - row["worst_loss_10"]], [0.0]],
+        yerr=[[max(y - row["gain_10"], 0.0)], [max(row["gain_90"] - y, 0.0)]],
+        fmt="o",
+        markersize=5.5,
+        color=colour,
+        ecolor=(*colour[:3], 0.4),
+        label=f"{row['knob']:g}",
+    )
+
+
+def column(rows: Sequence[dict[str, Any]], name: str) -> Floats:
+    """One column of a table, NaN where there is nothing."""
+    return np.array([np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64)

@@ -1,0 +1,171 @@
+"""Worlds to play in: linear bandits, instances as in the paper's experiments, and logs drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.kernels import Floats, Ints
+from linoto.core.offline import Offline
+from linoto.core.validation import (
+    as_actions,
+    as_counts,
+    as_floats,
+    as_range,
+    check_count,
+    check_nonnegative,
+    choose,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """Shared by the bandits below: arms, and how rewards scatter around their means."""
+
+    actions: Floats  # (k, d)
+    noise: float = 1.0  # standard deviation of Gaussian rewards
+    rewards: Literal["gaussian", "bernoulli"] = "gaussian"
+    reward_range: tuple[float, float] = (0.0, 1.0)  # the two values of Bernoulli rewards
+
+    means: ClassVar[Any]  # (k,) mean reward of each arm
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "actions", read_only(as_actions(self.actions)))
+        check_nonnegative("noise", self.noise)
+        choose("rewards", self.rewards, ("gaussian", "bernoulli"))
+        object.__setattr__(self, "reward_range", as_range(self.reward_range))
+
+    def check_means(self, name: str) -> None:
+        """Refuse means that two-point rewards cannot have."""
+        low, high = self.reward_range
+        least, most = self.means.min(), self.means.max()
+        if self.rewards == "bernoulli" and not (low <= least and most <= high):
+            raise ValueError(
+                f"{name} must give means in [{low:g}, {high:g}] for Bernoulli rewards, "
+                f"got [{least:g}, {most:g}]"
+            )
+
+    @property
+    def best(self) -> int:
+        """The arm with the largest mean."""
+        return int(self.means.argmax())
+
+    def draw(self, rounds: int, rng: np.random.Generator) -> Floats:
+        """(rounds,) what decides the rewards: additive noise, or uniforms for Bernoulli rewards."""
+        if self.rewards == "bernoulli":
+            return rng.random(rounds)
+        return self.noise * rng.standard_normal(rounds)
+
+    def pay(self, arms: Ints, draws: Floats) -> Floats:
+        """The rewards of these arms, given what decides them."""
+        means = self.means[arms]
+        if self.rewards == "gaussian":
+            return np.asarray(means + draws)
+        low, high = self.reward_range
+        return np.where(draws * (high - low) < means - low, high, low)
+
+    def log(self, pulls: npt.ArrayLike, rng: np.random.Generator) -> Offline:
+        """A log with these pulls per arm (k,), its rewards drawn from this world."""
+        counts = as_counts("pulls", pulls)
+        if counts.size != len(self.actions):
+            raise ValueError(
+                f"pulls must have one entry for each of the {len(self.actions)} arms, got {counts.size}"
+            )
+        arms = np.repeat(np.arange(counts.size), counts)
+        return Offline.from_rows(arms, self.pay(arms, self.draw(arms.size, rng)), k=counts.size)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearBandit(World):
+    """A world in which arm a pays <theta, a> on average.
+
+    >>> bandit = LinearBandit(actions=[[1.0, 0.0], [0.6, 0.8]], theta=[0.5, 0.5])
+    >>> bandit.means.tolist(), bandit.best
+    ([0.5, 0.7], 1)
+    """
+
+    theta: Floats  # (d,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "theta", read_only(as_floats("theta", self.theta, ndim=1)))
+        if self.theta.size != self.actions.shape[1]:
+            raise ValueError(
+                f"theta must have {self.actions.shape[1]} entries like actions, got {self.theta.size}"
+            )
+        self.check_means("theta")
+
+    @property
+    def means(self) -> Floats:
+        """(k,) mean reward of each arm."""
+        return np.asarray(self.actions @ self.theta)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bandit(World):
+    """A world with any means at all: what a linear model may be wrong about.
+
+    >>> Bandit(actions=[[0.5], [1.0]], means=[0.5, 0.0]).best
+    0
+    """
+
+    means: Floats  # type: ignore[misc]  # (k,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "means", read_only(as_floats("means", self.means, ndim=1)))
+        if self.means.size != len(self.actions):
+            raise ValueError(
+                f"means must have {len(self.actions)} entries like actions, got {self.means.size}"
+            )
+        self.check_means("means")
+
+
+def read_only(array: Floats) -> Floats:
+    """The array, which nobody can change any more."""
+    array.flags.writeable = False
+    return array
+
+
+def on_sphere(n: int, d: int, rng: np.random.Generator) -> Floats:
+    """(n, d) points drawn uniformly from the unit sphere."""
+    points = rng.standard_normal((n, d))
+    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+
+def sphere_bandit(*, k: int = 100, d: int = 20, rng: np.random.Generator, noise: float = 1.0) -> LinearBandit:
+    """The paper's instances: k actions and the parameter uniform on the unit sphere, Gaussian rewards."""
+    for name, value in (("k", k), ("d", d)):
+        check_count(name, value)
+    return LinearBandit(actions=on_sphere(k, d, rng), theta=on_sphere(1, d, rng)[0], noise=noise)
+
+
+def logged_pulls(
+    bandit: World,
+    *,
+    m: int = 100,
+    arms: int = 10,
+    include_best: bool = False,
+    rng: np.random.Generator,
+) -> Ints:
+    """(k,) the paper's offline design: m pulls spread evenly over a few arms, the best one among them or not.
+
+    The arms are drawn without replacement from all but the best; with `include_best` the best takes one of
+    the places, so that m and the number of logged arms stay the same. What does not divide goes to the first.
+    """
+    check_count("m", m)
+    check_count("arms", arms)
+    k = len(bandit.actions)
+    others = np.delete(np.arange(k), bandit.best)
+    if arms > len(others) + include_best:
+        raise ValueError(f"arms must be at most {len(others) + include_best} here, got {arms}")
+    chosen = rng.choice(others, size=arms - include_best, replace=False)
+    if include_best:
+        chosen = np.append(bandit.best, chosen)
+    pulls = np.zeros(k, dtype=np.int64)
+    pulls[chosen] = m // arms
+    pulls[chosen[: m % arms]] += 1
+    return pulls

@@ -1,0 +1,305 @@
+"""What would happen if we deployed this? Play it in worlds that the log finds plausible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import floor, log10
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
+from linoto.core.gates import Budget, Tolerance
+from linoto.core.kernels import Floats, Ints
+from linoto.core.offline import Offline, as_offline
+from linoto.core.policies import Gated, LinOtO
+from linoto.core.snapshots import to_dict
+from linoto.core.validation import as_actions, as_floats, check_count, check_positive, check_seed
+from linoto.worlds.bandits import Bandit
+from linoto.worlds.simulate import Run, simulate
+
+EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+ALPHAS = (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)
+Tracker = Callable[[Iterable[Any], int], Iterable[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outlook:
+    """One value of the knob: its promise, and what happened in each plausible world."""
+
+    knob: float
+    certificate: Certificate
+    regret: Floats  # (worlds,) R_n
+    worst_loss: Floats  # (worlds,) max over t of R_t^off, the deepest point below the log, from 0
+    final_loss: Floats  # (worlds,) R_n^off; negative is a gain
+    explored: Floats  # (worlds,) share of exploring rounds
+    first_explored: Floats  # (worlds,) round of the first exploration; NaN if never
+
+    def row(self, horizon: int) -> dict[str, float | None]:
+        """Means over worlds, and quantiles: between `_10` and `_90` lie eight worlds of ten."""
+        gain = -self.final_loss
+        return {
+            "knob": self.knob,
+            "guaranteed_loss": self.certificate.loss(horizon),
+            "worst_loss_mean": float(self.worst_loss.mean()),
+            "worst_loss_10": quantile(self.worst_loss, 0.1),
+            "worst_loss_50": quantile(self.worst_loss, 0.5),
+            "worst_loss_90": quantile(self.worst_loss, 0.9),
+            "worst_loss_max": float(self.worst_loss.max()),
+            "gain_mean": float(gain.mean()),
+            "gain_10": quantile(gain, 0.1),
+            "gain_90": quantile(gain, 0.9),
+            "regret_mean": float(self.regret.mean()),
+            "regret_10": quantile(self.regret, 0.1),
+            "regret_90": quantile(self.regret, 0.9),
+            "explored": float(self.explored.mean()),
+            "explored_10": quantile(self.explored, 0.1),
+            "explored_90": quantile(self.explored, 0.9),
+            "first_explored": quantile(self.first_explored, 0.5),
+            "first_explored_10": quantile(self.first_explored, 0.1),
+            "first_explored_90": quantile(self.first_explored, 0.9),
+            "never_explored": float(np.isnan(self.first_explored).mean()),
+        }
+
+    def to_dict(self, horizon: int) -> dict[str, Any]:
+        """Plain JSON data: the summary, the promise, and every world."""
+        return {
+            "summary": self.row(horizon),
+            "certificate": self.certificate.to_dict(rounds=horizon),
+            "worlds": {
+                name: plain(getattr(self, name))
+                for name in ("regret", "worst_loss", "final_loss", "explored", "first_explored")
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Preview:
+    """The trade-off between regret and loss below the log, over a grid of the knob."""
+
+    policy: Any  # with the knob as it came
+    knob: str  # "epsilon" or "alpha"
+    horizon: int
+    worlds: int
+    prior: float
+    seed: int
+    outlooks: tuple[Outlook, ...]
+    best: Ints  # (worlds,) the best arm of each world
+    headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
+
+    def table(self) -> list[dict[str, float | None]]:
+        """One row per value of the knob."""
+        return [outlook.row(self.horizon) for outlook in self.outlooks]
+
+    def to_dict(self, *, limit: float | None = None) -> dict[str, Any]:
+        """Plain JSON data, with the values recommended for a limit on the loss if one is given."""
+        data: dict[str, Any] = {
+            "policy": to_dict(self.policy),
+            "knob": self.knob,
+            "horizon": self.horizon,
+            "worlds": self.worlds,
+            "prior": self.prior,
+            "seed": self.seed,
+            "best": self.best.tolist(),
+            "headroom": plain(self.headroom),
+            "outlooks": [outlook.to_dict(self.horizon) for outlook in self.outlooks],
+        }
+        if limit is not None:
+            seen, promised = self.recommend(limit), self.guaranteed(limit)
+            data["limit"] = limit
+            data["recommended"] = {
+                "seen": None if seen is None else seen.knob,
+                "guaranteed": None if promised is None else promised.knob,
+            }
+        return data
+
+    def recommend(self, limit: float) -> Outlook | None:
+        """The value that earns most among those whose loss stays within the limit in nine worlds of ten."""
+        check_positive("limit", limit)
+        fits = [outlook for outlook in self.outlooks if np.quantile(outlook.worst_loss, 0.9) <= limit]
+        return min(fits, key=lambda outlook: float(outlook.regret.mean()), default=None)
+
+    def guaranteed(self, limit: float) -> Outlook | None:
+        """The value that earns most among those whose *promise* is within the limit."""
+        check_positive("limit", limit)
+        fits = [
+            o
+            for o in self.outlooks
+            if o.certificate.holds and (o.certificate.loss(self.horizon) or 0.0) <= limit
+        ]
+        return min(fits, key=lambda outlook: float(outlook.regret.mean()), default=None)
+
+
+def plain(values: Floats) -> list[float | None]:
+    """Numbers as JSON knows them: no NaN."""
+    return [None if np.isnan(value) else value for value in values.tolist()]
+
+
+def quantile(values: Floats, q: float) -> float | None:
+    """A quantile of the numbers among these; None if there are none."""
+    known = values[~np.isnan(values)]
+    return float(np.quantile(known, q)) if known.size else None
+
+
+def preview(
+    actions: npt.ArrayLike,
+    offline: Offline,
+    *,
+    policy: Any = None,
+    grid: Sequence[float] | None = None,
+    horizon: int = 5000,
+    worlds: int = 30,
+    prior: float | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    track: Tracker | None = None,
+) -> Preview:
+    """Play a policy, from the real log, in worlds drawn from the log's posterior.
+
+    Worlds are drawn from N(theta, noise^2 V^-1) with the prior N(0, prior^2 / d I); `prior` is how long the
+    true parameter may be (the policy's `bound` unless given). It matters: where the log says nothing, the
+    prior says everything. The grid is of epsilon for a Tolerance, of alpha for a Budget.
+
+    >>> import numpy as np
+    >>> log = Offline(pulls=[40, 40, 0], reward_sums=[20.0, 8.0, 0.0])
+    >>> result = preview(np.eye(3), log, grid=[0.05, 0.2], horizon=200, worlds=4)
+    >>> [outlook.knob for outlook in result.outlooks]
+    [0.05, 0.2]
+    """
+    arms = as_actions(actions)
+    log = as_offline(offline, len(arms))
+    chosen = Gated() if policy is None else policy
+    knob, values = knob_of(chosen, grid)
+    check_count("horizon", horizon)
+    check_count("worlds", worlds)
+    check_count("jobs", jobs)
+    check_seed(seed)
+    confidence = chosen.composed().confidence or Confidence()
+    reach = confidence.bound if prior is None else prior
+    check_positive("prior", reach)
+    bandits = draw_worlds(arms, log, confidence, reach, worlds, np.random.default_rng([seed, 0]))
+    plays = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64)
+    seeds = [int(state) for state in plays]
+    variants = [with_knob(chosen, knob, value) for value in values]
+    cells = [(variant, world) for variant in variants for world in range(worlds)]
+
+    def play(cell: tuple[Any, int]) -> tuple[float, ...]:
+        variant, world = cell
+        return summarise(simulate(variant, bandits[world], log, horizon=horizon, seed=seeds[world]))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        results = pool.map(play, cells)
+        rows = np.array(list(track(results, len(cells)) if track else results))
+    return Preview(
+        policy=chosen,
+        knob=knob,
+        horizon=horizon,
+        worlds=worlds,
+        prior=float(reach),
+        seed=seed,
+        best=np.array([bandit.best for bandit in bandits]),
+        headroom=np.array([horizon * headroom(bandit, log) for bandit in bandits]),
+        outlooks=tuple(
+            outlook_of(value, variant.certificate(arms, log), part)
+            for value, variant, part in zip(values, variants, np.split(rows, len(values)), strict=True)
+        ),
+    )
+
+
+def summarise(run: Run) -> tuple[float, ...]:
+    """What an Outlook keeps of one world, in the order of its columns."""
+    first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
+    below = run.offline_regret
+    worst = max(0.0, float(below.max()))
+    return float(run.regret[-1]), worst, float(below[-1]), float(run.explored.mean()), first
+
+
+def headroom(bandit: Bandit, log: Offline) -> float:
+    """How much more the best arm earns a round than the log does; NaN without a log."""
+    if log.total == 0:
+        return float("nan")
+    return float(bandit.means.max() - log.pulls @ bandit.means / log.total)
+
+
+def outlook_of(value: float, certificate: Certificate, rows: Floats) -> Outlook:
+    """Columns of results as an Outlook."""
+    regret, worst, final, explored, first = rows.T
+    return Outlook(
+        knob=value,
+        certificate=certificate,
+        regret=regret,
+        worst_loss=worst,
+        final_loss=final,
+        explored=explored,
+        first_explored=first,
+    )
+
+
+def knob_of(policy: Any, grid: Sequence[float] | None) -> tuple[str, list[float]]:
+    """Which setting is turned, and its values in rising order."""
+    gate = policy.composed().gate if hasattr(policy, "composed") else None
+    if not isinstance(gate, Budget | Tolerance):
+        raise ValueError(f"policy must have a Budget or Tolerance gate, got {policy!r}")
+    default = EPSILONS if isinstance(gate, Tolerance) else ALPHAS
+    values = as_floats("grid", default if grid is None else grid, ndim=1)
+    if values.size == 0 or (values < 0).any():
+        raise ValueError(f"grid must hold numbers >= 0, got {values.tolist()}")
+    return ("epsilon" if isinstance(gate, Tolerance) else "alpha"), np.unique(values).tolist()
+
+
+def epsilon_for(
+    policy: Any, actions: Floats, offline: Offline, *, limit: float, horizon: int
+) -> float | None:
+    """The largest tolerance, to two digits, whose promise over the horizon is within the limit.
+
+    None for another gate, without a promise, or if what is lost once already exceeds the limit.
+    """
+    check_positive("limit", limit)
+    if not isinstance(policy.composed().gate, Tolerance):
+        return None
+    certificate = with_knob(policy, "epsilon", 1.0).certificate(actions, offline)  # linear in epsilon
+    if certificate.constant is None or not certificate.per_round:
+        return None
+    most = (limit - certificate.constant) / (horizon * certificate.per_round)
+    if most <= 0:
+        return None
+    unit = 10.0 ** (floor(log10(most)) - 1)
+    return float(f"{floor(most / unit * (1 + 1e-12)) * unit:.2g}")
+
+
+def with_knob(policy: Any, knob: str, value: float) -> Any:
+    """The policy with its knob turned."""
+    if isinstance(policy, LinOtO):
+        return replace(policy, alpha=value)
+    return replace(policy, gate=replace(policy.gate, **{knob: value}))
+
+
+def draw_worlds(
+    actions: Floats,
+    offline: Offline,
+    confidence: Confidence,
+    prior: float,
+    worlds: int,
+    rng: np.random.Generator,
+) -> list[Bandit]:
+    """Linear worlds from the posterior; means are kept inside the reward range where there is one."""
+    d = actions.shape[1]
+    noise = confidence.scale
+    precision = actions.T @ (offline.pulls[:, None] * actions) + noise**2 * d / prior**2 * np.eye(d)
+    center = np.linalg.solve(precision, actions.T @ offline.reward_sums)
+    root = np.linalg.cholesky(precision)
+    thetas = center + noise * np.linalg.solve(root.T, rng.standard_normal((d, worlds))).T
+    return [world_of(actions, theta, confidence) for theta in thetas]
+
+
+def world_of(actions: Floats, theta: Floats, confidence: Confidence) -> Bandit:
+    """One world: Gaussian rewards, or two-point ones at the ends of the range where rewards are bounded."""
+    limits = confidence.reward_range
+    means = actions @ theta if limits is None else np.clip(actions @ theta, *limits)
+    if confidence.noise == "bounded" and limits is not None:
+        return Bandit(actions=actions, means=means, rewards="bernoulli", reward_range=limits)
+    return Bandit(actions=actions, means=means, noise=confidence.scale)

@@ -1,0 +1,114 @@
+"""Play a policy in a world, and measure both regrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.offline import Offline, as_offline
+from linoto.core.validation import as_arm, as_floats, check_count, check_seed
+from linoto.worlds.bandits import World
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """What happened in n rounds."""
+
+    arms: Ints  # (n,)
+    explored: Bools  # (n,) the explorer's arm, not the fallback
+    regret: Floats  # (n,) R_t, cumulative, against the best arm
+    offline_regret: Floats  # (n,) R_t^off, cumulative, against the mean reward of the log; may be negative
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per round, as a pandas data frame (extra `frames`)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError('to_frame needs pandas: pip install "linoto[frames]"') from None
+        columns = {"arm": self.arms, "explored": self.explored}
+        regrets = {"regret": self.regret, "offline_regret": self.offline_regret}
+        rounds = np.arange(1, self.arms.size + 1)
+        return pd.DataFrame({"round": rounds, **columns, **regrets})
+
+
+def simulate(
+    policy: Any,
+    bandit: World,
+    offline: Offline,
+    *,
+    horizon: int | None = None,
+    seed: int = 0,
+    noise: npt.ArrayLike | None = None,
+) -> Run:
+    """Play `horizon` rounds of a policy in a world, warm-started from a log.
+
+    `seed` drives the world's noise and, independently, the policy. With `noise` (n,) given, reward t is
+    `means[arm] + noise[t]` whatever the arm, and the horizon is n. Any object with `start(actions, offline,
+    rng=...)`, whose agent has `select()` and `update(arm, reward)`, can be played.
+
+    >>> from linoto import LinOtO, LinearBandit, Offline
+    >>> bandit = LinearBandit(actions=[[1.0, 0.0], [0.6, 0.8]], theta=[0.5, 0.5])
+    >>> run = simulate(LinOtO(), bandit, Offline(pulls=[9, 0], reward_sums=[4.5, 0.0]), horizon=100)
+    >>> run.arms.size, bool(run.regret[-1] <= 20)
+    (100, True)
+    """
+    log = as_offline(offline, len(bandit.actions))
+    check_seed(seed)
+    world, own = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
+    means, bernoulli = bandit.means, bandit.rewards == "bernoulli"
+    if noise is not None:
+        draws, bernoulli = as_floats("noise", noise, ndim=1), False
+        if horizon not in (None, draws.size):
+            raise ValueError(f"horizon must be {draws.size}, the length of noise, got {horizon!r}")
+        check_count("horizon", draws.size)
+    else:
+        check_count("horizon", horizon)
+        draws = bandit.draw(int(horizon), world)  # type: ignore[arg-type]
+    agent = policy.start(bandit.actions, log, rng=own)
+    compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
+    play = agent.play if compiled else partial(by_hand, agent)
+    arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range)
+    earned = means[arms]
+    logged = float(log.pulls @ means / log.total) if log.total else float("nan")  # mu_off
+    return Run(
+        arms=arms,
+        explored=explored,
+        regret=np.cumsum(means.max() - earned),
+        offline_regret=np.cumsum(logged - earned),
+    )
+
+
+def by_hand(
+    agent: Any,
+    means: Floats,
+    draws: Floats,
+    *,
+    bernoulli: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+) -> tuple[Ints, Bools]:
+    """The loop for an agent written in plain Python: select, pay, update."""
+    arms = np.empty(draws.size, dtype=np.int64)
+    explored = np.ones(draws.size, dtype=np.bool_)
+    reasons = hasattr(getattr(agent, "inner", agent), "decide")
+    low, high = reward_range
+    for t, draw in enumerate(draws.tolist()):
+        if reasons:
+            decision = agent.decide()
+            arm, explored[t] = decision.arm, decision.mode == "explore"
+        else:
+            arm = as_arm(agent.select(), means.size)
+        arms[t] = arm
+        mean = float(means[arm])
+        reward = mean + draw
+        if bernoulli:
+            reward = high if draw * (high - low) < mean - low else low
+        agent.update(arm, reward)
+    return arms, explored

@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linoto import __version__, cli
+from linoto.experiments import paper
+
+STUDY = """
+[policies.LinOtO]
+type = "LinOtO"
+
+[policies.LinTS]
+type = "LinTS"
+
+[[setting]]
+name = "small"
+k = 12
+d = 4
+logged_arms = 3
+horizon = 50
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY)
+    return path
+
+
+# -- usage ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["", "demo", "certificate", "preview", "reproduce", "study"])
+def test_help_is_there_with_examples(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, err = run(capsys, *command.split(), "--help")
+    assert code == 0 and not err
+    assert ("examples:" in out) == bool(command)
+    assert "None" not in out and "==SUPPRESS==" not in out
+
+
+def test_help_is_instant() -> None:
+    # The heavy modules are not even imported: a law on any machine, unlike a number of milliseconds.
+    script = (
+        "import sys; from linoto import cli\n"
+        "try: cli.main(['reproduce', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numba', 'numpy', 'matplotlib', 'rich', 'pandas'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"linoto {__version__}\n", "")
+
+
+def test_the_figures_offered_are_those_there_are() -> None:
+    assert tuple(paper.FIGURES) == cli.FIGURES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("demoo", "there is no command 'demoo': did you mean 'demo'?"),
+        ("reproduce horizn", "there is no figure 'horizn': did you mean 'horizon'?"),
+        ("reproduce xyzzy", "it must be one of all, horizon, offline-size"),
+        ("reproduce --runs 0", "--runs: must be a whole number >= 1, got '0'"),
+        ("reproduce --runs 1e3", "must be a whole number >= 1, got '1e3'"),
+        ("reproduce --seed -1", "--seed"),
+        ("reproduce --jbos 2", "unrecognized arguments: --jbos: did you mean '--jobs'?"),
+        ("demo --run 3", "unrecognized arguments: --run 3: did you mean '--runs'?"),
+        ("study", "the following arguments are required: FILE.toml"),
+        ("preview", "give either a STATS file or --paper, and not both"),
+        ("certificate log.npz --paper", "give either a STATS file or --paper, and not both"),
+        ("preview --paper --evidence modle", "--evidence must be one of model, rewards, both, got 'modle'"),
+        ("preview --paper --evidence modle", "did you mean 'model'?"),
+        ("preview --paper --explorer thomson", "did you mean 'thompson'?"),
+        ("preview --paper --epsilon-grid 0.1;0.2", "numbers >= 0 with commas between them, got '0.1;0.2'"),
+        ("preview --paper --epsilon-grid 0.1 --alpha-grid 1", "not allowed with argument"),
+        ("preview --paper --limit 0", "--limit: must be a number > 0, got '0'"),
+        ("preview --paper --noise wild", "must be a number > 0 or the word bounded, got 'wild'"),
+        ("preview --paper --reward-range 0", "--reward-range: expected 2 arguments"),
+        ("preview --paper --horizn 5", "did you mean '--horizon'?"),
+        ("certificate --paper --epsilon x", "--epsilon: must be a number >= 0, got 'x'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    code, out, err = run(capsys, *arguments.split())
+    assert code == 2 and not out
+    assert message in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "there is no file"),
+        ("[policies.x]\ntype = 'LinTS'\nscael = 1\n[[setting]]", "'scael': did you mean 'scale'?"),
+        ("[policies.x]\ntype = 'LinTS'\n[[setting]]\nlogged_arms = 500", "logged_arms must be at most 99"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_exit_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str | None, message: str
+) -> None:
+    path = tmp_path / "bad.toml"
+    if text is not None:
+        path.write_text(text)
+    code, out, err = run(capsys, "study", path, "--out", tmp_path / "out")
+    assert code == 1 and not out
+    assert message in err and str(path) in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+STATS: dict[str, Any] = {
+    "actions": [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]],
+    "pulls": [30, 30, 0],
+    "reward_sums": [15.0, 6.0, 0.0],
+}
+
+
+def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
+    """A statistics file: with changes (None takes an entry away), or any text, or none at all."""
+    path = tmp_path / "log.json"
+    if isinstance(changes, dict):
+        data = {name: value for name, value in {**STATS, **changes}.items() if value is not None}
+        path.write_text(json.dumps(data))
+    elif changes is not None:
+        path.write_text(changes)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        (None, "", "No such file"),
+        ("{", "", "it is no JSON"),
+        ("[1]", "", "it must be a JSON object, got list"),
+        ({"pulls": None, "pull": [1]}, "", "there is no 'pulls': is it 'pull'?"),
+        ({"actions": None}, "", "there is no 'actions'"),
+        ({"actions": [[1.0], [2.0, 3.0], [1.0]]}, "", "actions must be an array of numbers"),
+        ({"actions": [1.0, 2.0, 3.0]}, "", "actions must have 2 dimension(s), got shape (3,)"),
+        ({"pulls": [1, 2]}, "", "reward_sums must have shape (2,) like pulls, got (3,)"),
+        ({"pulls": [1, 2], "reward_sums": [0, 0]}, "", "offline must cover the 3 arms of actions, got 2"),
+        ({"pulls": [-1, 2, 0]}, "", "pulls must be whole numbers >= 0, got -1"),
+        ({"pulls": [1, 0, 0]}, "", "reward_sums must be 0 where pulls is 0"),
+        ({"pulls": [0, 0, 0], "reward_sums": [0, 0, 0]}, "", "at least one reward, got an empty log"),
+        ({"names": ["a"]}, "", "names must be a list of 3 names"),
+        ({"names": "abc"}, "", "names must be a list of 3 names"),
+        ({}, "--policy Gatde", "there is no policy 'Gatde': did you mean 'Gated'?"),
+        ({}, "--policy {", "--policy is no JSON"),
+        ({}, '--policy {"type":"LinOto"}', "there is no type 'LinOto': did you mean 'LinOtO'?"),
+        ({}, '--policy {"type":"Random"} --noise 2', "Random assumes nothing about rewards"),
+        ({}, '--policy {"type":"LinUCB"}', "policy must have a Budget or Tolerance gate"),
+        ({}, "--policy LinOtO --explorer greedy", "--explorer is for Gated"),
+        ({}, "--policy LinOtO --evidence model", "--evidence is for a Tolerance gate"),
+        ({}, "--policy LinOtO --epsilon-grid 0.1", "this policy is turned by alpha: give --alpha-grid"),
+        ({}, "--noise bounded", "reward_range must be given where noise is 'bounded'"),
+        ({}, "--evidence rewards", "reward_range must be given for evidence='rewards'"),
+        ({}, "--delta 2", "delta must be in (0, 1)"),
+        ({"pulls": [3000, 30, 0], "reward_sums": [9e3, 6, 0]}, "", "bound must be at least"),
+    ],
+)
+def test_a_bad_log_or_policy_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, changes: Any, options: str, message: str
+) -> None:
+    path = statistics(tmp_path, changes)
+    page = tmp_path / "page.html"
+    short = ("--horizon", 5, "--worlds", 1, "--out", page)
+    code, out, err = run(capsys, "preview", path, *options.split(), *short)
+    assert (code, out) == (1, "") and not page.exists()
+    assert message in err and err.count("\n") == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"", b"\x80\x04pickle"])
+def test_a_broken_npz_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "log.npz"
+    path.write_bytes(content)
+    code, out, err = run(capsys, "certificate", path)
+    assert (code, out) == (1, "") and str(path) in err and "numpy.savez" in err and err.count("\n") == 1
+
+
+def test_a_pickled_array_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", actions=np.array([{}, None], dtype=object))
+    code, _, err = run(capsys, "certificate", tmp_path / "log.npz")
+    assert code == 1 and "numpy.savez" in err
+
+
+def test_a_failed_cell_is_named(capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY + "\n[policies.Stuck]\ntype = 'Gated'\nfallback = 99\n")
+    code, _, err = run(capsys, "study", study, "--out", tmp_path / "out")
+    assert code == 1
+    assert "setting 'small', policy 'Stuck', run 0 failed: ValueError: " in err
+
+
+def test_a_file_of_somebody_else_is_not_overwritten(
+    capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.cells.jsonl").write_text("precious")
+    code, _, err = run(capsys, "study", study, "--out", out)
+    assert code == 1 and "move it away" in err
+    assert (out / "mine.cells.jsonl").read_text() == "precious"
+
+
+# -- commands ---------------------------------------------------------------------------------------------
+
+
+def test_demo_tells_the_story_of_the_flights(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, "demo", "--runs", 2, "--horizon", 400, "--out", tmp_path)
+    assert (code, err) == (0, "")
+    for policy in ("Gated", "LinOtO", "LinUCB", "LinLCB"):
+        assert re.search(rf"^{policy} +\d+\.\d% +\d+ +", out, re.MULTILINE)
+    for path in tmp_path.iterdir():
+        assert path.stem in out, "every file is named"
+    page = (tmp_path / "demo.html").read_text("utf-8")
+    assert "What the audit says of this log" in page and "Verdict: " in page
+    assert not re.search(r'(?:src|href)="(?!#)', page), "nothing from outside"
+    code, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 400, "--out", tmp_path, "--json")
+    gated = json.loads(out)["table"][0]
+    assert gated["policy"] == "Gated" and gated["worst_shortfall_of_all"] <= gated["promised_limit"]
+    assert (tmp_path / "demo.html").read_text("utf-8") == page, "the same arguments, the same bytes"
+
+
+def test_the_papers_demo_prints_a_table_and_where_it_wrote(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, "demo", "--paper", "--runs", 2, "--horizon", 60, "--out", tmp_path)
+    assert (code, err) == (0, "")
+    for policy in ("LinOtO", "LinUCB", "LinLCB", "Random"):
+        assert re.search(rf"^{policy} +-?\d+ ± \d+ +-?\d+ ± \d+ +\d+\.\d%$", out, re.MULTILINE)
+    assert f"wrote {tmp_path / 'paper'} .png .svg" in out
+    assert (tmp_path / "paper.png").exists() and (tmp_path / "paper.svg").exists()
+
+
+def test_demo_as_json_is_numbers_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "demo", "--paper", "--runs", 2, "--horizon", 60, "--out", tmp_path, "--json")
+    data = json.loads(out)
+    assert code == 0 and data["runs"] == 2
+    assert [row["policy"] for row in data["table"]] == ["LinOtO", "LinUCB", "LinLCB", "Random"]
+    assert all(isinstance(row["regret"], float) and row["regret_se"] >= 0 for row in data["table"])
+    assert all(Path(path).exists() for path in data["wrote"])
+
+
+def test_a_narrow_terminal_gets_no_broken_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    _, out, _ = run(capsys, "demo", "--paper", "--runs", 2, "--horizon", 60, "--out", tmp_path)
+    table = out[out.index("policy:") : out.index("wrote")]
+    assert max(len(line) for line in table.splitlines()) <= 30
+    assert "policy: LinOtO\nregret: " in table
+
+
+def test_a_certificate_is_a_table_and_an_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", **STATS)
+    command = ("certificate", tmp_path / "log.npz", "--epsilon", 0.02, "--rounds", 1000)
+    code, out, err = run(capsys, *command)
+    assert (code, err) == (0, "")
+    assert re.search(r"^most lost per round +0\.02, plus 1 once$", out, re.MULTILINE)
+    assert re.search(r"^most lost in 1000 rounds +21$", out, re.MULTILINE)
+    code, out, _ = run(capsys, *command, "--json")
+    data = json.loads(out)
+    assert code == 0 and data["certificate"]["loss"] == 21.0 and data["policy"]["gate"]["epsilon"] == 0.02
+
+
+def test_a_certificate_of_the_papers_policy_is_turned_by_alpha(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "certificate", "--paper", "--policy", "LinOtO", "--alpha", 0.01)
+    assert code == 0 and "yes: no play could lose more" in out
+    code, _, err = run(capsys, "certificate", "--paper", "--policy", "LinOtO", "--epsilon", 0.01)
+    assert code == 1 and "give --alpha" in err
+
+
+def test_the_same_file_says_the_same_as_npz_and_as_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "log.npz", **STATS)
+    first = run(capsys, "certificate", tmp_path / "log.npz", "--epsilon", 0.02)
+    assert run(capsys, "certificate", statistics(tmp_path, {}), "--epsilon", 0.02) == first
+
+
+def test_preview_answers_in_the_terminal_and_says_where_the_page_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "there" / "page.html"
+    short = ("--horizon", 200, "--worlds", 4, "--limit", 3, "--out", page)
+    code, out, err = run(capsys, "preview", statistics(tmp_path, {}), *short)
+    assert (code, err) == (0, "")
+    assert out.startswith("What is the most we can lose, and what do we stand to gain?\nThe most we can lose")
+    assert f"wrote {page}" in out and page.exists()
+    assert re.search(r"^0\.01 +3 ", out, re.MULTILINE)  # (3 - 1) / 200: the limit's own tolerance
+    code, out, _ = run(capsys, "preview", statistics(tmp_path, {}), *short, "--json")
+    data = json.loads(out)
+    assert code == 0 and data["recommended"]["guaranteed"] == 0.01 and data["wrote"] == [str(page)]
+    assert len(data["outlooks"]) == 6 and len(data["outlooks"][0]["worlds"]["regret"]) == 4
+
+
+def test_the_papers_problem_can_be_previewed_at_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ("--horizon", 50, "--worlds", 2, "--explorer", "thompson", "--out", tmp_path / "page.html")
+    code, out, _ = run(capsys, "preview", "--paper", *options)
+    assert code == 0 and "tolerance of 0.1 per round" in out
+    options = (*options[:4], "--policy", "LinOtO", "--alpha-grid", "0.0,1", *options[6:])
+    code, out, _ = run(capsys, "preview", "--paper", *options)
+    assert code == 0 and "alpha = 0" in out
+
+
+def test_a_built_in_study_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "study", "beyon")
+    assert code == 1 and "there is no file 'beyon': did you mean 'beyond'?" in err
+
+
+def test_reproduce_writes_a_figure_its_tables_and_the_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, "reproduce", "horizon", "--runs", 2, "--out", tmp_path, "--bounds")
+    assert (code, err) == (0, "")
+    endings = ("png", "svg", "csv", "table.csv", "table.json", "bounds.png", "bounds.svg", "bounds.csv")
+    for name in (*(f"horizon.{ending}" for ending in endings), "claims.json", "report.html"):
+        assert (tmp_path / name).stat().st_size > 0
+    assert f"wrote {tmp_path / 'report.html'}" in out
+    assert "early-tracks-lcb" in out
+    assert "linoto reproduce horizon --runs 2 --seed 0 --bounds" in (tmp_path / "report.html").read_text()
+
+
+def test_reproduce_as_json_is_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "reproduce", "horizon", "--runs", 2, "--out", tmp_path, "--json")
+    data = json.loads(out)
+    assert code == 0 and set(data["tables"]) == {"horizon"} and len(data["tables"]["horizon"]) == 12
+    assert {claim["experiment"] for claim in data["claims"]} == {"horizon"}
+    assert all(Path(path).exists() for path in data["wrote"])
+
+
+def test_a_study_runs_resumes_and_says_what_it_replaces(
+    capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    code, text, err = run(capsys, "study", study, "--runs", 2, "--out", out)
+    assert (code, err) == (0, "") and "small" in text and f"wrote {out / 'mine'} .png" in text
+    fresh = {path.name: path.read_bytes() for path in out.iterdir()}
+    code, _, err = run(capsys, "study", study, "--runs", 2, "--out", out, "--resume")
+    assert (code, err) == (0, "")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == fresh
+    code, _, err = run(capsys, "study", study, "--runs", 2, "--out", out)
+    assert code == 0 and "4 earlier runs were replaced" in err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == fresh
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY.replace("horizon = 50", "horizon = 20000"))
+    command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--out", str(tmp_path / "cut")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    child = subprocess.Popen([*command, "--runs", "5000"], stderr=subprocess.PIPE, text=True, env=environment)
+    cells = tmp_path / "cut" / "mine.cells.jsonl"
+    deadline = time.monotonic() + 120  # a cold machine compiles first
+    while time.monotonic() < deadline and not (cells.exists() and cells.read_bytes().count(b"\n") > 8):
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "interrupted" in err and "--resume" in err and str(tmp_path / "cut") in err
+    assert "Traceback" not in err
+    kept = cells.read_bytes()
+    assert kept.endswith(b"\n") and kept.count(b"\n") > 8
+    assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "cut"), "--resume"]) == 0
+    assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "whole")]) == 0
+    assert cells.read_bytes() == kept  # all three runs were there
+    for name in ("mine.csv", "mine.table.csv", "mine.svg", "report.html"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -1,0 +1,246 @@
+"""Both clients: typed answers, and repetitions that are safe."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from helpers.scripted_service import Twin
+from helpers.service_process import TOLERANT, Server, served
+
+import linoto
+from linoto import AsyncClient, Client
+from linoto.client import RewardResult, ServedDecision, ServiceError, calls
+
+LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("client") / "x.sqlite") as server:
+        yield server
+
+
+@pytest.fixture(params=[Client, AsyncClient])
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def client(server: Server, kind: Any) -> Iterator[Twin]:
+    with Twin(kind, f"http://127.0.0.1:{server.port}") as client:
+        yield client
+
+
+def make(client: Any, name: str, **settings: Any) -> Any:
+    features = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.7, 0.7]}
+    given = {"offline": LOG, **settings}
+    return client.create(name, arms=features, policy=TOLERANT, default_reward=0.0, **given)
+
+
+# -- the service itself
+
+
+def test_a_whole_round_trip(client: Twin, kind: Any, tmp_path: Path) -> None:
+    loop = f"trip-{kind.__name__}"
+    make(client, loop, window=60.0)
+    first, second = client.decide(loop, key="k"), client.decide(loop, proposal="c", allowed=["a", "b", "c"])
+    assert client.decide(loop, key="k") == first and isinstance(first, ServedDecision)
+    assert first.arm in "abc" and first.propensity == 1.0 and first.lcb <= first.ucb
+    result = client.reward(loop, first.decision_id, 1.0)
+    assert result == RewardResult(decision_id=first.decision_id, status="applied", code=200, reward=1.0)
+    assert client.reward(loop, first.decision_id, 1.0).status == "duplicate"
+    results = client.rewards(loop, [(first.decision_id, 0.0), (second.decision_id, 0.5), ("1-99", 1.0)])
+    assert [result.status for result in results] == ["conflict", "applied", "unknown"]
+    explained = client.explain(loop, second.decision_id)
+    assert explained["proposed"] == "c" and explained["proposed_by"] == "caller" and explained["reasons"]
+    report = client.report(loop)
+    assert report["loop"]["decisions"] == 2 and report["certificate"]["holds"]
+    assert [arm["name"] for arm in client.arms(loop)] == ["a", "b", "c"]
+    ids = [row["decision_id"] for row in client.decisions(loop)]
+    assert ids == [second.decision_id, first.decision_id]
+    assert [row["decision_id"] for row in client.decisions(loop, before=2)] == [first.decision_id]
+    assert client.decisions(loop, limit=1)[0]["decision_id"] == second.decision_id
+    assert client.history(loop)["points"][-1]["realised"] == 1.5
+    client.decide(loop)
+    table = pq.read_table(client.export(loop, tmp_path / "log.parquet"))
+    assert table["reward"].to_pylist() == [1.0, 0.5]
+    assert table["action"].to_pylist() == [first.arm, second.arm]
+    assert pq.read_table(client.export(loop, tmp_path / "all.parquet", pending=True)).num_rows == 3
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["all.parquet", "log.parquet"]
+    assert client.change(loop, mode="safe-only")["mode"] == "safe-only"
+    assert client.decide(loop).mode == "safe"
+    assert client.archive(loop)["archived"] is True
+    assert loop in [numbers["name"] for numbers in client.loops()]
+
+
+def test_the_twins_get_the_same_answers(server: Server) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+    with Twin(Client, url) as one, Twin(AsyncClient, url) as other:
+        made = make(one, "same")
+        assert make(other, "same") == made
+        decision = one.decide("same", key="k")
+        assert other.decide("same", key="k") == decision
+        one.reward("same", decision.decision_id, 0.5)
+        for ask in ("loops", "loop", "spec", "arms", "decisions", "report"):
+            given = [] if ask == "loops" else ["same"]
+            assert getattr(one, ask)(*given) == getattr(other, ask)(*given), ask
+        assert one.explain("same", decision.decision_id) == other.explain("same", decision.decision_id)
+
+
+def test_a_loop_is_made_from_all_that_the_log_knows(client: Twin, kind: Any) -> None:
+    loop = f"squares-{kind.__name__}"
+    log = linoto.Offline.from_rows([0, 0, 1, 1], [1.0, 0.5, 0.0, 0.5], k=3)
+    make(client, loop, offline=log, window=60.0)
+    spec = client.spec(loop)
+    assert spec["offline"]["reward_squares"] == [1.25, 0.25, 0.0] and spec["window"] == 60.0
+    assert linoto.from_dict(spec["policy"]) == TOLERANT
+    assert [arm["name"] for arm in spec["arms"]] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "ask"),
+    [
+        (404, "unknown", lambda c: c.decide("nowhere")),
+        (404, "unknown", lambda c: c.reward("errors", "1-1", 1.0)),
+        (404, "unknown", lambda c: c.explain("errors", "../../etc/passwd")),
+        (422, "invalid", lambda c: c.decide("errors", proposal="zzz")),
+        (400, "bad_request", lambda c: c.decide("errors", key="")),
+        (409, "exists", lambda c: make(c, "errors", window=61.0)),
+        (404, "unknown", lambda c: make(c, "a/../b")),
+        (400, "bad_request", lambda c: make(c, "a b")),
+        (400, "bad_request", lambda c: make(c, "..")),
+        (400, "bad_request", lambda c: c.change("errors", mode="fast")),
+        (400, "bad_request", lambda c: c.change("errors", holdback=1.0)),
+        (422, "invalid", lambda c: c.create("p", arms=["a"], policy={"type": "Path"}, default_reward=0.0)),
+        (405, "method_not_allowed", lambda c: c._ask("DELETE", "/v1/loops")),
+        (404, "unknown", lambda c: c._ask("GET", "/v2/loops")),
+        (413, "too_large", lambda c: c.rewards("errors", [("1-1", 1.0)] * 200_000)),
+        (404, "unknown", lambda c: c.export("nowhere", "never.parquet")),
+    ],
+)
+def test_every_refusal_has_the_same_shape(
+    client: Twin, status: int, code: str, ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make(client, "errors")
+    with pytest.raises(ServiceError) as refused:
+        ask(client)
+    assert (refused.value.status, refused.value.code) == (status, code)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_examples_in_the_docstrings_run(server: Server) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+    with Client(url) as client:
+        make(client, "banner")
+    assert example(Client, "visit")(url) in "abc"
+    arms = asyncio.run(example(AsyncClient, "visits")(url, ["visit-17", "visit-18"]))
+    assert len(arms) == 2 and set(arms) <= set("abc")
+    with Client(url) as client:
+        assert client.loop("banner")["rewards"] == 2, "the first of the keys was the same visit"
+
+
+def example(of: type, name: str) -> Any:
+    """A function that the docstring of a class defines."""
+    scope: dict[str, Any] = {of.__name__: of}
+    for step in doctest.DocTestParser().get_examples(inspect.getdoc(of) or ""):
+        exec(step.source, scope)
+    return scope[name]
+
+
+def test_a_service_that_was_started_anew_is_found_again(tmp_path: Path) -> None:
+    with served(tmp_path / "x.sqlite") as server:
+        client = server.client(retries=1)
+        make(client, "loop")
+        with ThreadPoolExecutor(16) as threads:  # so that many connections wait when it goes
+            list(threads.map(lambda _: client.decide("loop"), range(64)))
+        server.stop()
+        with served(tmp_path / "x.sqlite", port=server.port):
+            assert client.loop("loop")["decisions"] == 64
+    client.close()
+
+
+# -- the clients themselves
+
+
+def public(kind: type) -> dict[str, inspect.Signature]:
+    """The public methods of a class."""
+    members = inspect.getmembers(kind, inspect.isfunction)
+    return {name: inspect.signature(method) for name, method in members if not name.startswith("_")}
+
+
+def test_the_twins_have_the_same_methods() -> None:
+    assert public(Client) == public(AsyncClient)
+    assert all(map(inspect.iscoroutinefunction, (getattr(AsyncClient, name) for name in public(Client))))
+    one, other = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
+    assert set(other) - set(one) == {"connections"} and list(one) == list(other)[: len(one)]
+    assert all(one[name].default == other[name].default for name in one if name != "sleep")
+
+
+def test_every_operation_is_a_method_that_says_what_it_is_for() -> None:
+    operations = {
+        name: inspect.signature(made)
+        for name, made in inspect.getmembers(calls, inspect.isfunction)
+        if str(inspect.signature(made).return_annotation).startswith("Call[")
+    }
+    assert set(operations) - set(public(Client)) == {"look", "ask_object"}
+    for name, shape in operations.items():
+        if name in ("look", "ask_object", "export"):
+            continue
+        with Client() as client:
+            assert inspect.signature(getattr(client, name)).parameters == shape.parameters
+        assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__ != None  # noqa: E711
+        assert getattr(Client, name).__name__ == name
+    assert str(inspect.signature(Client.archive)) == "(self, /, loop: 'str') -> 'dict[str, Any]'"
+
+
+def test_the_clients_need_only_the_standard_library() -> None:
+    code = "import sys, linoto; linoto.Client(); linoto.AsyncClient(); linoto.client.calls.decide('x')\n"
+    code += "print(*({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    foreign = {name for name in done.stdout.split() if not name.startswith("_")}
+    assert foreign == {"linoto"}
+
+
+def test_a_closed_client_answers_no_more(kind: Any, server: Server) -> None:
+    client = Twin(kind, f"http://127.0.0.1:{server.port}")
+    client.loops()
+    client.close()
+    with pytest.raises(RuntimeError, match="got one that was closed"):
+        client.loops()
+    client.runner.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "options"),
+    [
+        ("url must be like", {"url": "ftp://nowhere"}),
+        ("url must be like", {"url": "http://"}),
+        ("url must be like", {"url": "http://me:secret@127.0.0.1"}),
+        ("url must be like", {"url": "http://127.0.0.1:port"}),
+        ("url must be like", {"url": "http://127.0.0.1/a b"}),
+        ("url must be like", {"url": "http://127.0.0.1/?x=1"}),
+        ("token must be", {"token": "one\r\nx-other: two"}),
+        ("timeout must be", {"timeout": 0.0}),
+        ("retries must be", {"retries": -1}),
+    ],
+)
+def test_a_client_that_cannot_work_is_refused(kind: Any, wrong: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=wrong) as refused:
+        kind(**options)
+    assert "two" not in str(refused.value), "a token is nobody's business"
+
+
+def test_every_spelling_of_an_address_is_understood(kind: Any) -> None:
+    with Twin(kind, "http://[::1]:8080/") as client:
+        assert client.client.url == "http://[::1]:8080"

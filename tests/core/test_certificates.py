@@ -1,0 +1,210 @@
+"""Certificates say what is guaranteed, and no more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linoto
+
+LOG = linoto.Offline(pulls=[40, 30, 30, 0], reward_sums=[20.0, 12.0, 9.0, 0.0])
+ARMS = np.eye(4)
+RANGED = linoto.Confidence(reward_range=(0, 1))
+
+
+def certificate(**settings: Any) -> linoto.Certificate:
+    return linoto.Gated(**settings).certificate(ARMS, LOG)
+
+
+def test_a_tolerance_promises_its_epsilon_and_the_rounding_of_the_mixture() -> None:
+    promise = certificate(gate=linoto.Tolerance(epsilon=0.07), confidence=RANGED)
+    assert promise.holds and not promise.vacuous
+    assert promise.per_round == 0.07
+    assert promise.constant == promise.kappa == pytest.approx(linoto.core.gates.mixture_rounding(LOG))
+    assert promise.loss(1000) == pytest.approx(70 + promise.kappa)
+
+
+def test_without_a_range_the_bound_and_the_actions_give_one() -> None:
+    promise = certificate(gate=linoto.Tolerance(epsilon=0.07), confidence=linoto.Confidence(bound=3.0))
+    assert promise.reward_range == (-3.0, 3.0)
+    assert promise.constant == pytest.approx(6 * (promise.kappa or 0))
+
+
+def test_the_papers_promise_is_vacuous_on_the_papers_problem() -> None:
+    rng = np.random.default_rng(0)
+    bandit = linoto.sphere_bandit(rng=rng)
+    log = bandit.log(linoto.logged_pulls(bandit, rng=rng), rng)
+    paper = linoto.LinOtO().certificate(bandit.actions, log)
+    ours = linoto.Gated().certificate(bandit.actions, log)
+    assert paper.holds and paper.vacuous and (paper.per_round or 0) > 2
+    assert ours.holds and not ours.vacuous and ours.per_round == 0.1
+
+
+def test_coverage_slack_is_never_a_worse_promise() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        bandit = linoto.sphere_bandit(k=20, d=5, rng=rng)
+        log = bandit.log(linoto.logged_pulls(bandit, m=200, arms=8, rng=rng), rng)
+        losses = [
+            linoto.Gated(gate=linoto.Budget(alpha=1.0, slack=slack))
+            .certificate(bandit.actions, log)
+            .per_round
+            for slack in ("coverage", "paper")
+        ]
+        assert losses[0] <= losses[1] + 1e-12
+
+
+@pytest.mark.parametrize(
+    "settings, holds",
+    [
+        ({"gate": linoto.Open()}, False),
+        ({"gate": linoto.Closed()}, True),
+        ({"gate": linoto.Closed(), "fallback": "mixture"}, True),
+        ({"gate": linoto.Closed(), "fallback": 1}, True),
+        ({"gate": linoto.Budget()}, True),
+        ({"gate": linoto.Budget(), "fallback": "frozen"}, True),
+        ({"gate": linoto.Budget(), "fallback": 1}, False),
+        ({"gate": linoto.Budget(), "fallback": "mixture"}, False),
+        ({"gate": linoto.Tolerance(epsilon=0.1)}, True),
+        ({"gate": linoto.Tolerance(epsilon=0.1), "fallback": "mixture"}, True),
+        ({"gate": linoto.Tolerance(epsilon=0.1), "fallback": "lcb"}, False),
+        ({"gate": linoto.Tolerance(epsilon=0.1), "fallback": 0}, False),
+    ],
+)
+def test_only_what_is_proven_is_promised(settings: Any, holds: bool) -> None:
+    promise = certificate(**settings, confidence=RANGED)
+    assert promise.holds == holds
+    assert (promise.loss(10) is not None) == holds
+    assert bool(promise.assumes) == holds
+
+
+def test_the_explorer_does_not_matter() -> None:
+    explorers = (linoto.LinUCB(), linoto.LinTS(), linoto.Greedy(), linoto.Random())
+    promises = {str(certificate(explorer=explorer, confidence=RANGED)) for explorer in explorers}
+    assert len(promises) == 1
+
+
+def test_an_empty_log_promises_nothing() -> None:
+    promise = linoto.LinOtO().certificate(ARMS, linoto.Offline.empty(4))
+    assert not promise.holds and promise.reference is None
+    assert json.loads(promise.to_json())["per_round"] is None
+
+
+def test_the_interval_of_the_reference_does_not_know_the_dimension() -> None:
+    widths = []
+    for d in (2, 8):
+        log = linoto.Offline(pulls=[50] * d, reward_sums=[5.0] * d)
+        narrow = linoto.Offline(pulls=[100] + [0] * (d - 1), reward_sums=[10.0] + [0.0] * (d - 1))
+        low, high = linoto.Gated().certificate(np.eye(d), narrow).reference_interval
+        widths.append(high - low)
+        assert linoto.Gated().certificate(np.eye(d), log).reference == pytest.approx(0.1)
+    assert widths[0] == pytest.approx(widths[1])
+    assert widths[0] == pytest.approx(2 * np.sqrt(2 * np.log(2 / 0.05) / 100))
+
+
+def test_the_interval_covers_the_reference() -> None:
+    """400 logs at delta = 0.2; P(binomial(400, 0.2) > 110) = 1.2e-4."""
+    misses = 0
+    means = np.array([0.3, 0.1, -0.2])
+    for seed in range(400):
+        bandit = linoto.LinearBandit(actions=np.eye(3), theta=means)
+        log = bandit.log([10, 5, 5], np.random.default_rng(seed))
+        low, high = (
+            linoto.Gated(confidence=linoto.Confidence(delta=0.2))
+            .certificate(np.eye(3), log)
+            .reference_interval
+        )
+        misses += not low <= means @ [0.5, 0.25, 0.25] <= high
+    assert misses <= 110
+
+
+def test_it_reads_as_a_table_and_as_json() -> None:
+    promise = certificate(confidence=RANGED)
+    data = json.loads(promise.to_json(rounds=100))
+    assert data["loss"] == pytest.approx(promise.loss(100))
+    assert data["per_round"] == 0.1 and data["holds"] is True
+    text = str(promise)
+    for word in ("promise", "kappa", "vacuous", "assumes", "mean reward of the log"):
+        assert word in text
+
+
+def test_an_agent_remembers_what_was_promised() -> None:
+    policy = linoto.Gated(confidence=RANGED)
+    agent = policy.start(ARMS, LOG)
+    for _ in range(20):
+        agent.update(agent.decide(), 0.5)
+    assert agent.certificate == policy.certificate(ARMS, LOG)
+    restored = linoto.restore(agent.snapshot())
+    assert restored.certificate == agent.certificate
+
+
+def test_a_doubling_promises_nothing_beyond_its_epochs() -> None:
+    promise = linoto.Doubling(policy=linoto.LinOtO()).certificate(ARMS, LOG)
+    assert not promise.holds and "epoch" in promise.theorem
+
+
+def test_a_log_that_contradicts_the_bound_is_promised_nothing() -> None:
+    log = linoto.Offline(pulls=[2000, 100], reward_sums=[10_000.0, 0.0])
+    for policy in (linoto.LinLCB(), linoto.Gated(gate=linoto.Budget()), linoto.LinOtO()):
+        promise = policy.certificate(np.eye(2), log)
+        assert not promise.holds and "contradicts" in promise.theorem
+        assert promise.reference_interval[0] <= promise.reference_interval[1]
+
+
+def test_rewards_alone_do_not_care_about_the_bound() -> None:
+    log = linoto.Offline(pulls=[500, 500], reward_sums=[4000.0, 3000.0])
+    policy = linoto.Gated(
+        gate=linoto.Tolerance(epsilon=0.1, evidence="rewards"),
+        confidence=linoto.Confidence(reward_range=(0, 10)),
+    )
+    assert policy.certificate(np.eye(2), log).holds
+
+
+def test_a_log_outside_the_range_of_its_means_is_refused() -> None:
+    log = linoto.Offline(pulls=[500, 500], reward_sums=[2500.0, 2500.0])
+    with pytest.raises(ValueError, match="offline must have rewards in reward_range"):
+        linoto.Guard(log, epsilon=0.1, reward_range=(0, 1))
+
+
+def test_the_papers_radius_promises_nothing_beside_a_large_ridge() -> None:
+    small, large = (
+        linoto.LinOtO(confidence=linoto.Confidence(radius="paper", ridge=ridge)).certificate(ARMS, LOG)
+        for ridge in (1e-4, 1e6)
+    )
+    assert small.holds and not large.holds and "bias" in large.theorem
+
+
+def test_a_relative_promise_uses_the_gates_own_events() -> None:
+    gate = linoto.Tolerance(epsilon=0.1, relative=True, evidence="rewards")
+    policy = linoto.Gated(gate=gate, confidence=RANGED)
+    upper = policy.start(ARMS, LOG)._state.run[0]["upper_reference"]
+    assert policy.certificate(ARMS, LOG).per_round == pytest.approx(0.1 * min(upper, 1.0))
+
+
+def test_lost_rewards_are_an_assumption_unless_each_has_a_floor() -> None:
+    texts = [
+        linoto.Guard(LOG, epsilon=0.1, reward_range=(0, 1), noise=noise).certificate.assumes
+        for noise in (1.0, "bounded")
+    ]
+    unconditional = "which rewards arrive, and when, does not depend on their values"
+    assert unconditional in texts[0] and unconditional not in texts[1]
+    assert any("reported with their decision" in text for text in texts[1])
+
+
+def test_a_mixture_without_a_range_names_what_gives_it_one() -> None:
+    promise = certificate(gate=linoto.Closed(), fallback="mixture")
+    assert any("mean rewards lie in" in text for text in promise.assumes)
+
+
+def test_numbers_of_numpy_are_python_numbers_in_a_policy() -> None:
+    policy = linoto.Gated(
+        explorer=linoto.LinUCB(scale=np.float64(0.5)),
+        gate=linoto.Tolerance(epsilon=np.float64(0.1)),
+        fallback=np.int64(1),
+        confidence=linoto.Confidence(delta=np.float64(0.05)),
+    )
+    names = {name: getattr(linoto, name) for name in ("Gated", "LinUCB", "Tolerance", "Confidence")}
+    assert eval(repr(policy), names) == policy

@@ -1,0 +1,50 @@
+"""A snapshot of every format there ever was has the future that it had when it was written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linoto
+
+FOLDER = Path(__file__).parents[1] / "data" / "version-0.1" / "snapshots"
+RECORD: dict[str, Any] = json.loads((FOLDER / "future.json").read_text())
+AGENTS = sorted(set(RECORD["agents"]) - {"guard"})
+PLAYED = 26  # rounds before each snapshot was taken, the last of them without its reward
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_of_version_0_1_has_the_same_future(name: str) -> None:
+    wanted = RECORD["agents"][name]
+    agent = linoto.restore((FOLDER / f"{name}.npz").read_bytes())
+    assert agent.policy == linoto.from_dict(wanted["policy"])
+    assert agent.names == tuple("abcdef")
+    assert (agent.rounds, agent.pending.tolist()) == (PLAYED, wanted["pending"])
+    for (arm, mode, source), reward in zip(wanted["decisions"], RECORD["rewards"][PLAYED:], strict=False):
+        decision = agent.decide()
+        assert (decision.arm, decision.mode, decision.source) == (arm, mode, source)
+        agent.update(decision, reward)
+    np.testing.assert_allclose(agent.theta, wanted["theta"], rtol=1e-12)
+
+
+def test_a_guard_of_version_0_1_has_the_same_future() -> None:
+    wanted = RECORD["agents"]["guard"]
+    guard = linoto.restore((FOLDER / "guard.npz").read_bytes())
+    assert (guard.rounds, guard.pending.tolist()) == (PLAYED, wanted["pending"])
+    future = zip(wanted["decisions"], wanted["proposals"][PLAYED:], RECORD["rewards"][PLAYED:], strict=False)
+    for (arm, mode, source), proposal, reward in future:
+        decision = guard.decide(proposal)
+        assert (decision.arm, decision.mode, decision.source) == (arm, mode, source)
+        guard.update(decision, reward)
+
+
+def test_statistics_saved_by_version_0_1_are_read() -> None:
+    saved = linoto.load(FOLDER.parent / "stats.npz")
+    assert saved.names == ("a", "b", "c", "d")
+    assert saved.offline.total == 400
+    assert saved.confidence is not None
+    linoto.Gated(confidence=saved.confidence).start(saved.actions, saved.offline)

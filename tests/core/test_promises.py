@@ -1,0 +1,281 @@
+"""No certificate is broken: adversaries, wrong models, lost rewards, and every hole found (H1 to H8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linoto
+from linoto.core import kernels
+
+GATES: dict[str, Any] = {
+    "budget": linoto.Gated(gate=linoto.Budget(alpha=0.1), confidence=linoto.Confidence(radius="hkz")),
+    "budget, paper": linoto.Gated(gate=linoto.Budget(alpha=0.1), confidence=linoto.PAPER),
+    "budget, max": linoto.Gated(gate=linoto.Budget(form="max", slack="coverage")),
+    "model": linoto.Gated(gate=linoto.Tolerance(epsilon=0.05, evidence="model")),
+    "model, hkz": linoto.Gated(
+        gate=linoto.Tolerance(epsilon=0.05, evidence="model"), confidence=linoto.Confidence(radius="hkz")
+    ),
+    "rewards": linoto.Gated(
+        gate=linoto.Tolerance(epsilon=0.05, evidence="rewards"),
+        confidence=linoto.Confidence(reward_range=(-1, 1)),
+    ),
+    "both": linoto.Gated(
+        gate=linoto.Tolerance(epsilon=0.05), confidence=linoto.Confidence(reward_range=(-1, 1))
+    ),
+}
+
+
+def worst_affordable(agent: Any, means: np.ndarray) -> Any:
+    """The decision of an explorer that proposes the worst arm the gate would let through."""
+    agent.decide()
+    open_arms = np.flatnonzero(agent._state.arms[kernels.ROOM] > 0)
+    return agent.guard(int(open_arms[means[open_arms].argmin()] if open_arms.size else means.argmin()))
+
+
+def against_the_worst(
+    agent: Any, bandit: Any, log: Any, rounds: int, rng: np.random.Generator
+) -> tuple[np.ndarray, bool]:
+    """(rounds,) R_t^off of the adversary behind the agent's gate, and whether the good event held.
+
+    The good event of realised rewards: mu_off is below its upper bound, and the noise of the plays outside
+    the mixture never sums below -b(q). That of the model is left out: nothing was ever seen outside it.
+    """
+    means = bandit.means
+    reference = float(log.pulls @ means / log.total)
+    below = np.empty(rounds)
+    good = not agent._params[0]["by_rewards"] or reference <= agent._state.run[0]["upper_reference"]
+    noise = 0.0
+    for t, draw in enumerate(bandit.draw(rounds, rng)):
+        decision = worst_affordable(agent, means)
+        agent.update(decision, float(bandit.pay(np.array([decision.arm]), np.array([draw]))[0]))
+        below[t] = reference - means[decision.arm]
+        if decision.source != "mixture":
+            noise += draw
+            good &= noise >= -kernels.boundary(agent._params[0], int(agent._state.run[0]["ventured"]))
+    return np.cumsum(below), bool(good)
+
+
+def broken(policy: Any, *, m: int, seeds: range, rounds: int, d: int = 3, k: int = 8) -> tuple[int, int]:
+    """In how many runs more was lost than allowed at any time: on the good event, and in all."""
+    on_event = in_all = 0
+    for seed in seeds:
+        rng = np.random.default_rng([seed, m])
+        bandit = linoto.sphere_bandit(k=k, d=d, rng=rng)
+        log = bandit.log(linoto.logged_pulls(bandit, m=m, arms=4, rng=rng), rng)
+        certificate = policy.certificate(bandit.actions, log)
+        assert certificate.holds
+        lost, good = against_the_worst(policy.start(bandit.actions, log), bandit, log, rounds, rng)
+        allowed = certificate.per_round * np.arange(1, rounds + 1) + certificate.constant
+        over = bool((lost > allowed + 1e-9).any())
+        on_event += over and good
+        in_all += over
+    return on_event, in_all
+
+
+@pytest.mark.parametrize("m", [12, 400])
+@pytest.mark.parametrize("name", GATES)
+def test_an_adversary_breaks_no_promise(name: str, m: int) -> None:
+    """None on the good event, where none is possible. In all, P(binomial(40, 0.05) > 8) = 1.3e-4."""
+    on_event, in_all = broken(GATES[name], m=m, seeds=range(40), rounds=120)
+    assert on_event == 0
+    assert in_all <= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [12, 400])
+@pytest.mark.parametrize("name", GATES)
+def test_an_adversary_breaks_no_promise_in_a_thousand_runs(name: str, m: int) -> None:
+    """None on the good event, where none is possible. In all, P(binomial(1000, 0.05) > 75) = 2.6e-4."""
+    on_event, in_all = broken(GATES[name], m=m, seeds=range(1000), rounds=200)
+    assert on_event == 0
+    assert in_all <= 75
+    print(f"{name}, m = {m}: {in_all} of 1000 broken")
+
+
+def misspecified(seed: int) -> tuple[linoto.Bandit, linoto.Offline]:
+    """H2: the linear model says that the second arm earns twice the first; it earns nothing."""
+    bandit = linoto.Bandit(actions=[[0.5], [1.0]], means=[0.5, 0.0], noise=0.5)
+    return bandit, bandit.log([400, 0], np.random.default_rng(seed))
+
+
+def excess_under_wrong_model(evidence: str, seeds: range, rounds: int) -> np.ndarray:
+    """(seeds,) max_t R_t^off - epsilon t of a greedy explorer that believes the model."""
+    policy = linoto.Gated(
+        explorer=linoto.Greedy(),
+        gate=linoto.Tolerance(epsilon=0.05, evidence=evidence),  # type: ignore[arg-type]
+        confidence=linoto.Confidence(noise=0.5, reward_range=(0, 1)),
+    )
+    worst = []
+    for seed in seeds:
+        bandit, log = misspecified(seed)
+        run = linoto.simulate(policy, bandit, log, horizon=rounds, seed=seed)
+        worst.append((run.offline_regret - 0.05 * np.arange(1, rounds + 1)).max())
+    return np.array(worst)
+
+
+def test_a_wrong_model_breaks_model_but_not_rewards_and_both_stays_within_the_veto() -> None:
+    """H2. `rewards` may fail with probability 0.05 a run; the boundary is loose by a factor of ten, so about
+    1 of 1000 is expected (seen: 1). P(binomial(1000, 0.005) > 15) = 6.5e-5."""
+    assert (excess_under_wrong_model("model", range(20), 2000) > 500).all()
+    rewards = excess_under_wrong_model("rewards", range(1000), 1000)
+    kappa = 1.0  # one logged arm: no rounding at all
+    assert (rewards > kappa).sum() <= 15
+    both = excess_under_wrong_model("both", range(300), 2000)
+    _, log = misspecified(0)
+    agent = linoto.Gated(
+        gate=linoto.Tolerance(epsilon=0.05), confidence=linoto.Confidence(noise=0.5, reward_range=(0, 1))
+    ).start([[0.5], [1.0]], log)
+    p, r = agent._params[0], agent._state.run[0]
+    plays = 200
+    allowed = 2 * kernels.boundary(p, plays) + plays * (r["upper_reference"] - r["lower_reference"]) + 1
+    assert (both < allowed).all()
+    assert (both > 1).any()  # the veto limits the damage, it does not undo it
+
+
+def test_a_right_model_is_never_vetoed() -> None:
+    """On the good event a right model cannot be vetoed; a false veto needs one of two events at delta/4 each,
+    which are loose: 0 expected in 60 runs."""
+    policy = linoto.Gated(confidence=linoto.Confidence(reward_range=(-1, 1)))
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        bandit = linoto.sphere_bandit(k=10, d=3, rng=rng)
+        log = bandit.log(linoto.logged_pulls(bandit, m=60, arms=4, rng=rng), rng)
+        agent = policy.start(bandit.actions, log)
+        agent.play(bandit.means, bandit.draw(1500, rng))
+        assert agent._state.run[0]["vetoed"] == 0
+
+
+def test_rounding_of_the_mixture_cannot_be_spent() -> None:
+    """H1: a proposer that speaks only when the mixture's rounding favours it, counts 10 : 1 : 88."""
+    means = np.array([-0.898, 0.0, 0.102])
+    pulls = np.array([10, 1, 88]) * 10_000
+    log = linoto.Offline(pulls=pulls, reward_sums=pulls * means)
+    epsilon = 0.001
+    agent = linoto.Gated(
+        gate=linoto.Tolerance(epsilon=epsilon, evidence="model"), confidence=linoto.Confidence(noise=0.01)
+    ).start(np.eye(3), log)
+    reference = float(pulls @ means / pulls.sum())
+    lost, deepest = 0.0, 0.0
+    for t in range(1, 3000):
+        favourable = lost < -0.5
+        decision = agent.guard(1) if favourable else agent.decide(allowed=None)
+        if not favourable and decision.source == "explorer":
+            decision = agent.guard(int(means.argmin()))
+        agent.update(decision, float(means[decision.arm]))
+        lost += reference - means[decision.arm]
+        deepest = max(deepest, lost - epsilon * t)
+    certificate = agent.certificate
+    assert certificate.kappa is not None
+    assert deepest <= certificate.kappa * (means.max() - means.min())
+
+
+def test_a_bound_that_the_log_contradicts_is_refused() -> None:
+    """H3: a mean of 5 along a unit action needs |theta| >= 5."""
+    log = linoto.Offline(pulls=[2000, 0], reward_sums=[10_000.0, 0.0])
+    with pytest.raises(ValueError, match=r"bound must be at least \d.* for this log, got 1"):
+        linoto.Gated().start(np.eye(2), log)
+    linoto.Gated(confidence=linoto.Confidence(bound=6.0)).start(np.eye(2), log)
+
+
+def lost_zeros(by_decision: bool, seed: int) -> float:
+    """H4: max_t R_t^off - epsilon t when a reward of 0 is never reported."""
+    means, epsilon = np.array([0.9, 0.5]), 0.05
+    pulls = np.array([400, 1600])
+    rng = np.random.default_rng(seed)
+    log = linoto.Offline(pulls=pulls, reward_sums=rng.binomial(pulls, means).astype(float))
+    guard = linoto.Guard(log, epsilon=epsilon, reward_range=(0, 1), noise="bounded")
+    reference = float(pulls @ means / pulls.sum())
+    lost, deepest = 0.0, 0.0
+    for t in range(1, 1201):
+        decision = guard.decide(1)
+        guard.commit(decision)
+        if rng.random() < means[decision.arm]:
+            guard.observe(decision if by_decision else decision.arm, 1.0)
+        lost += reference - means[decision.arm]
+        deepest = max(deepest, lost - epsilon * t)
+    return deepest
+
+
+def test_rewards_lost_because_they_are_bad_break_nothing_when_reported_by_decision() -> None:
+    """H4: by its own decision a reward keeps the books right whatever is lost; by arm alone it does not."""
+    assert max(lost_zeros(True, seed) for seed in range(20)) <= 1.0
+    assert min(lost_zeros(False, seed) for seed in range(3)) > 1.0
+
+
+def test_a_reference_from_bounded_rewards_survives_a_log_that_stops_when_it_likes() -> None:
+    """H5: m chosen as the moment the running mean looks lowest; the tilted bound holds at any stopping time.
+
+    1000 logs at d2 = 0.0125: P(binomial(1000, 0.0125) > 30) = 6.3e-6.
+    """
+    misses = 0
+    for seed in range(1000):
+        rewards = (np.random.default_rng(seed).random(2000) < 0.6).astype(float)
+        sums = np.cumsum(rewards)
+        stop = 50 + int((sums / np.arange(1, 2001))[49:].argmin())
+        log = linoto.Offline(pulls=[stop], reward_sums=[sums[stop - 1]])
+        guard = linoto.Guard(log, epsilon=0.1, reward_range=(0, 1), noise="bounded", delta=0.025)
+        misses += guard._run[0]["upper_reference"] < 0.6
+    assert misses <= 30
+
+
+def test_a_stale_decision_is_refused() -> None:
+    """H8: two decisions of one round would spend the same room twice."""
+    log = linoto.Offline(pulls=[50, 50], reward_sums=[25.0, 20.0])
+    for agent in (linoto.Gated().start(np.eye(2), log), linoto.Guard(log, epsilon=0.1, reward_range=(0, 1))):
+        ask = agent.decide if isinstance(agent, linoto.Guard) else agent.guard
+        first, second = ask(1), ask(1)
+        agent.commit(first)
+        with pytest.raises(ValueError, match="decision must be of round 2, got one of round 1"):
+            agent.commit(second)
+        assert agent.rounds == 1
+
+
+def test_the_certificate_names_what_it_cannot_check() -> None:
+    """H2, H3, H4, H5, H7 and H8 are printed where they matter, and only there."""
+    log = linoto.Offline(pulls=[50, 50], reward_sums=[25.0, 20.0])
+    ranged = linoto.Confidence(reward_range=(0, 1))
+    texts = {
+        evidence: " ".join(
+            linoto.Gated(gate=linoto.Tolerance(epsilon=0.1, evidence=evidence), confidence=ranged)
+            .certificate(np.eye(2), log)
+            .assumes
+        )
+        for evidence in ("model", "rewards", "both")
+    }
+    for evidence, text in texts.items():
+        assert "no drift" in text
+        assert "committed before the next" in text
+        assert ("linear" in text) == (evidence != "rewards")
+        assert ("not chosen by looking" in text) == (evidence != "model")
+
+
+def test_bounded_rewards_lift_where_sub_gaussian_ones_hardly_do() -> None:
+    """Bernoulli rewards around .88, m = 504, n = 6000, epsilon 0.02, both promises kept.
+
+    Paired over 8 worlds the lifts differ by 4.4 standard errors with these seeds; 2 is asked for. Features
+    are shared here, so both kinds of evidence lift; bounded ones lift more.
+    """
+    lifts: dict[Any, list[float]] = {0.5: [], "bounded": []}
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        actions = np.column_stack([np.ones(60), rng.standard_normal((60, 5)) / np.sqrt(5)])
+        theta = np.append(0.88, rng.standard_normal(5))
+        theta[1:] *= 0.077 / np.abs(actions[:, 1:] @ theta[1:]).max()
+        bandit = linoto.LinearBandit(actions=actions, theta=theta, rewards="bernoulli")
+        log = bandit.log(np.where(np.arange(60) < 12, 42, 0), rng)
+        for noise, values in lifts.items():
+            policy = linoto.Gated(
+                gate=linoto.Tolerance(epsilon=0.02, evidence="rewards"),
+                confidence=linoto.Confidence(noise=noise, reward_range=(0, 1)),
+            )
+            run = linoto.simulate(policy, bandit, log, horizon=6000, seed=seed)
+            constant = policy.certificate(bandit.actions, log).constant
+            assert constant is not None
+            assert (run.offline_regret <= 0.02 * np.arange(1, 6001) + constant).all()
+            values.append(-run.offline_regret[-1] / 6000)
+    gain = np.array(lifts["bounded"]) - lifts[0.5]
+    assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(8)
+    assert np.mean(lifts["bounded"]) > 0.005

@@ -1,0 +1,329 @@
+"""Snapshots: the same future from the bytes alone, or a clear refusal."""
+
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.problems import LAWS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linoto.checks import checks
+from linoto.core.agent import SNAPSHOT_FORMAT
+from linoto.core.confidence import PAPER, Confidence
+from linoto.core.doubling import Doubling
+from linoto.core.gates import Budget, Closed, Open
+from linoto.core.offline import Offline
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.snapshots import from_dict, restore, to_dict
+
+POLICIES = [
+    LinOtO(alpha=0.1, budget="max"),
+    LinTS(),
+    Random(),
+    Gated(explorer=LinTS(), gate=Budget(alpha=0.1), reach="proposal", fallback=1),
+    Doubling(policy=LinTS(), delta="epoch"),
+]
+Header = dict[str, Any]
+Arrays = dict[str, Any]
+
+
+def agent_after(policy: Any, rounds: int, rng: Any = 0) -> Any:
+    w = checks.world()
+    agent = policy.start(w.actions, w.offline, rng=rng)
+    checks.play(agent, w, range(rounds))
+    return agent
+
+
+def unpack(blob: bytes) -> tuple[Header, Arrays]:
+    with np.load(io.BytesIO(blob)) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(str(arrays.pop("header"))), arrays
+
+
+def tampered(blob: bytes, change: Callable[[Header, Arrays], object]) -> bytes:
+    header, arrays = unpack(blob)
+    change(header, arrays)
+    buffer = io.BytesIO()
+    np.savez(buffer, header=np.array(json.dumps(header)), **arrays)
+    return buffer.getvalue()
+
+
+# -- the same future ----------------------------------------------------------------------------------------
+
+
+@LAWS
+@given(st.sampled_from(POLICIES), st.integers(0, 600), st.lists(st.integers(0, 5), max_size=8))
+def test_a_snapshot_of_any_round_has_the_same_future(policy: Any, rounds: int, unpaid: list[int]) -> None:
+    w, agent = checks.world(), agent_after(policy, rounds)
+    for arm in unpaid:
+        agent.commit(arm)
+    restored = restore(agent.snapshot(), w.actions)
+    for arm in unpaid[::2]:
+        agent.observe(arm, 0.5)
+        restored.observe(arm, 0.5)
+    assert checks.play(restored, w, range(60)) == checks.play(agent, w, range(60))
+    assert restored.snapshot() == agent.snapshot()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_a_snapshot_says_the_same_twice_and_of_its_copy(policy: Any) -> None:
+    agent = agent_after(policy, 40)
+    blob = agent.snapshot()
+    assert blob == agent.snapshot() == restore(blob).snapshot()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_a_snapshot_knows_policy_names_and_arms(policy: Any) -> None:
+    w = checks.world()
+    names = tuple("abcdef")
+    restored = restore(policy.start(w.actions, w.offline, rng=1, names=names).snapshot())
+    assert (restored.policy, restored.names) == (policy, names)
+    assert np.array_equal(restored.actions, w.actions)
+
+
+def test_an_agent_and_its_copy_go_separate_ways() -> None:
+    w, agent = checks.world(), agent_after(LinTS(), 20)
+    restored = restore(agent.snapshot())
+    before = agent.snapshot()
+    checks.play(restored, w, range(30))
+    assert agent.snapshot() == before
+
+
+@pytest.mark.parametrize("bits", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
+def test_every_numpy_generator_is_kept(bits: str) -> None:
+    w = checks.world()
+    agent = agent_after(LinTS(), 7, rng=np.random.Generator(getattr(np.random, bits)(3)))
+    restored = restore(agent.snapshot())
+    assert checks.play(restored, w, range(40)) == checks.play(agent, w, range(40))
+    assert type(restored._rng.bit_generator).__name__ == bits
+
+
+# -- refusals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"",
+        b"garbage",
+        b"PK\x03\x04 not really",
+        "text",
+        None,
+        pickle.dumps({"format": SNAPSHOT_FORMAT}),
+        np.arange(3).tobytes(),
+    ],
+)
+def test_what_is_no_snapshot_is_refused(blob: Any) -> None:
+    with pytest.raises(ValueError, match="snapshot must be bytes written by agent"):
+        restore(blob)
+
+
+def test_arrays_that_are_no_snapshot_are_refused() -> None:
+    npy, npz = io.BytesIO(), io.BytesIO()
+    np.save(npy, np.zeros(3))
+    np.savez(npz, theta=np.zeros(3))
+    for buffer in (npy, npz):
+        with pytest.raises(ValueError, match="snapshot must be bytes written by agent"):
+            restore(buffer.getvalue())
+
+
+@pytest.mark.parametrize("policy", [LinOtO(), Doubling(policy=LinOtO())], ids=["linear", "doubling"])
+def test_half_a_snapshot_is_refused(policy: Any) -> None:
+    blob = agent_after(policy, 10).snapshot()
+    for length in range(0, len(blob), 11):
+        with pytest.raises(ValueError, match="snapshot must be"):
+            restore(blob[:length])
+
+
+@pytest.mark.parametrize("policy", [LinOtO(), Doubling(policy=LinOtO())], ids=["linear", "doubling"])
+def test_a_flipped_bit_is_refused_or_does_no_harm(policy: Any) -> None:
+    agent = agent_after(policy, 10)
+    blob = agent.snapshot()
+    rng = np.random.default_rng(8)
+    for place in rng.integers(len(blob), size=400):
+        damaged = bytearray(blob)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        try:
+            restored = restore(bytes(damaged))  # a date inside the zip file, for example
+        except ValueError:
+            continue
+        assert restored.snapshot() == blob
+
+
+@pytest.mark.parametrize("found", [SNAPSHOT_FORMAT + 1, 0, str(SNAPSHOT_FORMAT), None])
+def test_another_format_is_refused(found: Any) -> None:
+    blob = tampered(agent_after(LinOtO(), 3).snapshot(), lambda header, _: header.update(format=found))
+    with pytest.raises(
+        ValueError, match=f"snapshot must be of format {SNAPSHOT_FORMAT}, got format {found!r}"
+    ):
+        restore(blob)
+
+
+def test_another_arm_set_is_refused() -> None:
+    w, blob = checks.world(), agent_after(LinOtO(), 3).snapshot()
+    for other in (w.actions[::-1], w.actions[:-1], w.actions[:, :2], w.actions + 1e-12):
+        with pytest.raises(ValueError, match="actions must be the arms of the snapshot"):
+            restore(blob, other)
+    with pytest.raises(ValueError, match="actions must be finite"):
+        restore(blob, w.actions * np.nan)
+
+
+ARRAYS = ("params", "actions", "square", "vectors", "arms", "counts", "run")
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_missing_or_misshapen_array_is_refused(name: str) -> None:
+    blob = agent_after(LinOtO(), 3).snapshot()
+    changes: list[Callable[[Header, Arrays], object]] = [
+        lambda _, arrays: arrays.pop(name),
+        lambda _, arrays: arrays.update({name: arrays[name][:0]}),
+        lambda _, arrays: arrays.update({name: np.concatenate([arrays[name]] * 2)}),
+        lambda _, arrays: arrays.update({name: arrays[name][None]}),
+        lambda _, arrays: arrays.update({name: np.zeros(arrays[name].shape, dtype=np.float32)}),
+    ]
+    for change in changes:
+        with pytest.raises(ValueError, match="snapshot must hold"):
+            restore(tampered(blob, change))
+
+
+@pytest.mark.parametrize("name", ["actions", "pulls", "reward_sums", "stale", "inner"])
+def test_a_doubling_with_a_missing_or_misshapen_array_is_refused(name: str) -> None:
+    blob = agent_after(Doubling(policy=LinOtO()), 3).snapshot()
+    changes: list[Callable[[Header, Arrays], object]] = [
+        lambda _, arrays: arrays.pop(name),
+        lambda _, arrays: arrays.update({name: arrays[name][:1]}),
+        lambda _, arrays: arrays.update({name: np.stack([arrays[name]] * 2)}),
+    ]
+    for change in changes:
+        with pytest.raises(ValueError):
+            restore(tampered(blob, change))
+
+
+@pytest.mark.parametrize("policy", [LinOtO(), Doubling(policy=LinOtO())], ids=["linear", "doubling"])
+def test_every_part_of_the_header_is_needed(policy: Any) -> None:
+    blob = agent_after(policy, 3).snapshot()
+    for key in unpack(blob)[0]:
+        with pytest.raises(ValueError, match="snapshot must be"):
+            restore(tampered(blob, lambda header, _, key=key: header.pop(key)))  # type: ignore[misc]
+
+
+def test_a_snapshot_cannot_make_a_kernel_read_past_the_end() -> None:
+    def change(_: Header, arrays: Arrays) -> None:
+        arrays["params"]["fixed_arm"] = 6
+
+    with pytest.raises(ValueError, match=r"snapshot must have a fixed arm in \[0, 6\), got 6"):
+        restore(tampered(agent_after(Gated(fallback=5), 3).snapshot(), change))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda header: header.update(policy={"type": "system"}), "type must be one of"),
+        (lambda header: header["policy"].update(alpha=-1.0), "alpha must be a number >= 0"),
+        (lambda header: header["rng"].update(bit_generator="Dice"), "rng must be the state of"),
+        (lambda header: header["rng"].update(state=3), "snapshot must be bytes"),
+        (lambda header: header.update(agent="double"), "snapshot must be bytes"),
+        (lambda header: header.update(names=7), "snapshot must be bytes"),
+    ],
+)
+def test_a_header_with_another_content_is_refused(change: Callable[[Header], object], message: str) -> None:
+    blob = agent_after(LinOtO(), 3).snapshot()
+    with pytest.raises(ValueError, match=message):
+        restore(tampered(blob, lambda header, _: change(header)))
+
+
+class Bomb:
+    """Would leave a mark if it were unpickled."""
+
+    exploded: bool = False
+
+    def __reduce__(self) -> Any:
+        return (setattr, (Bomb, "exploded", True))
+
+
+@pytest.mark.parametrize("name", ["header", "square"])
+def test_a_pickle_inside_is_never_opened(name: str) -> None:
+    header, arrays = unpack(agent_after(LinOtO(), 3).snapshot())
+    arrays["header"] = np.array(json.dumps(header))
+    arrays[name] = np.array([Bomb()], dtype=object)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    with pytest.raises(ValueError, match="snapshot must be bytes written by agent"):
+        restore(buffer.getvalue())
+    assert not Bomb.exploded
+
+
+def test_a_snapshot_holds_no_pickle() -> None:
+    blob = agent_after(Doubling(policy=LinTS()), 5).snapshot()
+    with zipfile.ZipFile(io.BytesIO(blob)) as file:
+        assert all(name.endswith(".npy") for name in file.namelist())
+    with np.load(io.BytesIO(blob), allow_pickle=False) as arrays:
+        assert not any(arrays[name].dtype.hasobject for name in arrays.files)
+
+
+def test_a_generator_that_cannot_be_kept_is_refused() -> None:
+    class Custom(np.random.PCG64):
+        @property
+        def state(self) -> Any:
+            return {"bit_generator": "Custom"}
+
+    agent = agent_after(LinOtO(), 0, rng=np.random.Generator(Custom(1)))
+    with pytest.raises(ValueError, match=r"rng must use one of PCG64, .*, got Custom"):
+        agent.snapshot()
+
+
+# -- policies as plain data ---------------------------------------------------------------------------------
+
+RECORDS = [
+    *POLICIES,
+    PAPER,
+    Confidence(reward_range=(0.0, 1.0), ridge=2.0, design="adaptive"),
+    Budget(alpha=0.5, form="max", slack="coverage"),
+    Open(),
+    Closed(),
+    Greedy(),
+    LinLCB(frozen=True),
+    LinUCB(scale=0.5, confidence=PAPER),
+    Doubling(policy=Doubling(policy=LinOtO())),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=str)
+def test_records_survive_json(record: Any) -> None:
+    assert from_dict(json.loads(json.dumps(to_dict(record)))) == record
+
+
+def test_missing_fields_take_their_defaults() -> None:
+    assert from_dict({"type": "LinOtO", "alpha": 0.5}) == LinOtO(alpha=0.5)
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        ({"type": "Nothing"}, "type must be one of Budget, .*, got 'Nothing'"),
+        ({"scale": 1.0}, "type must be one of Budget, .*, got None"),
+        ({"type": "LinUCB", "size": 1.0}, "LinUCB must have the fields scale, confidence, got size"),
+        ({"type": "Random", "scale": 1.0}, r"Random must have the fields \(none\), got scale"),
+        ({"type": "Doubling"}, "Doubling must have the fields policy, delta, got "),
+        ({"type": "LinUCB", "scale": -1.0}, "scale must be a number >= 0, got -1.0"),
+        ({"type": "LinUCB", "confidence": {"type": "Open"}}, "confidence must be a linoto.Confidence"),
+        ({"type": "Gated", "gate": {"type": "Greedy"}}, "gate must be an Open, Closed, Budget or Tolerance"),
+        ([], "policy must be a dict with a type, got list"),
+        (None, "policy must be a dict with a type, got NoneType"),
+    ],
+)
+def test_other_data_is_refused(data: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_dict(data)
+
+
+def test_a_log_is_kept_by_doubling() -> None:
+    w = checks.world()
+    restored = restore(agent_after(Doubling(policy=LinOtO()), 5).snapshot())
+    assert restored.offline == Offline(pulls=w.offline.pulls, reward_sums=w.offline.reward_sums)

@@ -1,0 +1,253 @@
+"""The tolerance gate against its oracle, rule by rule and round by round."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.reference import Problem
+from helpers.reference_tolerance import ToleranceReference, rounding
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import linoto
+from linoto.core.gates import mixture_rounding
+
+K, D = 12, 4
+EVERY = list(
+    product(
+        ("model", "rewards", "both"),
+        (0.5, "bounded"),
+        (False, True),  # relative
+        ("affordable", "proposal"),
+        ("self_normalised", "hkz"),
+        ("auto", "mixture"),
+        ("tight", "loose"),
+        (0, 7),  # longest delay
+    )
+)
+
+
+def problem(seed: int, k: int = K) -> tuple[np.ndarray, np.ndarray, linoto.Offline]:
+    rng = np.random.default_rng(seed)
+    actions = rng.normal(size=(k, D))
+    actions /= np.linalg.norm(actions, axis=1, keepdims=True)
+    actions[:, 0] = np.abs(actions[:, 0]) + 0.5
+    means = np.clip(actions @ [0.5, 0.12, 0.0, 0.0], 0.05, 0.95)
+    pulls = np.zeros(k, dtype=np.int64)
+    pulls[[0, 1, 3, k - 1]] = [30, 20, 33, 17]
+    sums = rng.binomial(pulls, means).astype(np.float64)
+    return actions, means, linoto.Offline(pulls=pulls, reward_sums=sums)
+
+
+def agree(config: tuple[Any, ...], *, seed: int, rounds: int, explorer: str = "ucb", k: int = K) -> set[str]:
+    """Play agent and oracle side by side; the sources that occurred."""
+    evidence, noise, relative, reach, kind, fallback, bias, delay = config
+    actions, means, log = problem(seed, k)
+    confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0), radius=kind, bound=2.0)
+    agent = linoto.Gated(
+        explorer=linoto.LinUCB(scale=0.5) if explorer == "ucb" else linoto.LinTS(scale=0.5),
+        gate=linoto.Tolerance(epsilon=0.1, evidence=evidence, relative=relative, bias=bias),
+        reach=reach,
+        fallback=fallback,
+        confidence=confidence,
+    ).start(actions, log)
+    oracle = ToleranceReference(
+        problem=Problem(actions, log.pulls, log.reward_sums),
+        epsilon=0.1,
+        evidence=evidence,
+        relative=relative,
+        bias=bias,
+        fallback=fallback,
+        reach=reach,
+        explorer=explorer,
+        scale=0.5,
+        kind=kind,
+        delta=0.05,
+        ridge=confidence.ridge_for(D),
+        noise=noise,
+        bound=2.0,
+        reward_range=(0.0, 1.0),
+    )
+    rng = np.random.default_rng(seed + 1)
+    coming: list[tuple[int, int, float]] = []
+    sources = set()
+    for t in range(rounds):
+        decision = agent.decide()
+        randoms = agent._state.vectors[linoto.core.kernels.NORMALS].copy() if explorer == "thompson" else None
+        arm, source = oracle.decide(randoms)
+        assert (decision.arm, decision.source) == (arm, source), f"round {t}"
+        asked = decision.arm if decision.mode == "explore" else decision.proposal
+        assert decision.budget == pytest.approx(oracle.room(asked), rel=1e-7, abs=1e-9)
+        sources.add(source)
+        agent.commit(decision)
+        oracle.commit(arm, source)
+        coming.append((t + int(rng.integers(0, delay + 1)), arm, float(rng.random() < means[arm])))
+        for item in [item for item in coming if item[0] <= t]:
+            coming.remove(item)
+            agent.observe(item[1], item[2])
+            oracle.observe(item[1], item[2])
+    run = agent._state.run[0]
+    assert bool(run["vetoed"]) == oracle.vetoed
+    return sources
+
+
+@pytest.mark.parametrize("index", range(0, len(EVERY), 7))
+def test_every_kind_of_tolerance_agrees_with_the_oracle(index: int) -> None:
+    assert agree(EVERY[index], seed=index, rounds=80)
+
+
+LONG_RUNS = [("model", "proposal"), ("rewards", "proposal"), ("both", "proposal"), ("rewards", "affordable")]
+LONGER_RUNS = [("model", "affordable"), ("both", "affordable")]  # the oracle takes half a minute for each
+
+
+def agree_for_long(evidence: str, reach: str, rounds: int) -> set[str]:
+    config = (evidence, "bounded", False, reach, "self_normalised", "auto", "tight", 0)
+    return agree(config, seed=3, rounds=rounds, k=5)
+
+
+@pytest.mark.parametrize("evidence, reach", LONG_RUNS)
+def test_a_thousand_rounds_agree_with_the_oracle(evidence: str, reach: str) -> None:
+    assert "explorer" in agree_for_long(evidence, reach, 1000)
+
+
+@pytest.mark.parametrize("evidence, reach", LONGER_RUNS)
+def test_hundreds_of_rounds_agree_with_the_oracle(evidence: str, reach: str) -> None:
+    assert "explorer" in agree_for_long(evidence, reach, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("evidence, reach", LONGER_RUNS)
+def test_a_thousand_rounds_agree_with_the_oracle_arm_by_arm(evidence: str, reach: str) -> None:
+    assert "explorer" in agree_for_long(evidence, reach, 1000)
+
+
+def test_thompson_behind_the_gate_agrees_with_the_oracle() -> None:
+    config = ("both", 0.5, False, "affordable", "self_normalised", "auto", "tight", 3)
+    assert "explorer" in agree(config, seed=5, rounds=200, explorer="thompson")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", range(len(EVERY)))
+def test_all_kinds_of_tolerance_agree_with_the_oracle(index: int) -> None:
+    agree(EVERY[index], seed=index, rounds=150)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=9).filter(any))
+def test_kappa_is_what_the_schedule_does(counts: list[int]) -> None:
+    log = linoto.Offline(pulls=counts, reward_sums=np.zeros(len(counts)))
+    kappa = mixture_rounding(log)
+    assert kappa == pytest.approx(rounding(np.array(counts)))
+    assert kappa <= np.count_nonzero(counts) / np.e
+
+
+@pytest.mark.parametrize("n", [2, 4, 10, 36])
+def test_kappa_of_equal_counts_is_a_quarter_of_their_number(n: int) -> None:
+    assert mixture_rounding(linoto.Offline(pulls=[7] * n, reward_sums=[0.0] * n)) == pytest.approx(n / 4)
+
+
+def test_kappa_of_a_log_too_long_to_count_is_bounded_all_the_same() -> None:
+    pulls = np.arange(1, 201) * 100_003 + 1
+    kappa = mixture_rounding(linoto.Offline(pulls=pulls, reward_sums=np.zeros(200)))
+    assert 200 / 4 < kappa <= 200 / np.e
+
+
+def test_the_rounding_counterexample_is_covered_by_kappa() -> None:
+    """Counts whose mixture falls 1.186 below mu_off although sum |mu - mu_off| = 1."""
+    counts = np.array([1, 1, 1, 1, 1, 11, 1, 1, 931, 1, 1, 11, 43])
+    means = np.zeros(13)
+    means[12], means[8] = 0.956, -0.044
+    log = linoto.Offline(pulls=counts, reward_sums=counts * means)
+    agent = linoto.Gated(gate=linoto.Closed(), fallback="mixture").start(np.eye(13), log)
+    reference = float(counts @ means / counts.sum())
+    below = np.empty(1000)
+    for q in range(1000):
+        decision = agent.decide()
+        assert decision.source == "mixture"
+        agent.update(decision, 0.0)
+        below[q] = reference - means[decision.arm]
+    deepest = np.cumsum(below).max()
+    assert deepest == pytest.approx(1.186, abs=1e-3)
+    assert deepest <= mixture_rounding(log) * (means.max() - means.min())
+
+
+def test_compiled_equals_interactive_behind_every_gate() -> None:
+    actions, means, log = problem(1)
+    draws = np.random.default_rng(0).random(600)
+    for evidence, noise in product(("model", "rewards", "both"), (0.5, "bounded")):
+        policy = linoto.Gated(
+            gate=linoto.Tolerance(epsilon=0.1, evidence=evidence),  # type: ignore[arg-type]
+            confidence=linoto.Confidence(noise=noise, reward_range=(0, 1), bound=2.0),  # type: ignore[arg-type]
+        )
+        fast, slow = policy.start(actions, log), policy.start(actions, log)
+        arms, explored = fast.play(means, draws, bernoulli=True)
+        for t in range(600):
+            decision = slow.decide()
+            assert (decision.arm, decision.mode == "explore") == (arms[t], explored[t])
+            slow.update(decision, float(draws[t] < means[decision.arm]))
+        assert fast.snapshot() == slow.snapshot() or np.array_equal(fast.lcb, slow.lcb)
+        assert fast._state.run[0]["secured"] == slow._state.run[0]["secured"]
+
+
+def test_an_arm_alone_counts_as_the_mixture_play_it_is() -> None:
+    actions, _, log = problem(2)
+    by_arm, by_decision = (linoto.Gated().start(actions, log) for _ in range(2))
+    for _ in range(30):
+        by_decision.update(by_decision.decide(), 0.5)
+        by_arm.update(by_arm.select(), 0.5)
+    assert by_arm._state.run[0]["mixed"] == by_decision._state.run[0]["mixed"] > 0
+
+
+def test_tight_bias_never_has_less_room_than_loose() -> None:
+    actions, means, log = problem(4)
+    tight, loose = (
+        linoto.Gated(gate=linoto.Tolerance(epsilon=0.05, evidence="model", bias=bias)).start(actions, log)
+        for bias in ("tight", "loose")
+    )
+    for t in range(300):
+        arm = t % K
+        assert (tight.guard(arm).budget or 0) >= (loose.guard(arm).budget or 0) - 1e-12
+        for agent in (tight, loose):
+            agent.update(arm, float(means[arm]))
+
+
+def test_an_empty_log_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="offline must hold at least one reward"):
+        linoto.Gated().start(np.eye(2), linoto.Offline.empty(2))
+
+
+def test_rewards_alone_need_a_floor() -> None:
+    policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.1, evidence="rewards"))
+    with pytest.raises(ValueError, match="reward_range must be given"):
+        policy.start(np.eye(2), linoto.Offline(pulls=[1, 1], reward_sums=[0.0, 0.0]))
+
+
+def test_a_relative_epsilon_needs_rewards_that_are_not_negative() -> None:
+    gate = linoto.Tolerance(epsilon=0.1, relative=True)
+    log = linoto.Offline(pulls=[1, 1], reward_sums=[0.0, 0.0])
+    for limits in (None, (-1.0, 1.0)):
+        with pytest.raises(ValueError, match="reward_range must be given and start at 0"):
+            linoto.Gated(gate=gate, confidence=linoto.Confidence(reward_range=limits)).start(np.eye(2), log)
+
+
+def test_a_bounded_log_with_rewards_outside_the_range_is_refused() -> None:
+    policy = linoto.Gated(confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1)))
+    with pytest.raises(ValueError, match="offline must have rewards in reward_range"):
+        policy.start(np.eye(2), linoto.Offline(pulls=[2, 2], reward_sums=[5.0, 1.0]))
+
+
+def test_a_bounded_agent_refuses_a_reward_outside_its_range() -> None:
+    actions, _, log = problem(6)
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
+    agent = linoto.Gated(confidence=confidence).start(actions, log)
+    before = agent.snapshot()
+    with pytest.raises(ValueError, match=r"reward must be in \[0, 1\], got 1.5"):
+        agent.update(agent.select(), 1.5)
+    with pytest.raises(ValueError, match="reward_range must hold every reward"):
+        linoto.simulate(
+            agent.policy, linoto.LinearBandit(actions=actions, theta=[0.5, 0, 0, 0]), log, horizon=5
+        )
+    assert linoto.restore(before).rounds == agent.rounds == 0

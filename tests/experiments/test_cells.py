@@ -1,0 +1,248 @@
+"""The file of finished cells: a mistake costs nothing, no damage is believed, one writer at a time."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linoto import LinOtO, Random
+from linoto.experiments.cells import HEADER, CellStore, alone_in, unsealed
+from linoto.experiments.run import CellFailed, describe, run_experiment
+from linoto.experiments.settings import Experiment, Setting
+
+SETTING = Setting(
+    name="small",
+    k=8,
+    d=3,
+    m=20,
+    logged_arms=3,
+    horizon=30,
+    policies={"LinOtO": LinOtO(), "Random": Random()},
+)
+EXPERIMENT = Experiment(name="tiny", settings=(SETTING,))
+RUNS = 3
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Path:
+    """A file of six finished cells."""
+    run_experiment(EXPERIMENT, runs=RUNS, out=tmp_path)
+    return tmp_path / "tiny.cells.jsonl"
+
+
+def played(out: Path, experiment: Experiment = EXPERIMENT) -> int:
+    """How many cells `resume` computes."""
+    seen: list[int] = []
+    run_experiment(experiment, runs=RUNS, out=out, resume=True, track=lambda done, _: seen.append(done))
+    return seen[-1] - seen[0]
+
+
+# -- a mistake costs nothing ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"engine": "spark"},
+        {"scheduler": "tcp://127.0.0.1:1"},
+        {"engine": "dask", "scheduler": "foo"},
+        {"jobs": 0},
+    ],
+)
+def test_a_wrong_option_leaves_finished_cells_alone(cells: Path, wrong: dict[str, Any], resume: bool) -> None:
+    before = cells.read_bytes()
+    with pytest.raises((ValueError, OSError), match=r"scheduler|engine|jobs"):
+        run_experiment(EXPERIMENT, runs=RUNS, seed=1, out=cells.parent, resume=resume, **wrong)
+    assert cells.read_bytes() == before
+    assert played(cells.parent) == 0
+
+
+class Fails:
+    """A policy that cannot be started."""
+
+    def start(self, actions: Any, offline: Any, rng: Any = 0) -> Any:
+        raise ArithmeticError("it does not add up")
+
+
+def test_only_a_finished_cell_replaces_finished_cells(cells: Path) -> None:
+    before = cells.read_bytes()
+    broken = replace(EXPERIMENT, settings=(replace(SETTING, policies={"mine": Fails()}),))
+    with pytest.raises(CellFailed):
+        run_experiment(broken, runs=1, out=cells.parent)
+    assert cells.read_bytes() == before
+
+
+# -- damage -----------------------------------------------------------------------------------------------
+
+
+def changed(line: bytes, name: str, value: Any) -> bytes:
+    """The line with one value replaced and its checksum kept."""
+    return json.dumps({**json.loads(line), name: value}, separators=(",", ":")).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("regret", []),
+        ("regret", None),
+        ("run", -1),
+        ("run", 10**9),
+        ("run", True),
+        ("setting", ["small"]),
+        ("worst", 0.25),
+        ("check", "00000000"),
+        ("check", None),
+    ],
+)
+def test_a_line_that_is_still_json_but_not_ours_is_named(cells: Path, name: str, value: Any) -> None:
+    lines = cells.read_bytes().splitlines(keepends=True)
+    cells.write_bytes(b"".join([*lines[:2], changed(lines[2], name, value), *lines[3:]]))
+    with pytest.raises(ValueError, match=r"is damaged in line 3: take that line out, or run again without"):
+        played(cells.parent)
+    cells.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    assert played(cells.parent) == 1
+
+
+def test_no_byte_of_a_line_can_change_unseen(cells: Path) -> None:
+    line = cells.read_bytes().splitlines(keepends=True)[1]
+    assert unsealed(line) == json.loads(line)
+    for place in range(len(line)):
+        for bit in (1, 4):
+            hurt = bytearray(line)
+            hurt[place] ^= bit
+            assert unsealed(bytes(hurt)) is None
+    assert unsealed(line[1:]) is None and unsealed(b"\n") is None and unsealed(b"") is None
+
+
+def test_a_file_without_checksums_is_refused_and_left_alone(tmp_path: Path) -> None:
+    old = b'{"linoto": "cells", "format": 1}\n{"setting":"small"}\n'
+    (tmp_path / "tiny.cells.jsonl").write_bytes(old)
+    for resume in (True, False):
+        with pytest.raises(ValueError, match="hold cells of format 2, got format 1: move it away"):
+            run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=resume)
+    assert (tmp_path / "tiny.cells.jsonl").read_bytes() == old
+
+
+def test_results_whose_file_was_replaced_say_so_and_show_nobody_else_s_numbers(tmp_path: Path) -> None:
+    first = run_experiment(EXPERIMENT, runs=RUNS, out=tmp_path, seed=0)
+    table = first.table()
+    run_experiment(EXPERIMENT, runs=RUNS + 1, out=tmp_path, seed=0, resume=True)
+    assert first.table() == table
+    run_experiment(EXPERIMENT, runs=RUNS, out=tmp_path, seed=1)
+    with pytest.raises(ValueError, match=r"run 0 must be in .*tiny\.cells\.jsonl, got another line there"):
+        first.table()
+
+
+# -- one writer -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_file_has_one_writer_at_a_time(cells: Path, resume: bool) -> None:
+    before = cells.read_bytes()
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom linoto.experiments.cells import CellStore\n"
+        f"CellStore.open(Path(sys.argv[1]), resume={resume}, keys={{}})"
+    )
+    command = [sys.executable, "-c", code, str(cells)]
+    store = CellStore.open(cells, resume=True, keys=describe(EXPERIMENT, 0))
+    other = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "tiny.cells.jsonl is being written to by another run: wait for it" in other.stderr
+    assert cells.read_bytes() == before
+    store.release()
+    subprocess.run(command, check=True)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_run_that_ended_has_no_lock_however_it_ended(tmp_path: Path, fails: bool) -> None:
+    policies = {"mine": Fails()} if fails else {"Random": Random()}
+    experiment = replace(EXPERIMENT, settings=(replace(SETTING, policies=policies),))
+    kept: list[Any] = []
+    try:
+        kept.append(run_experiment(experiment, runs=1, out=tmp_path))
+    except CellFailed as error:
+        kept.append(error)  # with all its frames
+    assert played(tmp_path) == 2 * RUNS - (not fails) and kept
+
+
+def test_a_damaged_file_is_not_locked_by_the_complaint(cells: Path) -> None:
+    whole = cells.read_bytes()
+    cells.write_bytes(whole.replace(b"worst", b"Worst", 1))
+    with pytest.raises(ValueError, match="damaged") as kept:
+        played(cells.parent)
+    cells.write_bytes(whole)
+    assert played(cells.parent) == 0
+    assert "line 2" in str(kept.value)
+
+
+def test_two_commands_cannot_share_a_folder(tmp_path: Path) -> None:
+    study = tmp_path / "mine.toml"
+    study.write_text("[policies.x]\ntype = 'Random'\n[[setting]]\nk = 5\nlogged_arms = 2\nhorizon = 9\n")
+    command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--runs", "1", "--out", str(tmp_path)]
+    with alone_in(tmp_path):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr == (
+            f"linoto: {tmp_path} is being written to by another run: wait for it, or choose another folder\n"
+        )
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml"]
+    subprocess.run(command, capture_output=True, check=True)
+    assert (tmp_path / "mine.cells.jsonl").read_bytes().startswith(HEADER)
+
+
+# -- whose code it was ------------------------------------------------------------------------------------
+
+MINE = """
+from linoto.experiments.run import Setting
+
+
+class Agent:
+    def select(self):
+        return {arm}
+
+    def update(self, arm, reward):
+        pass
+
+
+class Mine:
+    def start(self, actions, offline, rng=0):
+        return Agent()
+
+    def __repr__(self):
+        return "Mine()"
+
+
+class World(Setting):
+    pass
+"""
+
+
+@pytest.mark.parametrize(("kind", "again"), [("policy", RUNS), ("world", 2 * RUNS)])
+def test_cells_of_classes_whose_file_changed_are_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, again: int
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def mine(arm: int, note: str = "") -> Experiment:
+        (tmp_path / "file_of_mine.py").write_text(MINE.format(arm=arm) + note)
+        sys.modules.pop("file_of_mine", None)
+        importlib.invalidate_caches()
+        module = importlib.import_module("file_of_mine")
+        if kind == "world":
+            return replace(EXPERIMENT, settings=(module.World(**vars(SETTING)),))
+        policies = {"mine": module.Mine(), "Random": Random()}
+        return replace(EXPERIMENT, settings=(replace(SETTING, policies=policies),))
+
+    assert played(tmp_path, mine(0)) == 2 * RUNS
+    assert played(tmp_path, mine(0)) == 0
+    assert played(tmp_path, mine(1)) == again  # what is not of that file is kept
+    assert played(tmp_path, mine(1, "# another helper\n")) == again
+    sys.modules.pop("file_of_mine", None)

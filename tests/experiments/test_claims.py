@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+from math import sqrt
+
+import numpy as np
+import pytest
+from helpers.fakes import fake_results
+
+from linoto.core.kernels import Floats
+from linoto.experiments import paper
+from linoto.experiments.claims import Claim, Finding, Measurement, distance, judge, student
+from linoto.experiments.sentences import CLAIMS
+from linoto.experiments.settings import Setting
+
+EXPERIMENTS = {experiment.name: experiment for group in paper.FIGURES.values() for experiment in group}
+CLAIM = {claim.name: claim for claim in CLAIMS}
+
+
+def spread(mean: float, error: float, runs: int = 10) -> Floats:
+    """Values with exactly this mean and standard error."""
+    noise = np.random.default_rng(0).standard_normal(runs)
+    noise -= noise.mean()
+    return np.asarray(mean + noise * error / (noise.std(ddof=1) / sqrt(runs)))
+
+
+# -- the rule ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "verdict"),
+    [
+        (0.0, 1.0, "holds"),
+        (0.0, 5.0, "undecided"),
+        (9.0, 1.0, "undecided"),  # inside, but too near the end
+        (11.0, 1.0, "undecided"),  # outside, but too near the end
+        (13.0, 1.0, "does not hold"),
+        (-13.0, 1.0, "does not hold"),
+    ],
+)
+def test_a_mean_is_judged_with_its_error(mean: float, error: float, verdict: str) -> None:
+    measured = Measurement(label="x", values=spread(mean, error), low=-10, high=10)
+    assert measured.verdict == verdict
+    assert (measured.mean, measured.error) == (pytest.approx(mean), pytest.approx(error))
+
+
+def test_one_run_decides_nothing() -> None:
+    assert Measurement(label="x", values=np.array([100.0]), high=1).verdict == "undecided"
+
+
+def test_six_runs_that_agree_decide_and_five_do_not() -> None:
+    values = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 9.0])
+    assert Measurement(label="x", values=values, low=0).verdict == "holds"
+    assert Measurement(label="x", values=values[1:], low=0).verdict == "undecided"
+
+
+def test_nothing_at_all_is_no_improvement() -> None:
+    assert Measurement(label="x", values=np.zeros(10), low=0).verdict == "undecided"
+    assert Measurement(label="x", values=np.zeros(10), low=-1, high=1).verdict == "holds"
+
+
+def test_a_ratio_has_the_ratio_of_means_and_the_delta_method_s_error() -> None:
+    rng = np.random.default_rng(1)
+    per = rng.uniform(1, 2, 4000)
+    values = 0.3 * per + rng.normal(0, 0.1, 4000)
+    measured = Measurement(label="x", values=values, per=per, high=0.31)
+    assert measured.mean == pytest.approx(values.mean() / per.mean())
+    assert measured.error == pytest.approx(0.1 / 1.5 / sqrt(4000), rel=0.05)
+    assert measured.verdict == "holds"
+
+
+def test_a_ratio_to_almost_nothing_is_still_decided() -> None:
+    per = np.array([0.0, 0.0, 0.0, 30.0, 0.0])
+    measured = Measurement(label="x", values=np.full(5, 2000.0), per=per, high=0.1)
+    assert measured.verdict == "does not hold"
+    nothing = Measurement(label="x", values=np.full(5, 2000.0), per=np.zeros(5), high=0.1)
+    assert nothing.verdict == "does not hold" and np.isnan(nothing.mean)
+
+
+def test_one_failure_fails_a_claim_and_all_must_hold() -> None:
+    good, bad, open_ = (Measurement(label="x", values=spread(m, 1.0), low=0) for m in (9.0, -9.0, 0.5))
+    assert [m.verdict for m in (good, bad, open_)] == ["holds", "does not hold", "undecided"]
+    claim = CLAIMS[0]
+    assert Finding(claim=claim, measurements=(good, good)).verdict == "holds"
+    assert Finding(claim=claim, measurements=(good, open_)).verdict == "undecided"
+    assert Finding(claim=claim, measurements=(open_, bad, good)).verdict == "does not hold"
+
+
+@pytest.mark.parametrize("runs", [5, 6, 10])
+def test_false_alarms_are_as_rare_as_stated(runs: int) -> None:
+    # True mean exactly at the end of the interval: decided 5 % of the time by Student's t, and with unanimity
+    # 5.5 % at six runs, 5.2 % at ten (at five, unanimity would make it 6.9 %). 4000 trials have a standard
+    # error of 0.36 %; the bar is four above 5.5 %.
+    rng = np.random.default_rng(2)
+    decided = sum(
+        Measurement(label="x", values=rng.standard_normal(runs), low=0).verdict != "undecided"
+        for _ in range(4000)
+    )
+    assert 0.035 < decided / 4000 < 0.07
+
+
+@pytest.mark.parametrize(("few", "many"), [(0.0, 0.0), (0.5, 0.5), (0.5, -0.5), (3.0, -3.0)])
+def test_equal_distances_are_as_rarely_told_apart_as_stated(few: float, many: float) -> None:
+    # At most 5 %, less where the signs are unsure; 1500 trials, four standard errors above.
+    rng = np.random.default_rng(3)
+    decided = 0
+    for _ in range(1500):
+        one, two, shared = rng.standard_normal((3, 30))
+        unit = rng.normal(5, 0.2, 30)
+        values = distance(few + one + shared, unit) - distance(many + 2 * two + shared, unit)
+        decided += Measurement(label="x", values=values, low=0).verdict != "undecided"
+    assert decided / 1500 < 0.073
+
+
+def test_a_distance_is_that_of_the_means_and_has_its_error() -> None:
+    rng = np.random.default_rng(4)
+    per = rng.normal(5, 0.5, 50)
+    values = -0.4 * per + rng.standard_normal(50)
+    ratio = Measurement(label="x", values=values, per=per, low=0)
+    far = Measurement(label="x", values=distance(values, per), low=0)
+    assert ratio.mean < 0 < far.mean
+    assert (far.mean, far.error) == (pytest.approx(-ratio.mean), pytest.approx(ratio.error))
+    assert Measurement(label="x", values=distance(values, 0 * per), low=0).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("dof", "quantile"), [(1, 12.706), (4, 2.776), (5, 2.571), (9, 2.262), (29, 2.045), (1000, 1.962)]
+)
+def test_student_s_quantiles(dof: int, quantile: float) -> None:
+    assert student(dof) == pytest.approx(quantile, rel=2e-3)
+
+
+# -- the sentences ----------------------------------------------------------------------------------------
+
+
+def verdict(name: str, rates: dict[str, float], power: dict[str, float] | None = None) -> str:
+    """The verdict on a claim if each policy's regret is rate * t^power, noise of 1 % apart."""
+
+    def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:
+        rng = np.random.default_rng([run, sum(map(ord, label + setting.name))])
+        key = next((key for key in rates if key in (f"{setting.name} {label}", label)), "")
+        rate = rates.get(f"{setting.name} {label}", rates.get(label, 1.0)) if key else 1.0
+        return np.asarray(rate * rounds ** (power or {}).get(label, 1.0) * rng.normal(1, 0.01))
+
+    claim = CLAIM[name]
+    return judge([claim], {claim.experiment: fake_results(EXPERIMENTS[claim.experiment], formula)})[0].verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "rates", "expected"),
+    [
+        ("long-horizon-matches-ucb", {"LinOtO": 0.30, "LinUCB": 0.30}, "holds"),
+        ("long-horizon-matches-ucb", {"LinOtO": 0.40, "LinUCB": 0.30}, "does not hold"),
+        ("short-horizon-tracks-lcb", {"LinOtO": 0.31, "LinLCB": 0.30}, "holds"),
+        ("short-horizon-tracks-lcb", {"LinOtO": 0.40, "LinLCB": 0.30}, "does not hold"),
+        ("lcb-linear", {"LinLCB": 0.3}, "holds"),
+        ("low-initial-regret", {"LinOtO": 0.2, "LinUCB": 0.4}, "holds"),
+        ("low-initial-regret", {"LinOtO": 0.5, "LinUCB": 0.4}, "does not hold"),
+        ("size-between", {"LinOtO": 0.3, "LinUCB": 0.4, "LinLCB": 0.2}, "holds"),
+        ("size-between", {"LinOtO": 0.3, "LinUCB": 0.2, "LinLCB": 0.4}, "holds"),
+        ("size-between", {"LinOtO": 0.5, "LinUCB": 0.4, "LinLCB": 0.2}, "does not hold"),
+        ("size-improves", {"m=100 LinOtO": 3, "m=500 LinOtO": 2, "m=1000 LinOtO": 1}, "holds"),
+        ("size-improves", {"m=100 LinOtO": 3, "m=500 LinOtO": 1, "m=1000 LinOtO": 2}, "does not hold"),
+        ("best-lcb-near-zero", {"LinLCB": 0.01, "Random": 0.5}, "holds"),
+        ("best-lcb-near-zero", {"LinLCB": 0.10, "Random": 0.5}, "does not hold"),
+        ("best-lcb-best", {"LinLCB": 0.1}, "holds"),
+        ("best-lcb-best", {"LinLCB": 2.0}, "does not hold"),
+        ("nearly-the-better-size", {"LinOtO": 0.31, "LinUCB": 0.5, "LinLCB": 0.3}, "holds"),
+        ("nearly-the-better-size", {"LinOtO": 0.40, "LinUCB": 0.5, "LinLCB": 0.3}, "does not hold"),
+        ("best-converges", {"LinUCB x 1": 0.01, "LinOtO x 1": 0.01, "Random": 0.5}, "holds"),
+        ("best-converges", {"LinUCB x 1": 0.20, "LinOtO x 1": 0.01, "Random": 0.5}, "does not hold"),
+        ("budget-similar", {"exact": 0.3, "aggregate": 0.302}, "holds"),
+        ("budget-similar", {"exact": 0.3, "aggregate": 0.4}, "does not hold"),
+        ("doubling", {"known horizon": 0.3, "doubling": 0.6}, "holds"),
+        ("doubling", {"known horizon": 0.1, "doubling": 0.6}, "does not hold"),
+        ("alpha-large", {"alpha=10000": 0.3, "LinUCB": 0.3}, "holds"),
+        ("alpha-large", {"alpha=10000": 0.2, "LinUCB": 0.3}, "does not hold"),
+        ("pareto", {"alpha=0.0001": 0.2, "alpha=10000": 0.4}, "does not hold"),
+    ],
+)
+def test_a_sentence_about_sizes_is_judged_right(name: str, rates: dict[str, float], expected: str) -> None:
+    assert verdict(name, rates) == expected
+
+
+@pytest.mark.parametrize(("power", "expected"), [(0.5, "holds"), (0.9, "holds"), (1.3, "does not hold")])
+@pytest.mark.parametrize("name", ["sublinear", "size-sublinear"])
+def test_a_sentence_about_growth_is_judged_right(name: str, power: float, expected: str) -> None:
+    assert verdict(name, {"LinOtO": 1.0}, {"LinOtO": power}) == expected
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "expected"),
+    [
+        ((1.0, 1.2), (1.0, 1.1), "holds"),  # LinUCB's and LinOtO's regret per round
+        ((1.0, 0.8), (1.0, 1.1), "holds"),  # nearer, on the other side
+        ((1.0, 1.1), (1.0, 0.8), "does not hold"),
+        ((1.0, 1.2), (0.1, 0.15), "does not hold"),  # less in regret, more as a share
+    ],
+)
+def test_closer_is_a_smaller_share_on_either_side(
+    few: tuple[float, float], many: tuple[float, float], expected: str
+) -> None:
+    rates = {
+        f"{size} {label}": rate
+        for size, pair in (("m=100", few), ("m=1000", many))
+        for label, rate in zip(("LinUCB", "LinOtO"), pair, strict=True)
+    }
+    assert verdict("size-closer-to-ucb", rates) == expected
+
+
+def test_noise_that_differs_from_run_to_run_is_no_distance() -> None:
+    """At m = 1000 the regrets differ in every run, now this way and now that; on average not at all."""
+
+    def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:
+        apart = {"m=100": 0.1, "m=1000": 0.5 * (-1) ** run}.get(setting.name, 0.0)
+        return np.asarray((1 + apart * (label == "LinOtO")) * rounds)
+
+    results = {"offline-size": fake_results(EXPERIMENTS["offline-size"], formula)}
+    (finding,) = judge([CLAIM["size-closer-to-ucb"]], results)
+    assert finding.verdict == "undecided"
+    assert finding.measurements[0].mean == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("until", "expected"), [(0.5, "holds"), (1.0, "does not hold")])
+def test_a_gap_that_stops_growing_at_half_time_is_a_constant(until: float, expected: str) -> None:
+    def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:
+        more = 0.2 * np.minimum(rounds, until * setting.horizon) / until
+        return np.asarray((1 + run / 100) * (rounds + more * (label == "LinOtO")))
+
+    results = {"dimension": fake_results(EXPERIMENTS["dimension"], formula)}
+    assert judge([CLAIM["comparable-to-ucb"]], results)[0].verdict == expected
+
+
+def test_root_regret_is_not_linear() -> None:
+    assert verdict("lcb-linear", {"LinLCB": 1.0}, {"LinLCB": 0.5}) == "does not hold"
+
+
+def linear(_setting: Setting, _label: str, run: int, rounds: Floats) -> Floats:
+    return np.asarray((1 + run / 100) * rounds)
+
+
+def test_every_claim_can_be_judged_and_written_down() -> None:
+    results = {name: fake_results(experiment, linear) for name, experiment in EXPERIMENTS.items()}
+    findings = judge(CLAIMS, results)
+    assert [finding.claim.name for finding in findings] == [claim.name for claim in CLAIMS]
+    assert all(finding.measurements for finding in findings)
+    data = json.loads(json.dumps([finding.to_dict() for finding in findings], allow_nan=False))
+    assert {entry["verdict"] for entry in data} <= {"holds", "does not hold", "undecided"}
+
+
+def test_a_policy_without_any_regret_can_be_judged_and_written_down() -> None:
+    def perfect(_setting: Setting, label: str, _run: int, rounds: Floats) -> Floats:
+        return np.zeros(rounds.size) if label == "LinLCB" else rounds
+
+    results = {"offline-size-best": fake_results(EXPERIMENTS["offline-size-best"], perfect)}
+    found = {finding.claim.name: finding for finding in judge(CLAIMS, results)}
+    assert found["best-lcb-near-zero"].verdict == "holds"
+    assert found["best-nearly-the-better"].verdict == "does not hold"
+    json.dumps([finding.to_dict() for finding in found.values()], allow_nan=False)
+
+
+def test_only_claims_about_what_was_run_are_judged() -> None:
+    findings = judge(CLAIMS, {"alpha": fake_results(EXPERIMENTS["alpha"], linear)})
+    assert {finding.claim.experiment for finding in findings} == {"alpha"}
+
+
+def test_claims_are_complete_and_distinct() -> None:
+    assert len(CLAIM) == len(CLAIMS)
+    assert {claim.experiment for claim in CLAIMS} == set(EXPERIMENTS)
+    for claim in CLAIMS:
+        assert isinstance(claim, Claim) and claim.quote and claim.source and claim.measure
+
+
+def test_numbers_print_with_their_unit_and_their_wish() -> None:
+    values = spread(0.123, 0.01)
+    assert str(Measurement(label="x", values=values, high=0.05)) == "12.3 ± 1.0 %"
+    assert Measurement(label="x", values=values, high=0.05).wanted == "below 5 %"
+    assert Measurement(label="x", values=values, low=0).wanted == "above 0 %"
+    assert Measurement(label="x", values=values, low=-0.1, high=0.1).wanted == "-10 % to 10 %"
+    assert str(Measurement(label="x", values=values, percent=False)) == "0.123 ± 0.010"
+    assert str(Measurement(label="x", values=values[:1] * 0 + 0.5)) == "50.0 %"

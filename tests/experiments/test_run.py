@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linoto import LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.experiments.results import mean_and_error
+from linoto.experiments.run import CellFailed, run_experiment, world
+from linoto.experiments.settings import Experiment, Setting
+
+POLICIES = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "LinTS": LinTS(), "Random": Random()}
+SMALL = Setting(name="small", k=12, d=4, m=20, logged_arms=3, horizon=60, policies=POLICIES)
+EXPERIMENT = Experiment(name="tiny", settings=(SMALL, replace(SMALL, name="larger", m=40)))
+CELLS = "tiny.cells.jsonl"
+
+
+@dataclass(frozen=True)
+class FirstArm:
+    """A policy of a user: plain Python, knows nothing of linoto."""
+
+    fails: bool = False
+
+    def start(self, actions: Any, offline: Any, rng: Any = 0) -> FirstArm:
+        return self
+
+    def select(self) -> int:
+        if self.fails:
+            raise ArithmeticError("it does not add up")
+        return 0
+
+    def update(self, arm: int, reward: float) -> None:
+        pass
+
+
+# -- the same numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [2, 5])
+def test_any_number_of_jobs_writes_the_same_file(tmp_path: Path, jobs: int) -> None:
+    run_experiment(EXPERIMENT, runs=4, seed=3, jobs=1, out=tmp_path / "one")
+    run_experiment(EXPERIMENT, runs=4, seed=3, jobs=jobs, out=tmp_path / "many")
+    assert (tmp_path / "one" / CELLS).read_bytes() == (tmp_path / "many" / CELLS).read_bytes()
+
+
+def test_a_cell_does_not_depend_on_what_else_is_run() -> None:
+    alone = Experiment(name="alone", settings=(replace(SMALL, policies={"LinTS": LinTS()}),))
+    everything = run_experiment(EXPERIMENT, runs=3, seed=1)
+    by_itself = run_experiment(alone, runs=3, seed=1)
+    for field in ("regret", "offline_regret", "explored"):
+        one, other = (r.final("small", "LinTS", field) for r in (everything, by_itself))
+        assert np.array_equal(one, other)
+
+
+def test_more_runs_only_add_to_the_end(tmp_path: Path) -> None:
+    run_experiment(EXPERIMENT, runs=2, out=tmp_path / "few")
+    run_experiment(EXPERIMENT, runs=3, out=tmp_path / "more")
+    few, more = ((tmp_path / name / CELLS).read_bytes() for name in ("few", "more"))
+    assert more.startswith(few) and len(more) > len(few)
+
+
+def test_settings_share_worlds_and_logged_arms() -> None:
+    (bandit, log, seed), (same, longer, same_seed) = (world(s, 7, 2) for s in EXPERIMENT.settings)
+    assert np.array_equal(bandit.actions, same.actions) and np.array_equal(bandit.theta, same.theta)
+    assert seed == same_seed
+    assert np.array_equal(log.pulls > 0, longer.pulls > 0)
+
+
+def test_runs_and_seeds_give_different_worlds() -> None:
+    seeds = {world(SMALL, seed, run)[2] for seed in range(5) for run in range(5)}
+    assert len(seeds) == 25
+
+
+def test_the_best_arm_is_logged_only_if_asked() -> None:
+    for run in range(20):
+        bandit, log, _ = world(SMALL, 0, run)
+        assert log.pulls[bandit.best] == 0
+        _, with_best, _ = world(replace(SMALL, include_best=True), 0, run)
+        assert with_best.pulls[bandit.best] > 0 and with_best.total == log.total
+
+
+# -- resuming ---------------------------------------------------------------------------------------------
+
+
+def interrupt_after(cells: int) -> Any:
+    def track(done: int, total: int) -> None:
+        if done == cells:
+            raise KeyboardInterrupt
+
+    return track
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("cells", [0, 1, 9])
+def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path: Path, jobs: int, cells: int) -> None:
+    run_experiment(EXPERIMENT, runs=3, out=tmp_path / "whole", jobs=jobs)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(EXPERIMENT, runs=3, out=tmp_path / "cut", jobs=jobs, track=interrupt_after(cells))
+    finished = (tmp_path / "cut" / CELLS).read_bytes().count(b"\n") - 1
+    assert cells <= finished < 24
+    seen: list[int] = []
+    run_experiment(
+        EXPERIMENT,
+        runs=3,
+        out=tmp_path / "cut",
+        jobs=jobs,
+        resume=True,
+        track=lambda done, _: seen.append(done),
+    )
+    assert seen == list(range(finished, 25))  # nothing was computed twice
+    assert (tmp_path / "cut" / CELLS).read_bytes() == (tmp_path / "whole" / CELLS).read_bytes()
+
+
+@pytest.mark.parametrize("lost", [1, 50, 700, 5000])
+def test_a_torn_last_line_is_never_read_back(tmp_path: Path, lost: int) -> None:
+    run_experiment(EXPERIMENT, runs=2, out=tmp_path)
+    path = tmp_path / CELLS
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-lost])
+    run_experiment(EXPERIMENT, runs=2, out=tmp_path, resume=True)
+    assert path.read_bytes() == whole
+
+
+def test_resume_keeps_only_what_would_come_out_the_same(tmp_path: Path) -> None:
+    run_experiment(EXPERIMENT, runs=2, out=tmp_path)
+    changed = replace(SMALL, policies={**POLICIES, "LinOtO": LinOtO(alpha=3.0)})
+    seen: list[int] = []
+    experiment = replace(EXPERIMENT, settings=(changed, EXPERIMENT.settings[1]))
+    results = run_experiment(
+        experiment, runs=2, out=tmp_path, resume=True, track=lambda done, _: seen.append(done)
+    )
+    assert seen[0] == 14  # of 16, two cells of the changed policy are new
+    fresh = run_experiment(experiment, runs=2)
+    assert results.table() == fresh.table()
+    seen.clear()
+    run_experiment(experiment, runs=2, seed=1, out=tmp_path, resume=True, track=lambda d, _: seen.append(d))
+    assert seen[0] == 0
+
+
+def test_without_resume_our_file_is_replaced_and_counted(tmp_path: Path) -> None:
+    run_experiment(EXPERIMENT, runs=2, out=tmp_path)
+    results = run_experiment(EXPERIMENT, runs=1, out=tmp_path)
+    assert results.store.replaced == 16
+    assert (tmp_path / CELLS).read_bytes().count(b"\n") == 1 + 8
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("content", ["precious\n", "precious", '{"format": 1}\n{}\n'])
+def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: str, resume: bool) -> None:
+    (tmp_path / CELLS).write_text(content)
+    with pytest.raises(ValueError, match="move it away"):
+        run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=resume)
+    assert (tmp_path / CELLS).read_text() == content
+
+
+def test_damage_in_the_middle_is_named(tmp_path: Path) -> None:
+    run_experiment(EXPERIMENT, runs=1, out=tmp_path)
+    lines = (tmp_path / CELLS).read_text().splitlines(keepends=True)
+    (tmp_path / CELLS).write_text("".join([*lines[:3], "}{\n", *lines[4:]]))
+    with pytest.raises(ValueError, match="damaged in line 4"):
+        run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=True)
+
+
+def test_a_real_interrupt_keeps_whole_lines(tmp_path: Path) -> None:
+    """Ctrl-C in a process of its own: nobody else's signal handlers, and an end in any case."""
+    command = [sys.executable, "-m", "linoto.cli", "reproduce", "horizon", "--runs", "1000", "--jobs", "2"]
+    cells = tmp_path / "horizon.cells.jsonl"
+    with subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until = time.monotonic() + 60
+            while not (cells.exists() and cells.read_text().count("\n") > 5) and time.monotonic() < until:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130 and "--resume to go on" in err
+    lines = cells.read_text().splitlines()
+    assert all(json.loads(line) for line in lines)
+    runs = [json.loads(line)["run"] for line in lines[1:]]
+    assert 4 < len(runs) < 12_000 and runs == sorted(runs)
+
+
+# -- failing ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_failed_cell_fails_the_run_and_names_itself(tmp_path: Path, jobs: int) -> None:
+    broken = replace(SMALL, name="odd", policies={"LinOtO": LinOtO(), "mine": FirstArm(fails=True)})
+    experiment = Experiment(name="tiny", settings=(SMALL, broken))
+    with pytest.raises(CellFailed, match="setting 'odd', policy 'mine', run 0 failed: ArithmeticError: it"):
+        run_experiment(experiment, runs=2, jobs=jobs, out=tmp_path)
+    kept = (tmp_path / CELLS).read_text().splitlines()[1:]
+    assert [json.loads(line)["policy"] for line in kept] == [*POLICIES, "LinOtO"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 0}, "k must be a whole number >= 1, got 0"),
+        ({"horizon": 1.5}, "horizon must be a whole number"),
+        ({"logged_arms": 12}, "logged_arms must be at most 11 here, got 12"),
+        ({"noise": -1.0}, "noise must be a number >= 0"),
+        ({"rewards": "poisson"}, "rewards must be one of"),
+        ({"include_best": 1}, "include_best must be true or false"),
+        ({"points": 1}, r"points must be in \[2, 200\]"),
+        ({"points": 201}, r"points must be in \[2, 200\]"),
+        ({"d": 1, "rewards": "bernoulli"}, "d must be at least 2"),
+        ({"policies": {}}, "policies must hold at least one policy"),
+        ({"policies": {"x": LinOtO}}, "policies must have a start method"),
+        ({"policies": [("x", LinOtO()), ("x", LinTS())]}, "distinct names, got 'x' twice"),
+        ({"name": ""}, "name must be one line of text"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **change)
+
+
+def test_a_bad_experiment_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="name must be made of letters"):
+        Experiment(name="../x", settings=(SMALL,))
+    with pytest.raises(ValueError, match="distinct names, got 'small' twice"):
+        Experiment(name="x", settings=(SMALL, SMALL))
+    with pytest.raises(ValueError, match="at least one setting"):
+        Experiment(name="x", settings=())
+    for options in ({"runs": 0}, {"seed": -1}, {"jobs": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            run_experiment(EXPERIMENT, **options)
+
+
+# -- what comes out ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 7, 160, 161, 8000, 1_000_003])
+def test_curves_are_thin_and_keep_both_ends(horizon: int) -> None:
+    rounds = replace(SMALL, horizon=horizon).rounds
+    assert rounds[0] == 1 and rounds[-1] == horizon
+    assert rounds.size <= 200 and (np.diff(rounds) > 0).all()
+
+
+def test_the_paper_s_landmarks_are_kept_exactly() -> None:
+    assert {1, 100, 1000, 4000, 7200, 8000} <= set(replace(SMALL, horizon=8000).rounds.tolist())
+
+
+def test_tables_agree_with_the_cells() -> None:
+    results = run_experiment(EXPERIMENT, runs=4, seed=5)
+    row = next(r for r in results.table() if (r["setting"], r["policy"]) == ("larger", "LinUCB"))
+    final = results.final("larger", "LinUCB", "regret")
+    assert row["regret"] == pytest.approx(final.mean(), rel=1e-12)
+    assert row["regret_se"] == pytest.approx(final.std(ddof=1) / 2, rel=1e-12)
+    assert row["explored"] == 1.0 and row["runs"] == 4
+    tidy = list(results.rows())
+    assert len(tidy) == 2 * 4 * 4 * SMALL.rounds.size
+    assert list(tidy[0]) == ["setting", "policy", "run", "round", "regret", "offline_regret", "explored"]
+
+
+def test_one_run_has_no_standard_error() -> None:
+    results = run_experiment(EXPERIMENT, runs=1)
+    assert all(row["regret_se"] is None for row in results.table())
+    assert np.isnan(results.curve("small", "LinOtO", "regret").error).all()
+
+
+def test_the_largest_shortfall_is_over_all_rounds_and_never_negative() -> None:
+    results = run_experiment(EXPERIMENT, runs=5)
+    for label in POLICIES:
+        worst = results.worst("small", label)
+        curves = np.array([cell.offline_regret for cell in results.cells("small", label)])
+        assert (worst >= np.maximum(curves.max(axis=1), 0.0)).all()
+
+
+def test_regrets_at_one_round_differ_by_a_constant_of_the_world() -> None:
+    results = run_experiment(EXPERIMENT, runs=3)
+    gaps = [
+        results.final("small", label, "regret") - results.final("small", label, "offline_regret")
+        for label in POLICIES
+    ]
+    for gap in gaps[1:]:
+        assert gap == pytest.approx(gaps[0], abs=1e-9)
+
+
+def test_mean_and_error_are_those_of_numpy_even_far_from_zero() -> None:
+    values = np.random.default_rng(0).normal(1e9, 1.0, size=(50, 3))
+    mean, error = mean_and_error(values)
+    assert mean == pytest.approx(values.mean(axis=0), rel=1e-15)
+    assert error == pytest.approx(values.std(axis=0, ddof=1) / np.sqrt(50), rel=1e-6)
+
+
+def test_a_users_own_policy_and_world_need_a_few_lines() -> None:
+    class Tied(Setting):
+        def bandit(self, rng: np.random.Generator) -> Any:
+            bandit = super().bandit(rng)
+            return replace(bandit, theta=0 * bandit.theta)
+
+    setting = Tied(name="tied", k=5, d=2, logged_arms=2, horizon=30, policies={"mine": FirstArm()})
+    results = run_experiment(Experiment(name="own", settings=(setting,)), runs=2)
+    assert results.final("tied", "mine", "regret").tolist() == [0.0, 0.0]
+    assert results.final("tied", "mine", "explored").tolist() == [30.0, 30.0]
+
+
+def test_bernoulli_worlds_have_means_between_0_and_1_that_differ() -> None:
+    setting = replace(SMALL, rewards="bernoulli", policies={"LinLCB": LinLCB(), "LinTS": LinTS()})
+    for run in range(20):
+        means = world(setting, 0, run)[0].means
+        assert means.min() >= 0 and means.max() <= 1 and np.ptp(means) > 0.1
+    results = run_experiment(Experiment(name="coins", settings=(setting,)), runs=2)
+    assert (results.final("small", "LinTS", "regret") >= 0).all()
+
+
+def test_a_cluster_plays_the_same_bits_as_threads(tmp_path: Path) -> None:
+    """A real local Dask cluster of two processes."""
+    setting = Setting(name="small", k=8, d=3, m=20, logged_arms=4, horizon=200, policies={"LinOtO": LinOtO()})
+    experiment = Experiment(name="mine", settings=(setting,))
+    here = run_experiment(experiment, runs=3, out=tmp_path / "here")
+    there = run_experiment(experiment, runs=3, out=tmp_path / "there", engine="dask", jobs=2)
+    assert here.table() == there.table()
+    files = [tmp_path / name / "mine.cells.jsonl" for name in ("here", "there")]
+    assert files[0].read_bytes() == files[1].read_bytes()

@@ -1,0 +1,14 @@
+"""A loop of three arms made over HTTP."""
+
+from __future__ import annotations
+
+from helpers.service_process import TOLERANT
+
+import linoto
+from linoto.client import Client
+
+LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
+
+
+def make_loop(client: Client) -> None:
+    client.create("loop", arms=["a", "b", "c"], policy=TOLERANT, default_reward=0.0, offline=LOG, window=9e5)

@@ -1,0 +1,63 @@
+"""Asking a service without HTTP, and traffic of every kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from helpers.service_process import FakeClock
+
+import linoto
+from linoto.service import sql
+from linoto.service.errors import Refused
+from linoto.service.messages import Change, DecideRequest, Decision, RewardReport, RewardResult
+from linoto.service.records import recover
+from linoto.service.server import Service
+
+THOMPSON = linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open())
+
+
+def decide(service: Service, name: str = "loop", **request: Any) -> Decision:
+    return service.store.call(lambda c: service.loops.decide(c, name, DecideRequest(**request)))
+
+
+def reward(service: Service, decision_id: str, value: float, name: str = "loop") -> RewardResult:
+    return service.store.call(lambda c: service.loops.reward(c, name, RewardReport(decision_id, value)))
+
+
+def change(service: Service, **changes: Any) -> None:
+    service.store.call(lambda c: service.loops.change(c, "loop", Change(**changes), "test"))
+
+
+def digests(service: Service, name: str = "loop") -> tuple[str, str, str]:
+    """The state in memory, from the last snapshot, and from the first event."""
+
+    def job(connection: sql.Connection) -> tuple[str, str, str]:
+        loop = service.loops.get(name)
+        row = sql.one_loop(connection, loop.id)
+        assert row is not None
+        scratch = recover(connection, row, from_scratch=True)
+        return loop.digest(), recover(connection, row).digest(), scratch.digest()
+
+    return service.store.call(job)
+
+
+def run_mixed_traffic(service: Service, clock: FakeClock, rounds: int = 60) -> None:
+    """Decisions of every kind, rewards late, lost, repeated and refused."""
+    rng = np.random.default_rng(5)
+    for t in range(rounds):
+        clock.now += 1.0
+        options: dict[str, Any] = {}
+        if rng.random() < 0.3:
+            options["proposal"] = str(rng.choice(["a", "b", "c"]))
+        elif rng.random() < 0.3:
+            options["allowed"] = ["a", "b"]
+        try:
+            made = decide(service, **options)
+        except Refused as refusal:
+            assert refusal.code == "no_safe_arm"
+            continue
+        if rng.random() < 0.7:
+            reward(service, made.decision_id, float(rng.random() < 0.6))
+        if t % 20 == 10:
+            change(service, mode=["shadow", "live", "safe-only"][t // 20 % 3])

@@ -1,0 +1,493 @@
+"""Files in, statistics out: the same bits from every kind of input, and every planted fault named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.logs import read as logs
+from linoto.logs.arms import ArmTable
+from linoto.logs.moments import read_moments
+from linoto.logs.read import Log, read_arms, read_log
+from linoto.logs.values import UnknownColumn
+
+ARMS = ArmTable.from_columns({"id": ["a", "b", "7"], "size": [1.0, 2.0, 3.0]})
+COLUMNS = {"action": "arm", "reward": "r"}
+
+
+def sample(n: int = 3000, seed: int = 0) -> dict[str, Any]:
+    """Columns of a log, its times shuffled."""
+    rng = np.random.default_rng(seed)
+    return {
+        "arm": np.array(["a", "b", "7"])[rng.integers(0, 3, n)].tolist(),
+        "r": rng.standard_normal(n).tolist(),
+        "p": rng.uniform(0.1, 1.0, n).tolist(),
+        "t": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.permutation(n), unit="min"),
+        "unused": rng.standard_normal(n).tolist(),
+    }
+
+
+def as_json_lines(columns: dict[str, Any]) -> str:
+    rows = zip(*columns.values(), strict=True)
+    return "".join(json.dumps(dict(zip(columns, row, strict=True)), default=str) + "\n" for row in rows)
+
+
+def csv_file(folder: Path, columns: dict[str, Any]) -> Path:
+    path = folder / "log.csv"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+def semicolons(folder: Path, columns: dict[str, Any]) -> Path:
+    path = folder / "log.tsv"
+    pd.DataFrame(columns).to_csv(path, index=False, sep=";")
+    return path
+
+
+def zipped_csv(folder: Path, columns: dict[str, Any]) -> Path:
+    path = folder / "log.csv.gz"
+    path.write_bytes(gzip.compress(csv_file(folder, columns).read_bytes()))
+    return path
+
+
+def windows_csv(folder: Path, columns: dict[str, Any]) -> Path:
+    path = folder / "windows.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + csv_file(folder, columns).read_bytes().replace(b"\n", b"\r\n"))
+    return path
+
+
+def parquet_file(folder: Path, columns: dict[str, Any]) -> Path:
+    path = folder / "odd [name]*.parquet"
+    pd.DataFrame(columns).to_parquet(path, row_group_size=700)
+    return path
+
+
+def json_file(folder: Path, columns: dict[str, Any]) -> Path:
+    path = folder / "log.jsonl"
+    path.write_text(as_json_lines(columns))
+    return path
+
+
+SOURCES: dict[str, Callable[[Path, dict[str, Any]], Any]] = {
+    "csv": csv_file,
+    "semicolons": semicolons,
+    "gzip": zipped_csv,
+    "windows": windows_csv,
+    "parquet": parquet_file,
+    "json lines": json_file,
+    "path as text": lambda folder, columns: str(csv_file(folder, columns)),
+    "list": lambda folder, columns: [csv_file(folder, columns)],
+    "pandas": lambda folder, columns: pd.DataFrame(columns),
+    "polars": lambda folder, columns: pl.DataFrame(columns),
+    "arrow": lambda folder, columns: pa.table(pd.DataFrame(columns)),
+}
+
+
+def same(left: Log, right: Log) -> bool:
+    return left.early == right.early and left.late == right.late and left.extent == right.extent
+
+
+# -- the same statistics, whatever they come from ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_kind_of_input_gives_the_same_bits(kind: str, tmp_path: Path) -> None:
+    columns = sample()
+    source = SOURCES[kind](tmp_path, columns)
+    log = read_log(source, **COLUMNS, arms=ARMS)
+    index = np.array([ARMS.names.index(name) for name in columns["arm"]])
+    rewards = np.array(columns["r"])
+    halves = [Offline.from_rows(index[part], rewards[part], k=3) for part in (slice(1500), slice(1500, None))]
+    assert (log.early, log.late) == tuple(halves)
+    assert log.offline == halves[0] + halves[1]
+    assert log.extent == (rewards.min(), rewards.max())
+    assert log.rows == 3000 and log.bad == {} and log.unknown == {} and log.propensities is None
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_time_decides_what_is_early_and_propensities_are_summed(kind: str, tmp_path: Path) -> None:
+    columns = sample()
+    log = read_log(SOURCES[kind](tmp_path, columns), **COLUMNS, arms=ARMS, propensity="p", time="t")
+    early = columns["t"] < columns["t"].sort_values()[1500]
+    index = np.array([ARMS.names.index(name) for name in columns["arm"]])
+    assert log.early == Offline.from_rows(index[early], np.array(columns["r"])[early], k=3)
+    assert log.split.startswith("t before 2024-01-0")
+    assert log.propensities is not None
+    inverse = np.bincount(index, weights=1 / np.array(columns["p"]))
+    np.testing.assert_allclose(log.propensities.inverse, inverse, rtol=1e-13)
+    assert (log.propensities.low, log.propensities.high) == (min(columns["p"]), max(columns["p"]))
+
+
+def test_a_glob_is_its_files_in_order(tmp_path: Path) -> None:
+    frame = pd.DataFrame(sample())
+    for number, first in enumerate(range(0, 3000, 750)):
+        frame.iloc[first : first + 750].to_csv(tmp_path / f"part-{number}.csv", index=False)
+    frame.iloc[:750].to_parquet(tmp_path / "part-0.parquet")
+    log = read_log(str(tmp_path / "part-*.csv"), **COLUMNS, arms=ARMS)
+    assert log.rows == 3000
+    whole = read_log(frame, **COLUMNS, arms=ARMS)
+    np.testing.assert_allclose(log.offline.reward_sums, whole.offline.reward_sums, rtol=1e-12)
+    np.testing.assert_array_equal(log.early.pulls, whole.early.pulls)
+    mixed = [tmp_path / "part-0.parquet", *(tmp_path / f"part-{number}.csv" for number in (1, 2, 3))]
+    assert same(read_log(mixed, **COLUMNS, arms=ARMS), log)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_the_bits_do_not_depend_on_threads_or_runs(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many small parts, so that threads would disagree about the order if they could."""
+    monkeypatch.setattr(logs, "PART", 2**12)
+    source = SOURCES[kind](tmp_path, sample(200_000))
+    first = read_log(source, **COLUMNS, arms=ARMS, jobs=1)
+    for jobs in (1, 2, 3, 8, 8, 8):
+        assert same(read_log(source, **COLUMNS, arms=ARMS, jobs=jobs), first)
+
+
+def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "PART", 2**10)
+    source = parquet_file(tmp_path, sample(5000))
+    here = read_log(source, **COLUMNS, arms=ARMS)
+    assert same(read_log(source, **COLUMNS, arms=ARMS, engine="dask", jobs=2), here)
+
+
+def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) -> None:
+    pieces = [logs.Piece("x", "x", "Parquet", rows, ()) for rows in (logs.PART + 5, 3, 2 * logs.PART)]
+    parts = logs.cut_parts(pieces, halves=True)
+    total = sum(piece.rows for piece in pieces)
+    assert sum(part.end - part.first for part in parts) == total
+    assert sum(part.end - part.first for part in parts if not part.late) == total // 2
+    assert max(part.end - part.first for part in parts) <= logs.PART
+    assert not any(part.late for part in logs.cut_parts(pieces, halves=False))
+
+
+@pytest.mark.parametrize("engine", ["threads", "dask"])
+def test_ids_written_in_many_ways_add_up_to_the_same_bits(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each spelling of an id is summed for itself, and the sums of one arm are added in one order."""
+    monkeypatch.setattr(logs, "PART", 2**10)
+    rng = np.random.default_rng(4)
+    spelt = np.array(["7", "7.0", "7.00", "7.000", "a", "b"])[rng.integers(0, 6, 20_000)]
+    table = pa.table({"arm": spelt, "r": rng.standard_normal(20_000), "t": rng.random(20_000)})
+    path = tmp_path / "log.parquet"
+    pq.write_table(table, path, row_group_size=1500)
+    first = read_log(path, **COLUMNS, arms=ARMS, time="t", jobs=1)
+    again = read_log(path, **COLUMNS, arms=ARMS, time="t", jobs=3, engine=engine)
+    assert same(first, again) and first.offline.pulls[2] == np.char.startswith(spelt, "7").sum()
+
+
+def test_ids_are_text_however_they_are_stored() -> None:
+    arms = ArmTable.from_columns({"id": [7, 8.0, "nine", True]})
+    assert arms.names == ("7", "8", "nine", "true")
+    for ids in ([7, 8], [7.0, 8.0], ["7", "8"]):
+        log = read_log(pa.table({"arm": ids, "r": [1, 2]}), **COLUMNS, arms=arms)
+        assert log.offline.reward_sums.tolist() == [1.0, 2.0, 0.0, 0.0]
+    log = read_log(pa.table({"arm": [True], "r": [1.0]}), **COLUMNS, arms=arms)
+    assert log.offline.pulls.tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("rewards", [[True, False], [1, 0], ["true", "False"], [1.0, 0.0]])
+def test_rewards_may_be_true_and_false(rewards: list[Any]) -> None:
+    log = read_log(pa.table({"arm": ["a", "b"], "r": rewards}), **COLUMNS, arms=ARMS)
+    assert log.offline.reward_sums.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_equal_times_are_split_as_evenly_as_they_can() -> None:
+    for times, early in (([1, 1, 1, 2], 3), ([1, 2, 2, 2], 1), ([5, 5, 5, 5], 0), ([4, 3, 2, 1], 2)):
+        table = pa.table({"arm": ["a"] * 4, "r": [1.0] * 4, "t": times})
+        assert read_log(table, **COLUMNS, arms=ARMS, time="t").early.total in (early, 4 - early)
+
+
+# -- planted faults ---------------------------------------------------------------------------------------
+
+FAULTS = {
+    "a word for a reward": (
+        "arm,r\na,1\nb,abc\nb,x\n",
+        "row 2, column 'r': the reward must be a finite number, got 'abc'",
+        {"reward not understood": 2},
+    ),
+    "a missing reward": (
+        "arm,r\na,1\nb,\n",
+        "row 2, column 'r': the reward is missing",
+        {"missing reward": 1},
+    ),
+    "NaN": (
+        "arm,r\na,1\nb,nan\n",
+        "row 2, column 'r': the reward must be a finite number, got 'nan'",
+        {"reward is NaN": 1},
+    ),
+    "infinity": (
+        "arm,r\na,-inf\na,1\nb,inf\n",
+        "row 1, column 'r': the reward must be a finite number, got '-inf'",
+        {"reward is infinite": 2},
+    ),
+    "an unknown arm": (
+        "arm,r\na,1\nbb,2\nbb,2\nc,1\n",
+        "row 2, column 'arm': there is no arm 'bb' among the 3 arms: did you mean 'b'?",
+        {"unknown arm": 3},
+    ),
+    "a missing arm": (
+        "arm,r\na,1\n,2\n",
+        "row 2, column 'arm': the action is missing",
+        {"missing action": 1},
+    ),
+    "a row too long": (
+        "arm,r\na,1\nb,2,3\nb,x\n",
+        "row 2: must have 2 columns like the header, got 3",
+        {"malformed row": 1, "reward not understood": 1},
+    ),
+    "a row too short": (
+        "arm,r\na,1\nb\n",
+        "row 2: must have 2 columns like the header, got 1",
+        {"malformed row": 1},
+    ),
+    "a bad value before a bad row": (
+        "arm,r\na,1\nb,x\nb,2,3\n",
+        "row 2, column 'r': the reward must be a finite number, got 'x'",
+        {"malformed row": 1, "reward not understood": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_first_bad_row_is_named_and_skipping_counts_them_all(fault: str, tmp_path: Path) -> None:
+    text, message, counts = FAULTS[fault]
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError) as caught:
+        read_log(path, **COLUMNS, arms=ARMS)
+    assert str(caught.value) == f"{path}, {message}"
+    log = read_log(path, **COLUMNS, arms=ARMS, skip_bad=True)
+    assert log.bad == counts
+    assert log.rows == text.count("\n") - 1
+    assert log.offline.total == log.rows - sum(counts.values())
+    assert log.extent == (1.0, 1.0)
+
+
+def test_the_first_bad_row_is_the_first_of_all_parts_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "PART", 100)
+    rewards = ["1.5"] * 1000
+    for row in (350, 351, 920):
+        rewards[row] = "oops"
+    good, bad = pa.table({"arm": ["a"] * 50, "r": ["2"] * 50}), pa.table({"arm": ["a"] * 1000, "r": rewards})
+    for number, table in enumerate((good, bad, bad)):
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    for jobs in (1, 4):
+        with pytest.raises(ValueError, match=r"1\.parquet, row 351, column 'r'"):
+            read_log(str(tmp_path / "*.parquet"), **COLUMNS, arms=ARMS, jobs=jobs)
+    log = read_log(str(tmp_path / "*.parquet"), **COLUMNS, arms=ARMS, skip_bad=True)
+    assert (log.rows, log.bad, log.offline.total) == (2050, {"reward not understood": 6}, 2044)
+    assert log.offline.reward_sums[0] == 2 * 50 + 1.5 * 1994
+
+
+@pytest.mark.parametrize("value, message", [("0", "0"), ("1.5", "1.5"), ("-1", "-1"), ("nan", "nan")])
+def test_a_propensity_must_be_a_probability(value: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"arm,r,p\na,1,0.5\nb,2,{value}\n")
+    with pytest.raises(
+        ValueError, match=r"row 2, column 'p': the propensity must be in \(0, 1\], got " + message
+    ):
+        read_log(path, **COLUMNS, arms=ARMS, propensity="p")
+    log = read_log(path, **COLUMNS, arms=ARMS, propensity="p", skip_bad=True)
+    assert log.bad == {"propensity outside (0, 1]": 1}
+
+
+def test_a_time_must_be_a_number_or_a_date(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arm,r,t\na,1,2024-01-01T10:00:00+02:00\nb,2,yesterday\n")
+    with pytest.raises(ValueError, match=r"row 2, column 't': the time must be .* got 'yesterday'"):
+        read_log(path, **COLUMNS, arms=ARMS, time="t")
+
+
+def test_json_lines_that_are_no_objects_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"arm": "a", "r": 1}\nnot json\n{"arm": 7, "r": true}\n{"arm": "b"}\n')
+    with pytest.raises(ValueError, match=r"log\.jsonl, row 2: must be one JSON object"):
+        read_log(path, **COLUMNS, arms=ARMS)
+    log = read_log(path, **COLUMNS, arms=ARMS, skip_bad=True)
+    assert log.bad == {"malformed row": 1, "missing reward": 1}
+    assert log.offline.reward_sums.tolist() == [1.0, 0.0, 1.0]
+
+
+def test_a_frame_of_mixed_types_is_read_as_text() -> None:
+    frame = pd.DataFrame({"arm": ["a", 7, "b"], "r": pd.Series([1.0, "x", 2], dtype=object)})
+    with pytest.raises(ValueError, match=r"the DataFrame, row 2, column 'r': .* got 'x'"):
+        read_log(frame, **COLUMNS, arms=ARMS)
+    assert read_log(frame, **COLUMNS, arms=ARMS, skip_bad=True).offline.pulls.tolist() == [1, 1, 0]
+
+
+UNREADABLE: dict[str, tuple[str, bytes, str]] = {
+    "nothing": ("log.csv", b"", "must have at least one row, got an empty file"),
+    "only a header": ("log.csv", b"arm,r\n", "must have at least one row, got none"),
+    "not Parquet": (
+        "log.parquet",
+        b"PAR1 no PAR1",
+        "cannot be read as Parquet: it is damaged, or something else",
+    ),
+    "half a Parquet file": ("log.parquet", b"PAR1", "cannot be read as Parquet"),
+    "not text": ("log.csv", b"arm,r\n\xff\xfe\x00,1\n", "must be text in UTF-8"),
+    "not zipped": ("log.csv.gz", b"arm,r\na,1\n", "must be text in UTF-8"),
+    "a list in JSON": ("log.json", b'[{"arm": "a"}]', "must be JSON lines, one object per line, got a list"),
+    "no JSON": ("log.jsonl", b"hello\nyou\n", "must be JSON lines"),
+    "a column twice": ("log.csv", b"arm,r,r\na,1,2\n", "must name each column once, got 'r' twice"),
+    "another kind": ("log.xlsx", b"PK", "must end in one of .csv"),
+    "an open quote": ("log.csv", b'arm,r\na,"1\na,2\n', "row 1: must be a row of CSV"),
+    "rewards beyond squares": (
+        "log.csv",
+        b"arm,r\na,1e200\n",
+        "row 1, column 'r': the reward is too large to be squared, got 1e200",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_file_that_cannot_be_read_is_one_sentence(what: str, tmp_path: Path) -> None:
+    name, content, message = UNREADABLE[what]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        read_log(path, **COLUMNS, arms=ARMS)
+    text = str(caught.value)
+    assert text.startswith(str(path)) and message in text and "\n" not in text
+    assert "Error" not in text  # not DuckDB's own words
+
+
+def test_a_damaged_parquet_file_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pd.DataFrame(sample()).to_parquet(path)
+    content = bytearray(path.read_bytes())
+    content[4:2000] = b"\xff" * 1996
+    path.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"log\.parquet cannot be read as Parquet"):
+        read_log(path, **COLUMNS, arms=ARMS)
+
+
+def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for source, message in (
+        (tmp_path / "none.csv", "none.csv must be a file or match some, got none"),
+        (str(tmp_path / "*.csv"), "must be a file or match some, got none"),
+        (tmp_path, "must be a file, got a folder: name its files"),
+        ([], "must have at least one file"),
+        (3, "source must be a path, a list of paths, or a pandas, polars or Arrow table, got int"),
+        (pd.DataFrame({"arm": [], "r": []}), "the DataFrame must have at least one row"),
+    ):
+        with pytest.raises(ValueError, match=message.replace("*", r"\*")):
+            read_log(source, **COLUMNS, arms=ARMS)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_wrong_column_suggests_the_nearest(kind: str, tmp_path: Path) -> None:
+    source = SOURCES[kind](tmp_path, {**sample(10), "reward": [0.5] * 10})
+    with pytest.raises(UnknownColumn, match=r"reward must be a column .* 'rewrad': did you mean 'reward'\?"):
+        read_log(source, action="arm", reward="rewrad", arms=ARMS)
+
+
+def test_a_column_of_lists_is_no_reward(tmp_path: Path) -> None:
+    table = pa.table({"arm": ["a"], "r": [[1.0, 2.0]]})
+    with pytest.raises(ValueError, match="the reward must be one value per row"):
+        read_log(table, **COLUMNS, arms=ARMS)
+
+
+def test_a_log_without_a_usable_row_is_refused() -> None:
+    with pytest.raises(ValueError, match="must have at least one usable row"):
+        read_log(pa.table({"arm": ["z"], "r": [1.0]}), **COLUMNS, arms=ARMS, skip_bad=True)
+
+
+def test_frequent_unknown_ids_are_listed_first() -> None:
+    table = pa.table({"arm": ["y", "x", "x", "a"], "r": [1.0] * 4})
+    log = read_log(table, **COLUMNS, arms=ARMS, skip_bad=True)
+    assert list(log.unknown.items()) == [("x", 2), ("y", 1)]
+
+
+# -- arms -------------------------------------------------------------------------------------------------
+
+
+def test_arms_are_the_same_from_every_kind_of_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"id": ["a", "b"], "price": [1.5, 2.0], "colour": ["red", "blue"], "new": [True, False]}
+    )
+    frame.to_csv(tmp_path / "arms.csv", index=False)
+    frame.to_parquet(tmp_path / "arms.parquet")
+    frame.to_json(tmp_path / "arms.jsonl", orient="records", lines=True)
+    expected = [[1.0, 1.5, 0.0, 1.0, 1.0], [1.0, 2.0, 1.0, 0.0, 0.0]]
+    for source in (*sorted(tmp_path.iterdir()), frame, pl.from_pandas(frame)):
+        arms = read_arms(source)
+        assert arms.names == ("a", "b")
+        assert arms.labels == ("intercept", "price", "colour=blue", "colour=red", "new")
+        assert arms.actions.tolist() == expected
+
+
+def test_a_bad_arm_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "arms.csv"
+    for text, message in (
+        ("id,x\na,1\nb,2\na,3\n", "row 3, column 'id': the id 'a' is that of row 1 too"),
+        ("id,x\na,1\n,2\n", "row 2, column 'id': the id is missing"),
+        ("id,x\na,1\nb,\n", "row 2, column 'x': a feature is missing"),
+        ("id,x\na,1\nb,2\nc,n/a\n", "row 3, column 'x': numbers and words are mixed, got 'n/a'"),
+        ("id,x\na,1\nb,inf\n", "row 2, column 'x': must be a finite number"),
+        ("id,x\na,1,2\n", "row 1: must have 2 columns"),
+        ("id,x\n", "must have at least one row"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError) as caught:
+            read_arms(path)
+        assert message in str(caught.value) and str(caught.value).startswith(str(path))
+
+
+# -- features in the rows ---------------------------------------------------------------------------------
+
+
+def wide(n: int, seed: int = 0) -> tuple[pa.Table, Floats]:
+    values = np.random.default_rng(seed).standard_normal((n, 4))
+    return pa.table(dict(zip(("x", "y", "z", "r"), values.T, strict=True))), values
+
+
+def test_moments_are_those_of_the_rows(tmp_path: Path) -> None:
+    table, values = wide(70_001)
+    pq.write_table(table, tmp_path / "wide.parquet", row_group_size=9000)
+    table.to_pandas().to_csv(tmp_path / "wide.csv", index=False)
+    for source in (table, *sorted(tmp_path.iterdir())):
+        found = read_moments(source, features=["x", "y", "z"], reward="r")
+        np.testing.assert_allclose(found.gram, values[:, :3].T @ values[:, :3], rtol=1e-10, atol=1e-9)
+        np.testing.assert_allclose(found.moment, values[:, :3].T @ values[:, 3], rtol=1e-10, atol=1e-9)
+        assert found.reward_squares == pytest.approx(float((values[:, 3] ** 2).sum()))
+        assert found.rows == 70_001
+
+
+def test_moments_have_the_same_bits_for_any_number_of_threads(tmp_path: Path) -> None:
+    table, _ = wide(1_200_000)
+    path = tmp_path / "wide.parquet"
+    pq.write_table(table, path, row_group_size=100_000)
+    first = read_moments(path, features=["x", "y", "z"], reward="r", jobs=1)
+    for jobs in (2, 4, 4):
+        again = read_moments(path, features=["x", "y", "z"], reward="r", jobs=jobs)
+        assert np.array_equal(first.gram, again.gram) and np.array_equal(first.moment, again.moment)
+
+
+def test_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:
+    table, values = wide(1000)
+    values[700, 1] = np.inf
+    path = tmp_path / "wide.parquet"
+    pq.write_table(pa.table(dict(zip(("x", "y", "z", "r"), values.T, strict=True))), path)
+    with pytest.raises(ValueError, match=r"wide\.parquet, row 701, column 'y': must be a finite number"):
+        read_moments(path, features=["x", "y", "z"], reward="r")
+    (tmp_path / "wide.csv").write_text("x,r\n1,2\n1,oops\n")
+    with pytest.raises(ValueError, match=r"wide\.csv, row 2, column 'r'"):
+        read_moments(tmp_path / "wide.csv", features=["x"], reward="r")
+    with pytest.raises(UnknownColumn, match="feature 'w'"):
+        read_moments(table, features=["w"], reward="r")

@@ -1,0 +1,196 @@
+"""Files and frames as people really have them: odd line ends, odd names, and rows that are counted alike."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from linoto import ArmTable, read_arms, read_log
+from linoto.logs.rows import read_rows
+
+ARMS = ArmTable.from_columns({"id": ["a", "b"]})
+COLUMNS = {"action": "arm", "reward": "r"}
+MARK = b"\xef\xbb\xbf"
+JSON = b'{"arm": "a", "r": 1}\n{"arm": "b", "r": 2}\n'
+
+ODD = {
+    "an empty first line": ("log.csv", b"\narm,r\na,1\nb,2\n"),
+    "a mark and an empty line": ("log.csv", MARK + b"\r\n\r\narm,r\r\na,1\r\nb,2\r\n"),
+    "a line of spaces first": ("log.csv", b"  \narm,r\na,1\nb,2\n"),
+    "ends of Windows, then of Unix": ("log.csv", b"arm,r\r\na,1\nb,2\r\n"),
+    "ends of Unix, then of Windows": ("log.csv", b"arm,r\na,1\r\nb,2\n"),
+    "mixed ends after an empty line": ("log.csv", b"\n\r\narm,r\r\na,1\nb,2\r\n"),
+    "mixed ends, zipped": ("log.csv.gz", gzip.compress(b"arm,r\r\na,1\nb,2\r\n")),
+    "ends of old": ("log.csv", b"arm,r\ra,1\rb,2\r"),
+    "JSON with a mark": ("log.jsonl", MARK + JSON),
+    "JSON with a mark, zipped": ("log.jsonl.gz", gzip.compress(MARK + JSON)),
+    "JSON with an empty first line": ("log.jsonl", b"\n" + JSON),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_how_lines_begin_and_end_changes_nothing(what: str, tmp_path: Path) -> None:
+    name, content = ODD[what]
+    path = tmp_path / name
+    path.write_bytes(content)
+    log = read_log(path, **COLUMNS, arms=ARMS)
+    assert (log.rows, log.bad) == (2, {})
+    assert log.offline.reward_sums.tolist() == [1.0, 2.0]
+
+
+def test_mixed_ends_are_seen_however_late_they_come(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"r,arm\n" + b"1,a\n" * 300_000 + b"2,b\r\n3,b\n")
+    assert read_log(path, **COLUMNS, arms=ARMS).offline.reward_sums.tolist() == [300_000.0, 5.0]
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\n\n\n"])
+@pytest.mark.parametrize("between", ["", "\n", "\n\n", '"a\n\nx",1\n'])
+def test_every_fault_counts_rows_alike(start: str, between: str, tmp_path: Path) -> None:
+    """Empty lines are no rows, and a line end within quotes ends none: for each kind of fault."""
+    arms = ArmTable.from_columns({"id": ["a", "b", "a\n\nx"]})
+    row = 3 + between.startswith('"')
+    for fault, message in (("b,2,3", f"row {row}: must have 2 columns"), ("b,x", f"row {row}, column 'r'")):
+        path = tmp_path / "log.csv"
+        path.write_text(f"{start}arm,r\na,1\n{between}a,1\n{fault}\n\nb,y\nb\n")
+        for read in (read_log, read_rows):
+            with pytest.raises(ValueError, match=message):
+                read(path, **COLUMNS, arms=arms)
+
+
+def test_a_row_that_is_no_text_is_one_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"arm,r\n" + b"a,1\n" * 5000 + b"\n\xff\xfe,1\nb,2\n")
+    with pytest.raises(ValueError, match="row 5001: must be a row of CSV in UTF-8"):
+        read_log(path, **COLUMNS, arms=ARMS)
+    log = read_log(path, **COLUMNS, arms=ARMS, skip_bad=True)
+    assert log.bad == {"malformed row": 1} and log.offline.pulls.tolist() == [5000, 1]
+
+
+# -- names of columns -------------------------------------------------------------------------------------
+
+FRAMES: dict[str, tuple[Any, str, str]] = {
+    "numbers": (pd.DataFrame({0: ["a", "b"], 1: [1.0, 2.0]}), "0", "1"),
+    "several in one": (
+        pd.DataFrame({("x", "arm"): ["a", "b"], ("x", "r"): [1.0, 2.0]}),
+        "('x', 'arm')",
+        "('x', 'r')",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FRAMES)
+def test_columns_of_a_frame_are_known_by_their_names_as_text(what: str) -> None:
+    frame, action, reward = FRAMES[what]
+    log = read_log(frame, action=action, reward=reward, arms=ARMS)
+    assert log.offline.reward_sums.tolist() == [1.0, 2.0]
+    assert read_rows(frame, action=action, reward=reward, arms=ARMS).rewards.tolist() == [1.0, 2.0]
+    assert read_arms(frame).names == ("a", "b")
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    frame = pd.DataFrame([["a", 1.0, 2.0]], columns=["arm", "r", "r"])
+    for source in (frame, pa.table([["a"], [1.0], [2.0]], names=["arm", "r", "r"])):
+        with pytest.raises(ValueError, match="must name each column once, got 'r' twice"):
+            read_log(source, **COLUMNS, arms=ARMS)
+
+
+def test_a_name_that_is_no_text_is_one_sentence() -> None:
+    frame, *_ = FRAMES["numbers"]
+    with pytest.raises(ValueError, match="action must be the name of a column as text, got 0"):
+        read_log(frame, action=0, reward="1", arms=ARMS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["file_row_number", "File_Row_Number"])
+def test_a_column_with_a_name_of_duckdbs_own_is_no_harm_unless_it_is_needed(
+    name: str, tmp_path: Path
+) -> None:
+    table = pa.table({"arm": ["b", "a"], "r": [1.0, 2.0], name: [7.0, 7.0]})
+    path = tmp_path / "log.parquet"
+    pq.write_table(table, path)
+    table.to_pandas().to_csv(tmp_path / "log.csv", index=False)
+    table.to_pandas().to_json(tmp_path / "log.jsonl", orient="records", lines=True)
+    for source in (*sorted(tmp_path.iterdir()), table):
+        assert read_log(source, **COLUMNS, arms=ARMS).offline.reward_sums.tolist() == [2.0, 1.0]
+        with pytest.raises(ValueError, match=f"must have another name for its column '{name}'"):
+            read_log(source, action="arm", reward=name, arms=ARMS)
+        with pytest.raises(ValueError, match=f"must have another name for its column '{name}'"):
+            read_arms(source)
+
+
+# -- ids --------------------------------------------------------------------------------------------------
+
+
+def test_an_id_is_the_same_in_every_type_on_either_side(tmp_path: Path) -> None:
+    """The arms and the log written in each pair of types, through files and in Python."""
+    from decimal import Decimal
+
+    forms: list[list[Any]] = [
+        [3, 40],
+        [3.0, 40.0],
+        ["3", "40"],
+        ["3.0", "40.00"],
+        [Decimal("3.00"), Decimal("40.00")],
+        np.array([3, 40], np.float32).tolist(),
+    ]
+    columns = [pa.array(form) for form in forms] + [pa.array([3, 40], pa.float32())]
+    for ids in columns:
+        from_file = read_arms(pa.table({"id": ids, "x": [1.0, 2.0]}))
+        for arms in (from_file, ArmTable.from_columns({"id": ids.to_pylist()})):
+            assert arms.names == ("3", "40")
+            for actions in columns:
+                log = read_log(pa.table({"arm": actions, "r": [1.0, 2.0]}), **COLUMNS, arms=arms)
+                assert log.offline.reward_sums.tolist() == [1.0, 2.0]
+    mixed = pd.DataFrame({"arm": pd.Series([3.0, "40", Decimal("3.0")], dtype=object), "r": [1.0, 2.0, 4.0]})
+    assert read_log(mixed, **COLUMNS, arms=from_file).offline.reward_sums.tolist() == [5.0, 2.0]
+    path = tmp_path / "log.csv"
+    path.write_text("arm,r\n3.0,1\n40,2\n3,4\n")
+    assert read_log(path, **COLUMNS, arms=from_file).offline.reward_sums.tolist() == [5.0, 2.0]
+
+
+def test_ids_that_only_look_like_numbers_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "arms.csv"
+    names = ("7", "007", "007.0", "1.10", "1.1", "1e3", "1000", "-0.5", "7.", "nan", "v1.0")
+    path.write_text("id\n" + "\n".join(names) + "\n")
+    arms = read_arms(path)
+    assert arms.names == names
+    (tmp_path / "log.csv").write_text("id,r\n" + "".join(f"{name},{row}\n" for row, name in enumerate(names)))
+    log = read_log(tmp_path / "log.csv", action="id", reward="r", arms=arms)
+    assert log.offline.reward_sums.tolist() == list(range(len(names)))
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.decimal128(20, 6)])
+def test_ids_with_a_fraction_are_written_the_same_by_python_and_by_duckdb(kind: pa.DataType) -> None:
+    from decimal import Decimal
+
+    rng = np.random.default_rng(0)
+    values = {*np.round(rng.normal(size=200), 3), *np.round(rng.normal(size=50) * 1e5, 1), 0.25, -2.0, 1e12}
+    if kind != pa.decimal128(20, 6):
+        values |= {1e-7, 1.5e-5, 2.5e30, -1e22, 3.0e38}
+        column = pa.array(list(values), kind)
+        given = column.to_numpy().tolist() if kind == pa.float64() else list(column.to_numpy())
+    else:
+        given = [Decimal(str(value)).quantize(Decimal("1.000000")) for value in values]
+        column = pa.array(given, kind)
+    arms = ArmTable.from_columns({"id": given})
+    assert read_arms(pa.table({"id": column})).names == arms.names
+    log = read_log(pa.table({"arm": column, "r": [1.0] * len(given)}), **COLUMNS, arms=arms)
+    assert log.offline.pulls.tolist() == [1] * len(given)
+
+
+def test_an_id_that_is_nan_is_no_id(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"arm": [1.0, float("nan")], "r": [1.0, 2.0]}), path)
+    with pytest.raises(ValueError, match="row 2, column 'arm': the id is missing"):
+        read_arms(path)
+    with pytest.raises(ValueError, match="row 2, column 'arm': there is no arm 'nan'"):
+        read_log(path, **COLUMNS, arms=ArmTable.from_columns({"id": [1]}))
+    with pytest.raises(ValueError, match="row 2, column 'arm': the id is missing"):
+        read_rows(path, action="r", reward="r", id="arm", arms=ArmTable.from_columns({"id": [1, 2]}))

@@ -1,0 +1,211 @@
+"""What `linoto audit` prints and writes: words, JSON without NaN, and a page that stands alone."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers.audit_logs import ACTIONS, THETA, K, clean_log, log_of, table_of
+
+import linoto
+from linoto.audit.verdicts import Audit, audit_log
+from linoto.cli.audit import add_audit
+from linoto.cli.usage import Parser
+from linoto.core.offline import Offline
+from linoto.logs.read import Log
+from linoto.logs.saved import load
+
+
+def audits() -> list[Audit]:
+    early, late = (Offline.from_rows([arm], [0.5], k=K) for arm in (0, 1))
+    return [
+        audit_log(clean_log()),
+        audit_log(log_of(early, late)),
+        audit_log(Log(**{**vars(clean_log()), "arms": table_of(ACTIONS).with_effects()})),
+    ]
+
+
+def test_an_audit_is_json_without_nan_and_facts_without_none() -> None:
+    for audit in audits():
+        data = json.loads(json.dumps(audit.to_dict(), allow_nan=False))
+        assert data["verdict"] == audit.verdict
+        for name, text in audit.facts():
+            assert name and text and "nan" not in text.split() and "None" not in text
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of clicks with names that a page must escape, and its arms."""
+    folder = tmp_path_factory.mktemp("audit")
+    rng = np.random.default_rng(0)
+    names = [f"<b>&{i}$" for i in range(K)]
+    frame = pd.DataFrame({"name": names, **{f"x{j}": ACTIONS[:, j] for j in range(1, 4)}})
+    frame.to_csv(folder / "arms.csv", index=False)
+    arms = rng.choice(K - 2, 4000)
+    clicks = (rng.random(4000) < (ACTIONS @ THETA)[arms]).astype(int)
+    log = pd.DataFrame({"at": np.arange(4000), "shown": np.array(names)[arms], "clicked": clicks})
+    log.to_parquet(folder / "log.parquet")
+    bad = log.astype({"clicked": object})
+    bad.loc[2, "clicked"] = "oops"
+    bad.to_csv(folder / "bad.csv", index=False)
+    return folder
+
+
+def run(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: Any) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `linoto audit`, with errors as the command line reports them."""
+    top = Parser(prog="linoto", allow_abbrev=False)
+    add_audit(top.add_subparsers(required=True, parser_class=Parser))
+    words = ["audit", *map(str, arguments)]
+    if "--arms" not in words:
+        words += ["--arms", str(folder / "arms.csv"), "--action", "shown"]
+    if "--reward" not in words:
+        words += ["--reward", "clicked"]
+    try:
+        parsed = top.parse_args(words)
+        code = parsed.run(parsed)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    except (ValueError, OSError, ImportError) as error:
+        code = 1
+        captured = capsys.readouterr()
+        return code, captured.out, f"linoto: {error}\n"
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_command_prints_and_writes(
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
+) -> None:
+    page, stats = tmp_path / "new" / "audit.html", tmp_path / "stats.npz"
+    code, out, err = run(
+        capsys,
+        files,
+        files / "log.parquet",
+        "--time",
+        "at",
+        "--out",
+        page,
+        "--save",
+        stats,
+        "--epsilon",
+        0.05,
+    )
+    assert (code, err) == (0, "")
+    assert (
+        out.startswith("verdict") and "deploy" in out and f"wrote {page}" in out and f"wrote {stats}" in out
+    )
+    saved = load(stats)
+    agent = linoto.Gated(confidence=saved.confidence).start(saved.actions, saved.offline, names=saved.names)
+    agent.update(agent.decide(), 1.0)
+    again = tmp_path / "again.html"
+    run(capsys, files, files / "log.parquet", "--time", "at", "--out", again, "--epsilon", 0.05)
+    assert again.read_bytes() == page.read_bytes()
+
+
+def test_json_is_one_object_and_nothing_else(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    code, out, err = run(capsys, files, files / "log.parquet", "--json")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert data["rows"] == {"read": 4000, "used": 4000, "bad": {}, "unknown_ids": {}}
+    assert data["arms"]["unseen"] == ["<b>&18$", "<b>&19$"]
+    assert data["certificate"]["holds"] is True
+
+
+def test_a_bad_row_writes_nothing_and_skipping_completes(
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
+) -> None:
+    page, stats = tmp_path / "audit.html", tmp_path / "stats.npz"
+    code, out, err = run(capsys, files, files / "bad.csv", "--out", page, "--save", stats, "--json")
+    assert (code, out) == (1, "")
+    assert "bad.csv, row 3, column 'clicked': the reward must be a finite number, got 'oops'" in err
+    assert not page.exists() and not stats.exists()
+    code, out, _ = run(capsys, files, files / "bad.csv", "--skip-bad", "--json")
+    assert code == 0 and json.loads(out)["rows"]["bad"] == {"reward not understood": 1}
+
+
+@pytest.mark.parametrize(
+    "arguments, code, message",
+    [
+        (["log.parquet", "--reward", "clickd"], 2, "did you mean 'clicked'?"),
+        (["log.parquet", "--id", "nam"], 2, "did you mean 'name'?"),
+        (["log.parquet", "--time", "att"], 2, "did you mean 'at'?"),
+        (["log.parquet", "--epsilon", "-1"], 2, "must be a number >= 0"),
+        (["log.parquet", "--noise", "loud"], 2, "must be a number > 0 or the word bounded"),
+        (["log.parquet", "--noise", "bounded"], 2, "--noise bounded needs --reward-range"),
+        (["log.parquet", "--reward-range", "1", "0"], 2, "--reward-range must be LO HI with LO < HI"),
+        (["log.parquet", "--arm-efects"], 2, "did you mean '--arm-effects'?"),
+        (["none.parquet"], 1, "none.parquet must be a file or match some, got none"),
+        (
+            ["log.parquet", "--reward", "shown"],
+            1,
+            "row 1, column 'shown': the reward must be a finite number",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], files: Path, arguments: list[str], code: int, message: str
+) -> None:
+    found, out, err = run(capsys, files, files / arguments[0], *arguments[1:])
+    assert (found, out) == (code, "")
+    assert message in err and err.count("\n") == 1
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    code, out, _ = run(capsys, files, "--help")
+    assert code == 0 and "examples:" in out and "None" not in out
+
+
+class Page(HTMLParser):
+    """What a browser would fetch, and the text it would show."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.outside: list[str] = []
+        self.pictures = 0
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.pictures += tag == "svg"
+        self.outside += [
+            value for name, value in attributes if name in ("src", "href") and value and value[0] != "#"
+        ]
+        assert tag not in ("script", "link", "b")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_stands_alone_and_says_everything(
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "audit.html"
+    run(capsys, files, files / "log.parquet", "--out", path)
+    page = Page(path.read_text("utf-8"))
+    assert page.outside == [] and page.pictures == 4
+    for words in (
+        "Deploy.",
+        "linear?",
+        "steady?",
+        "most lost per round",
+        "<b>&3$",
+        "linoto audit log.parquet",
+    ):
+        assert words in page.text
+    assert str(files) not in path.read_text("utf-8")
+
+
+def test_the_page_of_an_audit_without_a_promise_says_so(tmp_path: Path) -> None:
+    from linoto.pages.audit import write_page
+
+    for number, audit in enumerate(audits()):
+        path = write_page(tmp_path / f"{number}.html", audit, source="log", command="linoto audit")
+        assert Page(path.read_text("utf-8")).pictures >= 2
+    unknown = (tmp_path / "1.html").read_text("utf-8")
+    assert "There is none" in unknown
+    assert "that the log contradicts, or cannot tell" in unknown  # here it cannot: the noise is unknown

@@ -1,0 +1,174 @@
+"""The page of a preview: three lines that answer, nothing from elsewhere, the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.html import Page
+
+import linoto
+from linoto.cli.problem import Problem
+from linoto.pages import preview as preview_page
+from linoto.pages.preview import TITLE, amount, answers, signed, write_preview
+from linoto.worlds.preview import epsilon_for
+
+NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
+
+
+def problem() -> Problem:
+    rng = np.random.default_rng(0)
+    bandit = linoto.sphere_bandit(k=12, d=4, rng=rng)
+    pulls = np.array([60, 40, 40, 60, *[0] * 8])
+    return Problem(
+        actions=bandit.actions, offline=bandit.log(pulls, rng), names=NAMES, source="<b>log</b>.npz"
+    )
+
+
+def result(**changes: Any) -> linoto.Preview:
+    facts: dict[str, Any] = {"horizon": 300, "worlds": 6, "grid": [0.0, 0.02, 0.3], **changes}
+    return linoto.preview(problem().actions, problem().offline, **facts)
+
+
+@pytest.fixture(scope="module")
+def preview() -> linoto.Preview:
+    return result()
+
+
+def write(path: Path, preview: linoto.Preview, limit: float | None = None) -> str:
+    p = problem()
+    write_preview(
+        path, preview, p.offline, names=p.names, source=p.source, command="linoto <preview>", limit=limit
+    )
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_every_name_is_escaped(
+    preview: linoto.Preview, tmp_path: Path
+) -> None:
+    text = write(tmp_path / "page.html", preview, limit=20.0)
+    page = Page(text)
+    assert not page.outside and not page.open
+    assert page.tags["script"] == page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
+    assert page.tags["svg"] == 4 and max(page.ids.values()) == 1
+    assert not re.search(r"https?:|@import|url\((?!#)", text)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "a &quot;quoted&quot; &amp; odd one" in text
+    assert "&lt;b&gt;log&lt;/b&gt;.npz" in text and "linoto &lt;preview&gt;" in text
+
+
+def test_the_same_arguments_write_the_same_bytes(tmp_path: Path) -> None:
+    first = write(tmp_path / "one.html", result(jobs=1), limit=20.0)
+    assert write(tmp_path / "two.html", result(jobs=2), limit=20.0) == first
+    assert write(tmp_path / "three.html", result(seed=1), limit=20.0) != first
+
+
+def test_the_question_is_answered_in_the_first_three_lines(preview: linoto.Preview, tmp_path: Path) -> None:
+    text = write(tmp_path / "page.html", preview, limit=20.0)
+    top = text[text.index("<h1>") : text.index("</ol>")]
+    assert f"<h1>{TITLE}</h1>" in top and top.count("<li>") == 3
+    for (name, _), start in zip(
+        answers(preview, 20.0), ("The most we can lose", "In nine worlds", "What we stand"), strict=True
+    ):
+        assert name.startswith(start)
+    sure = preview.guaranteed(20.0)
+    assert sure is not None and f"Choose a tolerance of {sure.knob:g} per round" in top
+
+
+def test_the_prior_is_named_with_its_warning_and_the_certificate_is_there(
+    preview: linoto.Preview, tmp_path: Path
+) -> None:
+    text = write(tmp_path / "page.html", preview, limit=20.0)
+    assert "prior of scale 1 (--prior)" in text and 'class="warning"' in text
+    sure = preview.guaranteed(20.0)
+    assert sure is not None
+    for name, line in sure.certificate.rows(rounds=300):
+        assert f"<tr><th>{preview_page.escape(name)}</th><td>{preview_page.escape(line)}</td></tr>" in text
+    for symbol in ("R_off_t: how much", "epsilon: the tolerance", "kappa: how far", "|theta|: the length"):
+        assert symbol in text
+
+
+def test_a_limit_nothing_can_keep_is_said_plainly(preview: linoto.Preview) -> None:
+    first, second, third = (text for _, text in answers(preview, 1e-9))
+    assert first.startswith("None of the values tried is guaranteed")
+    assert "None of the values tried" in second or "choose" in second
+    assert third.endswith(".")
+
+
+def test_without_a_limit_the_policys_own_value_is_described(preview: linoto.Preview) -> None:
+    first, _, third = (text for _, text in answers(preview))
+    assert "a tolerance of 0.02 per round" in first and "--limit" in third  # nearest to Gated's 0.1
+
+
+def test_a_relative_tolerance_is_a_share_in_words() -> None:
+    policy = linoto.Gated(
+        gate=linoto.Tolerance(epsilon=0.1, relative=True),
+        confidence=linoto.Confidence(noise=0.5, reward_range=(0, 1), bound=2.0),
+    )
+    log = linoto.Offline(pulls=[40, 40, 0], reward_sums=[20.0, 30.0, 0.0])
+    shown = linoto.preview(np.eye(3), log, policy=policy, grid=[0.1], horizon=50, worlds=3)
+    assert "10\u00a0% of the log's average reward" in answers(shown, 1e6)[0][1]
+
+
+def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
+    policy = linoto.Gated(fallback="lcb")
+    shown = result(policy=policy, grid=[0.1])
+    assert answers(shown)[0][1].startswith("With a tolerance of 0.1 per round, nothing is guaranteed")
+    assert answers(shown, 5.0)[0][1].startswith("Nothing is guaranteed here")
+    assert preview_page.value_cells(shown.table()[0])[1] == "no promise"
+
+
+def test_a_policy_that_never_explores_has_a_page_too(tmp_path: Path) -> None:
+    shown = result(policy=linoto.LinOtO(), grid=[0.0], horizon=3)
+    assert np.isnan(shown.outlooks[0].first_explored).all()
+    assert ">never</td>" in write(tmp_path / "page.html", shown)
+
+
+def test_the_papers_promise_is_called_empty_where_it_is(tmp_path: Path) -> None:
+    shown = result(policy=linoto.LinOtO(), grid=[0.01])
+    assert "says nothing: no play could lose more" in answers(shown)[0][1]
+    assert "alpha: the paper" in write(tmp_path / "page.html", shown)
+
+
+def test_a_preview_is_plain_data(preview: linoto.Preview) -> None:
+    data = preview.to_dict(limit=20.0)
+    assert json.loads(json.dumps(data, allow_nan=False)).keys() == data.keys()
+    assert data["policy"]["type"] == "Gated" and len(data["best"]) == len(data["headroom"]) == 6
+    never = [outlook for outlook in preview.outlooks if np.isnan(outlook.first_explored).all()]
+    assert all(outlook.row(300)["first_explored"] is None for outlook in never)
+
+
+@pytest.mark.parametrize("limit", [6.0, 20.0, 123.4])
+def test_the_limits_own_tolerance_just_keeps_to_it(limit: float) -> None:
+    p = problem()
+    found = epsilon_for(linoto.Gated(), p.actions, p.offline, limit=limit, horizon=300)
+    assert found is not None
+
+    def promised(epsilon: float) -> float:
+        gated = linoto.Gated(gate=linoto.Tolerance(epsilon=epsilon))
+        return gated.certificate(p.actions, p.offline).loss(300) or 0.0
+
+    assert promised(found) <= limit < promised(found * 1.11)
+
+
+def test_there_is_no_tolerance_for_what_is_lost_once() -> None:
+    p = problem()
+    assert epsilon_for(linoto.Gated(), p.actions, p.offline, limit=1e-3, horizon=300) is None
+    assert epsilon_for(linoto.LinOtO(), p.actions, p.offline, limit=9.0, horizon=300) is None
+
+
+def test_amounts_are_what_a_person_wants_to_read() -> None:
+    assert [amount(v) for v in (12345.6, 85.0, 2.04, 1.0, 0.123, 0.0, -0.0, -7.77)] == [
+        "12,346",
+        "85",
+        "2",
+        "1",
+        "0.12",
+        "0",
+        "0",
+        "-7.8",
+    ]
+    assert [signed(v) for v in (3.21, -3.21, 0.0)] == ["+3.2", "-3.2", "0"]

@@ -1,0 +1,124 @@
+"""Reports: one page that needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.fakes import fake_results
+from helpers.html import Page
+
+from linoto import LinOtO, LinTS, LinUCB
+from linoto.core.kernels import Floats
+from linoto.experiments import paper
+from linoto.experiments.claims import judge
+from linoto.experiments.run import run_experiment
+from linoto.experiments.sentences import CLAIMS
+from linoto.experiments.settings import Experiment, Setting
+from linoto.pages.report import write_report
+
+EXPERIMENTS = {experiment.name: experiment for group in paper.FIGURES.values() for experiment in group}
+
+
+def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:
+    rng = np.random.default_rng([run, setting.m, sum(map(ord, label))])
+    return np.asarray(rng.uniform(0.2, 0.5) * rounds)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report")
+    results = {name: fake_results(experiment, formula) for name, experiment in EXPERIMENTS.items()}
+    write_report(
+        list(results.values()),
+        judge(CLAIMS, results),
+        out,
+        title="The paper",
+        command="linoto reproduce all --runs 6",
+    )
+    return out
+
+
+def test_the_page_needs_nothing_from_elsewhere(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    page = Page(text)
+    assert not page.outside and not page.open
+    assert page.tags["script"] == page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
+    assert all(link.startswith("#") for link in page.links)
+    assert not re.search(r"https?:|@import|url\((?!#)", text)
+
+
+def test_every_link_has_its_target_and_every_id_is_one(written: Path) -> None:
+    page = Page((written / "report.html").read_text())
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    assert max(page.ids.values()) == 1
+
+
+def test_every_claim_and_every_figure_is_there(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    page = Page(text)
+    assert {claim.name for claim in CLAIMS} <= set(page.ids)
+    assert set(EXPERIMENTS) <= set(page.ids)
+    assert page.tags["svg"] == len(EXPERIMENTS)
+    assert "linoto reproduce all --runs 6" in text
+    for word in ("holds", "does not hold", "undecided"):
+        assert f">{word}</span>" in text
+
+
+def test_it_is_readable_on_a_phone_and_at_night(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    assert 'name="viewport" content="width=device-width' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "#000000" not in text.split("</style>")[1]  # figures follow the theme
+
+
+def test_claims_are_also_data(written: Path) -> None:
+    data = json.loads((written / "claims.json").read_text())
+    assert [entry["name"] for entry in data] == [claim.name for claim in CLAIMS]
+
+
+def test_tables_are_tidy(written: Path) -> None:
+    with (written / "horizon.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["setting", "policy", "run", "round", "regret", "offline_regret", "explored"]
+    assert {row["setting"] for row in rows} == {"n=1000", "n=4000", "n=8000"}
+    with (written / "horizon.table.csv").open() as file:
+        table = list(csv.DictReader(file))
+    same = json.loads((written / "horizon.table.json").read_text())
+    assert [float(row["regret"]) for row in table] == [row["regret"] for row in same]
+
+
+POLICIES: dict[str, Any] = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "a <b> & c": LinTS()}
+ODD = Setting(name='<script>alert("x")</script>', k=9, d=3, logged_arms=3, horizon=40, policies=POLICIES)
+
+
+def test_what_a_user_names_cannot_become_markup(tmp_path: Path) -> None:
+    experiment = Experiment(name="odd", settings=(ODD,), title="<i>t</i>", caption='"><script>')
+    results = run_experiment(experiment, runs=2)
+    write_report([results], [], tmp_path, title="<b>", command="<pre>", with_bounds=True)
+    page = Page((tmp_path / "report.html").read_text())
+    assert page.tags["script"] == page.tags["b"] == page.tags["i"] == 0 and not page.open
+
+
+def test_the_same_arguments_write_the_same_files(tmp_path: Path) -> None:
+    experiment = Experiment(name="same", settings=(ODD,))
+    for name, jobs in (("one", 1), ("two", 2)):
+        out = tmp_path / name
+        results = run_experiment(experiment, runs=3, jobs=jobs, out=out)
+        paths = write_report([results], [], out, title="t", command="c", with_bounds=True)
+        assert set(paths) == set(out.iterdir()) - {out / "same.cells.jsonl"}
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "two").iterdir()) and len(names) == 10
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+def test_one_run_has_tables_without_errors(tmp_path: Path) -> None:
+    results = run_experiment(Experiment(name="one", settings=(ODD,)), runs=1)
+    write_report([results], [], tmp_path, title="t", command="c")
+    assert json.loads((tmp_path / "one.table.json").read_text())[0]["regret_se"] is None

@@ -1,0 +1,181 @@
+"""kill -9 at random moments under load: nothing acknowledged is lost, nothing counts twice."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.disk import state_on_disk
+from helpers.loop_of_three import make_loop
+from helpers.service_process import Server, served, spec_of
+
+from linoto.client import Client, ServedDecision, ServiceError
+from linoto.service import sql
+from linoto.service.loop import EVENTS
+from linoto.service.messages import Closed, Decided
+from linoto.service.spec import start
+from linoto.service.store import connect
+
+SPEC = spec_of()
+
+
+@dataclass
+class Diary:
+    """What one client was told, and what it never heard back about."""
+
+    name: int
+    decisions: dict[str, ServedDecision] = field(default_factory=dict)  # by key
+    rewards: dict[str, float] = field(default_factory=dict)  # by decision_id
+    unanswered: list[str] = field(default_factory=list)  # keys
+    surprises: list[str] = field(default_factory=list)
+
+
+def work(client: Client, diary: Diary, stop: threading.Event, seed: int) -> None:
+    """Decide and reward until told to stop or until the server is gone."""
+    rng = random.Random(seed)
+    while not stop.is_set():
+        key = diary.unanswered[0] if diary.unanswered else f"{diary.name}-{rng.getrandbits(64)}"
+        try:
+            if not diary.unanswered:
+                diary.unanswered.append(key)
+            diary.decisions[key] = made = client.decide("loop", key=key)
+            diary.unanswered.clear()
+            old = rng.choice(list(diary.decisions))
+            if client.decide("loop", key=old) != diary.decisions[old]:
+                diary.surprises.append(f"{old} changed")
+            value = float(rng.random() < 0.6)
+            result = client.reward("loop", made.decision_id, value)
+            diary.rewards[made.decision_id] = value
+            if result.status == "duplicate":
+                diary.surprises.append(f"{made.decision_id} was rewarded before")
+        except ServiceError as error:
+            diary.surprises.append(str(error))
+        except ConnectionError:
+            return
+
+
+def crash_repeatedly(path: Path, kills: int, seed: int) -> list[Diary]:
+    """Serve, load, kill; again and again on the same database."""
+    rng, diaries = random.Random(seed), [Diary(name) for name in range(8)]
+    for kill in range(kills):
+        server = Server(path, snapshot_every=60)
+        try:
+            server.wait()
+            setup = server.client()
+            make_loop(setup)
+            setup.close()
+            stop = threading.Event()
+            threads = [
+                threading.Thread(target=work_and_close, args=(server, diary, stop, kill * 100 + diary.name))
+                for diary in diaries
+            ]
+            for thread in threads:
+                thread.start()
+            time.sleep(rng.uniform(0.05, 0.5))
+        finally:
+            server.kill()
+        stop.set()
+        for thread in threads:
+            thread.join()
+    return diaries
+
+
+def work_and_close(server: Server, diary: Diary, stop: threading.Event, seed: int) -> None:
+    client = server.client(retries=0)
+    work(client, diary, stop, seed)
+    client.close()
+
+
+def check_diaries(path: Path, diaries: list[Diary]) -> None:
+    """Everything acknowledged is on disk, once, as it was said."""
+    connection = connect(path)
+    rows = [EVENTS.decode(body) for _, _, body in sql.events_after(connection, 1, 0)]
+    connection.close()
+    decided = [event for event in rows if isinstance(event, Decided)]
+    closed = [event for event in rows if isinstance(event, Closed)]
+    assert [event.number for event in decided] == list(range(1, len(decided) + 1))
+    assert len({event.number for event in closed}) == len(closed)
+    keys = {event.key: event for event in decided}
+    rewards = {f"1-{event.number}": event.reward for event in closed}
+    assert len(keys) == len(decided)
+    for diary in diaries:
+        assert diary.surprises == []
+        for key, answer in diary.decisions.items():
+            assert answer.decision_id == f"1-{keys[key].number}"
+            assert answer.arm == "abc"[keys[key].arm] and answer.propensity == keys[key].propensity
+        for decision_id, value in diary.rewards.items():
+            assert rewards[decision_id] == value
+
+
+def run_crashes(path: Path, kills: int, seed: int) -> None:
+    diaries = crash_repeatedly(path, kills, seed)
+    assert sum(len(diary.rewards) for diary in diaries) > 10 * kills, "too little load to learn from"
+    check_diaries(path, diaries)
+    _, short, long = state_on_disk(path)
+    assert short == long
+
+
+def test_ten_kills_under_load_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    run_crashes(tmp_path / "x.sqlite", kills=10, seed=0)
+
+
+@pytest.mark.slow
+def test_fifty_kills_under_load_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    run_crashes(tmp_path / "x.sqlite", kills=50, seed=1)
+
+
+def test_sixty_four_clients_never_spend_the_budget_twice(tmp_path: Path) -> None:
+    """Played again one by one, every decision and its budget come out as served, in the order of the log."""
+    path = tmp_path / "x.sqlite"
+    with served(path) as server:
+        setup = server.client()
+        make_loop(setup)
+        setup.close()
+        barrier, failures = threading.Barrier(64), []
+
+        def play(seed: int) -> None:
+            client, rng = server.client(), random.Random(seed)
+            barrier.wait()
+            try:
+                for _ in range(6):
+                    made = client.decide("loop", proposal=rng.choice([None, "c"]))
+                    client.reward("loop", made.decision_id, float(rng.random() < 0.7))
+            except Exception as error:  # a thread's exception would vanish
+                failures.append(error)
+            client.close()
+
+        threads = [threading.Thread(target=play, args=(seed,)) for seed in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert server.stop() == 0
+    assert failures == []
+    explored = replay_one_by_one(path)
+    assert explored > 0
+
+
+def replay_one_by_one(path: Path) -> int:
+    """Decide everything again in the order of the events; the number of explorations."""
+    connection = connect(path)
+    rows = list(sql.events_after(connection, 1, 0))
+    connection.close()
+    agent, plays, explored = start(SPEC), {}, 0
+    for _, _, body in rows:
+        event: Any = EVENTS.decode(body)
+        if isinstance(event, Decided):
+            decision = agent.decide() if event.proposal is None else agent.guard(event.proposal)
+            assert (decision.arm, decision.mode, decision.budget) == (event.arm, event.mode, event.budget)
+            assert decision.mode == "safe" or decision.budget > 0
+            agent.commit(decision)
+            plays[event.number] = decision
+            explored += decision.mode == "explore"
+        else:
+            agent.observe(plays[event.number], event.reward)
+    assert len(plays) == 64 * 6
+    return explored

@@ -1,0 +1,358 @@
+"""The dashboard in a real browser: create, watch numbers move, throw the switch, see the alarm."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.service_process import TOLERANT, Server, served
+from selenium.webdriver import Chrome
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+import linoto
+from linoto.client import Client
+from linoto.pages.figures import COLOURS
+
+pytestmark = pytest.mark.browser
+FLAGS = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-sync disable-dev-shm-usage "
+FLAGS += "disable-background-networking disable-component-update window-size=1200,1400"
+NASTY = '<img src=x onerror="window.hacked=1">'
+LOG = linoto.Offline(pulls=[300, 200, 0], reward_sums=[270.0, 180.0, 0.0])  # type: ignore[arg-type]
+
+
+def find_browser() -> tuple[str, str]:
+    """Paths of a browser and its driver; where they must be there, their absence is a failure."""
+    browser, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if browser and driver:
+        return browser, driver
+    message = (
+        "THE DASHBOARD IS NOT TESTED: it needs chromium and chromedriver (Debian: chromium chromium-driver)"
+    )
+    if os.environ.get("LINOTO_BROWSER") == "required":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    program, driver = find_browser()
+    options = Options()
+    options.binary_location = program
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for flag in [*FLAGS.split(), f"user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(f"--{flag}")
+    chrome = Chrome(options=options, service=Service(driver))
+    yield chrome
+    chrome.quit()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("dashboard") / "x.sqlite") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[Client]:
+    with closing(server.client()) as client:
+        yield client
+
+
+@pytest.fixture
+def page(browser: Chrome, server: Server) -> Iterator[Page]:
+    page = Page(browser, f"http://127.0.0.1:{server.port}/")
+    yield page
+    logged = [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+    assert logged == [], "the page must not complain"
+
+
+class Page:
+    """The page as a person uses it: looks, waits, clicks."""
+
+    def __init__(self, chrome: Chrome, url: str) -> None:
+        self.chrome, self.url = chrome, url
+
+    def open(self, loop: str = "") -> None:
+        self.chrome.get("about:blank")
+        self.chrome.get(f"{self.url}#/{loop}")
+        if loop:
+            self.until(lambda: self.text("[data-name]") == loop)
+
+    def one(self, selector: str) -> WebElement:
+        return self.chrome.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        found = self.chrome.find_elements(By.CSS_SELECTOR, selector)
+        return found[0].text if found else ""
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        WebDriverWait(self.chrome, 20, poll_frequency=0.1).until(lambda _: condition())
+
+    def run(self, script: str) -> Any:
+        return self.chrome.execute_script(script)
+
+    def fill(self, name: str, value: str) -> None:
+        field = self.one(f"#create [name={name}]")
+        field.clear()
+        field.send_keys(value)
+
+
+def make_loop(client: Client, name: str, **settings: Any) -> None:
+    client.create(name, arms=["a", "b", NASTY], policy=TOLERANT, offline=LOG, default_reward=0.0, **settings)
+
+
+def play(client: Client, name: str, rounds: int, reward: float = 1.0) -> None:
+    for _ in range(rounds):
+        client.reward(name, client.decide(name).decision_id, reward)
+
+
+def test_a_loop_made_on_the_page_decides_and_its_numbers_move(page: Page, client: Client) -> None:
+    page.open()
+    page.one("#new").click()
+    page.fill("name", "banner")
+    page.fill("arms", "blue, 800, many")
+    page.one("#create .main").click()
+    page.until(lambda: "Line 1 of the arms must be" in page.text("#create .wrong"))
+    page.fill("arms", 'blue, 800, 640\n"green, dark", 200, 120\nred')
+    page.one("#create .main").click()
+    page.until(lambda: page.text("[data-name]") == "banner" and "decide" in page.text("[data-hint]"))
+    assert [arm["name"] for arm in client.arms("banner")] == ["blue", "green, dark", "red"]
+    assert [arm["logged"] for arm in client.arms("banner")] == [800, 200, 0]
+    for rounds in (5, 12):
+        play(client, "banner", rounds - client.loop("banner")["decisions"])
+        page.until(lambda rounds=rounds: f"of {rounds} decisions" in page.text("[data-explored-note]"))
+    assert page.text("[data-gain]") == "+2.88"  # twelve rewards of 1 against a mean of 0.76
+    assert page.one("[data-gain-chart] path").get_attribute("d")
+    assert len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 12
+
+
+def test_a_csv_log_is_counted_in_the_browser(page: Page, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text('when,arm,reward\n1,"a ""x"", y",1\n2,b,0.5\n3,b,0\n', encoding="utf-8")
+    page.open()
+    page.one("#new").click()
+    page.one("#create [name=file]").send_keys(str(log))
+    page.until(lambda: "3 rows of 2 arms" in page.text("#create [data-count]"))
+    assert page.one("#create [name=arms]").get_attribute("value") == '"a ""x"", y", 1, 1\nb, 2, 0.5'
+    log.write_text("arm,click\nb,1\n", encoding="utf-8")
+    page.one("#create [name=file]").clear()
+    page.one("#create [name=file]").send_keys(str(log))
+    page.until(lambda: "must have the columns arm and reward" in page.text("#create .wrong"))
+
+
+def test_the_switch_stops_exploring_from_the_next_decision_on(page: Page, client: Client) -> None:
+    make_loop(client, "switch")
+    page.open("switch")
+    page.one("[data-stop]").click()
+    page.until(lambda: page.text("[data-mode]") == "safe-only")
+    assert client.decide("switch").loop_mode == "safe-only"
+    page.until(lambda: "by local" in page.text("[data-switched]"))
+    page.one("[data-stop]").click()
+    page.until(lambda: page.text("[data-mode]") == "live")
+    assert client.decide("switch").loop_mode == "live"
+
+
+def test_everything_that_matters_can_be_done_with_the_keyboard(page: Page, client: Client) -> None:
+    make_loop(client, "keys")
+    play(client, "keys", 3)
+    page.open("keys")
+    page.until(lambda: page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] button"))
+    reached = []
+    for _ in range(40):
+        page.chrome.switch_to.active_element.send_keys(Keys.TAB)
+        reached.append(page.run("return document.activeElement.outerHTML.slice(0, 60)"))
+        if "data-stop" in reached[-1]:
+            break
+    assert "data-stop" in reached[-1]
+    page.chrome.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until(lambda: client.loop("keys")["mode"] == "safe-only")
+    page.run("document.querySelector('[data-decisions] button').focus()")
+    page.chrome.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until(lambda: "wanted to play" in page.text(".why"))
+    assert page.run("return document.activeElement.getAttribute('aria-expanded')") == "true"
+
+
+def test_an_opened_explanation_holds_the_list_still(page: Page, client: Client) -> None:
+    make_loop(client, "still")
+    play(client, "still", 3)
+    page.open("still")
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 3)
+    page.one("[data-decisions] > li:nth-child(2) button").click()
+    page.until(lambda: "The gate" in page.text(".why"))
+    play(client, "still", 2)
+    page.until(lambda: "of 5 decisions" in page.text("[data-explored-note]"))
+    assert len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 3
+    page.one("[data-follow]").click()
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 5)
+
+
+def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client: Client) -> None:
+    make_loop(client, "storm", on_alarm="safe-only")
+    page.open("storm")
+    assert page.text("[data-alarms]") == "" and "alarm" not in page.text("#loops a[aria-current]")
+    play(client, "storm", 120, reward=0.0)
+    page.until(lambda: "Alarm" in page.text("[data-alarms]"))
+    assert "Exploring was stopped at once" in page.text("[data-alarms]")
+    page.until(lambda: page.text("[data-mode]") == "safe-only" and "alarm" in page.text("[data-switched]"))
+    assert "alarm" in page.text("#loops a[aria-current]")
+
+
+def test_names_stay_text_and_nothing_comes_from_outside(page: Page, client: Client) -> None:
+    make_loop(client, "names")
+    client.reward("names", client.decide("names", proposal=NASTY).decision_id, 1.0)
+    page.open("names")
+    page.until(lambda: NASTY in page.text("[data-arms]"))
+    assert page.run("return window.hacked") is None
+    assert page.chrome.find_elements(By.CSS_SELECTOR, "img") == []
+    loaded = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert loaded and all(name.startswith(page.url) for name in loaded)
+    page.run(
+        "document.body.append(Object.assign(document.createElement('script'), {text: 'window.hacked=1'}))"
+    )
+    assert page.run("return window.hacked") is None
+    page.chrome.get_log("browser")  # the refusal of that script, which is what we want
+
+
+def test_it_fits_a_phone_and_follows_the_night(page: Page, client: Client) -> None:
+    make_loop(client, "small")
+    play(client, "small", 5)
+    phone = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+    night = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    try:
+        page.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        page.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", night)
+        page.open("small")
+        page.until(lambda: page.chrome.find_elements(By.CSS_SELECTOR, "[data-gain-chart] path"))
+        assert page.run("return document.documentElement.scrollWidth") <= 360
+        assert page.one("[data-stop]").size["height"] >= 40  # pixels: a thumb must hit it
+        dark = page.run("return getComputedStyle(document.body).backgroundColor")
+        assert sum(map(int, re.findall(r"\d+", dark)[:3])) < 150
+    finally:
+        page.chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_card_keeps_its_focus_while_numbers_move(page: Page, client: Client) -> None:
+    make_loop(client, "focus")
+    page.open("focus")
+    page.run("document.querySelector('#loops [data-loop=focus]').focus()")
+    for rounds in (1, 2):
+        play(client, "focus", 1)
+        page.until(lambda n=rounds: f"{n} decision" in page.text("#loops [data-loop=focus]"))
+    assert page.run("return document.activeElement.dataset.loop") == "focus"
+
+
+def test_what_can_be_pressed_belongs_to_what_is_named_however_slow_the_answers(
+    page: Page, client: Client
+) -> None:
+    for name in ("first", "second"):
+        make_loop(client, name)
+    page.open("first")
+    page.until(lambda: page.one("[data-stop]").is_enabled())
+    slow = {"offline": False, "latency": 1500, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.chrome.execute_cdp_cmd("Network.enable", {})
+    page.chrome.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
+    try:
+        page.one("#loops [data-loop=second]").click()
+        assert page.text("[data-name]") == "second" and not page.one("[data-stop]").is_enabled()
+        assert page.one("#loops [aria-current]").get_attribute("data-loop") == "second"
+        page.until(lambda: page.one("[data-stop]").is_enabled())
+        page.one("[data-stop]").click()
+        page.until(lambda: client.loop("second")["mode"] == "safe-only")
+        assert client.loop("first")["mode"] == "live"
+    finally:
+        page.chrome.execute_cdp_cmd("Network.emulateNetworkConditions", {**slow, "latency": 0})
+        page.chrome.execute_cdp_cmd("Network.disable", {})
+
+
+def test_the_skip_link_and_broken_addresses_lead_nowhere_else(page: Page, client: Client) -> None:
+    for name in ("skip-a", "skip-b"):
+        make_loop(client, name)
+    page.open("skip-b")
+    page.run("document.querySelector('.skip').click()")
+    assert page.run("return document.activeElement.id") == "loop" and page.text("[data-name]") == "skip-b"
+    page.chrome.get(f"{page.url}#/%")
+    page.until(lambda: page.text("#connection") == "connected")
+
+
+def test_a_loop_without_log_or_promise_is_shown_without_claims(page: Page, client: Client) -> None:
+    client.create("plain", arms=["a", "b"], policy=linoto.LinUCB(), default_reward=0.0)
+    play(client, "plain", 3, reward=-2e9)
+    page.open("plain")
+    page.until(lambda: "of 3 decisions" in page.text("[data-explored-note]"))
+    assert "there is no log to compare with" in page.text("[data-story]")
+    assert "afford" not in page.text("[data-story]") and "Nothing is watched" in page.text("[data-watch]")
+    assert page.text("[data-gain]") == "–" and not page.one("[data-holdback]").is_enabled()
+
+
+def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Page, client: Client) -> None:
+    names = [f"arm {i:03}" for i in range(40)]
+    log = linoto.Offline(pulls=[10] * 40, reward_sums=[5.0] * 40)  # type: ignore[arg-type]
+    client.create("wide", arms=names, policy=linoto.LinUCB(), offline=log, default_reward=0.0)
+    client.reward("wide", client.decide("wide", allowed=["arm 033"]).decision_id, 1.0)
+    page.open("wide")
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 12)
+    assert page.text("[data-arms] tbody tr").startswith("arm 033")
+    page.one("[data-all-arms]").click()
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 40)
+    page.one("[data-filter]").send_keys("arm 01")
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 10)
+
+
+def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
+    from linoto.service.access import create_token
+    from linoto.service.maintenance import opened
+
+    path = tmp_path / "x.sqlite"
+    with opened(path, create=True) as connection:
+        tokens = {role: create_token(connection, role, role, 0.0) for role in ("reader", "writer", "admin")}
+    with served(path) as server:
+        with closing(server.client(token=tokens["admin"])) as admin:
+            make_loop(admin, "safe")
+        page = Page(browser, f"http://127.0.0.1:{server.port}/")
+        for token, sentence in ((tokens["reader"], "needs the role writer"), (tokens["writer"], "")):
+            page.open()
+            page.run("sessionStorage.clear()")
+            page.open()
+            page.until(lambda: page.one("#token").is_displayed())
+            page.one("#token input").send_keys("wrong" + Keys.ENTER)
+            page.until(lambda: "does not know that token" in page.text("#token .wrong"))
+            page.one("#token input").send_keys(token + Keys.ENTER)
+            page.until(lambda: page.text("[data-name]") == "safe")
+            page.one("[data-stop]").click()
+            page.until(lambda s=sentence: s in page.text("[data-refused]"))
+        page.until(lambda: page.text("[data-mode]") == "safe-only")
+        assert tokens["writer"] not in page.run("return document.documentElement.outerHTML")
+    browser.get_log("browser")  # refusals, as wanted
+
+
+def test_a_lost_connection_is_said_and_found_again(browser: Chrome, tmp_path: Path) -> None:
+    with served(tmp_path / "x.sqlite") as server:
+        with closing(server.client()) as client:
+            make_loop(client, "lost")
+        page = Page(browser, f"http://127.0.0.1:{server.port}/")
+        page.open("lost")
+        page.until(lambda: page.text("#connection") == "connected")
+        server.stop()
+        page.until(lambda: "no connection" in page.text("#connection"))
+        with served(tmp_path / "x.sqlite", port=server.port):
+            page.until(lambda: page.text("#connection") == "connected")
+    browser.get_log("browser")
+
+
+def test_policies_have_the_colours_of_the_figures() -> None:
+    text = (files("linoto.service") / "dashboard" / "colours.js").read_text(encoding="utf-8")
+    drawn = dict(re.findall(r'(\w+): "(#[0-9a-f]{6})"', text))
+    assert len(drawn) >= 7 and drawn == {policy: COLOURS[policy] for policy in drawn}

@@ -1,0 +1,306 @@
+"""`linoto serve --demo`: something to see, an alarm within a minute, and nothing missing after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.command import Command, Process, ask
+from helpers.service_process import FakeClock, close_due, create, opened
+
+from linoto.service import server as serving
+from linoto.service.log_lines import JsonLines, TextLines
+from linoto.service.maintenance import check
+from linoto.service.messages import Change
+from linoto.service.server import Service
+from linoto.service.traffic import (
+    CATCH_UP,
+    SCENES,
+    SLOWEST,
+    STORM,
+    Pacer,
+    book,
+    create_loops,
+    delay_of,
+    reward_of,
+)
+from linoto.worlds import flights
+
+HEALTHY, STORMY = SCENES
+
+
+def numbers(server: Process) -> dict[str, Any]:
+    """The live numbers by loop."""
+    return {loop["name"]: loop for loop in ask(server, "GET", "/v1/loops")[1]}
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"it did not happen within {seconds:g} seconds"
+        time.sleep(0.05)
+
+
+def test_the_demo_comes_up_moves_and_stops_at_control_c(tmp_path: Path) -> None:
+    with Command(tmp_path, "--demo", "--port", "0") as demo:
+        assert demo.loops == 2 and "linoto-demo.sqlite" in demo.line
+        assert set(numbers(demo)) == {"flights", "flights-storm"}
+        wait_for(lambda: all(loop["rewards"] > 0 for loop in numbers(demo).values()))
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(timeout=30) == 0
+    assert (tmp_path / "linoto-demo.sqlite").exists() and not (tmp_path / "loops.sqlite").exists()
+    lines = [json.loads(line) for line in demo.log.read_text().splitlines()]
+    assert [line["message"] for line in lines][-2:] == ["serving", "stopped"]
+
+
+def test_the_storm_is_seen_the_fair_weather_is_not_and_a_kill_loses_nothing(tmp_path: Path) -> None:
+    path, told = tmp_path / "demo.sqlite", {}
+    with Process(path, demo=True, pace=20.0, snapshot_every=500) as demo:
+        wait_for(lambda: numbers(demo)["flights-storm"]["decisions"] > 200)
+        before = numbers(demo)
+        for name in before:
+            told[name] = ask(demo, "GET", f"/v1/loops/{name}/decisions?limit=300")[1]
+        demo.kill()
+    with Process(path, demo=True, pace=20.0, snapshot_every=500) as demo:
+        for name, loop in numbers(demo).items():
+            assert loop["decisions"] >= before[name]["decisions"]
+            assert loop["rewards"] >= before[name]["rewards"]
+        for name, rows in told.items():
+            check_rows(demo, name, rows)
+        wait_for(lambda: numbers(demo)["flights-storm"]["mode"] == "safe-only")
+        wait_for(lambda: numbers(demo)["flights"]["decisions"] > 1500)
+        after = numbers(demo)
+        assert {alarm["kind"] for alarm in after["flights-storm"]["alarms"]} <= {"promise", "drift"}
+        assert (after["flights"]["alarms"], after["flights"]["mode"]) == ([], "live")
+        assert after["flights-storm"]["realised"] < 0.9 * after["flights-storm"]["expected_by_log"]
+        demo.kill()
+    assert [line.endswith(("ok", "agree")) for line in check(path)] == [True, True, True]
+    assert "no traffic" not in demo.log.read_text()
+
+
+def check_rows(demo: Process, name: str, rows: list[dict[str, Any]]) -> None:
+    """Decisions told before the kill are as they were, and get the reward that the world has for them."""
+    scene = next(scene for scene in SCENES if scene.name == name)
+    arms = {arm: index for index, arm in enumerate(flights.load().names)}
+    pending = [row for row in rows if row["reward"] is None]
+    assert pending, "nothing was open when it was killed: too slow to learn from"
+    for row in rows[-3:] + pending[:10]:
+        number = int(row["decision_id"].split("-")[1])
+        address = f"/v1/loops/{name}/decisions/{row['decision_id']}"
+        wait_for(lambda address=address: ask(demo, "GET", address)[1]["reward"] is not None)
+        found = ask(demo, "GET", address)[1]
+        assert (found["arm"], found["at"], found["group"]) == (row["arm"], row["at"], row["group"])
+        assert found["origin"] == "reported"
+        assert found["reward"] == reward_of(scene, number, arms[row["arm"]])
+
+
+def test_a_port_in_use_is_one_sentence_and_a_terminal_gets_no_json(tmp_path: Path) -> None:
+    """stderr is a terminal here."""
+    ours, theirs = pty.openpty()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "linoto.cli", "serve", "--port", port]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs)
+        out, _ = process.communicate(timeout=60)
+    os.close(theirs)
+    lines = read_terminal(ours).splitlines()
+    assert process.returncode == 1 and out == b""
+    assert re.fullmatch(r"\d\d:\d\d:\d\d recovered, db loops.sqlite, loops 0", lines[0])
+    assert lines[-1] == (
+        f"linoto: cannot serve on 127.0.0.1:{port}: Address already in use, choose another port with --port"
+    )
+    assert not any("{" in line or "Traceback" in line for line in lines)
+
+
+def read_terminal(handle: int) -> str:
+    """What was written to a terminal whose writers are gone."""
+    text = b""
+    while select.select([handle], [], [], 1.0)[0]:
+        try:
+            text += os.read(handle, 4096)
+        except OSError:  # how a terminal without writers ends
+            break
+    os.close(handle)
+    return text.decode()
+
+
+def step(service: Service, scene: Any, count: int) -> None:
+    service.store.call(lambda connection: book(connection, service.loops, scene, count, 1.0))
+
+
+def test_every_reward_becomes_known_and_once(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create_loops(service.loops, service.store)
+        books = service.loops.get("flights").books
+        for _ in range(10):
+            step(service, HEALTHY, 25)
+            clock.now += 1.0
+        open_yet = [n for n in range(1, 251) if 9 - (n - 1) // 25 < delay_of(HEALTHY, n)]
+        assert books.decided == 250 and list(books.pending) == open_yet
+        clock.now += SLOWEST
+        step(service, HEALTHY, 0)
+        tallies = list(books.groups.values())
+        assert not books.pending and sum(tally.closed for tally in tallies) == 250
+        assert sum(tally.defaults for tally in tallies) == 0
+
+
+def test_the_storm_is_an_alarm_that_stops_the_exploring(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create_loops(service.loops, service.store)
+        books = service.loops.get("flights-storm").books
+        while books.decided < STORMY.storm_after:
+            step(service, STORMY, 10)
+            clock.now += 1.0
+        assert books.mode == "live" and not books.alarms
+        while books.mode == "live" and books.decided < 600:
+            step(service, STORMY, 10)
+            clock.now += 1.0
+        explored = books.groups["explore"].plays
+        step(service, STORMY, 50)
+        assert books.mode == "safe-only" and books.alarms
+        assert books.groups["explore"].plays == explored > 100
+
+
+def test_a_pause_of_days_leaves_the_fair_weather_without_an_alarm(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create_loops(service.loops, service.store)
+        step(service, HEALTHY, 60)
+    clock.now += 7 * 86400
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create_loops(service.loops, service.store)
+        close_due(service)
+        step(service, HEALTHY, 0)
+        books = service.loops.get("flights").books
+        assert not books.pending and not books.alarms
+        assert sum(tally.defaults for tally in books.groups.values()) == 0
+
+
+def fly(service: Service, clock: FakeClock, seconds: int) -> Any:
+    """So many seconds of fair weather."""
+    create_loops(service.loops, service.store)
+    for _ in range(seconds):
+        step(service, HEALTHY, int(HEALTHY.rate))
+        clock.now += 1.0
+    return service.loops.get("flights").books
+
+
+def test_fair_weather_raises_no_alarm(tmp_path: Path) -> None:
+    """At an error of 0.01 a healthy loop would raise one in a hundred times at the most, and here in none."""
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        books = fly(service, clock, 120)
+        assert books.decided == 3000 and not books.alarms and books.mode == "live"
+
+
+@pytest.mark.slow
+def test_twenty_thousand_bookings_in_fair_weather_raise_no_alarm(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        books = fly(service, clock, 800)
+        assert books.decided == 20_000 and not books.alarms
+        assert books.drift.evidence < 0 and books.promise.evidence < 0
+
+
+def test_an_archived_loop_gets_its_rewards_and_no_more_decisions(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create_loops(service.loops, service.store)
+        step(service, HEALTHY, 10)
+        service.store.call(lambda connection: service.loops.archive(connection, "flights", "test"))
+        clock.now += SLOWEST
+        step(service, HEALTHY, 10)
+        books = service.loops.get("flights").books
+        assert books.decided == 10 and not books.pending
+
+
+def test_the_demo_finds_its_loops_as_they_were_and_touches_no_others(tmp_path: Path) -> None:
+    path, clock = tmp_path / "x.sqlite", FakeClock()
+    with opened(path, clock=clock) as service:
+        create_loops(service.loops, service.store)
+        change = Change(mode="shadow")
+        service.store.call(lambda connection: service.loops.change(connection, "flights", change, "test"))
+    with opened(path, clock=clock) as service:
+        create_loops(service.loops, service.store)
+        assert service.loops.get("flights").books.mode == "shadow"
+    with opened(tmp_path / "y.sqlite", clock=clock) as service:
+        create(service, "flights-storm")
+        with pytest.raises(
+            ValueError, match=r"'flights-storm' of .*y.sqlite must be the demo's, got another"
+        ):
+            create_loops(service.loops, service.store)
+
+
+def test_the_world_is_the_same_whenever_it_is_asked() -> None:
+    """Rates of 4000 flights: three standard errors are 0.024."""
+    means = flights.load().bandit.means
+    for arm in (0, 60, 136):
+        fair = [reward_of(HEALTHY, number, arm) for number in range(4000)]
+        foul = [reward_of(STORMY, number, arm) for number in range(301, 4301)]
+        assert fair == [reward_of(HEALTHY, number, arm) for number in range(4000)]
+        assert abs(sum(fair) / 4000 - means[arm]) < 0.024
+        assert abs(sum(foul) / 4000 - STORM * means[arm]) < 0.024
+        calm = [reward_of(STORMY, number, arm) for number in range(1, 301)]
+        assert sum(calm) / 300 > 0.7 * means[arm]
+    delays = [delay_of(HEALTHY, number) for number in range(1000)]
+    assert all(0 <= delay < SLOWEST for delay in delays)
+
+
+def test_the_pace_is_that_of_the_clock() -> None:
+    clock = FakeClock()
+    pacer, made = Pacer(clock, 25.0), 0
+    for _ in range(100):
+        clock.now += 0.1
+        made += pacer.due()
+    assert 249 <= made <= 250
+    clock.now += 3600.0  # the machine slept
+    assert pacer.due() <= 25 * CATCH_UP + 1
+    clock.now -= 3600.0
+    assert pacer.due() <= 1
+
+
+def test_work_that_fails_stops_the_server_and_is_raised() -> None:
+    stopped = []
+
+    async def fail() -> None:
+        raise ZeroDivisionError("as it happens")
+
+    async def go_on() -> None:
+        await asyncio.sleep(3600)
+
+    async def serve() -> None:
+        tasks = [serving.run_beside(work, lambda: stopped.append(1)) for work in (fail(), go_on())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0)
+        assert stopped == [1]
+        await serving.end(tasks)
+
+    with pytest.raises(ZeroDivisionError, match="as it happens"):
+        asyncio.run(serve())
+
+
+def test_a_line_of_text_is_one_line_whatever_is_in_it() -> None:
+    record = logging.makeLogRecord(
+        {"msg": "alarm", "levelno": logging.WARNING, "levelname": "WARNING", "loop": "a", "why": "\x1b[2J\nb"}
+    )
+    line = TextLines().format(record)
+    assert line.isprintable() and "warning: alarm, loop a" in line
+    assert json.loads(JsonLines().format(record))["why"] == "\x1b[2J\nb"

@@ -1,0 +1,273 @@
+"""HTTP as anybody could send it: described, bounded, guarded, and never a fault."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import random
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.http import ask
+from helpers.service_process import Server, opened, served
+
+from linoto.cli import database, serve
+from linoto.service import sql
+from linoto.service.access import Access, create_token
+from linoto.service.errors import Refused
+
+SPEC = {"arms": [{"name": "a"}, {"name": "<b>"}], "policy": {"type": "LinUCB"}, "default_reward": 0}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("http") / "x.sqlite") as server:
+        assert ask(server, "PUT", "/v1/loops/loop", SPEC)[0] == 200
+        yield server
+
+
+def state(server: Server) -> Any:
+    return ask(server, "GET", "/v1/loops")[1]
+
+
+def test_the_description_names_every_path_and_the_shape_of_errors(server: Server) -> None:
+    status, described = ask(server, "GET", "/v1/openapi.json")
+    assert status == 200 and described["openapi"].startswith("3.")
+    assert {"/v1/loops", "/v1/loops/{name}", "/v1/loops/{name}/decide", "/v1/loops/{name}/rewards"} <= set(
+        described["paths"]
+    )
+    for operations in described["paths"].values():
+        for operation in operations.values():
+            assert operation["description"] and "503" in operation["responses"]
+            shape = operation["responses"]["422"]["content"]["application/json"]["schema"]["$ref"]
+            assert shape.endswith("ErrorBody")
+
+
+def test_health_readiness_and_metrics(server: Server) -> None:
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+    assert ask(server, "GET", "/readyz") == (200, "ok")
+    ask(server, "POST", "/v1/loops/loop/decide", {})
+    status, text = ask(server, "GET", "/metrics")
+    assert status == 200
+    assert 'linoto_decisions_total{group="explore",loop="loop"}' in text
+    assert "linoto_commit_failures_total 0.0" in text
+
+
+def test_pages_of_other_sites_cannot_use_the_browser_to_get_in(server: Server) -> None:
+    before = state(server)
+    decide = "/v1/loops/loop/decide"
+    assert ask(server, "POST", decide, {}, {"content-type": "text/plain"})[0] == 415
+    assert ask(server, "POST", decide, {}, {"origin": "http://evil.example"})[0] == 403
+    assert ask(server, "POST", decide, {}, {"host": "evil.example"})[0] == 403
+    assert ask(server, "GET", "/v1/loops", None, {"host": "evil.example"})[0] == 403
+    assert state(server) == before
+
+
+@pytest.mark.parametrize("how", ["said", "chunked"])
+def test_a_body_too_large_is_refused(server: Server, how: str) -> None:
+    """Whether its length is said or not; the server need not read it to the end, so nor do we send it."""
+    before = state(server)
+    length = "content-length: 1100000" if how == "said" else "transfer-encoding: chunked"
+    head = "POST /v1/loops/loop/decide HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    head += f"content-type: application/json\r\n{length}"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+        raw.sendall(head.encode() + b"\r\n\r\n")
+        if how == "chunked":
+            raw.sendall(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
+        assert b" 413 " in raw.recv(4096).splitlines()[0]
+    assert state(server) == before
+
+
+PATHS = ["/v1/loops/loop/decide", "/v1/loops/loop/rewards", "/v1/loops/other", "/v1/loops/loop"]
+VALUES = [None, True, -1, 1e308, 10**400, "", "a", "\x00", "\ud800", [], {}, [[]], {"key": []}, {"type": "x"}]
+FIELDS = [
+    "key",
+    "proposal",
+    "allowed",
+    "rewards",
+    "arms",
+    "policy",
+    "default_reward",
+    "mode",
+    "holdback",
+    "rows",
+]
+
+
+def random_body(rng: random.Random) -> bytes:
+    """Nearly right, plainly wrong, or no JSON at all."""
+    if rng.random() < 0.2:
+        return rng.randbytes(rng.randrange(200))
+    body = json.dumps({name: rng.choice(VALUES) for name in rng.sample(FIELDS, rng.randrange(4))}).encode()
+    if rng.random() < 0.2:
+        body = body[: rng.randrange(len(body))]
+    return body
+
+
+def test_nonsense_is_refused_without_a_fault_and_changes_nothing(server: Server) -> None:
+    rng = random.Random(3)
+    for _ in range(300):
+        before = state(server) if rng.random() < 0.1 else None
+        status, answer = ask(
+            server, rng.choice(["POST", "PUT", "PATCH"]), rng.choice(PATHS), random_body(rng)
+        )
+        assert status < 500, answer
+        if status >= 400:
+            assert set(answer) == {"error"} and set(answer["error"]) == {"code", "message"}
+            if before is not None:
+                assert state(server) == before
+
+
+def test_raw_bytes_do_not_stop_the_server(server: Server) -> None:
+    rng = random.Random(4)
+    for size in (1, 10, 1000, 5000):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as raw:
+            raw.sendall(rng.randbytes(size) + b"\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as half:
+        half.sendall(b"POST /v1/loops/loop/decide HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 50\r\n\r\n{")
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+
+
+def command(*words: str) -> int:
+    """What `linoto WORDS` will run."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers()
+    for add in (serve.add_serve, database.add_token, database.add_db):
+        add(commands)
+    arguments = parser.parse_args(words)
+    result: int = arguments.run(arguments)
+    return result
+
+
+def test_tokens_open_exactly_what_their_role_allows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, tokens = tmp_path / "x.sqlite", {}
+    for role in ("reader", "writer", "admin"):
+        assert command("token", "create", f"{role} one", "--role", role, "--db", str(path)) == 0
+        tokens[role] = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
+    for secret in tokens.values():
+        assert secret["authorization"].split("_", 1)[1].encode() not in path.read_bytes()
+    with served(path) as server:
+
+        def allowed(method: str, url: str, body: Any = None) -> list[int]:
+            return [ask(server, method, url, body, tokens[role])[0] for role in ("reader", "writer", "admin")]
+
+        assert ask(server, "GET", "/v1/loops")[0] == 401
+        assert ask(server, "GET", "/v1/loops", None, {"authorization": "Bearer linoto_wrong"})[0] == 401
+        assert allowed("PUT", "/v1/loops/loop", SPEC) == [403, 403, 200]
+        assert allowed("POST", "/v1/loops/loop/decide", {}) == [403, 200, 200]
+        assert allowed("PATCH", "/v1/loops/loop", {"mode": "safe-only"}) == [403, 200, 200]
+        assert allowed("PATCH", "/v1/loops/loop", {"mode": "live"}) == [403, 403, 200]
+        assert allowed("GET", "/v1/loops/loop/report") == [200, 200, 200]
+        assert allowed("DELETE", "/v1/loops/loop") == [403, 403, 200]
+        command("token", "revoke", "reader one", "--db", str(path))
+        wait_for(lambda: ask(server, "GET", "/v1/loops", None, tokens["reader"])[0] == 401)
+        assert ask(server, "GET", "/v1/loops", None, tokens["writer"])[0] == 200
+    capsys.readouterr()
+    command("token", "list", "--db", str(path))
+    assert capsys.readouterr().out == "writer  writer one\nadmin   admin one\n"
+
+
+def wait_for(condition: Any) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it did not happen within ten seconds"
+        time.sleep(0.1)
+
+
+def test_a_stop_is_clean_logged_and_leaves_a_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.sqlite"
+    with served(path) as server:
+        ask(server, "PUT", "/v1/loops/loop", SPEC)
+        ask(server, "POST", "/v1/loops/loop/decide", {})
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(timeout=30) == 0
+    lines = [json.loads(line) for line in path.with_suffix(".log").read_text().splitlines()]
+    assert [line["message"] for line in lines] == ["recovered", "serving", "loop created", "stopped"]
+    assert command("db", "check", "--db", str(path)) == 0
+    assert "loop: 1 events, snapshot and replay agree" in capsys.readouterr().out
+
+
+def test_a_stop_under_load_is_clean_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    with served(path) as server:
+        ask(server, "PUT", "/v1/loops/loop", SPEC)
+        stop, answered = threading.Event(), []
+
+        def keep_asking() -> None:
+            while not stop.is_set():
+                try:
+                    answered.append(ask(server, "POST", "/v1/loops/loop/decide", {})[0])
+                except (OSError, http.client.HTTPException):
+                    return
+
+        threads = [threading.Thread(target=keep_asking) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: len(answered) > 50)
+        server.process.terminate()
+        assert server.process.wait(timeout=30) == 0
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert set(answered) <= {200, 503}
+    assert command("db", "check", "--db", str(path)) == 0
+
+
+def test_who_is_reachable_from_elsewhere_lets_nobody_in_without_a_token() -> None:
+    local, wide = Access(), Access(local=False)
+    assert local.identify({b"host": b"127.0.0.1:8080"}).role == "admin"
+    with pytest.raises(Refused, match="token is needed"):
+        wide.identify({b"host": b"127.0.0.1:8080"})
+
+
+def test_a_port_is_not_shared_with_another_server(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="cannot serve"):
+        command("serve", "--db", str(tmp_path / "y.sqlite"), "--port", str(server.port))
+
+
+def test_to_revoke_the_last_token_closes_the_door(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        here = {b"host": b"127.0.0.1:8080"}
+        assert service.access.identify(here).role == "admin"
+        token = service.store.call(lambda c: create_token(c, "shop", "reader", 0.0))
+        service.store.call(service.access.refresh)
+        with_token = {**here, b"authorization": b"Bearer " + token.encode()}
+        assert service.access.identify(with_token).role == "reader"
+        assert service.store.call(lambda c: sql.revoke_token(c, "shop", 1.0))
+        assert not service.store.call(lambda c: sql.revoke_token(c, "shop", 2.0))
+        service.store.call(service.access.refresh)
+        for headers in (here, with_token):
+            with pytest.raises(Refused, match="token is needed"):
+                service.access.identify(headers)
+        with pytest.raises(ValueError, match="role must be"):
+            service.store.call(lambda c: create_token(c, "shop", "owner", 3.0))
+        again = service.store.call(lambda c: create_token(c, "shop", "writer", 3.0))
+        with pytest.raises(ValueError, match="name must be new"):
+            service.store.call(lambda c: create_token(c, "shop", "writer", 4.0))
+        service.store.call(service.access.refresh)
+        assert service.access.identify({b"authorization": b"Bearer " + again.encode()}).role == "writer"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"evil.com", b"127.0.0.1.evil.com", b"127.0.0.1:80:evil.com", b"[::1]evil.com", b"", b"localhost:"],
+)
+def test_only_names_of_this_machine_are_taken_for_it(host: bytes) -> None:
+    with pytest.raises(Refused, match="only this machine"):
+        Access().identify({b"host": host})
+
+
+def test_a_name_cannot_end_in_a_line_break(server: Server) -> None:
+    assert ask(server, "PUT", "/v1/loops/abc%0A", SPEC)[0] in (400, 422)
+    assert ask(server, "GET", "/v1/loops/abc%0A/export")[0] in (400, 404)

@@ -1,0 +1,305 @@
+"""A loop is the fold of its events, and each operation is exactly what its contract says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.loops import THOMPSON, change, decide, digests, reward, run_mixed_traffic
+from helpers.service_process import FakeClock, close_due, create, opened, spec_of
+
+import linoto
+from linoto.service import sql, views
+from linoto.service.books import Tally
+from linoto.service.chance import chance
+from linoto.service.choice import probability
+from linoto.service.errors import Refused
+from linoto.service.history import MOST
+from linoto.service.messages import DecideRequest, RewardReport
+from linoto.service.spec import start
+
+UNIFORM = linoto.Gated(explorer=linoto.Random(), gate=linoto.Open())
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [None, THOMPSON, UNIFORM, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())],
+    ids=["tolerance", "thompson", "uniform", "paper", "doubling"],
+)
+def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, policy: Any) -> None:
+    clock = FakeClock()
+    changes = {} if policy is None else {"policy": policy}
+    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+        create(service, window=10.0, holdback=0.2, **changes)
+        run_mixed_traffic(service, clock)
+        memory, short, long = digests(service)
+        assert memory == short == long
+        digest = memory
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        assert set(digests(service)) == {digest}
+
+
+def test_the_same_key_gets_the_same_answer_and_another_question_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        first = decide(service, key="k", proposal="a")
+        assert decide(service, key="k", proposal="a") == first
+        assert decide(service, key="other").decision_id != first.decision_id
+        with pytest.raises(Refused, match="another proposal"):
+            decide(service, key="k", proposal="b")
+
+
+def test_a_reward_counts_once_and_the_first_value_stands(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service)
+        assert reward(service, made.decision_id, 1.0).status == "applied"
+        before = digests(service)
+        duplicate, conflict = reward(service, made.decision_id, 1.0), reward(service, made.decision_id, 0.5)
+        assert (duplicate.status, duplicate.code, duplicate.reward) == ("duplicate", 200, 1.0)
+        assert (conflict.status, conflict.code, conflict.reward) == ("conflict", 409, 1.0)
+        for unknown in ("1-2", "1-0", "1-01", "2-1", "x", "1-", "-1", "1-1x", "1-" + "9" * 50):
+            assert reward(service, unknown, 1.0).code == 404
+        assert digests(service) == before
+
+
+def test_a_reward_out_of_range_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service)
+        before = digests(service)
+        assert reward(service, made.decision_id, 1.5).code == 422
+        assert digests(service) == before
+        assert reward(service, made.decision_id, 0.5).status == "applied"
+
+
+def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service, window=10.0, default_reward=0.25)
+        late, idle, in_time = decide(service), decide(service), decide(service)
+        clock.now += 9.999
+        assert reward(service, in_time.decision_id, 1.0).status == "applied"
+        clock.now += 0.001
+        answer = reward(service, late.decision_id, 1.0)
+        assert (answer.status, answer.code, answer.reward) == ("expired", 410, 0.25)
+        assert close_due(service) == 1
+        books = service.loops.get("loop").books
+        assert not books.pending and books.counted.defaults == 2 and books.learned == 3
+        assert reward(service, idle.decision_id, 0.25).code == 410
+        kept = service.store.call(lambda c: [sql.late_reward_of(c, 1, number) for number in (1, 2, 3)])
+        assert kept == [(1.0, clock.now), (0.25, clock.now), None]
+
+
+def test_a_default_that_the_policy_would_refuse_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="reward must be in"):
+        start(spec_of(default_reward=-1.0))
+
+
+def test_time_never_goes_back_within_a_loop(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service, window=10.0)
+        first = decide(service)
+        clock.now -= 500.0
+        second = decide(service)
+        assert second.expires_at == first.expires_at
+        assert reward(service, first.decision_id, 1.0).status == "applied"
+        clock.now += 510.0
+        assert reward(service, second.decision_id, 1.0).status == "expired"
+        assert len(set(digests(service))) == 1
+
+
+def test_safe_only_works_on_the_next_decision_and_shadow_records_what_live_would_do(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinUCB())
+        assert decide(service).mode == "explore"
+        change(service, mode="safe-only")
+        assert decide(service).mode == "safe"
+        change(service, mode="shadow")
+        made = decide(service)
+        row = service.store.call(lambda c: sql.event_of_decision(c, 1, 3))
+        assert made.mode == "safe" and row is not None and b'"live_mode":"explore"' in row[1]
+
+
+def test_holdback_plays_the_logs_proportions_outside_the_budget(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinOtO(), holdback=0.5)
+        made = [decide(service) for _ in range(400)]
+        held = Counter(m.arm for m in made if m.holdback)
+        assert 160 <= held.total() <= 240  # a binomial's six standard deviations
+        assert abs(held["a"] - held.total() * 50 / 80) <= 1 and held["c"] == 0
+        assert service.loops.get("loop").agent.rounds == 400 - held.total()
+        assert all(m.propensity in (0.5, 1.0) for m in made)
+
+
+def test_holdback_needs_a_log(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="holdback"):
+        start(spec_of(policy=linoto.LinUCB(), offline=None, holdback=0.1))
+
+
+@pytest.mark.parametrize("reach", ["proposal", "affordable"])
+@pytest.mark.parametrize("explorer", [linoto.LinTS(), linoto.Random(), linoto.LinUCB()])
+def test_propensities_of_all_arms_sum_to_one(explorer: Any, reach: Any) -> None:
+    agent = start(spec_of(linoto.Gated(explorer=explorer, gate=linoto.Budget(alpha=1.0), reach=reach)))
+    for _ in range(20):
+        live = agent.decide()
+        chances = [probability(agent, arm, live, None, None, (0, 1), 50) for arm in range(3)]
+        assert sum(c for c in chances if c is not None) == pytest.approx(1.0)
+        assert chances[live.arm]
+        agent.update(agent.decide(), 1.0)
+
+
+def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
+    spec = spec_of(THOMPSON)
+    agent = start(spec)
+    live = agent.decide()
+    said = [probability(agent, arm, live, None, None, (0, 1), 4000) for arm in range(3)]
+    drawn = Counter(start(spec_of(THOMPSON, seed=seed)).select() for seed in range(2000))
+    for arm in range(3):
+        assert said[arm] == pytest.approx(drawn[arm] / 2000, abs=0.06)  # five standard deviations
+
+
+def test_asking_for_a_propensity_changes_no_decision() -> None:
+    plain, asked = start(spec_of(THOMPSON)), start(spec_of(THOMPSON))
+    for t in range(50):
+        probability(asked, 0, asked.decide(), None, None, (0, t), 20)
+        assert asked.decide() == plain.decide()
+        for agent in (plain, asked):
+            agent.update(agent.decide(), float(t % 2))
+
+
+def test_coins_are_fair_and_fixed() -> None:
+    coins = np.array([chance(3, number) for number in range(20_000)])
+    assert coins.min() >= 0 and coins.max() < 1 and abs(coins.mean() - 0.5) < 0.01
+    assert chance(3, 7) == coins[7] != chance(4, 7)
+
+
+def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinOtO())
+        for _ in range(20):
+            made = decide(service, proposal="b", allowed=["a", "b"])
+            assert made.arm in ("a", "b")
+            reward(service, made.decision_id, 1.0)
+        with pytest.raises(Refused, match="among the allowed"):
+            decide(service, proposal="c", allowed=["a"])
+
+
+def test_an_archived_loop_decides_no_more_and_still_takes_rewards(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service)
+        service.store.call(lambda c: service.loops.archive(c, "loop", "test"))
+        with pytest.raises(Refused, match="archived"):
+            decide(service)
+        assert reward(service, made.decision_id, 1.0).status == "applied"
+
+
+def test_a_loop_is_made_once_and_other_settings_are_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        create(service)
+        with pytest.raises(Refused, match="exists with other"):
+            create(service, window=61.0)
+        with pytest.raises(Refused, match="exists with other"):
+            create(service, policy=linoto.LinUCB())
+        assert len(service.loops.by_name) == 1
+
+
+def test_rows_and_their_statistics_make_the_same_loop() -> None:
+    rows = [("a", 1.0)] * 30 + [("a", 0.0)] * 20 + [("b", 1.0)] * 10 + [("b", 0.0)] * 20
+    by_rows, by_counts = start(spec_of(offline=None, rows=rows)), start(spec_of())
+    assert by_rows.offline.pulls.tolist() == by_counts.offline.pulls.tolist()
+    assert by_rows.decide() == by_counts.decide()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy": linoto.Confidence()},
+        {"offline": None},
+        {"rows": [("a", 1.0)]},
+        {"offline": None, "rows": [("zzz", 1.0)]},
+    ],
+    ids=["not-a-policy", "no-log", "both-logs", "unknown-arm"],
+)
+def test_a_loop_that_cannot_work_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        start(spec_of(**changes))
+    assert refused.value.status == 422
+
+
+def test_the_course_of_a_long_loop_is_told_in_few_points_evenly_and_ends_now(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite", snapshot_every=100) as service:
+        create(service)
+        loops = service.loops
+
+        def play(connection: sql.Connection) -> None:
+            for t in range(1500):
+                made = loops.decide(connection, "loop", DecideRequest())
+                loops.reward(connection, "loop", RewardReport(made.decision_id, float(t % 3 == 0)))
+            loops.decide(connection, "loop", DecideRequest())
+
+        service.store.call(play)
+        loop = service.loops.get("loop")
+        points = views.history(loop).points
+        closed = [point.closed for point in points]
+        assert len(points) <= MOST + 1 and len(points) > MOST // 2
+        assert closed[-1] == 1500 and {b - a for a, b in pairwise(closed[:-1])} == {8}
+        assert all(point.realised == (point.closed + 2) // 3 for point in points)
+        assert all(point.expected_by_log == point.closed * loop.reference for point in points)
+        assert len(set(digests(service))) == 1
+
+
+def test_who_changed_the_mode_last_is_known(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service)
+        assert views.loop_view(service.loops.get("loop")).switched_by is None
+        clock.now += 5
+        change(service, mode="shadow")
+        clock.now += 5
+        change(service, holdback=0.2)
+        view = views.loop_view(service.loops.get("loop"))
+        assert (view.switched_by, view.switched_at) == ("test", clock.now - 5)
+
+
+def test_the_lift_compares_only_plays_that_could_have_been_held_back(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        for _ in range(100):
+            reward(service, decide(service).decision_id, 1.0)
+        change(service, holdback=0.5)
+        for _ in range(200):
+            reward(service, decide(service).decision_id, 0.0)
+        told = views.report(service.loops.get("loop"))
+        assert told.lift_over_holdback == 0.0
+        assert told.loop.groups["holdback"].plays > 50
+
+
+def test_a_mean_far_from_zero_has_the_standard_error_of_its_spread() -> None:
+    tally, rewards = Tally(), np.random.default_rng(0).normal(1e9, 1.0, 400)
+    for value in rewards.tolist():
+        tally.close(value, default=False)
+    shown = views.group_view(tally)
+    assert shown.mean == pytest.approx(rewards.mean(), rel=1e-12)
+    assert shown.standard_error == pytest.approx(rewards.std(ddof=1) / 20, rel=1e-6)
+
+
+def test_a_promise_about_unrestricted_rounds_ends_with_the_first_restricted_one(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinLCB(confidence=linoto.Confidence(noise=0.5, bound=2.0)))
+        decide(service)
+        loop = service.loops.get("loop")
+        assert views.loop_view(loop).promised_least is not None
+        decide(service, allowed=["c"])
+        assert views.loop_view(loop).promised_least is None
+        assert not views.report(loop).certificate["holds"]
+        for number in range(1, 3):
+            reward(service, f"1-{number}", -1000.0)
+        assert loop.books.alarms == [] and len(set(digests(service))) == 1

@@ -1,0 +1,59 @@
+"""A database that version 0.1 wrote goes on as if nothing had changed: pruned loops, open decisions, keys."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.loops import decide, digests, reward
+from helpers.service_process import FakeClock, opened
+
+from linoto.service.maintenance import check
+
+FOLDER = Path(__file__).parents[1] / "data" / "version-0.1"
+RECORD: dict[str, Any] = json.loads((FOLDER / "loops.json").read_text())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return Path(shutil.copy(FOLDER / "loops.sqlite", tmp_path / "loops.sqlite"))
+
+
+@pytest.mark.parametrize("name", sorted(RECORD["loops"]))
+def test_a_loop_of_version_0_1_goes_on(path: Path, name: str) -> None:
+    wanted = RECORD["loops"][name]
+    clock = FakeClock(wanted["clock"])
+    with opened(path, clock=clock) as service:
+        loop = service.loops.get(name)
+        assert (loop.books.decided, loop.books.seq, loop.books.plays) == (
+            wanted["decided"],
+            wanted["seq"],
+            wanted["plays"],
+        )
+        assert sorted(loop.books.pending) == wanted["open"]
+        groups = {group: [t.plays, t.closed, t.rewards] for group, t in loop.books.groups.items()}
+        assert groups == wanted["groups"]
+        np.testing.assert_allclose(loop.agent.theta, wanted["theta"], rtol=1e-12)
+        for turn, (arm, mode, propensity, holdback) in enumerate(wanted["next"]):
+            clock.now += 1
+            made = decide(service, name)
+            assert (made.arm, made.mode, made.propensity, made.holdback) == (arm, mode, propensity, holdback)
+            reward(service, made.decision_id, float(turn % 2), name)
+        assert len(set(digests(service, name))) == 1
+
+
+def test_a_key_of_version_0_1_gives_the_same_decision_again(path: Path) -> None:
+    with opened(path, clock=FakeClock(RECORD["now"])) as service:
+        once, twice = (decide(service, "thompson", key="key 3") for _ in range(2))
+        assert once == twice
+        assert service.loops.get("thompson").books.decided == RECORD["loops"]["thompson"]["decided"]
+
+
+def test_the_check_finds_a_database_of_version_0_1_sound(path: Path) -> None:
+    _, *loops = check(path)
+    assert len(loops) == 3
+    assert all("agree" in line for line in loops)

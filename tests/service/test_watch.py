@@ -1,0 +1,164 @@
+"""The watch raises few false alarms however often it looks, and raises true ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.loops import change, decide, digests, reward
+from helpers.service_process import create, opened
+
+import linoto
+from linoto.service.watch import Scale, Watch, log_evidence
+
+BOUNDED = Scale(low=0.0, high=1.0, noise=0.5, bounded=True)
+GAUSSIAN = Scale(low=-5.0, high=5.0, noise=0.5, bounded=False)
+
+
+@pytest.mark.parametrize("scale", [BOUNDED, GAUSSIAN])
+def test_a_true_claim_is_contradicted_at_any_time_with_the_stated_chance_at_most(scale: Scale) -> None:
+    """400 paths of 200 looks at level 0.1: at most 0.1 + 4 standard errors may ever cross."""
+    rng, crossed = np.random.default_rng(0), 0
+    for _ in range(400):
+        mean = 0.7
+        rewards = rng.random(200) < mean if scale.bounded else mean + 0.5 * rng.standard_normal(200)
+        sums = np.cumsum(rewards)
+        crossed += any(log_evidence(scale, sums[n - 1], n, n * mean) > np.log(10) for n in range(1, 201))
+    assert crossed / 400 < 0.1 + 4 * np.sqrt(0.09 / 400)
+
+
+def test_means_that_are_steered_by_the_past_raise_no_more_alarms() -> None:
+    """After a loss the next mean is 1, after a gain 0.5; 400 paths at level 0.1, limit as above."""
+    rng, crossed = np.random.default_rng(3), 0
+    for _ in range(400):
+        rewards, means = 0.0, 0.0
+        last = found = False
+        for n in range(1, 201):
+            mean = 0.5 if last else 1.0
+            last = bool(rng.random() < mean)
+            rewards, means = rewards + last, means + mean
+            found = found or log_evidence(BOUNDED, rewards, n, means) > np.log(10)
+        crossed += found
+    assert crossed / 400 < 0.1 + 4 * np.sqrt(0.09 / 400)
+
+
+@pytest.mark.parametrize("scale", [BOUNDED, GAUSSIAN])
+def test_a_false_claim_is_found_out(scale: Scale) -> None:
+    rng = np.random.default_rng(1)
+    rewards = rng.random(400) < 0.5 if scale.bounded else 0.5 + 0.5 * rng.standard_normal(400)
+    assert log_evidence(scale, float(rewards.sum()), 400, 400 * 0.7) > np.log(1000)
+
+
+POLICY = linoto.Gated(
+    gate=linoto.Tolerance(epsilon=0.05),
+    confidence=linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0)),
+)
+LOG: dict[str, Any] = {"pulls": [3000, 2000, 0], "reward_sums": [2700.0, 1800.0, 0.0]}
+
+
+@pytest.mark.parametrize("on_alarm", ["warn", "safe-only"])
+def test_a_world_that_turned_bad_raises_both_alarms_once(tmp_path: Path, on_alarm: str) -> None:
+    from linoto.service.messages import LogStatistics
+
+    with opened(tmp_path / "x.sqlite", snapshot_every=50) as service:
+        create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm=on_alarm)
+        for t in range(150):
+            reward(service, decide(service).decision_id, float(t % 2))
+        books = service.loops.get("loop").books
+        assert "promise" in [alarm.kind for alarm in books.alarms]
+        assert on_alarm == "warn" or len({alarm.kind for alarm in books.alarms}) == len(books.alarms)
+        assert books.mode == ("safe-only" if on_alarm == "safe-only" else "live")
+        assert len(set(digests(service))) == 1
+
+
+def test_a_world_as_the_log_raises_no_alarm(tmp_path: Path) -> None:
+    from linoto.service.messages import LogStatistics
+
+    rng = np.random.default_rng(2)
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICY, offline=LogStatistics(**LOG), holdback=0.3)
+        for _ in range(400):
+            reward(service, decide(service).decision_id, float(rng.random() < 0.9))
+        assert service.loops.get("loop").books.alarms == []
+
+
+@pytest.mark.parametrize("noise", ["bounded", 0.5])
+def test_the_alarm_rings_exactly_below_the_line_that_is_drawn(noise: Any) -> None:
+    confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0))
+    policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.05), confidence=confidence)
+    agent = policy.start(np.eye(3), linoto.Offline(**LOG), rng=0)
+    watch = Watch.of(agent, agent.certificate, 0.01)
+    closed = np.array([0, 3, 100, 2000, 100_000])
+    lines = watch.alarm_below(closed, watch.threshold)
+    assert lines is not None and np.isnan(lines[0]) and np.isfinite(lines[2:]).all()
+    for n, line in zip(closed[2:].tolist(), lines[2:].tolist(), strict=True):
+        assert watch.promise(n, n, line - 1e-6 * n) > watch.threshold > watch.promise(n, n, line + 1e-6 * n)
+
+
+def watch_of(mean: float, noise: Any = "bounded") -> Watch:
+    """A watch that knows the mean of the log very well, and is promised that nothing is lost."""
+    confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0))
+    policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.0), confidence=confidence)
+    log = linoto.Offline(pulls=[10**9], reward_sums=[mean * 1e9])  # type: ignore[arg-type]
+    agent = policy.start(np.eye(1), log, rng=0)
+    return Watch.of(agent, agent.certificate, 0.01)
+
+
+@pytest.mark.parametrize("late", [None, 0.0, 1.0], ids=["prompt", "zeros late", "ones late"])
+def test_which_rewards_come_late_raises_no_alarm(late: float | None) -> None:
+    """30 true worlds of 800 plays, two watches at level 0.01: more than 5 alarms have a chance below 1e-4."""
+    watch, rng, alarms = watch_of(0.5), np.random.default_rng(4), 0
+    for _ in range(30):
+        found, closed, rewards = False, 0, 0.0
+        for plays, value in enumerate((rng.random(800) < 0.5).astype(float).tolist(), 1):
+            if value != late:
+                closed, rewards = closed + 1, rewards + value
+            evidence = max(watch.promise(plays, closed, rewards), watch.drift(plays, closed, rewards))
+            found = found or evidence > watch.threshold
+        alarms += found
+    assert alarms <= 5
+
+
+def test_a_range_that_nobody_gave_is_not_taken_for_drift(tmp_path: Path) -> None:
+    from linoto.service.messages import LogStatistics
+
+    log = LogStatistics(pulls=[50, 50, 0], reward_sums=[5000.0, 5000.0, 0.0])  # bound 1 would allow 1 each
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinUCB(), offline=log, holdback=0.5)
+        for _ in range(40):
+            reward(service, decide(service).decision_id, 100.0)
+        assert service.loops.get("loop").books.alarms == []
+
+
+def test_a_warning_comes_again_when_the_evidence_is_squared(tmp_path: Path) -> None:
+    from linoto.service.messages import LogStatistics
+
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm="warn")
+        for _ in range(400):
+            reward(service, decide(service).decision_id, 0.0)
+        books = service.loops.get("loop").books
+        kinds = [alarm.kind for alarm in books.alarms]
+        assert books.mode == "live" and 3 <= kinds.count("promise") <= 10
+        assert books.promise.above is not None and books.promise.above > books.promise.evidence
+        assert len(set(digests(service))) == 1
+
+
+def test_an_alarm_that_was_answered_rings_again_for_much_more_evidence(tmp_path: Path) -> None:
+    from linoto.service.messages import LogStatistics
+
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm="safe-only")
+        books = service.loops.get("loop").books
+        rang: list[int] = []
+        for t in range(300):
+            reward(service, decide(service).decision_id, 0.0)
+            if books.mode == "safe-only":
+                rang.append(t)
+                change(service, mode="live")
+        kinds = [alarm.kind for alarm in books.alarms]
+        assert len(rang) >= 3 and kinds.count("promise") >= 2
+        assert len(books.alarms) < 300  # not at every reward
+        assert len(set(digests(service))) == 1
