@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from linoto.audit import (
     some,
 )
 from linoto.core.confidence import Confidence
+from linoto.core.notebook import html_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log
@@ -143,6 +145,20 @@ class Audit(Findings):
         lines += [("note", note) for note in self.notes]
         return lines
 
+    def summary(self) -> list[tuple[str, str]]:
+        """The verdict, its reasons, and the numbers a person needs."""
+        return [(name, text) for name, text in self.facts() if name in SUMMARY]
+
+    def full_text(self) -> str:
+        """Everything that was found, one fact a line."""
+        return as_lines(self.facts())
+
+    def __str__(self) -> str:
+        return as_lines(self.summary())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.summary(), caption="Audit of a log")
+
     def reference_text(self) -> str:
         """Where the mean of what was logged lies."""
         if self.certificate is None:
@@ -174,6 +190,18 @@ class Audit(Findings):
         )
 
 
+SUMMARY = (
+    "verdict",
+    "because",
+    "rows",
+    "arms",
+    "rewards",
+    "noise",
+    "linear?",
+    "steady?",
+    "promise",
+    "promise: most lost per round",
+)
 UNTRUSTED = "would be this, but the log speaks against what it assumes"
 PROMISED = ("most lost per round", "vacuous", "probability", "assumes")
 
@@ -224,6 +252,12 @@ def audit_log(
 
 
 # -- words ------------------------------------------------------------------------------------------------
+
+
+def as_lines(rows: Sequence[tuple[str, str]]) -> str:
+    """Names and texts side by side."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
 def noise_text(noise: Noise | None) -> str:

@@ -109,22 +109,12 @@ def print_written(paths: Sequence[Path]) -> None:
         print(f"wrote {place}{found[0]}" if len(found) == 1 else f"wrote {place} {' '.join(found)}")
 
 
-def with_error(row: dict[str, Any], name: str) -> str:
-    """Mean ± standard error, where there is one."""
-    if row[name] is None:
-        return "–"
-    error = row[f"{name}_se"]
-    return f"{row[name]:.0f}" + ("" if error is None else f" ± {error:.0f}")
-
-
 def result_row(row: dict[str, Any]) -> dict[str, str]:
     """A row of an experiment's table, for people."""
-    return {
-        "policy": row["policy"],
-        "regret": with_error(row, "regret"),
-        "below the log": with_error(row, "offline_regret"),
-        "explored": f"{row['explored']:.1%}",
-    }
+    from linoto.experiments.results import final_value
+
+    names = {"regret": "regret", "offline_regret": "shortfall below the log", "explored": "explored"}
+    return {"policy": row["policy"], **{title: final_value(row, name) for name, title in names.items()}}
 
 
 def print_table(rows: Sequence[dict[str, str]]) -> None:

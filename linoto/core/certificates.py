@@ -13,6 +13,7 @@ from linoto.core import kernels
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Budget, Closed, Gate, Open, Tolerance
 from linoto.core.kernels import Records, State
+from linoto.core.notebook import html_table
 
 NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 
@@ -78,6 +79,9 @@ class Certificate:
         rows = self.rows()
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), caption="What is guaranteed before the first round")
 
 
 class Situation(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core.kernels import Floats, Ints
+from linoto.core.notebook import html_table
 from linoto.experiments.cells import CellStore, Curves
 from linoto.experiments.settings import Experiment, Setting
 
@@ -80,6 +81,21 @@ class Results:
                     ):
                         yield {**names, "round": round, **dict(zip(FIELDS, values, strict=True))}
 
+    def _repr_html_(self) -> str:
+        names = {
+            "regret": "regret",
+            "offline_regret": "shortfall below the log",
+            "worst_offline_regret": "largest shortfall below the log",
+            "explored": "explored",
+        }
+        rows = [
+            [row["setting"], row["policy"], *(final_value(row, name) for name in names)]
+            for row in self.table()
+        ]
+        name = self.experiment.title or self.experiment.name
+        caption = f"{name}: {self.runs} runs, mean ± standard error"
+        return html_table(rows, columns=["setting", "policy", *names.values()], caption=caption)
+
     def _row(self, setting: Setting, label: str) -> dict[str, Any]:
         row: dict[str, Any] = {"setting": setting.name, "policy": label, "horizon": setting.horizon}
         columns = {
@@ -92,6 +108,16 @@ class Results:
             mean, error = mean_and_error(values)
             row |= {name: finite(mean), f"{name}_se": finite(error)}
         return {**row, "runs": self.runs}
+
+
+def final_value(row: dict[str, Any], name: str) -> str:
+    """Mean ± standard error of a column of the table; the share of explored rounds in percent."""
+    mean, error = row[name], row[f"{name}_se"]
+    if mean is None:
+        return "–"
+    if name == "explored":
+        return f"{mean:.1%}"
+    return f"{mean:.0f}" + ("" if error is None else f" ± {error:.0f}")
 
 
 def finite(value: float) -> float | None:

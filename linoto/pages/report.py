@@ -12,7 +12,7 @@ from typing import Any
 
 from linoto.experiments import bounds
 from linoto.experiments.claims import Finding
-from linoto.experiments.results import Results
+from linoto.experiments.results import Results, final_value
 from linoto.pages import figures
 from linoto.pages.shell import inline, shell
 
@@ -209,7 +209,7 @@ def final_table(result: Results) -> str:
     rows = result.table()
     body = "".join(
         f"<tr><td>{escape(row['setting'])}</td><td>{escape(row['policy'])}</td>"
-        + "".join(f"<td>{number(row, name)}</td>" for name in columns)
+        + "".join(f"<td>{final_value(row, name)}</td>" for name in columns)
         + "</tr>\n"
         for row in rows
     )
@@ -218,16 +218,6 @@ def final_table(result: Results) -> str:
         f'<div class="scroll"><table class="final">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
-
-
-def number(row: dict[str, Any], name: str) -> str:
-    """Mean ± standard error; the share of explored rounds in percent."""
-    mean, error = row[name], row[f"{name}_se"]
-    if mean is None:
-        return "–"
-    if name == "explored":
-        return f"{mean:.1%}"
-    return f"{mean:.0f}" + ("" if error is None else f" ± {error:.0f}")
 
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}

@@ -15,6 +15,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Budget, Tolerance
 from linoto.core.kernels import Floats, Ints
+from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated, LinOtO
 from linoto.core.snapshots import to_dict
@@ -116,6 +117,20 @@ class Preview:
                 "guaranteed": None if promised is None else promised.knob,
             }
         return data
+
+    def _repr_html_(self) -> str:
+        columns = {
+            "knob": self.knob,
+            "guaranteed_loss": "promised to lose at most",
+            "worst_loss_90": "largest shortfall below the log, 9 worlds of 10",
+            "gain_mean": "mean gain at the end",
+            "explored": "share of exploring rounds",
+        }
+        rows = [
+            ["none" if row[name] is None else f"{row[name]:.3g}" for name in columns] for row in self.table()
+        ]
+        caption = f"{self.horizon:,} rounds in {self.worlds:,} plausible worlds"
+        return html_table(rows, columns=list(columns.values()), caption=caption)
 
     def recommend(self, limit: float) -> Outlook | None:
         """The value that earns most among those whose loss stays within the limit in nine worlds of ten."""

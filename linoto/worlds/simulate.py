@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_arm, as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
@@ -37,6 +38,19 @@ class Run:
         regrets = {"regret": self.regret, "offline_regret": self.offline_regret}
         rounds = np.arange(1, self.arms.size + 1)
         return pd.DataFrame({"round": rounds, **columns, **regrets})
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("rounds", f"{self.arms.size:,}"),
+            ("exploring rounds", f"{self.explored.mean():.1%}"),
+            ("arms played", f"{np.unique(self.arms).size:,}"),
+            ("regret at the end", f"{self.regret[-1]:.4g}"),
+        ]
+        if np.isfinite(self.offline_regret).all():  # there is a log to compare with
+            last, largest = self.offline_regret[-1], max(0.0, self.offline_regret.max())
+            rows.append(("shortfall below the log at the end", f"{last:.4g}"))
+            rows.append(("largest shortfall below the log", f"{largest:.4g}"))
+        return html_table(rows, caption="A simulated run")
 
 
 def simulate(
