@@ -21,12 +21,12 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-ARMS, FEATURES, CHUNK = 1000, 20, 2**20
+ARMS, CHUNK = 1000, 2**20
 QUERY = "SELECT action, count(*), sum(reward), sum(reward * reward) FROM '{}' GROUP BY action"
 
 
-def write_log(path: Path, rows: int, features: int) -> None:
-    """A Parquet file of rows (action, reward), or of feature columns and a reward."""
+def write_log(path: Path, rows: int) -> None:
+    """A Parquet file of rows (action, reward)."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -35,12 +35,7 @@ def write_log(path: Path, rows: int, features: int) -> None:
     writer = None
     for first in range(0, rows, CHUNK):
         n = min(CHUNK, rows - first)
-        columns: dict[str, Any] = {"reward": rng.standard_normal(n)}
-        if features:
-            columns |= {f"x{i}": rng.standard_normal(n) for i in range(features)}
-        else:
-            columns["action"] = rng.integers(0, ARMS, n)
-        table = pa.table(columns)
+        table = pa.table({"reward": rng.standard_normal(n), "action": rng.integers(0, ARMS, n)})
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table)
     assert writer is not None
@@ -75,21 +70,7 @@ def ours(path: str, jobs: int) -> Callable[[], str]:
     return run
 
 
-def moments(path: str, jobs: int) -> Callable[[], str]:
-    from linoto.logs.moments import read_moments
-
-    def run() -> str:
-        found = read_moments(path, features=[f"x{i}" for i in range(FEATURES)], reward="reward", jobs=jobs)
-        return (found.gram.tobytes() + found.moment.tobytes()).hex()
-
-    return run
-
-
-CONTESTANTS: dict[str, Callable[[str, int], Callable[[], str]]] = {
-    "bare": bare,
-    "ours": ours,
-    "moments": moments,
-}
+CONTESTANTS: dict[str, Callable[[str, int], Callable[[], str]]] = {"bare": bare, "ours": ours}
 
 
 def serve(name: str, path: str, jobs: int) -> None:
@@ -169,8 +150,8 @@ def row_of(contestant: Contestant, base: Contestant) -> dict[str, float]:
 
 
 def measure(folder: Path, rows: int, rounds: int, cores: int) -> dict[str, Any]:
-    log, wide = folder / "log.parquet", folder / "wide.parquet"
-    write_log(log, rows, 0)
+    log = folder / "log.parquet"
+    write_log(log, rows)
     rivals = {
         "bare DuckDB query": Contestant("bare", log, cores),
         "read_log": Contestant("ours", log, cores),
@@ -179,26 +160,17 @@ def measure(folder: Path, rows: int, rounds: int, cores: int) -> dict[str, Any]:
     for _ in range(rounds):
         for contestant in rivals.values():
             contestant.turn()
-    write_log(wide, rows, FEATURES)
-    rivals["read_moments"] = Contestant("moments", wide, cores)
-    rivals["read_moments, one thread"] = Contestant("moments", wide, 1)
-    for _ in range(max(rounds // 3, 1)):
-        for name in ("read_moments", "read_moments, one thread"):
-            rivals[name].turn()
     for contestant in rivals.values():
         contestant.close()
     base = rivals["bare DuckDB query"]
     digests = {name: contestant.digests for name, contestant in rivals.items()}
     same = digests["read_log"] == digests["read_log, one thread"] and len(digests["read_log"]) == 1
-    same_moments = digests["read_moments"] == digests["read_moments, one thread"]
     print(f"{rows:,} rows, {cores} cores, {platform.machine()}, Python {platform.python_version()}")
     table = {name: row_of(contestant, base) for name, contestant in rivals.items()}
     for name, row in table.items():
         speeds = "".join(f" {row[f'speed by {clock}']:6.2f} x" for clock in ("wall", "processor"))
-        shown = f"{FEATURES} features" if "moments" in name else speeds
         times = f"{row['wall s']:6.2f} s wall {row['processor s']:6.2f} s processor"
-        print(f"{name:26}{times} {shown:20} {row['resident MB']:5.0f} MB")
-    same = same and same_moments and len(digests["read_moments"]) == 1
+        print(f"{name:26}{times} {speeds:20} {row['resident MB']:5.0f} MB")
     print(f"same bits on every run and thread count: {same}")
     return {"rows": rows, "cores": cores, "same bits": same, "table": table}
 

@@ -15,11 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.logs import read as logs
 from linoto.logs.arms import ArmTable
-from linoto.logs.moments import read_moments
 from linoto.logs.read import Log, read_arms, read_log
 from linoto.logs.values import UnknownColumn
 
@@ -447,47 +445,3 @@ def test_a_bad_arm_is_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError) as caught:
             read_arms(path)
         assert message in str(caught.value) and str(caught.value).startswith(str(path))
-
-
-# -- features in the rows ---------------------------------------------------------------------------------
-
-
-def wide(n: int, seed: int = 0) -> tuple[pa.Table, Floats]:
-    values = np.random.default_rng(seed).standard_normal((n, 4))
-    return pa.table(dict(zip(("x", "y", "z", "r"), values.T, strict=True))), values
-
-
-def test_moments_are_those_of_the_rows(tmp_path: Path) -> None:
-    table, values = wide(70_001)
-    pq.write_table(table, tmp_path / "wide.parquet", row_group_size=9000)
-    table.to_pandas().to_csv(tmp_path / "wide.csv", index=False)
-    for source in (table, *sorted(tmp_path.iterdir())):
-        found = read_moments(source, features=["x", "y", "z"], reward="r")
-        np.testing.assert_allclose(found.gram, values[:, :3].T @ values[:, :3], rtol=1e-10, atol=1e-9)
-        np.testing.assert_allclose(found.moment, values[:, :3].T @ values[:, 3], rtol=1e-10, atol=1e-9)
-        assert found.reward_squares == pytest.approx(float((values[:, 3] ** 2).sum()))
-        assert found.rows == 70_001
-
-
-def test_moments_have_the_same_bits_for_any_number_of_threads(tmp_path: Path) -> None:
-    table, _ = wide(1_200_000)
-    path = tmp_path / "wide.parquet"
-    pq.write_table(table, path, row_group_size=100_000)
-    first = read_moments(path, features=["x", "y", "z"], reward="r", jobs=1)
-    for jobs in (2, 4, 4):
-        again = read_moments(path, features=["x", "y", "z"], reward="r", jobs=jobs)
-        assert np.array_equal(first.gram, again.gram) and np.array_equal(first.moment, again.moment)
-
-
-def test_a_value_that_is_no_number_is_named(tmp_path: Path) -> None:
-    table, values = wide(1000)
-    values[700, 1] = np.inf
-    path = tmp_path / "wide.parquet"
-    pq.write_table(pa.table(dict(zip(("x", "y", "z", "r"), values.T, strict=True))), path)
-    with pytest.raises(ValueError, match=r"wide\.parquet, row 701, column 'y': must be a finite number"):
-        read_moments(path, features=["x", "y", "z"], reward="r")
-    (tmp_path / "wide.csv").write_text("x,r\n1,2\n1,oops\n")
-    with pytest.raises(ValueError, match=r"wide\.csv, row 2, column 'r'"):
-        read_moments(tmp_path / "wide.csv", features=["x"], reward="r")
-    with pytest.raises(UnknownColumn, match="feature 'w'"):
-        read_moments(table, features=["w"], reward="r")
