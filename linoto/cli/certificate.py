@@ -23,9 +23,11 @@ def add_certificate(commands: Commands) -> None:
         "  linoto certificate log.json --policy LinOtO --alpha 0.01",
     )
     add_problem_options(certificate)
-    knob = certificate.add_mutually_exclusive_group()
-    knob.add_argument("--epsilon", type=at_least_zero, help="tolerance per round (default: 0.1)")
-    knob.add_argument("--alpha", type=at_least_zero, help="the paper's knob, for LinOtO and Budget gates")
+    group = certificate.add_mutually_exclusive_group()
+    group.add_argument("--epsilon", type=at_least_zero, help="tolerance per round (default: 0.1)")
+    group.add_argument(
+        "--alpha", type=at_least_zero, help="the paper's parameter, for LinOtO and Budget gates"
+    )
     certificate.add_argument("--rounds", type=positive, help="also the most lost in so many rounds")
     certificate.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     certificate.set_defaults(run=run_certificate, refuse=certificate.error)
@@ -34,16 +36,16 @@ def add_certificate(commands: Commands) -> None:
 def run_certificate(arguments: argparse.Namespace) -> int:
     """`linoto certificate`."""
     from linoto.core.snapshots import to_dict
-    from linoto.worlds.preview import knob_of, with_knob
+    from linoto.worlds.preview import parameter_of, with_parameter
 
     problem, policy = read_problem(arguments), read_policy(arguments)
-    for knob in ("epsilon", "alpha"):
-        value = getattr(arguments, knob)
+    for parameter in ("epsilon", "alpha"):
+        value = getattr(arguments, parameter)
         if value is not None:
-            has, _ = knob_of(policy, [value])
-            if has != knob:
-                raise ValueError(f"--{knob} is not what this policy has: give --{has}")
-            policy = with_knob(policy, knob, value)
+            has, _ = parameter_of(policy, [value])
+            if has != parameter:
+                raise ValueError(f"--{parameter} is not what this policy has: give --{has}")
+            policy = with_parameter(policy, parameter, value)
     found = policy.certificate(problem.actions, problem.offline)
     if arguments.json:
         facts = {"source": problem.source, "policy": to_dict(policy)}

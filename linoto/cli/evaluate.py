@@ -146,15 +146,15 @@ def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple
 
 def policy_of(arguments: argparse.Namespace) -> Any:
     """The policy that was asked for, with its tolerance."""
-    from linoto.worlds.preview import knob_of, with_knob
+    from linoto.worlds.preview import parameter_of, with_parameter
 
     policy = read_policy(arguments)
     if arguments.epsilon is None:
         return policy
-    knob, _ = knob_of(policy, [arguments.epsilon])
-    if knob != "epsilon":
+    parameter, _ = parameter_of(policy, [arguments.epsilon])
+    if parameter != "epsilon":
         raise ValueError(f"--epsilon is for a Tolerance gate, got --policy {type(policy).__name__}")
-    return with_knob(policy, "epsilon", arguments.epsilon)
+    return with_parameter(policy, "epsilon", arguments.epsilon)
 
 
 def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:

@@ -31,11 +31,11 @@ def add_preview(commands: Commands) -> None:
         "  linoto preview log.json --epsilon-grid 0.01,0.02,0.05 --horizon 2000 --worlds 100 --json",
     )
     add_problem_options(preview)
-    knob = preview.add_mutually_exclusive_group()
-    knob.add_argument(
+    group = preview.add_mutually_exclusive_group()
+    group.add_argument(
         "--epsilon-grid", type=grid, metavar="LIST", help="tolerances to try, as 0.01,0.02,0.05"
     )
-    knob.add_argument("--alpha-grid", type=grid, metavar="LIST", help="the same for LinOtO and Budget gates")
+    group.add_argument("--alpha-grid", type=grid, metavar="LIST", help="the same for LinOtO and Budget gates")
     preview.add_argument("--horizon", type=positive, default=5000, help="rounds to come")
     preview.add_argument("--worlds", type=positive, default=30, help="plausible worlds to play in")
     preview.add_argument(
@@ -77,7 +77,7 @@ def run_preview(arguments: argparse.Namespace) -> int:
     print(TITLE)
     print_facts(lines)
     print()
-    print_table([table_row(row, result.knob) for row in result.table()])
+    print_table([table_row(row, result.parameter) for row in result.table()])
     print_written([path])
     return 0
 
@@ -106,12 +106,12 @@ def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
 
 def values_to_try(policy: Any, problem: Problem, arguments: argparse.Namespace) -> list[float]:
     """The grid that was asked for, or the usual one and the tolerance that just keeps to the limit."""
-    from linoto.worlds.preview import epsilon_for, knob_of
+    from linoto.worlds.preview import epsilon_for, parameter_of
 
     asked = arguments.epsilon_grid or arguments.alpha_grid
-    knob, values = knob_of(policy, asked)
-    if asked is not None and getattr(arguments, f"{knob}_grid") is None:
-        raise ValueError(f"this policy is turned by {knob}: give --{knob}-grid")
+    parameter, values = parameter_of(policy, asked)
+    if asked is not None and getattr(arguments, f"{parameter}_grid") is None:
+        raise ValueError(f"the parameter of this policy is {parameter}: give --{parameter}-grid")
     if asked is not None or arguments.limit is None:
         return values
     exact = epsilon_for(
@@ -144,13 +144,13 @@ def command_of(arguments: argparse.Namespace) -> str:
     return " ".join(words)
 
 
-def table_row(row: dict[str, Any], knob: str) -> dict[str, str]:
+def table_row(row: dict[str, Any], parameter: str) -> dict[str, str]:
     """A row of the terminal's table."""
     from linoto.pages.preview import value_cells
 
     value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
     return {
-        "tolerance" if knob == "epsilon" else "alpha": value,
+        "tolerance" if parameter == "epsilon" else "alpha": value,
         "lose at most": guaranteed,
         "9 worlds of 10": lost,
         "mean gain": gain,

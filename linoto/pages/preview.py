@@ -15,7 +15,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.offline import Offline
 from linoto.pages import figures
 from linoto.pages.shell import inline, shell
-from linoto.worlds.preview import Outlook, Preview
+from linoto.worlds.preview import GridPoint, Preview
 
 TITLE = "What is the most we can lose, and what do we stand to gain?"
 SHOWN = 8  # arms in each table
@@ -25,7 +25,7 @@ Answer = tuple[str, str]  # the question in a few words, and the answer in a sen
 def answers(preview: Preview, limit: float | None = None) -> list[Answer]:
     """Three lines that answer the question in plain words, for a limit on the loss if one is given."""
     if limit is None:
-        own = own_outlook(preview)
+        own = own_point(preview)
         ask = f" Say how much you can afford to lose (--limit) to have a {noun(preview)} recommended."
         return [
             ("The most we can lose", f"With {setting(preview, own)}, {promised(preview, own)}."),
@@ -40,29 +40,29 @@ def answers(preview: Preview, limit: float | None = None) -> list[Answer]:
     ]
 
 
-def sure_answer(preview: Preview, sure: Outlook | None, limit: float) -> str:
+def sure_answer(preview: Preview, sure: GridPoint | None, limit: float) -> str:
     """The value recommended by what is guaranteed."""
     if sure is not None:
         return (
             f"Choose {setting(preview, sure)}: {promised(preview, sure)}. Of the values tried it gains most "
             f"among those guaranteed to stay within your limit of {amount(limit)}."
         )
-    losses = {o.knob: o.certificate.loss(preview.horizon) for o in preview.outlooks if o.certificate.holds}
-    known = {knob: loss for knob, loss in losses.items() if loss is not None}
+    losses = {o.value: o.certificate.loss(preview.horizon) for o in preview.points if o.certificate.holds}
+    known = {value: loss for value, loss in losses.items() if loss is not None}
     if not known:
-        return f"Nothing is guaranteed here: {preview.outlooks[0].certificate.theorem}."
-    knob = min(known, key=lambda value: known[value])
+        return f"Nothing is guaranteed here: {preview.points[0].certificate.theorem}."
+    value = min(known, key=lambda value: known[value])
     return (
         f"None of the values tried is guaranteed to stay within your limit of {amount(limit)}: the smallest "
-        f"guarantee is {amount(known[knob])}, with {knob:g}. Try smaller values, fewer rounds or a wider "
-        f"limit."
+        f"guarantee is {amount(known[value])}, with {value:g}. Try smaller values, fewer rounds or a wider "
+        "limit."
     )
 
 
-def likely_answer(preview: Preview, likely: Outlook | None, limit: float) -> str:
+def likely_answer(preview: Preview, likely: GridPoint | None, limit: float) -> str:
     """The value recommended by what was seen."""
     if likely is None:
-        least = min(float(np.quantile(outlook.worst_loss, 0.9)) for outlook in preview.outlooks)
+        least = min(float(np.quantile(point.worst_loss, 0.9)) for point in preview.points)
         return (
             f"None of the values tried stayed within your limit of {amount(limit)} in nine of ten plausible "
             f"worlds: the best of them fell {amount(least)} below the log."
@@ -80,20 +80,20 @@ def likely_answer(preview: Preview, likely: Outlook | None, limit: float) -> str
     )
 
 
-def gain_answer(preview: Preview, sure: Outlook | None, likely: Outlook | None) -> str:
+def gain_answer(preview: Preview, sure: GridPoint | None, likely: GridPoint | None) -> str:
     """The gain with each of the recommended values."""
-    found = {outlook.knob: outlook for outlook in (sure, likely) if outlook is not None}
+    found = {point.value: point for point in (sure, likely) if point is not None}
     if not found:
         return f"With no value within the limit, nothing is to be compared; {possible(preview)}."
-    texts = [gained(preview, outlook) for outlook in found.values()]
+    texts = [gained(preview, point) for point in found.values()]
     return "; ".join([texts[0], *(text[0].lower() + text[1:] for text in texts[1:]), possible(preview)]) + "."
 
 
-def own_outlook(preview: Preview) -> Outlook:
+def own_point(preview: Preview) -> GridPoint:
     """The value the policy came with, or the one nearest to it on the grid."""
     policy = preview.policy
-    own = getattr(policy.composed().gate, preview.knob)
-    return min(preview.outlooks, key=lambda outlook: abs(outlook.knob - own))
+    own = getattr(policy.composed().gate, preview.parameter)
+    return min(preview.points, key=lambda point: abs(point.value - own))
 
 
 # -- words ------------------------------------------------------------------------------------------------
@@ -105,22 +105,22 @@ def relative(preview: Preview) -> bool:
 
 
 def noun(preview: Preview) -> str:
-    """What the knob is called."""
-    return "tolerance" if preview.knob == "epsilon" else "value of alpha"
+    """What the parameter is called."""
+    return "tolerance" if preview.parameter == "epsilon" else "value of alpha"
 
 
-def setting(preview: Preview, outlook: Outlook) -> str:
-    """A value of the knob, in words."""
-    if preview.knob == "alpha":
-        return f"alpha = {outlook.knob:g}"
+def setting(preview: Preview, point: GridPoint) -> str:
+    """A value of the parameter, in words."""
+    if preview.parameter == "alpha":
+        return f"alpha = {point.value:g}"
     if relative(preview):
-        return f"a tolerance of {100 * outlook.knob:g}\u00a0% of the log's average reward"
-    return f"a tolerance of {outlook.knob:g} per round"
+        return f"a tolerance of {100 * point.value:g}\u00a0% of the log's average reward"
+    return f"a tolerance of {point.value:g} per round"
 
 
-def promised(preview: Preview, outlook: Outlook) -> str:
+def promised(preview: Preview, point: GridPoint) -> str:
     """What is guaranteed over the horizon."""
-    certificate = outlook.certificate
+    certificate = point.certificate
     loss = certificate.loss(preview.horizon)
     if not certificate.holds or loss is None:
         return f"nothing is guaranteed: {certificate.theorem}"
@@ -131,9 +131,9 @@ def promised(preview: Preview, outlook: Outlook) -> str:
     return text + (", which says nothing: no play could lose more" if certificate.vacuous else "")
 
 
-def seen(preview: Preview, outlook: Outlook) -> str:
+def seen(preview: Preview, point: GridPoint) -> str:
     """How deep it went in nine worlds of ten."""
-    row = outlook.row(preview.horizon)
+    row = point.row(preview.horizon)
     deep, worst = row["worst_loss_90"] or 0.0, row["worst_loss_max"] or 0.0
     return (
         f"In nine of ten plausible worlds it was never more than {amount(deep)} below the log, and never "
@@ -141,13 +141,13 @@ def seen(preview: Preview, outlook: Outlook) -> str:
     )
 
 
-def gained(preview: Preview, outlook: Outlook) -> str:
+def gained(preview: Preview, point: GridPoint) -> str:
     """Where it ends, on average and in eight worlds of ten."""
-    row = outlook.row(preview.horizon)
+    row = point.row(preview.horizon)
     mean, low, high = (row[name] or 0.0 for name in ("gain_mean", "gain_10", "gain_90"))
     verb = "gains" if mean >= 0 else "loses"
     return (
-        f"With {setting(preview, outlook)} it {verb} {amount(abs(mean))} against the log on average "
+        f"With {setting(preview, point)} it {verb} {amount(abs(mean))} against the log on average "
         f"(eight worlds of ten: {signed(low)} to {signed(high)})"
     )
 
@@ -218,17 +218,17 @@ def headline(preview: Preview, limit: float | None) -> str:
 def setting_of_the_scene(preview: Preview, offline: Offline, source: str) -> str:
     """What was played, for somebody who has never heard of any of this."""
     k, logged = offline.pulls.size, int((offline.pulls > 0).sum())
-    low, high = preview.outlooks[0].certificate.reference_interval
-    knob = (
+    low, high = preview.points[0].certificate.reference_interval
+    parameter = (
         "The tolerance is how much less than that, per round, we accept while learning."
-        if preview.knob == "epsilon"
-        else "Alpha is the paper's knob: more of it lets the policy explore sooner."
+        if preview.parameter == "epsilon"
+        else "Alpha is the paper's parameter: more of it lets the policy explore sooner."
     )
     return f"""<p>The log <b>{escape(source)}</b> holds {offline.total:,} rewards of {logged:,} of {k:,} arms
 (an arm is one thing that can be chosen). On average a logged round earned {amount(offline.reference)}; the
 true average of what was logged lies between {amount(low)} and {amount(high)}. Going on as before would earn
 this in every round: all losses and gains here are against that, added up over {preview.horizon:,} rounds to
-come. {knob}</p>
+come. {parameter}</p>
 <p>The policy starts from this log and learns as it goes. It tries something new only while what it has
 earned, or what it has proven, pays for it; otherwise it does what is known to be safe. It was played in
 {preview.worlds:,} <i>plausible worlds</i>: average rewards of all arms, drawn at random among those that
@@ -247,10 +247,10 @@ do not depend on it."""
 
 
 def values_section(preview: Preview, limit: float | None) -> str:
-    """One row for each value of the knob, the recommended ones marked."""
+    """One row for each value of the parameter, the recommended ones marked."""
     marks = recommended(preview, limit)
     head = (
-        "tolerance" if preview.knob == "epsilon" else "alpha",
+        "tolerance" if preview.parameter == "epsilon" else "alpha",
         "guaranteed to lose at most",
         "lost at worst, 9 worlds of 10",
         "lost at worst, any world",
@@ -260,10 +260,10 @@ def values_section(preview: Preview, limit: float | None) -> str:
         "first at round",
     )
     body = "".join(
-        f"<tr{' class=chosen' if outlook.knob in marks else ''}>"
-        + "".join(f"<td>{escape(text)}</td>" for text in value_cells(outlook.row(preview.horizon)))
-        + f'<td class="note">{escape(marks.get(outlook.knob, ""))}</td></tr>\n'
-        for outlook in preview.outlooks
+        f"<tr{' class=chosen' if point.value in marks else ''}>"
+        + "".join(f"<td>{escape(text)}</td>" for text in value_cells(point.row(preview.horizon)))
+        + f'<td class="note">{escape(marks.get(point.value, ""))}</td></tr>\n'
+        for point in preview.points
     )
     columns = "".join(f"<th>{name}</th>" for name in head)
     return f"""<section><h2>What each {noun(preview)} brings</h2>
@@ -274,7 +274,7 @@ deepest point on the way, “gain” where it ends.</p>
 
 
 def value_cells(row: dict[str, Any]) -> list[str]:
-    """What a value of the knob brings, for people."""
+    """What a value of the parameter brings, for people."""
     guaranteed, first = row["guaranteed_loss"], row["first_explored"]
     never = f" (never in {row['never_explored']:.0%})" if row["never_explored"] else ""
     return [
@@ -294,10 +294,10 @@ def recommended(preview: Preview, limit: float | None) -> dict[float, str]:
     if limit is None:
         return {}
     marks: dict[float, str] = {}
-    for outlook, why in ((preview.guaranteed(limit), "guaranteed"), (preview.recommend(limit), "seen")):
-        if outlook is not None:
-            marks[outlook.knob] = f"{marks[outlook.knob]} and {why}" if outlook.knob in marks else why
-    return {knob: f"within your limit: {why}" for knob, why in marks.items()}
+    for point, why in ((preview.guaranteed(limit), "guaranteed"), (preview.recommend(limit), "seen")):
+        if point is not None:
+            marks[point.value] = f"{marks[point.value]} and {why}" if point.value in marks else why
+    return {value: f"within your limit: {why}" for value, why in marks.items()}
 
 
 def pictures(preview: Preview, limit: float | None) -> str:
@@ -330,12 +330,12 @@ def picture(figure: Any, prefix: str, label: str) -> str:
 def certificate_section(preview: Preview, limit: float | None) -> str:
     """The promise of the recommended value, line by line, and its symbols in words."""
     sure = None if limit is None else preview.guaranteed(limit)
-    outlook = sure or own_outlook(preview)
+    point = sure or own_point(preview)
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>\n"
-        for name, text in certificate_rows(outlook.certificate, preview.horizon)
+        for name, text in certificate_rows(point.certificate, preview.horizon)
     )
-    return f"""<section><h2>The certificate, with {setting(preview, outlook)}</h2>
+    return f"""<section><h2>The certificate, with {setting(preview, point)}</h2>
 <p>What is guaranteed before the first round, and what the guarantee leans on. If one of the assumptions
 does not hold where you work, neither does the guarantee.</p>
 <table class="certificate"><tbody>{rows}</tbody></table></section>"""
@@ -350,7 +350,7 @@ WORDS = (
         "kappa: how far playing the log's arms in its own proportions can be off by rounding, in plays",
     ),
     ("hi - lo", "hi - lo: the width of the range of average rewards"),
-    ("alpha", "alpha: the paper's knob"),
+    ("alpha", "alpha: the paper's parameter"),
     (" S ", "S: the average uncertainty about a logged reward"),
     ("r_b", "r_b: the reward per round that the budget protects"),
     ("|theta|", "|theta|: the length of the vector that turns features into average rewards"),

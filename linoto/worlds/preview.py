@@ -29,10 +29,10 @@ Tracker = Callable[[Iterable[Any], int], Iterable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Outlook:
-    """One value of the knob: its promise, and what happened in each plausible world."""
+class GridPoint:
+    """One value of the parameter: its promise, and what happened in each plausible world."""
 
-    knob: float
+    value: float  # of the parameter
     certificate: Certificate
     regret: Floats  # (worlds,) R_n
     worst_loss: Floats  # (worlds,) max over t of R_t^off, the deepest point below the log, from 0
@@ -44,7 +44,7 @@ class Outlook:
         """Means over worlds, and quantiles: between `_10` and `_90` lie eight worlds of ten."""
         gain = -self.final_loss
         return {
-            "knob": self.knob,
+            "knob": self.value,
             "guaranteed_loss": self.certificate.loss(horizon),
             "worst_loss_mean": float(self.worst_loss.mean()),
             "worst_loss_10": quantile(self.worst_loss, 0.1),
@@ -80,47 +80,47 @@ class Outlook:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Preview:
-    """The trade-off between regret and loss below the log, over a grid of the knob."""
+    """The trade-off between regret and loss below the log, over a grid of the parameter."""
 
-    policy: Any  # with the knob as it came
-    knob: str  # "epsilon" or "alpha"
+    policy: Any  # with the parameter as it came
+    parameter: str  # "epsilon" or "alpha"
     horizon: int
     worlds: int
     prior: float
     seed: int
-    outlooks: tuple[Outlook, ...]
+    points: tuple[GridPoint, ...]
     best: Ints  # (worlds,) the best arm of each world
     headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
 
     def table(self) -> list[dict[str, float | None]]:
-        """One row per value of the knob."""
-        return [outlook.row(self.horizon) for outlook in self.outlooks]
+        """One row per value of the parameter."""
+        return [point.row(self.horizon) for point in self.points]
 
     def to_dict(self, *, limit: float | None = None) -> dict[str, Any]:
         """Plain JSON data, with the values recommended for a limit on the loss if one is given."""
         data: dict[str, Any] = {
             "policy": to_dict(self.policy),
-            "knob": self.knob,
+            "knob": self.parameter,
             "horizon": self.horizon,
             "worlds": self.worlds,
             "prior": self.prior,
             "seed": self.seed,
             "best": self.best.tolist(),
             "headroom": plain(self.headroom),
-            "outlooks": [outlook.to_dict(self.horizon) for outlook in self.outlooks],
+            "outlooks": [point.to_dict(self.horizon) for point in self.points],
         }
         if limit is not None:
             seen, promised = self.recommend(limit), self.guaranteed(limit)
             data["limit"] = limit
             data["recommended"] = {
-                "seen": None if seen is None else seen.knob,
-                "guaranteed": None if promised is None else promised.knob,
+                "seen": None if seen is None else seen.value,
+                "guaranteed": None if promised is None else promised.value,
             }
         return data
 
     def _repr_html_(self) -> str:
         columns = {
-            "knob": self.knob,
+            "knob": self.parameter,
             "guaranteed_loss": "promised to lose at most",
             "worst_loss_90": "largest shortfall below the log, 9 worlds of 10",
             "gain_mean": "mean gain at the end",
@@ -132,21 +132,21 @@ class Preview:
         caption = f"{self.horizon:,} rounds in {self.worlds:,} plausible worlds"
         return html_table(rows, columns=list(columns.values()), caption=caption)
 
-    def recommend(self, limit: float) -> Outlook | None:
+    def recommend(self, limit: float) -> GridPoint | None:
         """The value that earns most among those whose loss stays within the limit in nine worlds of ten."""
         check_positive("limit", limit)
-        fits = [outlook for outlook in self.outlooks if np.quantile(outlook.worst_loss, 0.9) <= limit]
-        return min(fits, key=lambda outlook: float(outlook.regret.mean()), default=None)
+        fits = [point for point in self.points if np.quantile(point.worst_loss, 0.9) <= limit]
+        return min(fits, key=lambda point: float(point.regret.mean()), default=None)
 
-    def guaranteed(self, limit: float) -> Outlook | None:
+    def guaranteed(self, limit: float) -> GridPoint | None:
         """The value that earns most among those whose *promise* is within the limit."""
         check_positive("limit", limit)
         fits = [
-            o
-            for o in self.outlooks
-            if o.certificate.holds and (o.certificate.loss(self.horizon) or 0.0) <= limit
+            point
+            for point in self.points
+            if point.certificate.holds and (point.certificate.loss(self.horizon) or 0.0) <= limit
         ]
-        return min(fits, key=lambda outlook: float(outlook.regret.mean()), default=None)
+        return min(fits, key=lambda point: float(point.regret.mean()), default=None)
 
 
 def plain(values: Floats) -> list[float | None]:
@@ -182,13 +182,13 @@ def preview(
     >>> import numpy as np
     >>> log = Offline(pulls=[40, 40, 0], reward_sums=[20.0, 8.0, 0.0])
     >>> result = preview(np.eye(3), log, grid=[0.05, 0.2], horizon=200, worlds=4)
-    >>> [outlook.knob for outlook in result.outlooks]
+    >>> [point.value for point in result.points]
     [0.05, 0.2]
     """
     arms = as_actions(actions)
     log = as_offline(offline, len(arms))
     chosen = Gated() if policy is None else policy
-    knob, values = knob_of(chosen, grid)
+    parameter, values = parameter_of(chosen, grid)
     check_count("horizon", horizon)
     check_count("worlds", worlds)
     check_count("jobs", jobs)
@@ -199,7 +199,7 @@ def preview(
     bandits = draw_worlds(arms, log, confidence, reach, worlds, np.random.default_rng([seed, 0]))
     plays = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64)
     seeds = [int(state) for state in plays]
-    variants = [with_knob(chosen, knob, value) for value in values]
+    variants = [with_parameter(chosen, parameter, value) for value in values]
     cells = [(variant, world) for variant in variants for world in range(worlds)]
 
     def play(cell: tuple[Any, int]) -> tuple[float, ...]:
@@ -211,22 +211,22 @@ def preview(
         rows = np.array(list(track(results, len(cells)) if track else results))
     return Preview(
         policy=chosen,
-        knob=knob,
+        parameter=parameter,
         horizon=horizon,
         worlds=worlds,
         prior=float(reach),
         seed=seed,
         best=np.array([bandit.best for bandit in bandits]),
         headroom=np.array([horizon * headroom(bandit, log) for bandit in bandits]),
-        outlooks=tuple(
-            outlook_of(value, variant.certificate(arms, log), part)
+        points=tuple(
+            grid_point(value, variant.certificate(arms, log), part)
             for value, variant, part in zip(values, variants, np.split(rows, len(values)), strict=True)
         ),
     )
 
 
 def summarise(run: Run) -> tuple[float, ...]:
-    """What an Outlook keeps of one world, in the order of its columns."""
+    """What a GridPoint keeps of one world, in the order of its columns."""
     first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
     below = run.offline_regret
     worst = max(0.0, float(below.max()))
@@ -240,11 +240,11 @@ def headroom(bandit: Bandit, log: Offline) -> float:
     return float(bandit.means.max() - log.pulls @ bandit.means / log.total)
 
 
-def outlook_of(value: float, certificate: Certificate, rows: Floats) -> Outlook:
-    """Columns of results as an Outlook."""
+def grid_point(value: float, certificate: Certificate, rows: Floats) -> GridPoint:
+    """Columns of results as a GridPoint."""
     regret, worst, final, explored, first = rows.T
-    return Outlook(
-        knob=value,
+    return GridPoint(
+        value=value,
         certificate=certificate,
         regret=regret,
         worst_loss=worst,
@@ -254,8 +254,8 @@ def outlook_of(value: float, certificate: Certificate, rows: Floats) -> Outlook:
     )
 
 
-def knob_of(policy: Any, grid: Sequence[float] | None) -> tuple[str, list[float]]:
-    """Which setting is turned, and its values in rising order."""
+def parameter_of(policy: Any, grid: Sequence[float] | None) -> tuple[str, list[float]]:
+    """Which parameter the grid is of, and its values in rising order."""
     gate = policy.composed().gate if hasattr(policy, "composed") else None
     if not isinstance(gate, Budget | Tolerance):
         raise ValueError(f"policy must have a Budget or Tolerance gate, got {policy!r}")
@@ -276,7 +276,7 @@ def epsilon_for(
     check_positive("limit", limit)
     if not isinstance(policy.composed().gate, Tolerance):
         return None
-    certificate = with_knob(policy, "epsilon", 1.0).certificate(actions, offline)  # linear in epsilon
+    certificate = with_parameter(policy, "epsilon", 1.0).certificate(actions, offline)  # linear in epsilon
     if certificate.constant is None or not certificate.per_round:
         return None
     most = (limit - certificate.constant) / (horizon * certificate.per_round)
@@ -286,11 +286,11 @@ def epsilon_for(
     return float(f"{floor(most / unit * (1 + 1e-12)) * unit:.2g}")
 
 
-def with_knob(policy: Any, knob: str, value: float) -> Any:
-    """The policy with its knob turned."""
+def with_parameter(policy: Any, parameter: str, value: float) -> Any:
+    """The policy with another value of its parameter."""
     if isinstance(policy, LinOtO):
         return replace(policy, alpha=value)
-    return replace(policy, gate=replace(policy.gate, **{knob: value}))
+    return replace(policy, gate=replace(policy.gate, **{parameter: value}))
 
 
 def draw_worlds(

@@ -178,7 +178,11 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ({}, '--policy {"type":"LinUCB"}', "policy must have a Budget or Tolerance gate"),
         ({}, "--policy LinOtO --explorer greedy", "--explorer is for Gated"),
         ({}, "--policy LinOtO --evidence model", "--evidence is for a Tolerance gate"),
-        ({}, "--policy LinOtO --epsilon-grid 0.1", "this policy is turned by alpha: give --alpha-grid"),
+        (
+            {},
+            "--policy LinOtO --epsilon-grid 0.1",
+            "the parameter of this policy is alpha: give --alpha-grid",
+        ),
         ({}, "--noise bounded", "reward_range must be given where noise is 'bounded'"),
         ({}, "--evidence rewards", "reward_range must be given for evidence='rewards'"),
         ({}, "--delta 2", "delta must be in (0, 1)"),

@@ -75,7 +75,7 @@ def test_the_question_is_answered_in_the_first_three_lines(preview: linoto.Previ
     ):
         assert name.startswith(start)
     sure = preview.guaranteed(20.0)
-    assert sure is not None and f"Choose a tolerance of {sure.knob:g} per round" in top
+    assert sure is not None and f"Choose a tolerance of {sure.value:g} per round" in top
 
 
 def test_the_prior_is_named_with_its_warning_and_the_certificate_is_there(
@@ -123,7 +123,7 @@ def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
 
 def test_a_policy_that_never_explores_has_a_page_too(tmp_path: Path) -> None:
     shown = result(policy=linoto.LinOtO(), grid=[0.0], horizon=3)
-    assert np.isnan(shown.outlooks[0].first_explored).all()
+    assert np.isnan(shown.points[0].first_explored).all()
     assert ">never</td>" in write(tmp_path / "page.html", shown)
 
 
@@ -137,8 +137,8 @@ def test_a_preview_is_plain_data(preview: linoto.Preview) -> None:
     data = preview.to_dict(limit=20.0)
     assert json.loads(json.dumps(data, allow_nan=False)).keys() == data.keys()
     assert data["policy"]["type"] == "Gated" and len(data["best"]) == len(data["headroom"]) == 6
-    never = [outlook for outlook in preview.outlooks if np.isnan(outlook.first_explored).all()]
-    assert all(outlook.row(300)["first_explored"] is None for outlook in never)
+    never = [point for point in preview.points if np.isnan(point.first_explored).all()]
+    assert all(point.row(300)["first_explored"] is None for point in never)
 
 
 @pytest.mark.parametrize("limit", [6.0, 20.0, 123.4])

@@ -39,8 +39,8 @@ def test_no_world_loses_more_than_is_guaranteed() -> None:
     """Worlds drawn from the posterior may lie outside the confidence set; 5 % of them may break a promise
     that is loose by orders of magnitude, so none of 30 is expected to."""
     result = preview(worlds=30, horizon=400)
-    for outlook in result.outlooks:
-        assert (outlook.worst_loss <= (outlook.certificate.loss(400) or 0.0)).all()
+    for point in result.points:
+        assert (point.worst_loss <= (point.certificate.loss(400) or 0.0)).all()
 
 
 def test_the_forecast_is_near_what_happens() -> None:
@@ -49,7 +49,7 @@ def test_the_forecast_is_near_what_happens() -> None:
     result = linoto.preview(actions, log, horizon=1500, worlds=20, grid=[0.1])
     real = linoto.simulate(linoto.Gated(), bandit, log, horizon=1500)
     row = result.table()[0]
-    spread = np.std(-result.outlooks[0].final_loss)
+    spread = np.std(-result.points[0].final_loss)
     assert abs(row["gain_mean"] + real.offline_regret[-1]) < 3 * spread
 
 
@@ -60,12 +60,12 @@ def test_a_limit_is_answered_by_what_was_seen_and_by_what_is_promised() -> None:
     assert result.guaranteed(1e-6) is None
     seen = result.recommend(1e9)
     assert seen is not None
-    assert seen.regret.mean() == min(outlook.regret.mean() for outlook in result.outlooks)
+    assert seen.regret.mean() == min(point.regret.mean() for point in result.points)
 
 
-def test_the_papers_knob_is_alpha() -> None:
+def test_the_papers_parameter_is_alpha() -> None:
     result = preview(policy=linoto.LinOtO(), grid=[1e-4, 100.0])
-    assert result.knob == "alpha" and [outlook.knob for outlook in result.outlooks] == [1e-4, 100.0]
+    assert result.parameter == "alpha" and [point.value for point in result.points] == [1e-4, 100.0]
 
 
 def test_bounded_rewards_are_previewed_as_bounded() -> None:
@@ -73,7 +73,7 @@ def test_bounded_rewards_are_previewed_as_bounded() -> None:
     log = linoto.Offline(pulls=pulls, reward_sums=[180.0, 90.0, 0.0])  # stars from 1 to 5
     policy = linoto.Gated(confidence=linoto.Confidence(noise="bounded", reward_range=(1, 5), bound=6.0))
     result = linoto.preview(np.eye(3), log, policy=policy, grid=[0.2], horizon=200, worlds=4)
-    assert (result.outlooks[0].worst_loss <= (result.outlooks[0].certificate.loss(200) or 0)).all()
+    assert (result.points[0].worst_loss <= (result.points[0].certificate.loss(200) or 0)).all()
 
 
 def test_the_prior_decides_where_the_log_is_silent() -> None:

@@ -1,4 +1,4 @@
-"""The figures of a preview: what is lost and gained against the knob."""
+"""The figures of a preview: what is lost and gained against the parameter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from linoto.worlds.preview import Preview
 
-KNOBS = {"epsilon": "tolerance per round (epsilon)", "alpha": "the paper's knob (alpha)"}
+PARAMETERS = {"epsilon": "tolerance per round (epsilon)", "alpha": "the paper's parameter (alpha)"}
 
 
 def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
@@ -41,11 +41,11 @@ def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
             xlabel="deepest below the log, 9 worlds of 10",
             ylabel="gain over the log at the end (rewards)",
         )
-        return with_legend(figure, np.array([axes]), columns=4, title=KNOBS[preview.knob])
+        return with_legend(figure, np.array([axes]), columns=4, title=PARAMETERS[preview.parameter])
 
 
 def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
-    """What was lost at the deepest point, and what is guaranteed, against the knob."""
+    """What was lost at the deepest point, and what is guaranteed, against the parameter."""
     rows = preview.table()
     with styled():
         figure, ((axes,),) = panels(1, 1, extra=0.3)
@@ -67,7 +67,7 @@ def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
 
 
 def draw_share(preview: Preview) -> Figure:
-    """The share of exploring rounds against the knob."""
+    """The share of exploring rounds against the parameter."""
     rows = preview.table()
     with styled():
         figure, ((axes,),) = panels(1, 1)
@@ -79,13 +79,13 @@ def draw_share(preview: Preview) -> Figure:
 
 
 def draw_first(preview: Preview) -> Figure:
-    """The round of the first exploration against the knob."""
+    """The round of the first exploration against the parameter."""
     rows = preview.table()
     with styled():
         figure, ((axes,),) = panels(1, 1)
         bands = (column(rows, f"first_explored{part}") for part in ("_10", "", "_90"))
         draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
-        if all(outlook.explored.any() for outlook in preview.outlooks):
+        if all(point.explored.any() for point in preview.points):
             axes.set_yscale("log")
         plain_numbers(axes)
         label_axes(axes, ylabel="round of the first exploration")
@@ -93,18 +93,18 @@ def draw_first(preview: Preview) -> Figure:
 
 
 def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: Floats, *, label: str) -> None:
-    """A line with a band over the values of the knob, side by side: zero may be among them."""
+    """A line with a band over the values of the parameter, side by side: zero may be among them."""
     colour, places = COLOURS["Gated"], np.arange(middle.size)
     axes.plot(places, middle, color=colour, marker="o", markersize=4, label=label, linewidth=1.6)
     axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.set_xticks(places, [f"{outlook.knob:g}" for outlook in preview.outlooks])
+    axes.set_xticks(places, [f"{point.value:g}" for point in preview.points])
     if places.size > 6:
         axes.tick_params(axis="x", labelsize=8)
-    label_axes(axes, xlabel=KNOBS[preview.knob])
+    label_axes(axes, xlabel=PARAMETERS[preview.parameter])
 
 
 def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:
-    """One value of the knob: mean gain, the loss that nine worlds of ten keep to, bars over eight of ten."""
+    """One value: mean gain, the loss that nine worlds of ten keep to, bars over eight worlds of ten."""
     x, y = row["worst_loss_90"], row["gain_mean"]
     axes.errorbar(
         x,
