@@ -41,9 +41,11 @@ class Decision:
 class Agent(Protocol):
     """What a simulator needs of an agent: any object with these two methods will do."""
 
-    def select(self) -> int: ...
+    def select(self) -> int:
+        """The arm to play."""
 
-    def update(self, arm: int, reward: float) -> None: ...
+    def update(self, arm: int, reward: float) -> None:
+        """Learn from the reward of an arm that was played."""
 
 
 class LinearAgent:

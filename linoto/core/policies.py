@@ -45,7 +45,8 @@ def is_arm(fallback: Any) -> bool:
 class Policy(Protocol):
     """What a simulator needs of a policy. Its agent needs `select()` and `update(arm, reward)`."""
 
-    def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = 0) -> Any: ...
+    def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = 0) -> Any:
+        """A running agent for these arms (k, d) and this log."""
 
 
 def check_bound(state: State, bound: float) -> None:

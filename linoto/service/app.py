@@ -49,8 +49,8 @@ Json = Annotated[T, Body(media_type=RequestEncodingType.JSON)]
 LoopName = Annotated[str, Parameter(pattern=f"^{NAME.pattern}$", description="of the loop")]
 DecisionId = Annotated[str, Parameter(max_length=100, description="as `decide` gave it")]
 Pending = Annotated[bool, Parameter(description="those without a reward too")]
-Limit = Annotated[int, Parameter(ge=1, le=1000)]
-Most = Annotated[int | None, Parameter(ge=1, le=100_000)]
+Limit = Annotated[int, Parameter(ge=1, le=1000, description="how many at most")]
+Most = Annotated[int | None, Parameter(ge=1, le=100_000, description="how many at most; all if left out")]
 Before = Annotated[int | None, Parameter(ge=1, le=2**53, description="only decisions before this number")]
 BODY = 1_000_000  # bytes of any request
 SPEC_BODY = 64_000_000  # bytes of a new loop, which brings its features and maybe rows

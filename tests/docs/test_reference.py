@@ -1,0 +1,82 @@
+"""The reference leaves nothing out: no public name, no argument of a command, no route."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hooks import reference
+
+import linoto
+from linoto.cli import parser
+from linoto.service.server import open_service
+
+DOCS = Path(__file__).parents[2] / "docs"
+HTTP = (DOCS / "reference" / "http.md").read_text(encoding="utf-8")
+
+
+def test_every_public_name_is_in_the_reference_once() -> None:
+    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md")]
+    names = [name for page in pages for name in re.findall(r"^::: linoto\.(\w+)$", page, re.MULTILINE)]
+    assert sorted(names) == sorted(linoto.__all__)
+
+
+def functions_of(kind: type) -> dict[str, Any]:
+    """The public methods and properties of a class that were written here."""
+    found = {}
+    for name, member in inspect.getmembers(kind):
+        function = member.fget if isinstance(member, property) else member
+        ours = str(getattr(function, "__module__", "")).startswith("linoto")
+        if not name.startswith("_") and ours and inspect.isroutine(function):
+            found[name] = function
+    return found
+
+
+@pytest.mark.parametrize("name", linoto.__all__)
+def test_every_public_method_says_what_it_is_for(name: str) -> None:
+    value = getattr(linoto, name)
+    members = functions_of(value) if inspect.isclass(value) else {}
+    assert [member for member, function in members.items() if not inspect.getdoc(function)] == []
+
+
+@pytest.mark.parametrize("command", list(reference.commands(parser())), ids=lambda command: command.prog)
+def test_every_command_and_every_argument_says_what_it_is_for(command: Any) -> None:
+    assert command.description
+    silent = [action.dest for action in reference.arguments(command) if not (action.help or "").strip()]
+    assert silent == []
+
+
+def test_the_reference_of_commands_has_every_command_and_every_argument() -> None:
+    text = reference.command_reference()
+    for command in reference.commands(parser()):
+        section = text.split(f"## `{command.prog}`\n")[1].split("\n## ")[0]
+        for action in reference.arguments(command):
+            assert all(word in section for word in action.option_strings or [action.metavar or action.dest])
+
+
+@pytest.fixture(scope="module")
+def description() -> Any:
+    return reference.served_description()
+
+
+def test_every_route_is_in_the_reference(description: Any, tmp_path: Path) -> None:
+    service = open_service(tmp_path / "loops.sqlite")
+    try:
+        paths = {re.sub(r":\w+}", "}", route.path): route.methods for route in service.app.routes}
+    finally:
+        service.close()
+    text = reference.route_reference(description)
+    described_elsewhere = {"/v1", "/v1/{path}"}  # the description itself, and what is not found
+    for path in paths.keys() - described_elsewhere:
+        assert re.search(rf"`(?:[A-Z]+ )?{re.escape(path)}`", text + HTTP), path
+
+
+def test_every_route_says_what_it_does_and_every_query_parameter_what_it_means(description: Any) -> None:
+    for path, methods in description["paths"].items():
+        for operation in methods.values():
+            assert operation["description"].strip(), path
+            silent = [p["name"] for p in operation.get("parameters", []) if not p.get("description")]
+            assert silent == [], path
