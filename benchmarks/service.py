@@ -39,9 +39,9 @@ def serve_bare(path: str, port: str) -> None:
     from granian.server.embed import Server
     from litestar import Litestar, post
 
-    from linoto.service.app import AnyRequest, Json
-    from linoto.service.messages import RewardResult, RewardValue
-    from linoto.service.store import Store
+    from linoto.service.loops.messages import RewardResult, RewardValue
+    from linoto.service.storage.store import Store
+    from linoto.service.web.app import AnyRequest, Json
 
     store = Store(Path(path))
     store.call(lambda c: c.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, reward REAL)"))
@@ -185,12 +185,12 @@ def throughput(folder: Path, seconds: float, rounds: int) -> dict[str, Any]:
 
 def recovery(folder: Path, events: int) -> dict[str, Any]:
     """Seconds to open a database of so many events: with its snapshot, and from the first event."""
-    from linoto.service.loop import Loop
-    from linoto.service.messages import Arm, Closed, DecideRequest, LoopSpec
-    from linoto.service.records import recover
+    from linoto.service.loops.loop import Loop
+    from linoto.service.loops.messages import Arm, Closed, DecideRequest, LoopSpec
+    from linoto.service.loops.records import recover
+    from linoto.service.loops.spec import canonical
     from linoto.service.server import open_service
-    from linoto.service.spec import canonical
-    from linoto.service.sql import one_loop
+    from linoto.service.storage.sql import one_loop
 
     arms = [Arm(name=str(i)) for i in range(20)]
     spec = canonical(LoopSpec(arms=arms, policy={"type": "LinUCB"}, default_reward=0.0))

@@ -46,8 +46,8 @@ def add_token(commands: Commands) -> None:
 
 def run_create_token(arguments: argparse.Namespace) -> int:
     """`linoto token create`."""
-    from linoto.service.access import create_token
     from linoto.service.maintenance import opened
+    from linoto.service.web.access import create_token
 
     with opened(arguments.db, create=True) as connection:
         print(create_token(connection, arguments.name, arguments.role, time.time(), arguments.rate))
@@ -56,8 +56,8 @@ def run_create_token(arguments: argparse.Namespace) -> int:
 
 def run_revoke_token(arguments: argparse.Namespace) -> int:
     """`linoto token revoke`."""
-    from linoto.service import sql
     from linoto.service.maintenance import opened
+    from linoto.service.storage import sql
 
     with opened(arguments.db) as connection:
         if not sql.revoke_token(connection, arguments.name, time.time()):
@@ -68,8 +68,8 @@ def run_revoke_token(arguments: argparse.Namespace) -> int:
 
 def run_list_tokens(arguments: argparse.Namespace) -> int:
     """`linoto token list`."""
-    from linoto.service import sql
     from linoto.service.maintenance import opened
+    from linoto.service.storage import sql
 
     with opened(arguments.db) as connection:
         for name, role, _, _, rate in sql.all_tokens(connection):

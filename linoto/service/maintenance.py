@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from linoto.service import sql
-from linoto.service.records import recover
-from linoto.service.sql import Connection
-from linoto.service.store import connect, lock, prepare
+from linoto.service.loops.records import recover
+from linoto.service.storage import sql
+from linoto.service.storage.sql import Connection
+from linoto.service.storage.store import connect, lock, prepare
 
 
 @contextmanager

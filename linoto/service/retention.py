@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from linoto.service import sql
+from linoto.service.loops.records import begun, follow, recover
 from linoto.service.maintenance import first_seq, opened, owned
-from linoto.service.records import begun, follow, recover
-from linoto.service.sql import Connection
+from linoto.service.storage import sql
+from linoto.service.storage.sql import Connection
 
 PIECE = 1000  # rows that go in one transaction; the server waits for the disk no longer than that takes
 REST = 2.0  # times as long as a transaction took, in which the server has the database to itself

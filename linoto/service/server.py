@@ -20,14 +20,14 @@ from litestar import Litestar
 
 from linoto.core.warm_up import warm_up
 from linoto.service import traffic
-from linoto.service.access import LOOPBACK, Access
-from linoto.service.access_log import logged
-from linoto.service.app import make_app
 from linoto.service.errors import Refused, Unavailable
-from linoto.service.log_files import open_folder
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
-from linoto.service.loops import SNAPSHOT_EVERY, Clock, Loops
-from linoto.service.store import Store
+from linoto.service.loops.loops import SNAPSHOT_EVERY, Clock, Loops
+from linoto.service.storage.log_files import open_folder
+from linoto.service.storage.store import Store
+from linoto.service.web.access import LOOPBACK, Access
+from linoto.service.web.access_log import logged
+from linoto.service.web.app import make_app
 
 logger = logging.getLogger("linoto.service")
 TICK = 1.0  # seconds between looks for what is due

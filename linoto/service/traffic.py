@@ -14,14 +14,14 @@ from functools import partial
 
 from linoto.core.snapshots import to_dict
 from linoto.experiments.takeover import contenders
-from linoto.service.chance import chance
 from linoto.service.errors import Refused, Unavailable
-from linoto.service.loop import Loop
-from linoto.service.loops import Clock, Loops
-from linoto.service.messages import Arm, DecideRequest, LogStatistics, LoopSpec, RewardReport
-from linoto.service.spec import canonical
-from linoto.service.sql import Connection
-from linoto.service.store import Store
+from linoto.service.loops.chance import chance
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.loops import Clock, Loops
+from linoto.service.loops.messages import Arm, DecideRequest, LogStatistics, LoopSpec, RewardReport
+from linoto.service.loops.spec import canonical
+from linoto.service.storage.sql import Connection
+from linoto.service.storage.store import Store
 from linoto.worlds import flights
 
 logger = logging.getLogger("linoto.service")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from linoto.service import sql
-from linoto.service.records import recover
-from linoto.service.store import connect
+from linoto.service.loops.records import recover
+from linoto.service.storage import sql
+from linoto.service.storage.store import connect
 
 
 def state_on_disk(path: Path) -> tuple[int, str, str]:

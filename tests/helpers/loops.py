@@ -8,11 +8,11 @@ import numpy as np
 from helpers.service_process import FakeClock
 
 import linoto
-from linoto.service import sql
 from linoto.service.errors import Refused
-from linoto.service.messages import Change, DecideRequest, Decision, RewardReport, RewardResult
-from linoto.service.records import recover
+from linoto.service.loops.messages import Change, DecideRequest, Decision, RewardReport, RewardResult
+from linoto.service.loops.records import recover
 from linoto.service.server import Service
+from linoto.service.storage import sql
 
 THOMPSON = linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open())
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import linoto
 from linoto.client import Client
-from linoto.service import sql
-from linoto.service.loop import Loop
-from linoto.service.messages import Arm, LogStatistics, LoopSpec
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.messages import Arm, LogStatistics, LoopSpec
+from linoto.service.loops.spec import canonical
 from linoto.service.server import Service, open_service
-from linoto.service.spec import canonical
+from linoto.service.storage import sql
 
 CODE = "import sys; from pathlib import Path; from linoto.service.server import run; "
 CODE += "run(Path(sys.argv[1]), port=int(sys.argv[2]), snapshot_every=int(sys.argv[3]))"

@@ -15,11 +15,11 @@ from helpers.loop_of_three import make_loop
 from helpers.service_process import Server, served, spec_of
 
 from linoto.client import Client, ServedDecision, ServiceError
-from linoto.service import sql
-from linoto.service.loop import EVENTS
-from linoto.service.messages import Closed, Decided
-from linoto.service.spec import start
-from linoto.service.store import connect
+from linoto.service.loops.loop import EVENTS
+from linoto.service.loops.messages import Closed, Decided
+from linoto.service.loops.spec import start
+from linoto.service.storage import sql
+from linoto.service.storage.store import connect
 
 SPEC = spec_of()
 

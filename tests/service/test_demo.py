@@ -24,8 +24,8 @@ from helpers.service_process import FakeClock, close_due, create, opened
 
 from linoto.service import server as serving
 from linoto.service.log_lines import JsonLines, TextLines
+from linoto.service.loops.messages import Change
 from linoto.service.maintenance import check
-from linoto.service.messages import Change
 from linoto.service.server import Service
 from linoto.service.traffic import (
     CATCH_UP,

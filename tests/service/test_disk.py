@@ -27,10 +27,10 @@ from helpers.service_process import TOLERANT, FakeClock, Server, close_due, crea
 
 import linoto
 from linoto.client import Client, ServiceError
-from linoto.service import sql
-from linoto.service.loop import EVENTS
-from linoto.service.messages import Closed, Decided
-from linoto.service.store import Store, connect
+from linoto.service.loops.loop import EVENTS
+from linoto.service.loops.messages import Closed, Decided
+from linoto.service.storage import sql
+from linoto.service.storage.store import Store, connect
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 WORKERS = 6

@@ -14,13 +14,13 @@ from helpers.loops import decide, digests, reward
 from helpers.service_process import FakeClock, close_due, create, opened, served, spec_of
 
 import linoto
-from linoto.service import views
-from linoto.service.access import create_token
 from linoto.service.errors import Unavailable
-from linoto.service.loop import Loop
-from linoto.service.making import Making
-from linoto.service.messages import DecideRequest
+from linoto.service.loops import views
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.messages import DecideRequest
 from linoto.service.server import Service, notice_tokens, steady_clock, tick
+from linoto.service.web.access import create_token
+from linoto.service.web.making import Making
 
 
 def test_memory_never_runs_ahead_of_a_disk_that_fails_twice(tmp_path: Path) -> None:

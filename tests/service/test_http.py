@@ -19,9 +19,9 @@ from helpers.http import ask
 from helpers.service_process import Server, opened, served
 
 from linoto.cli import database, serve
-from linoto.service import sql
-from linoto.service.access import Access, create_token
 from linoto.service.errors import Refused
+from linoto.service.storage import sql
+from linoto.service.web.access import Access, create_token
 
 SPEC = {"arms": [{"name": "a"}, {"name": "<b>"}], "policy": {"type": "LinUCB"}, "default_reward": 0}
 

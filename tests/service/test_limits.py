@@ -21,11 +21,12 @@ from helpers.loops import digests
 from helpers.service_process import FakeClock, create, opened, served
 
 from linoto.cli import main
-from linoto.service import metrics, views
-from linoto.service.access import Access, Caller, create_token
-from linoto.service.access_log import BOUNDS, AccessLog, Latency, logged
 from linoto.service.errors import Refused
+from linoto.service.loops import views
 from linoto.service.server import Service
+from linoto.service.web import metrics
+from linoto.service.web.access import Access, Caller, create_token
+from linoto.service.web.access_log import BOUNDS, AccessLog, Latency, logged
 
 
 def admitted(access: Access, caller: Caller) -> bool:

@@ -13,14 +13,15 @@ from helpers.loops import THOMPSON, change, decide, digests, reward, run_mixed_t
 from helpers.service_process import FakeClock, close_due, create, opened, spec_of
 
 import linoto
-from linoto.service import sql, views
-from linoto.service.books import Tally
-from linoto.service.chance import chance
-from linoto.service.choice import probability
 from linoto.service.errors import Refused
-from linoto.service.history import MOST
-from linoto.service.messages import DecideRequest, RewardReport
-from linoto.service.spec import start
+from linoto.service.loops import views
+from linoto.service.loops.books import Tally
+from linoto.service.loops.chance import chance
+from linoto.service.loops.choice import probability
+from linoto.service.loops.history import MOST
+from linoto.service.loops.messages import DecideRequest, RewardReport
+from linoto.service.loops.spec import start
+from linoto.service.storage import sql
 
 UNIFORM = linoto.Gated(explorer=linoto.Random(), gate=linoto.Open())
 

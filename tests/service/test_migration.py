@@ -10,10 +10,10 @@ import pytest
 from helpers.loops import decide, digests, reward
 from helpers.service_process import FakeClock, create, opened
 
-from linoto.service import sql
-from linoto.service.access import create_token
 from linoto.service.maintenance import backup, check, migrate
 from linoto.service.server import open_service
+from linoto.service.storage import sql
+from linoto.service.web.access import create_token
 
 
 def test_an_older_schema_is_refused_and_migrated_step_by_step(tmp_path: Path) -> None:

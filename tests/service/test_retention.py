@@ -18,13 +18,14 @@ from helpers.service_process import FakeClock, close_due, create, opened
 
 import linoto
 from linoto.cli import main
-from linoto.service import sql, views
-from linoto.service.export import parquet
+from linoto.service.loops import views
+from linoto.service.loops.messages import DecideRequest
 from linoto.service.maintenance import backup, check, rebuild
-from linoto.service.messages import DecideRequest
 from linoto.service.retention import carry_out, plan_of, prune
 from linoto.service.server import Service
-from linoto.service.store import connect
+from linoto.service.storage import sql
+from linoto.service.storage.store import connect
+from linoto.service.web.export import parquet
 
 TABLES = ("events", "decisions", "rewards", "late_rewards")
 

@@ -17,11 +17,11 @@ from helpers.loops import decide, digests, reward
 from helpers.service_process import CODE, FakeClock, create, opened
 
 import linoto
-from linoto.service import sql
 from linoto.service.errors import Unavailable
 from linoto.service.maintenance import backup, check, rebuild
 from linoto.service.server import Service, check_address, open_service
-from linoto.service.store import Store, connect
+from linoto.service.storage import sql
+from linoto.service.storage.store import Store, connect
 
 
 def test_a_second_server_on_the_same_file_is_refused_even_by_another_name(tmp_path: Path) -> None:

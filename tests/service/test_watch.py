@@ -11,7 +11,7 @@ from helpers.loops import change, decide, digests, reward
 from helpers.service_process import create, opened
 
 import linoto
-from linoto.service.watch import Scale, Watch, log_evidence
+from linoto.service.loops.watch import Scale, Watch, log_evidence
 
 BOUNDED = Scale(low=0.0, high=1.0, noise=0.5, bounded=True)
 GAUSSIAN = Scale(low=-5.0, high=5.0, noise=0.5, bounded=False)
@@ -60,7 +60,7 @@ LOG: dict[str, Any] = {"pulls": [3000, 2000, 0], "reward_sums": [2700.0, 1800.0,
 
 @pytest.mark.parametrize("on_alarm", ["warn", "safe-only"])
 def test_a_world_that_turned_bad_raises_both_alarms_once(tmp_path: Path, on_alarm: str) -> None:
-    from linoto.service.messages import LogStatistics
+    from linoto.service.loops.messages import LogStatistics
 
     with opened(tmp_path / "x.sqlite", snapshot_every=50) as service:
         create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm=on_alarm)
@@ -74,7 +74,7 @@ def test_a_world_that_turned_bad_raises_both_alarms_once(tmp_path: Path, on_alar
 
 
 def test_a_world_as_the_log_raises_no_alarm(tmp_path: Path) -> None:
-    from linoto.service.messages import LogStatistics
+    from linoto.service.loops.messages import LogStatistics
 
     rng = np.random.default_rng(2)
     with opened(tmp_path / "x.sqlite") as service:
@@ -122,7 +122,7 @@ def test_which_rewards_come_late_raises_no_alarm(late: float | None) -> None:
 
 
 def test_a_range_that_nobody_gave_is_not_taken_for_drift(tmp_path: Path) -> None:
-    from linoto.service.messages import LogStatistics
+    from linoto.service.loops.messages import LogStatistics
 
     log = LogStatistics(pulls=[50, 50, 0], reward_sums=[5000.0, 5000.0, 0.0])  # bound 1 would allow 1 each
     with opened(tmp_path / "x.sqlite") as service:
@@ -133,7 +133,7 @@ def test_a_range_that_nobody_gave_is_not_taken_for_drift(tmp_path: Path) -> None
 
 
 def test_a_warning_comes_again_when_the_evidence_is_squared(tmp_path: Path) -> None:
-    from linoto.service.messages import LogStatistics
+    from linoto.service.loops.messages import LogStatistics
 
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm="warn")
@@ -147,7 +147,7 @@ def test_a_warning_comes_again_when_the_evidence_is_squared(tmp_path: Path) -> N
 
 
 def test_an_alarm_that_was_answered_rings_again_for_much_more_evidence(tmp_path: Path) -> None:
-    from linoto.service.messages import LogStatistics
+    from linoto.service.loops.messages import LogStatistics
 
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm="safe-only")

@@ -10,9 +10,9 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.agent import Decision, NoSafeArm, as_mask
 from linoto.core.kernels import Bools
-from linoto.service import inside
-from linoto.service.chance import chance
-from linoto.service.messages import Group, Mode
+from linoto.service.loops import inside
+from linoto.service.loops.chance import chance
+from linoto.service.loops.messages import Group, Mode
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from linoto.service import sql
 from linoto.service.errors import Busy, Refused, Unavailable
-from linoto.service.sql import Connection
+from linoto.service.storage import sql
+from linoto.service.storage.sql import Connection
 
 T = TypeVar("T")
 Job = Callable[[Connection], T]

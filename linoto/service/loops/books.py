@@ -7,8 +7,8 @@ from math import inf, log
 import msgspec
 from msgspec import Struct, field
 
-from linoto.service.history import History
-from linoto.service.messages import GROUPS, Decided, Group, Mode, Source
+from linoto.service.loops.history import History
+from linoto.service.loops.messages import GROUPS, Decided, Group, Mode, Source
 
 AGAIN = log(10.0)  # an alarm that was answered rings again at ten times the evidence
 

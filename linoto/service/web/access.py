@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from litestar import Request
 from litestar.datastructures import State
 
-from linoto.service import sql
 from linoto.service.errors import Refused, too_many
-from linoto.service.sql import Connection
+from linoto.service.storage import sql
+from linoto.service.storage.sql import Connection
 
 ROLES = ("reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

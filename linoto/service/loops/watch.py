@@ -16,7 +16,7 @@ import numpy as np
 from linoto.core.agent import LinearAgent
 from linoto.core.certificates import Certificate
 from linoto.core.kernels import Floats
-from linoto.service import inside
+from linoto.service.loops import inside
 
 TILTS = 4.0 * 0.7 ** np.arange(20)  # l, of a reward scaled to [0, 1], or of one in units of its noise
 WEIGHTS = -np.expm1(-TILTS)  # 1 - exp(-l)

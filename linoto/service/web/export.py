@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from linoto.service import sql
-from linoto.service.loop import Loop
-from linoto.service.store import Store, connect
+from linoto.service.loops.loop import Loop
+from linoto.service.storage import sql
+from linoto.service.storage.store import Store, connect
 
 ROWS = 20_000  # per piece
 

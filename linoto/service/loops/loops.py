@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from linoto.core.agent import NoSafeArm
-from linoto.service import inside, sql
-from linoto.service.choice import choose
 from linoto.service.errors import Refused, invalid, not_found
-from linoto.service.loop import EVENTS, Loop
-from linoto.service.messages import (
+from linoto.service.loops import inside
+from linoto.service.loops.choice import choose
+from linoto.service.loops.loop import EVENTS, Loop
+from linoto.service.loops.messages import (
     Archived,
     Change,
     Closed,
@@ -30,9 +30,10 @@ from linoto.service.messages import (
     RewardResult,
     Switched,
 )
-from linoto.service.records import answer, decision_row, default_of, event_of, recover, repeat
-from linoto.service.spec import check_holdback
-from linoto.service.sql import Connection
+from linoto.service.loops.records import answer, decision_row, default_of, event_of, recover, repeat
+from linoto.service.loops.spec import check_holdback
+from linoto.service.storage import sql
+from linoto.service.storage.sql import Connection
 
 logger = logging.getLogger("linoto.service")
 Clock = Callable[[], float]

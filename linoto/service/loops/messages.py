@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-LONGEST_NAME = 200  # characters
+from linoto.service.storage.log_files import LONGEST_NAME
+
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]

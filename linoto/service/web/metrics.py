@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from linoto.service.access_log import BOUNDS, Latency
-from linoto.service.store import Store
-from linoto.service.views import LoopView
+from linoto.service.loops.views import LoopView
+from linoto.service.storage.store import Store
+from linoto.service.web.access_log import BOUNDS, Latency
 
 NUMBERS = {
     "pending": "decisions that await their reward",

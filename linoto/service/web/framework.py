@@ -12,7 +12,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import Receive, Scope, Send
 
 from linoto.service.errors import Refused
-from linoto.service.messages import Change, DecideRequest, LoopSpec, RewardBatch, RewardValue
+from linoto.service.loops.messages import Change, DecideRequest, LoopSpec, RewardBatch, RewardValue
 
 _, BODIES = msgspec.json.schema_components(
     [LoopSpec, DecideRequest, Change, RewardBatch, RewardValue], ref_template="#/components/schemas/{name}"

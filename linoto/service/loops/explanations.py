@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from linoto.service import sql
 from linoto.service.errors import not_found
-from linoto.service.loop import EVENTS, Loop
-from linoto.service.messages import Decided
-from linoto.service.sql import Connection
+from linoto.service.loops.loop import EVENTS, Loop
+from linoto.service.loops.messages import Decided
+from linoto.service.storage import sql
+from linoto.service.storage.sql import Connection
 
 WHY_SAFE = {
     "lcb": "it has the best lower bound so far",

@@ -13,10 +13,10 @@ from linoto.core.agent import as_generator
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.snapshots import from_dict, to_dict
-from linoto.service import inside
 from linoto.service.errors import invalid
-from linoto.service.log_files import count_log
-from linoto.service.messages import Arm, LogStatistics, LoopSpec
+from linoto.service.loops import inside
+from linoto.service.loops.messages import Arm, LogStatistics, LoopSpec
+from linoto.service.storage.log_files import count_log
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
 MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
@@ -55,7 +55,10 @@ def counted(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], LogStatistics
     if len(given) > 1:
         raise invalid(f"a log must be given once, as offline, rows or log, got {' and '.join(given)}")
     if spec.log is not None:
-        log, names = count_log(logs, spec.log, [arm.name for arm in spec.arms], most=MOST_FEATURES)
+        file, given_arms = spec.log, [arm.name for arm in spec.arms]
+        log, names = count_log(
+            logs, file.file, action=file.action, reward=file.reward, arms=given_arms, most=MOST_FEATURES
+        )
         return spec.arms or [Arm(name=name) for name in names], as_statistics(log)
     if not spec.arms:
         raise invalid("arms must be given where there is no log file to find them in, got none")

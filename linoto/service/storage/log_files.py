@@ -12,7 +12,8 @@ from linoto.logs.arms import ArmTable
 from linoto.logs.read import read_log
 from linoto.logs.tables import as_text, connected, quoted, readable, scan, stage
 from linoto.service.errors import invalid
-from linoto.service.messages import LONGEST_NAME, LogFile
+
+LONGEST_NAME = 200  # characters of an arm's name
 
 
 def open_folder(path: Path) -> Path:
@@ -48,24 +49,24 @@ def told_by_name(path: Path, file: str) -> Iterator[None]:
 
 
 def count_log(
-    folder: Path | None, log: LogFile, arms: Sequence[str], *, most: int
+    folder: Path | None, file: str, *, action: str, reward: str, arms: Sequence[str], most: int
 ) -> tuple[Offline, list[str]]:
     """The log counted by arm, and the arms: those given, or where none are its distinct actions, sorted.
 
     An action that is none of the given arms is refused, with its row.
     """
-    path = find_log(folder, log.file)
-    with told_by_name(path, log.file):
-        names = list(arms) or read_actions(path, log, most)
+    path = find_log(folder, file)
+    with told_by_name(path, file):
+        names = list(arms) or read_actions(path, action, reward, most)
         table = ArmTable.from_columns({"name": names})
-        return read_log(path, action=log.action, reward=log.reward, arms=table, jobs=1).offline, names
+        return read_log(path, action=action, reward=reward, arms=table, jobs=1).offline, names
 
 
-def read_actions(path: Path, log: LogFile, most: int) -> list[str]:
+def read_actions(path: Path, action: str, reward: str, most: int) -> list[str]:
     """The distinct actions of a log, at most so many."""
     with TemporaryDirectory(prefix="linoto-") as copies, connected() as connection:
-        (piece,) = stage(connection, path, {"action": log.action, "reward": log.reward}, Path(copies))
-        text = as_text(quoted(log.action), piece, log.action)
+        (piece,) = stage(connection, path, {"action": action, "reward": reward}, Path(copies))
+        text = as_text(quoted(action), piece, action)
         with readable(piece.name, piece.kind):
             rows = connection.execute(
                 f"""SELECT DISTINCT action FROM (SELECT {text} AS action FROM {scan(piece.path)})
@@ -73,11 +74,11 @@ def read_actions(path: Path, log: LogFile, most: int) -> list[str]:
             ).fetchall()
     names = sorted(row[0] for row in rows)
     if not names:
-        raise ValueError(f"{path}, column {log.action!r}: must name at least one arm, got none")
+        raise ValueError(f"{path}, column {action!r}: must name at least one arm, got none")
     if len(names) > most:
         raise ValueError(f"{path} must name at most {most} arms where arms are left out, got more")
     wrong = next((name for name in names if not 1 <= len(name) <= LONGEST_NAME), None)
     if wrong is not None:
         must = f"an arm must have 1 to {LONGEST_NAME} characters"
-        raise ValueError(f"{path}, column {log.action!r}: {must}, got {len(wrong)}")
+        raise ValueError(f"{path}, column {action!r}: {must}, got {len(wrong)}")
     return names

@@ -20,15 +20,11 @@ from litestar.params import Body, Parameter
 from litestar.response import Stream
 from litestar.types import ASGIApp
 
-from linoto.service import explanations, metrics, pages, spec, views
-from linoto.service.access import Access, AnyRequest, needs
 from linoto.service.errors import Busy, Refused, Unavailable
-from linoto.service.export import parquet
-from linoto.service.framework import Description, JsonRequest, Told
-from linoto.service.loop import Loop
-from linoto.service.loops import NAME, Loops
-from linoto.service.making import Making
-from linoto.service.messages import (
+from linoto.service.loops import explanations, spec, views
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.loops import NAME, Loops
+from linoto.service.loops.messages import (
     Change,
     DecideRequest,
     Decision,
@@ -41,7 +37,12 @@ from linoto.service.messages import (
     RewardResults,
     RewardValue,
 )
-from linoto.service.store import Store
+from linoto.service.storage.store import Store
+from linoto.service.web import metrics, pages
+from linoto.service.web.access import Access, AnyRequest, needs
+from linoto.service.web.export import parquet
+from linoto.service.web.framework import Description, JsonRequest, Told
+from linoto.service.web.making import Making
 from linoto.version import __version__
 
 T = TypeVar("T")

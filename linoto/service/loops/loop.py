@@ -13,12 +13,12 @@ from linoto.core import kernels
 from linoto.core.agent import Decision
 from linoto.core.certificates import Certificate
 from linoto.core.snapshots import restore
-from linoto.service import inside
-from linoto.service import spec as specs
-from linoto.service.books import Alarm, Books, Gauge, Pending, Switch, Tally
-from linoto.service.history import Point
-from linoto.service.messages import Archived, Closed, Decided, Event, LoopSpec, Mode, Source, Switched
-from linoto.service.watch import Watch
+from linoto.service.loops import inside
+from linoto.service.loops import spec as specs
+from linoto.service.loops.books import Alarm, Books, Gauge, Pending, Switch, Tally
+from linoto.service.loops.history import Point
+from linoto.service.loops.messages import Archived, Closed, Decided, Event, LoopSpec, Mode, Source, Switched
+from linoto.service.loops.watch import Watch
 
 ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from linoto.service.books import Tally, finite
-from linoto.service.history import Point
-from linoto.service.loop import Loop
-from linoto.service.loops import Loops
-from linoto.service.messages import GROUPS, Mode
-from linoto.service.watch import as_factor
+from linoto.service.loops.books import Tally, finite
+from linoto.service.loops.history import Point
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.loops import Loops
+from linoto.service.loops.messages import GROUPS, Mode
+from linoto.service.loops.watch import as_factor
 
 
 class GroupView(Struct):

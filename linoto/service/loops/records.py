@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from linoto.service import inside, sql
-from linoto.service.books import finite
-from linoto.service.choice import Choice
 from linoto.service.errors import Refused
-from linoto.service.loop import EVENTS, Loop
-from linoto.service.messages import Closed, Decided, Decision, Event, LoopSpec
-from linoto.service.sql import Connection
+from linoto.service.loops import inside
+from linoto.service.loops.books import finite
+from linoto.service.loops.choice import Choice
+from linoto.service.loops.loop import EVENTS, Loop
+from linoto.service.loops.messages import Closed, Decided, Decision, Event, LoopSpec
+from linoto.service.storage import sql
+from linoto.service.storage.sql import Connection
 
 REBUILD = "`linoto db rebuild` replays its events"
 BASE = "its earlier events were let go, so only a version of linoto that reads this can go on"

@@ -1,0 +1,1 @@
+"""HTTP: handlers that parse, call and render, and who may call them."""
