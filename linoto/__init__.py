@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from linoto.client import AsyncClient as AsyncClient
     from linoto.client import Client as Client
     from linoto.client import ServiceError as ServiceError
-    from linoto.core.agent import Agent as Agent
-    from linoto.core.agent import Decision as Decision
     from linoto.core.agent import LinearAgent as LinearAgent
-    from linoto.core.agent import NoSafeArm as NoSafeArm
     from linoto.core.certificates import Certificate as Certificate
     from linoto.core.confidence import PAPER as PAPER
     from linoto.core.confidence import Confidence as Confidence
     from linoto.core.confidence import Ellipsoid as Ellipsoid
+    from linoto.core.decisions import Decision as Decision
+    from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
     from linoto.core.gates import Budget as Budget
     from linoto.core.gates import Closed as Closed
@@ -37,8 +36,9 @@ if TYPE_CHECKING:
     from linoto.core.policies import LinOtO as LinOtO
     from linoto.core.policies import LinTS as LinTS
     from linoto.core.policies import LinUCB as LinUCB
-    from linoto.core.policies import Policy as Policy
     from linoto.core.policies import Random as Random
+    from linoto.core.protocols import Agent as Agent
+    from linoto.core.protocols import Policy as Policy
     from linoto.core.snapshots import from_dict as from_dict
     from linoto.core.snapshots import restore as restore
     from linoto.core.snapshots import to_dict as to_dict
@@ -66,14 +66,16 @@ HOMES = {
     "audit.verdicts": ("audit_log",),
     "checks": ("check_policy",),
     "client": ("AsyncClient", "Client", "ServiceError"),
-    "core.agent": ("Agent", "Decision", "LinearAgent", "NoSafeArm"),
+    "core.agent": ("LinearAgent",),
     "core.certificates": ("Certificate",),
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
+    "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),
     "core.gates": ("Budget", "Closed", "Open", "Tolerance"),
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
-    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Policy", "Random"),
+    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
+    "core.protocols": ("Agent", "Policy"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
     "experiments.run": ("run_experiment",),
     "experiments.settings": ("Experiment", "Setting"),

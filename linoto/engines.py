@@ -17,7 +17,7 @@ from operator import add
 from typing import Any, Literal, Protocol, TypeVar
 
 from linoto.core.offline import Offline
-from linoto.core.validation import check_count, choose
+from linoto.core.validation import check_choice, check_count
 
 ENGINES = ("threads", "dask")
 Engine = Literal["threads", "dask"]
@@ -91,7 +91,7 @@ def map_cells(
 
 def check_engine(engine: Engine, scheduler: str | None, jobs: int | None) -> int:
     """How many calls at a time, or a complaint, before anything is opened or started."""
-    choose("engine", engine, ENGINES)
+    check_choice("engine", engine, ENGINES)
     workers = cores() if jobs is None else jobs
     check_count("jobs", workers)
     if scheduler is not None and engine != "dask":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,40 +11,15 @@ import numpy.typing as npt
 from linoto.core import codec, kernels
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Ellipsoid
+from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_reward, check_round, credit
+from linoto.core.explorers import Odds, Proposer, View, is_own, rule_of
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.offline import Offline
-from linoto.core.validation import as_arm, as_arms, as_floats, as_reward
+from linoto.core.protocols import Composition
+from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
 
-SNAPSHOT_FORMAT = 1
-SOURCES = ("explorer", "lcb", "mixture", "fixed")
-
-
-class NoSafeArm(ValueError):  # noqa: N818 - a refusal of the round, not a mistake
-    """The gate refused every allowed arm, and no allowed arm is safe to fall back on."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """What to play this round, and why."""
-
-    arm: int
-    mode: Literal["explore", "safe"]
-    source: Literal["explorer", "lcb", "mixture", "fixed"]
-    proposal: int  # the explorer's favourite before the gate, or the caller's
-    fallback: int | None  # the safe arm; None only where `allowed` holds no safe arm
-    budget: float | None  # room of the arm the gate was asked about; None where there is no gate
-    round: int  # the round it is for: a decision is committed then or not at all
-
-
-class Agent(Protocol):
-    """What a simulator needs of an agent: any object with these two methods will do."""
-
-    def select(self) -> int:
-        """The arm to play."""
-
-    def update(self, arm: int, reward: float) -> None:
-        """Learn from the reward of an arm that was played."""
+SNAPSHOT_FORMAT = 2  # 1 held whole arrays and the parameters
 
 
 class LinearAgent:
@@ -55,6 +29,7 @@ class LinearAgent:
         self,
         *,
         policy: Any,
+        composition: Composition,
         params: Records,  # (1,) of kernels.PARAMS
         state: State,
         rng: np.random.Generator,
@@ -62,23 +37,22 @@ class LinearAgent:
     ) -> None:
         self.policy = policy
         self.names = names
+        self.explorer, self.gate, self.confidence = (
+            composition.explorer,
+            composition.gate,
+            composition.assumed,
+        )
+        self.rule = rule_of(self.explorer)
+        self._own = is_own(self.explorer)
         self._params = params
         self._state = state
         self._rng = rng
 
     @classmethod
-    def begin(
-        cls,
-        *,
-        policy: Any,
-        params: Records,
-        state: State,
-        rng: np.random.Generator,
-        names: tuple[str, ...] | None,
-    ) -> LinearAgent:
+    def begin(cls, *, state: State, params: Records, **parts: Any) -> LinearAgent:
         """A fresh agent that knows the log and nothing else."""
         warm_up()
-        agent = cls(policy=policy, params=params, state=state, rng=rng, names=names)
+        agent = cls(params=params, state=state, **parts)
         kernels.begin(params, state)
         agent._draw()
         return agent
@@ -87,28 +61,49 @@ class LinearAgent:
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now: the same one until something is committed or observed."""
-        if allowed is None:
+        if allowed is None and not self._own:
             return kernels.decide(self._params, self._state, -1)
         return self.decide(allowed).arm
 
     def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
         """`select`, with the reasons. `allowed` restricts this round to some arms (indices or a mask)."""
-        if allowed is None:
-            kernels.decide(self._params, self._state, -1)
-        else:
-            self._decide_among(as_mask(allowed, self.k), -1)
+        mask = None if allowed is None else as_mask(allowed, self.k)
+        self._answer(self._propose(mask) if self._own else -1, mask)
         return self._decision()
 
     def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
         """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
-        proposal = as_arm(arm, self.k)
-        if allowed is None:
-            kernels.decide(self._params, self._state, proposal)
-        else:
-            self._decide_among(as_mask(allowed, self.k), proposal)
+        self._answer(as_arm(arm, self.k), None if allowed is None else as_mask(allowed, self.k))
         decision = self._decision()
         self._state.run["fresh"] = 0  # an arm committed by number is judged by decide(), not by this
         return decision
+
+    def propensity(
+        self,
+        arm: int,
+        allowed: npt.ArrayLike | None = None,
+        *,
+        redraws: int = 100,
+        rng: int | np.random.Generator = 0,
+    ) -> float | None:
+        """How likely `decide` plays this arm now, over the explorer's own draws; None where nobody can say.
+
+        Where there is no formula (Thompson), it is the share of `redraws` fresh draws by `rng` and of the
+        draw that decides; with `redraws=0` it is None.
+        """
+        index, decision = as_arm(arm, self.k), self.decide(allowed)
+        mask = np.ones(self.k, np.bool_) if allowed is None else as_mask(allowed, self.k)
+        odds = Odds(
+            played=decision.arm,
+            fallback=decision.fallback,
+            allowed=mask,
+            affordable=(self._state.arms[kernels.ROOM] > 0) & mask,
+            best_affordable=bool(self._params[0]["reach"] == kernels.AFFORDABLE),
+            redrawn=partial(self._redraw, mask, redraws, as_generator(rng)) if redraws else None,
+        )
+        if not odds.affordable.any():
+            return float(index == odds.fallback)
+        return self.rule.propensity(odds, index)
 
     # -- learning
 
@@ -157,9 +152,12 @@ class LinearAgent:
             self._check_world(float(means.min() + draws.min()), float(means.max() + draws.max()))
         elif bernoulli:
             self._check_world(low, high)
-        warm_up_loop()
         arms = np.empty(draws.size, dtype=np.int64)
         explored = np.empty(draws.size, dtype=np.bool_)
+        if self._own:
+            self._play_in_python(means, draws, bernoulli, low, high, arms, explored)
+            return arms, explored
+        warm_up_loop()
         block = 4096  # rounds whose random numbers are held at once
         for start in range(0, draws.size, block):
             part = slice(start, min(start + block, draws.size))
@@ -171,6 +169,37 @@ class LinearAgent:
         return arms, explored
 
     # -- looking
+
+    def check_reward(self, reward: float) -> None:
+        """Refuse a reward that `observe` would refuse."""
+        check_reward(self._params, reward)
+
+    def interval(self, arm: int) -> tuple[float, float]:
+        """The bounds of one arm's mean reward, as in `lcb` and `ucb`."""
+        index, arms = as_arm(arm, self.k), self._state.arms
+        bonus = float(self._state.run[0]["radius"]) * float(arms[kernels.WIDTH, index])
+        return float(arms[kernels.LCB, index]), float(arms[kernels.MEAN, index]) + bonus
+
+    def next_mixture_arm(self, beyond: npt.ArrayLike | None = None) -> int:
+        """The logged arm that is furthest behind its share of the mixture plays.
+
+        `beyond` (k,) counts further mixture plays, which this agent was never told of.
+        """
+        logged, mixed = self._state.counts[kernels.LOGGED], self.mixture_plays
+        if beyond is not None:
+            mixed += as_counts("beyond", beyond)
+        return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
+
+    @property
+    def mixture_plays(self) -> Ints:
+        """(k,) plays of the logging mixture so far."""
+        return np.array(self._state.counts[kernels.MIXED])
+
+    @property
+    def fallback_source(self) -> Literal["lcb", "mixture", "fixed"]:
+        """Where the fallback of the latest decision comes from."""
+        source: Any = SOURCES[int(self._state.run[0]["fallback_source"])]
+        return source  # type: ignore[no-any-return]
 
     @property
     def k(self) -> int:
@@ -241,7 +270,10 @@ class LinearAgent:
     # -- keeping
 
     def snapshot(self) -> bytes:
-        """Everything needed to continue, as bytes that `linoto.restore` reads: npz, never pickle."""
+        """Everything needed to continue, as bytes that `linoto.restore` reads: npz, never pickle.
+
+        Equal agents give equal bytes: what only one call needs, and what is recomputed, is left out.
+        """
         header = {
             "format": SNAPSHOT_FORMAT,
             "agent": "linear",
@@ -249,7 +281,8 @@ class LinearAgent:
             "names": self.names,
             "rng": codec.encode_rng(self._rng),
         }
-        return codec.pack(header, {"params": self._params, **self._state._asdict()})
+        without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
+        return codec.pack(header, lasting_arrays(self._state, without))
 
     def __repr__(self) -> str:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
@@ -266,8 +299,27 @@ class LinearAgent:
             return arm, False
         run = self._state.run[0]
         if not run["fresh"]:
-            kernels.decide(self._params, self._state, -1)
+            self._answer(self._propose(None) if self._own else -1, None)
         return arm, bool(run["source"] == kernels.FROM_MIXTURE and run["arm"] == arm)
+
+    def _play_in_python(
+        self,
+        means: Floats,
+        draws: Floats,
+        bernoulli: bool,
+        low: float,
+        high: float,
+        arms: Ints,
+        explored: Bools,
+    ) -> None:
+        """The kernels' `play`, for an explorer that only Python can ask."""
+        for t, draw in enumerate(draws.tolist()):
+            decision = self.decide()
+            arms[t], explored[t] = decision.arm, decision.mode == "explore"
+            reward = means[decision.arm] + draw
+            if bernoulli:
+                reward = high if draw * (high - low) < means[decision.arm] - low else low
+            self.update(decision, float(reward))
 
     def _check_world(self, low: float, high: float) -> None:
         """Refuse a world whose rewards can leave the range they are said never to leave."""
@@ -278,9 +330,12 @@ class LinearAgent:
                 f"[{low:g}, {high:g}]"
             )
 
-    def _decide_among(self, mask: Bools, proposal: int) -> None:
-        """Decide, or judge a proposal, among some arms; where none is safe, leave everything as it was."""
+    def _answer(self, proposal: int, mask: Bools | None) -> None:
+        """Decide, or judge a proposal (-1: none); where no allowed arm is safe, leave all as it was."""
         run, counts, scratch = self._state.run, self._state.counts, [kernels.SCORE, kernels.ROOM]
+        if mask is None:
+            kernels.decide(self._params, self._state, proposal)
+            return
         before, rows = run.copy(), self._state.arms[scratch].copy()
         counts[kernels.ALLOWED], run["restricted"] = mask, 1
         kernels.decide(self._params, self._state, proposal)
@@ -292,100 +347,85 @@ class LinearAgent:
                 "the gate refused them all, and the fallback is not among them"
             )
 
+    def _propose(self, mask: Bools | None) -> int:
+        """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
+        view = self._view(mask)
+        if isinstance(self.explorer, Proposer):
+            return as_arm(self.explorer.propose(view), self.k, "what explorer.propose returns")
+        scores = as_floats("what explorer.score returns", self.explorer.score(view), ndim=1)
+        if scores.size != self.k:
+            raise ValueError(f"what explorer.score returns must have {self.k} entries, got {scores.size}")
+        self._state.arms[kernels.GIVEN_SCORES] = scores
+        return -1
+
+    def _view(self, mask: Bools | None) -> View:
+        arms = self._state.arms
+        seed = self._state.vectors[kernels.NORMALS].view(np.uint64)  # drawn at the last commit, and kept
+        return View(
+            actions=self.actions,
+            mean=np.array(arms[kernels.MEAN]),
+            width=np.array(arms[kernels.WIDTH]),
+            lcb=self.lcb,
+            ucb=self.ucb,
+            counts=np.array(arms[kernels.SEEN]),
+            reward_sums=np.array(arms[kernels.SUMS]),
+            allowed=np.ones(self.k, np.bool_) if mask is None else mask.copy(),
+            round=self.rounds + 1,
+            noise=float(self._params[0]["noise"]),
+            rng=np.random.default_rng(seed),
+        )
+
+    def _redraw(self, mask: Bools, redraws: int, rng: np.random.Generator) -> list[int]:
+        """The arms that fresh draws would have played; the state is as it was afterwards."""
+        state, normals = self._state, self._state.vectors[kernels.NORMALS]
+        run, drawn, scratch = state.run.copy(), normals.copy(), [kernels.SCORE, kernels.ROOM]
+        rows, arms = state.arms[scratch].copy(), []
+        state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
+        for row in rng.standard_normal((redraws, normals.size)):
+            normals[:] = row
+            arms.append(int(kernels.decide(self._params, state, -1)))
+        state.counts[kernels.ALLOWED] = 1
+        state.run[:], normals[:], state.arms[scratch] = run, drawn, rows
+        return arms
+
     def _decision(self) -> Decision:
         run = self._state.run[0]
         explored, fallback = bool(run["explored"]), int(run["fallback"])
-        gated = self._params[0]["gate"] not in (kernels.OPEN, kernels.CLOSED)
         return Decision(
             arm=int(run["arm"]),
             mode="explore" if explored else "safe",
             source=SOURCES[run["source"]],  # type: ignore[arg-type]
             proposal=int(run["proposal"]),
             fallback=fallback if fallback >= 0 else None,
-            budget=float(run["room"]) if gated else None,
+            budget=float(run["room"]) if self.gate.measures else None,
             round=self.rounds + 1,
         )
 
     def _draw(self) -> None:
         """Fresh random numbers for the next selection, so that selecting twice is selecting once."""
-        explorer = self._params[0]["explorer"]
-        if explorer == kernels.THOMPSON:
+        if self.rule.draws == kernels.NORMAL_DRAWS:
             self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
-        elif explorer == kernels.UNIFORM:
-            self._rng.random(out=self._state.arms[kernels.UNIFORMS])
+        elif self.rule.draws == kernels.SCORE_DRAWS:
+            self._rng.random(out=self._state.arms[kernels.GIVEN_SCORES])
 
     def _random_rows(self, rounds: int) -> Floats:
         """(rounds, d or k or 0): what as many calls of `_draw` would draw."""
-        explorer = self._params[0]["explorer"]
-        if explorer == kernels.THOMPSON:
+        if self.rule.draws == kernels.NORMAL_DRAWS:
             return self._rng.standard_normal((rounds, self._state.actions.shape[0]))
-        if explorer == kernels.UNIFORM:
+        if self.rule.draws == kernels.SCORE_DRAWS:
             return self._rng.random((rounds, self.k))
         return np.empty((rounds, 0))
 
 
-def check_round(decision: Decision, current: int) -> None:
-    """Refuse a stale decision: two of one round would spend the same room twice (H8)."""
-    if decision.round != current:
-        raise ValueError(f"decision must be of round {current}, got one of round {decision.round}")
-
-
-def check_reward(params: Records, reward: Any) -> float:
-    """One reward: a finite number, inside the range that rewards are said never to leave."""
-    value, p = as_reward(reward), params[0]
-    if p["bounded"] and not p["low"] <= value <= p["low"] + p["unit"]:
-        raise ValueError(f"reward must be in [{p['low']:g}, {p['low'] + p['unit']:g}], got {value:g}")
-    return value
-
-
-def credit(decision: Decision | int, counts: Ints) -> tuple[int, bool]:
-    """Whose reward this is: the arm, and whether its play was for the mixture."""
-    pending, mixed = counts[kernels.PENDING], counts[kernels.PENDING_MIXTURE]
-    if isinstance(decision, Decision):
-        arm, mixture = as_arm(decision.arm, pending.size), decision.source == "mixture"
-        owed = mixed[arm] if mixture else pending[arm]
-    else:
-        arm = as_arm(decision, pending.size)
-        mixture = bool(pending[arm] == 0)
-        owed = pending[arm] + mixed[arm]
-    if owed == 0:
-        raise ValueError(f"arm must have a committed play that awaits its reward, got {arm}, which has none")
-    return arm, mixture
-
-
-def as_mask(allowed: npt.ArrayLike, k: int) -> Bools:
-    """The allowed arms as a mask (k,), from indices or a mask; at least one."""
-    array = np.asarray(allowed)
-    if array.dtype == np.bool_:
-        if array.shape != (k,):
-            raise ValueError(
-                f"allowed must be arm indices or a mask of shape ({k},), got shape {array.shape}"
-            )
-        mask = array.copy()
-    else:
-        mask = np.zeros(k, dtype=np.bool_)
-        mask[as_arms("allowed", array, k)] = True
-    if not mask.any():
-        raise ValueError("allowed must hold at least one arm, got none")
-    return mask
-
-
-def as_names(names: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
-    """One distinct name per arm, or none at all."""
-    if names is None:
-        return None
-    result = tuple(str(name) for name in names)
-    if len(result) != k or len(set(result)) != k:
-        raise ValueError(
-            f"names must be {k} distinct names, got {len(result)} with {len(set(result))} distinct"
-        )
-    return result
-
-
-def as_generator(rng: Any) -> np.random.Generator:
-    """A generator from a seed; a given one is used as it is."""
-    if isinstance(rng, np.random.Generator):
-        return rng
-    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
-        raise ValueError(f"rng must be a seed >= 0 or a numpy Generator, got {rng!r}")
-    return np.random.default_rng(rng)
+def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
+    """The state row by row, each under its name, but for some rows and the latest decision."""
+    run = state.run.copy()
+    for name in kernels.DECIDED:
+        run[name] = 0
+    rows = {
+        f"{group}.{name}": getattr(state, group)[index]
+        for group, names in kernels.ROWS.items()
+        for index, name in enumerate(names)
+        if name not in without
+    }
+    return {"actions": state.actions, "run": run, **rows}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.confidence import Confidence
-from linoto.core.gates import Budget, Closed, Gate, Open, Tolerance
 from linoto.core.kernels import Records, State
 from linoto.core.notebook import html_table
 
@@ -84,11 +83,31 @@ class Certificate:
         return html_table(self.rows(), caption="What is guaranteed before the first round")
 
 
+class Promise(NamedTuple):
+    """The loss a theorem allows."""
+
+    theorem: str
+    per_round: float
+    constant: float = 0.0
+
+
+class Promising(Protocol):
+    """What a certificate asks of a gate: whatever differs from gate to gate is the gate's to say."""
+
+    def why_unproven(self, situation: Situation) -> str: ...
+
+    def promise(self, situation: Situation) -> Promise: ...
+
+    def needs_model(self, situation: Situation) -> bool: ...
+
+    def assumptions(self, situation: Situation) -> tuple[str, ...]: ...
+
+
 class Situation(NamedTuple):
     """What a certificate is about: a composition, and what it knows from the log alone."""
 
-    gate: Gate
-    fallback: str | int  # "certified" is what "auto" means for a Tolerance with a model
+    gate: Promising
+    fallback: str | int  # "certified": the pessimistic arm while it is proven, else the mixture
     confidence: Confidence
     params: Records
     run: Records
@@ -102,6 +121,17 @@ class Situation(NamedTuple):
         longest = float(np.sqrt((self.state.actions**2).sum(axis=0)).max())
         return -self.confidence.bound * longest, self.confidence.bound * longest
 
+    @property
+    def plays_mixture(self) -> bool:
+        """Whether the logging mixture is what is safe, always or at times."""
+        return self.fallback in ("mixture", "certified")
+
+    @property
+    def rounding(self) -> float:
+        """kappa (hi - lo): how far mixture plays can fall behind the log's mean."""
+        low, high = self.limits
+        return float(self.params[0]["kappa"]) * (high - low)
+
     def upper_reference(self, radius: float) -> float:
         """The largest mu_off = <theta, xbar> over a confidence set of this radius."""
         if self.state is None:
@@ -111,21 +141,12 @@ class Situation(NamedTuple):
         return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
 
 
-class Promise(NamedTuple):
-    """The loss a theorem allows."""
-
-    theorem: str
-    per_round: float
-    constant: float = 0.0
-
-
 def certify(situation: Situation) -> Certificate:
     """The certificate of a composition on a log."""
     confidence, limits = situation.confidence, situation.limits
     reference, interval = reference_of(situation)
     reason = why_not(situation)
-    promise = None if reason else promise_of(situation)
-    mixture = situation.fallback in ("mixture", "certified")
+    promise = None if reason else situation.gate.promise(situation)
     return Certificate(
         holds=promise is not None,
         theorem=promise.theorem if promise else reason,
@@ -134,10 +155,10 @@ def certify(situation: Situation) -> Certificate:
         reference_interval=interval,
         per_round=promise.per_round if promise else None,
         constant=promise.constant if promise else None,
-        kappa=float(situation.params[0]["kappa"]) if promise and mixture else None,
+        kappa=float(situation.params[0]["kappa"]) if promise and situation.plays_mixture else None,
         reward_range=limits,
         vacuous=promise is not None and bool(promise.per_round >= interval[1] - limits[0]),
-        assumes=assumptions(situation) if promise else (),
+        assumes=situation.gate.assumptions(situation) if promise else (),
     )
 
 
@@ -155,20 +176,21 @@ def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float
 
 def why_not(situation: Situation) -> str:
     """Why there is no theorem, or nothing."""
-    gate, fallback, run = situation.gate, situation.fallback, situation.run[0]
-    if run["logged"] == 0:
+    if situation.run[0]["logged"] == 0:
         return "no log, so nothing to compare with"
-    if isinstance(gate, Open):
-        return "an open gate promises nothing about the log"
-    if isinstance(gate, Budget) and fallback not in ("lcb", "frozen"):
-        return "a Budget gate is proven with the lcb or frozen fallback only"
-    if isinstance(gate, Tolerance) and fallback not in ("certified", "mixture"):
-        return "a Tolerance gate is proven with the auto or mixture fallback only"
+    reason = situation.gate.why_unproven(situation)
+    if reason:
+        return reason
     mean, interval = reference_of(situation)
     low, high = situation.limits
     if interval[0] > high or interval[1] < low:
         return f"the log contradicts its range: a mean reward of {mean:.4g} outside [{low:g}, {high:g}]"
-    if not leans_on_model(situation) or situation.state is None:
+    return why_no_model(situation) if situation.gate.needs_model(situation) else ""
+
+
+def why_no_model(situation: Situation) -> str:
+    """Why the linear model cannot carry a promise here, or nothing."""
+    if situation.state is None:
         return ""
     if contradicts_bound(situation.state, situation.confidence.bound):
         return f"the log contradicts bound={situation.confidence.bound:g}: some arm earns more than it allows"
@@ -177,13 +199,6 @@ def why_not(situation: Situation) -> str:
     if situation.confidence.radius == "paper" and bias > NEGLIGIBLE * params["radius_fixed"]:
         return "the paper's radius leaves out the bias of the ridge, which is not negligible here"
     return ""
-
-
-def leans_on_model(situation: Situation) -> bool:
-    """Whether the promise needs rewards that are linear in the features."""
-    if isinstance(situation.gate, Tolerance):
-        return situation.gate.uses(situation.confidence)[0]
-    return not (isinstance(situation.gate, Closed) and situation.fallback == "mixture")
 
 
 def contradicts_bound(state: State, bound: float) -> bool:
@@ -198,41 +213,17 @@ def bound_excess(state: State, bound: float) -> kernels.Floats:
     return np.asarray(np.abs(mean) - half - possible)
 
 
-def promise_of(situation: Situation) -> Promise:
-    """The theorem and the loss it allows, where there is one."""
-    gate, run, params = situation.gate, situation.run[0], situation.params[0]
-    low, high = situation.limits
-    rounding = float(params["kappa"]) * (high - low)
-    if isinstance(gate, Tolerance):
-        by_model, by_rewards = gate.uses(situation.confidence)
-        payers = [name for name, pays in (("the model", by_model), ("realised rewards", by_rewards)) if pays]
-        theorem = f"R_off_t <= epsilon t + kappa (hi - lo), paid for by {' or '.join(payers)}"
-        return Promise(theorem, tolerated(situation), rounding)
-    if situation.fallback == "mixture":
-        return Promise("the log's own proportions, up to rounding", 0.0, rounding)
-    upper = situation.upper_reference(float(run["radius"]))  # on the same event as every lower bound
-    if isinstance(gate, Budget):
-        loss = min((gate.alpha + 2) * float(run["slack"]), upper - float(run["baseline"]))
-        return Promise("R_off_t <= (alpha + 2) S t: every prefix earns t r_b", max(loss, 0.0))
-    assert situation.state is not None  # only Guard has none, and it has a Tolerance
-    lcb = situation.state.arms[kernels.LCB]
-    arm = situation.fallback if isinstance(situation.fallback, int) else int(lcb.argmax())
-    return Promise("the lower bound of the arm that is played never falls", max(upper - float(lcb[arm]), 0.0))
-
-
-def tolerated(situation: Situation) -> float:
-    """epsilon, or a share epsilon of the largest reference on the events the gate itself pays for."""
-    gate, run, params = situation.gate, situation.run[0], situation.params[0]
-    assert isinstance(gate, Tolerance)
-    if not gate.relative:
-        return float(gate.epsilon)
-    by_model, by_rewards = gate.uses(situation.confidence)
-    bounds = [situation.limits[1]]
-    if by_rewards:
-        bounds.append(float(run["upper_reference"]))
-    if by_model:
-        bounds.append(situation.upper_reference(float(run["gate_radius"] + params["bias"])))
-    return float(gate.epsilon) * max(min(bounds), 0.0)
+def check_bound(state: State, bound: float) -> None:
+    """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken (H3)."""
+    excess = bound_excess(state, bound)
+    arm = int(excess.argmax())
+    if excess[arm] > 0:
+        norm = float(np.linalg.norm(state.actions[:, arm]))
+        needed = bound + excess[arm] / norm if norm > 0 else np.inf
+        raise ValueError(
+            f"bound must be at least {needed:.3g} for this log, got {bound:g}: arm {arm} earns more than a "
+            f"parameter of that length allows"
+        )
 
 
 def interval_text(limits: tuple[float, float]) -> str:
@@ -240,12 +231,15 @@ def interval_text(limits: tuple[float, float]) -> str:
     return f"[{limits[0]:.4g}, {limits[1]:.4g}]"
 
 
-def assumptions(situation: Situation) -> tuple[str, ...]:
-    """What the promise leans on, in words a deployer can check."""
-    gate, confidence = situation.gate, situation.confidence
-    bounded, linear = confidence.noise == "bounded", leans_on_model(situation)
-    mixture = situation.fallback in ("mixture", "certified")
-    by_rewards = isinstance(gate, Tolerance) and gate.uses(confidence)[1]
+def stationary_assumptions(
+    situation: Situation, *, by_rewards: bool = False, every_arm: bool = False
+) -> tuple[str, ...]:
+    """What a promise about the log's mean needs, in words a deployer can check.
+
+    `by_rewards`: realised rewards pay; `every_arm`: it is about rounds in which every arm is allowed.
+    """
+    confidence, linear = situation.confidence, situation.gate.needs_model(situation)
+    bounded, mixture = confidence.noise == "bounded", situation.plays_mixture
     texts = {
         f"every reward lies in {interval_text(situation.limits)}": bounded,
         f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
@@ -262,7 +256,7 @@ def assumptions(situation: Situation) -> tuple[str, ...]:
         "the number of logged rewards was not chosen by looking at them": by_rewards and not bounded,
         "the arms earn online what they earned in the log: no drift": True,
         "the logged arms can still be played": mixture,
-        "no round is restricted to other arms": isinstance(gate, Closed),
+        "no round is restricted to other arms": every_arm,
         "every round is played as decided, and committed before the next one is asked for": True,
     }
     return tuple(text for text, applies in texts.items() if applies)

@@ -10,19 +10,37 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.explorers import is_own
+
 GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 
 def encode(record: Any) -> Any:
     """A record as a dict with its `type`, its parts likewise."""
-    if is_dataclass(record) and not isinstance(record, type):
-        parts = {field.name: encode(getattr(record, field.name)) for field in fields(record)}
-        return {"type": type(record).__name__, **parts}
     if isinstance(record, tuple):
         return [encode(part) for part in record]
     if isinstance(record, np.generic):
         return record.item()
-    return record
+    if isinstance(record, type) or not (is_dataclass(record) or is_own(record)):
+        return record
+    names = [field.name for field in fields(record)] if is_dataclass(record) else []
+    return {"type": type_name(type(record)), **{name: encode(getattr(record, name)) for name in names}}
+
+
+def type_name(kind: type) -> str:
+    """What a type is called in JSON: ours by name, somebody else's by `module:name`."""
+    ours = kind.__module__.partition(".")[0] == "linoto"
+    return kind.__name__ if ours else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def foreign_types(data: Any) -> list[str]:
+    """The types in encoded data that are somebody else's."""
+    if isinstance(data, list):
+        return [name for part in data for name in foreign_types(part)]
+    if not isinstance(data, dict):
+        return []
+    own = [str(data["type"])] if ":" in str(data.get("type")) else []
+    return own + [name for part in data.values() for name in foreign_types(part)]
 
 
 def decode(data: Any, known: Mapping[str, type]) -> Any:

@@ -14,9 +14,9 @@ from linoto.core.offline import Offline
 from linoto.core.validation import (
     as_floats,
     as_range,
+    check_choice,
     check_nonnegative,
     check_positive,
-    choose,
     is_number,
     normalise,
 )
@@ -54,8 +54,8 @@ class Confidence:
         elif self.reward_range is None:
             raise ValueError("reward_range must be given where noise is 'bounded', got None")
         check_positive("bound", self.bound)
-        choose("radius", self.radius, RADII)
-        choose("design", self.design, DESIGNS)
+        check_choice("radius", self.radius, RADII)
+        check_choice("design", self.design, DESIGNS)
         if self.design == "adaptive" and self.radius != "self_normalised":
             raise ValueError(
                 f"radius must be 'self_normalised' for an adaptive design, got {self.radius!r}, "

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec
-from linoto.core.agent import SNAPSHOT_FORMAT, Decision, as_generator, as_names, check_reward, check_round
+from linoto.core.agent import SNAPSHOT_FORMAT
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
+from linoto.core.decisions import Decision, check_round
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
-from linoto.core.validation import as_actions, as_arm, as_floats, as_reward
+from linoto.core.validation import as_actions, as_arm, as_floats, as_generator, as_names, as_reward
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,11 @@ class Doubling:
         return replace(self.policy, confidence=replace(confidence, delta=2.0 ** -max(epoch, 1)))
 
 
-FORWARDED = ("rewards", "theta", "lcb", "ucb", "baseline", "ellipsoid", "names", "k")
+FORWARDED = (
+    *("rewards", "theta", "lcb", "ucb", "baseline", "ellipsoid", "names", "k"),
+    *("explorer", "gate", "confidence", "rule", "interval", "propensity", "check_reward"),
+    *("fallback_source", "mixture_plays", "next_mixture_arm"),
+)
 """What this epoch's agent knows, and the agent of all epochs passes on."""
 
 
@@ -159,8 +164,7 @@ class DoublingAgent:
         arm = as_arm(chosen, self.stale.size)
         over = isinstance(decision, Decision) and decision.round < 2**self.epoch
         if self.stale[arm] and (over or not isinstance(decision, Decision)):
-            params = getattr(self.inner, "_params", None)
-            as_reward(reward) if params is None else check_reward(params, reward)
+            getattr(self.inner, "check_reward", as_reward)(reward)
             self.stale[arm] -= 1
             return
         if isinstance(decision, Decision):

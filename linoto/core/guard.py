@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from linoto.core import codec, kernels
-from linoto.core.agent import SNAPSHOT_FORMAT, Decision, check_reward, check_round, credit
+from linoto.core.agent import SNAPSHOT_FORMAT
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.confidence import Confidence
+from linoto.core.decisions import Decision, check_reward, check_round, credit
 from linoto.core.gates import Tolerance
 from linoto.core.kernels import Ints, Records
 from linoto.core.offline import Offline
@@ -48,22 +46,30 @@ class Guard:
     ) -> None:
         if not isinstance(offline, Offline):
             raise ValueError(f"offline must be a linoto.Offline, got {type(offline).__name__}")
-        self.offline = offline
-        self.gate = Tolerance(epsilon=epsilon, evidence="rewards", relative=relative)
-        self.confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
-        k = self.offline.pulls.size
-        self._logged = np.flatnonzero(
-            self.offline.pulls
-        )  # (n,) the arms of the mixture: no other is ever due
-        self._shares = self.offline.pulls[self._logged]
+        gate = Tolerance(epsilon=epsilon, evidence="rewards", relative=relative)
+        confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
+        self._begin(offline, gate, confidence)
+
+    @classmethod
+    def of(cls, offline: Offline, gate: Tolerance, confidence: Confidence) -> Guard:
+        """A guard with a gate that is there already."""
+        guard = cls.__new__(cls)
+        guard._begin(offline, gate, confidence)
+        return guard
+
+    def _begin(self, offline: Offline, gate: Tolerance, confidence: Confidence) -> None:
+        self.offline, self.gate, self.confidence = offline, gate, confidence
+        k = offline.pulls.size
+        self._logged = np.flatnonzero(offline.pulls)  # (n,) the arms of the mixture: no other is ever due
+        self._shares = offline.pulls[self._logged]
         self._mixed = np.zeros_like(self._shares)
-        self._counts = np.zeros((5, k), dtype=np.int64)  # pending plays, in the rows of kernels.State.counts
+        self._counts = np.zeros((len(kernels.COUNT_ROWS), k), dtype=np.int64)  # pending plays, as in State
         self._params = np.zeros(1, dtype=kernels.PARAMS)
-        self._params["noise"] = self.confidence.scale
-        self.gate.fill(self._params[0], self.confidence, np.ones((k, 1)), self.offline)
+        self._params["noise"] = confidence.scale
+        gate.fill(self._params[0], confidence, np.ones((k, 1)), offline)
         self._run: Records = np.zeros(1, dtype=kernels.RUN)
-        self._run["logged"] = self.offline.total
-        self._run["logged_rewards"] = self.offline.reward_sums.sum()
+        self._run["logged"] = offline.total
+        self._run["logged_rewards"] = offline.reward_sums.sum()
         kernels.ledger_begin(self._params, self._run)
 
     def decide(self, proposal: int) -> Decision:
@@ -153,24 +159,3 @@ class Guard:
             "reward_sums": self.offline.reward_sums,
         }
         return codec.pack(header, arrays)
-
-    @classmethod
-    def from_parts(
-        cls, gate: Tolerance, confidence: Confidence, arrays: dict[str, npt.NDArray[Any]]
-    ) -> Guard:
-        """The guard that wrote a snapshot."""
-        if confidence.reward_range is None:
-            raise ValueError("snapshot must hold a reward_range, got none")
-        guard = cls(
-            Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"]),
-            epsilon=gate.epsilon,
-            reward_range=confidence.reward_range,
-            delta=confidence.delta,
-            noise=confidence.noise,
-            relative=gate.relative,
-        )
-        for name, array in (("counts", guard._counts), ("mixed", guard._mixed), ("run", guard._run)):
-            if arrays[name].dtype != array.dtype or arrays[name].shape != array.shape:
-                raise ValueError(f"snapshot must hold {name} of this version, got another shape")
-            np.copyto(array, arrays[name])
-        return guard

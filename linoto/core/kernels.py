@@ -28,7 +28,8 @@ TILTS = 20  # exponential tilts of the bounded-reward reference
 HEAD_START = 50.0  # w, rounds' worth of variance in the mixture boundary b(q)
 
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
-UCB, THOMPSON, GREEDY, UNIFORM = range(4)  # explorer
+UCB, THOMPSON, GREEDY, GIVEN = range(4)  # explorer; GIVEN takes the scores that are in the state
+NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
 OPEN, CLOSED, BUDGET, TOLERANCE = range(4)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget
 PROPOSAL, AFFORDABLE = range(2)  # reach
@@ -38,8 +39,11 @@ FROM_EXPLORER, FROM_LCB, FROM_MIXTURE, FROM_FIXED = range(4)  # source of the de
 PARAMS = np.dtype(
     [
         ("explorer", np.int64),
+        ("draws", np.int64),
+        ("keeps_factor", np.int64),  # 1: the explorer reads R, so that it follows every reward
         ("scale", np.float64),  # of the optimistic or sampled bonus
         ("gate", np.int64),
+        ("keeps_ledger", np.int64),  # 1: the gate counts every play and reward, not only the mixture's
         ("form", np.int64),
         ("reach", np.int64),
         ("fallback", np.int64),
@@ -107,25 +111,69 @@ RUN = np.dtype(
     ]
 )
 
-GRAM, INVERSE, FACTOR, ROOT, ROOT_T = range(5)  # rows of State.square: V, V^-1, R with V = R'R, scratch
-# rows of State.vectors: b, theta, R theta, xbar, the sum of all played actions, Z, xi, and scratch
+# Rows of the packed arrays, by name. Snapshots store the rows by these names: a new row goes anywhere, an old
+# one keeps its name. SCRATCH rows hold nothing that lasts from one call to the next.
+SQUARE_ROWS = ("gram", "inverse", "factor", "root", "root_t")  # V, V^-1, R with V = R'R, scratch
+GRAM, INVERSE, FACTOR, ROOT, ROOT_T = range(5)
+VECTOR_ROWS = (
+    "target",  # b
+    "theta",
+    "half",  # R theta
+    "xbar",
+    "played",  # the sum of all played actions
+    "excess",  # Z
+    "normals",  # xi
+    "step",
+    "work",
+    "residue",
+    "refined",
+)
 TARGET, THETA, HALF, XBAR, PLAYED, EXCESS, NORMALS, STEP, WORK, RESIDUE, REFINED = range(11)
+ARM_ROWS = (
+    "offline_sums",  # logged reward per arm
+    "seen",  # rewards per arm, logged and online
+    "sums",  # their sum
+    "plays",  # commits per arm, as floats for the dot product of the budget
+    "mean",  # <theta, a>
+    "variance",  # |a|^2 in V^-1
+    "width",  # its root
+    "lcb",  # the best lower bound so far
+    "first_lcb",  # lower bounds from the log alone
+    "score",  # what the explorer makes of each arm
+    "room",  # what the gate makes of each arm: affordable where positive
+    "given",  # scores drawn or made outside the kernels
+    "cross",  # A V^-1 x
+)
 (
-    OFFLINE_SUMS,  # logged reward per arm
-    SEEN,  # rewards per arm, logged and online
-    SUMS,  # their sum
-    PLAYS,  # commits per arm, as floats for the dot product of the budget
-    MEAN,  # <theta, a>
-    VARIANCE,  # |a|^2 in V^-1
-    WIDTH,  # its root
-    LCB,  # the best lower bound so far
-    FIRST_LCB,  # lower bounds from the log alone
-    SCORE,  # what the explorer makes of each arm
-    ROOM,  # what the gate makes of each arm: affordable where positive
-    UNIFORMS,
-    CROSS,  # A V^-1 x, scratch of observe
-) = range(13)  # rows of State.arms
-LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)  # rows of State.counts
+    OFFLINE_SUMS,
+    SEEN,
+    SUMS,
+    PLAYS,
+    MEAN,
+    VARIANCE,
+    WIDTH,
+    LCB,
+    FIRST_LCB,
+    SCORE,
+    ROOM,
+    GIVEN_SCORES,
+    CROSS,
+) = range(13)
+COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
+LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
+ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
+SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross"}
+DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
+    "restricted",
+    "fresh",
+    "arm",
+    "explored",
+    "source",
+    "proposal",
+    "fallback",
+    "fallback_source",
+    "room",
+)
 
 REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
 ROUNDING = 8 * 2.2e-16  # of a quadratic form in V^-1, relative to its largest entry
@@ -137,10 +185,10 @@ class State(NamedTuple):
     """Everything an agent needs to continue, besides its generator."""
 
     actions: Floats  # (d, k) one column per arm: the long loops run over arms
-    square: Floats  # (5, d, d)
-    vectors: Floats  # (11, d)
-    arms: Floats  # (13, k)
-    counts: Ints  # (5, k)
+    square: Floats  # (rows, d, d)
+    vectors: Floats  # (rows, d)
+    arms: Floats  # (rows, k)
+    counts: Ints  # (rows, k)
     run: Records  # (1,) of RUN
 
 
@@ -165,10 +213,10 @@ def allocate(actions: Floats, pulls: Ints, reward_sums: Floats) -> State:
     k, d = actions.shape
     state = State(
         actions=np.ascontiguousarray(actions.T),
-        square=np.zeros((5, d, d)),
-        vectors=np.zeros((11, d)),
-        arms=np.zeros((13, k)),
-        counts=np.zeros((5, k), dtype=np.int64),
+        square=np.zeros((len(SQUARE_ROWS), d, d)),
+        vectors=np.zeros((len(VECTOR_ROWS), d)),
+        arms=np.zeros((len(ARM_ROWS), k)),
+        counts=np.zeros((len(COUNT_ROWS), k), dtype=np.int64),
         run=np.zeros(1, dtype=RUN),
     )
     state.counts[LOGGED] = pulls
@@ -411,7 +459,7 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
         s.counts[PENDING, arm] += 1
         for i in range(excess.size):
             excess[i] += s.actions[i, arm] - xbar[i]
-    if mixture or p.gate == TOLERANCE:
+    if mixture or p.keeps_ledger == 1:
         enter_play(p, r, mixture)
 
 
@@ -451,11 +499,11 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -
     r.since_refresh += 1
     r.fresh = 0
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
-    if mixture or p.gate == TOLERANCE:
+    if mixture or p.keeps_ledger == 1:
         enter_reward(p, r, reward, mixture)
     if r.since_refresh >= REFRESH_EVERY or not 1.0 <= growth <= REFRESH_ABOVE:
         refresh(p, s)
-    elif p.explorer == THOMPSON:
+    elif p.keeps_factor == 1:
         update_factor(s.square[FACTOR], s.vectors[HALF], x, reward)
     raise_bounds(p, s)
 
@@ -674,8 +722,10 @@ def score_arms(p: Any, s: State) -> None:
             score[a] = mean[a] + spread * score[a]
     elif p.explorer == GREEDY:
         copy(mean, score)
-    else:
-        copy(s.arms[UNIFORMS], score)
+    elif p.explorer == GIVEN:
+        copy(s.arms[GIVEN_SCORES], score)
+    else:  # no such explorer: nothing that it proposes is affordable
+        s.arms[ROOM] = -inf
 
 
 @compiled
@@ -691,6 +741,9 @@ def measure_budget(p: Any, s: State) -> None:
     """B(t) of eq. (5) for every arm a in the place of U_t: sum_s lcb_t(A_s) + lcb_t(a) - t r_b."""
     r = s.run[0]
     lcb, room = s.arms[LCB], s.arms[ROOM]
+    if r.logged == 0:  # nothing was promised
+        room[:] = inf
+        return
     due = (r.rounds + 1) * r.baseline  # t r_b
     past = -inf
     if p.form != AGGREGATE:
@@ -769,12 +822,12 @@ def measure_room(p: Any, s: State) -> None:
     """What the gate makes of every arm: it is affordable where its room is positive."""
     if p.gate == TOLERANCE:
         measure_tolerance(p, s)
-    elif p.gate == OPEN or (p.gate == BUDGET and s.run[0].logged == 0):
-        s.arms[ROOM] = inf
-    elif p.gate == CLOSED:
-        s.arms[ROOM] = -inf
-    else:
+    elif p.gate == BUDGET:
         measure_budget(p, s)
+    elif p.gate == OPEN:
+        s.arms[ROOM] = inf
+    else:  # closed, and any code that no branch knows
+        s.arms[ROOM] = -inf
 
 
 @compiled
@@ -906,7 +959,7 @@ def play(
     two_point: bool,  # rewards are low or low + unit, and no other
     low: float,
     unit: float,
-    randoms: Floats,  # (n, d) normals, (n, k) uniforms, or (n, 0): what the explorer draws at each commit
+    randoms: Floats,  # (n, d) normals, (n, k) scores, or (n, 0): what the explorer draws at each commit
     arms: Ints,  # (n,) out
     explored: Bools,  # (n,) out
 ) -> None:
@@ -918,10 +971,10 @@ def play(
         explored[t] = s.run[0].explored == 1
         mixture = s.run[0].source == FROM_MIXTURE
         commit(params, s, arm, mixture)
-        if p.explorer == THOMPSON:
+        if p.draws == NORMAL_DRAWS:
             copy(randoms[t], s.vectors[NORMALS])
-        elif p.explorer == UNIFORM:
-            copy(randoms[t], s.arms[UNIFORMS])
+        elif p.draws == SCORE_DRAWS:
+            copy(randoms[t], s.arms[GIVEN_SCORES])
         reward = means[arm] + draws[t]
         if two_point:
             reward = low + unit if draws[t] * unit < means[arm] - low else low

@@ -9,20 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.agent import LinearAgent, as_generator, as_names
-from linoto.core.certificates import Certificate, Situation, bound_excess, certify
+from linoto.core.agent import LinearAgent
+from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.confidence import PAPER, Confidence, check_confidence, radius_terms
-from linoto.core.gates import FORMS, Budget, Closed, Gate, Open, Tolerance, mixture_rounding
-from linoto.core.kernels import Records, State
+from linoto.core.explorers import Proposer, Rule, Scorer, by_redrawing, has_rule, is_own, rule_of, uniform
+from linoto.core.gates import GATES, Budget, Closed, Gate, Open, Tolerance, mixture_rounding
+from linoto.core.gates.budget import FORMS
+from linoto.core.kernels import Records
 from linoto.core.offline import Offline, as_offline
-from linoto.core.validation import as_actions, as_arm, check_nonnegative, choose, normalise
+from linoto.core.validation import (
+    as_actions,
+    as_arm,
+    as_generator,
+    as_names,
+    check_choice,
+    check_nonnegative,
+    normalise,
+    one_of,
+)
 
+FALLBACK_CODES: dict[str | int, int] = {
+    "lcb": kernels.LCB_ARM,
+    "frozen": kernels.FROZEN_ARM,
+    "mixture": kernels.MIXTURE,
+    "certified": kernels.CERTIFIED,
+}
 FALLBACKS = ("auto", "lcb", "frozen", "mixture")
 REACHES = ("proposal", "affordable")
 
@@ -40,26 +57,6 @@ def check_scales(ridge: float, actions: kernels.Floats, offline: Offline) -> Non
 def is_arm(fallback: Any) -> bool:
     """Whether a fallback names one arm."""
     return isinstance(fallback, int | np.integer) and not isinstance(fallback, bool)
-
-
-class Policy(Protocol):
-    """What a simulator needs of a policy. Its agent needs `select()` and `update(arm, reward)`."""
-
-    def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = 0) -> Any:
-        """A running agent for these arms (k, d) and this log."""
-
-
-def check_bound(state: State, bound: float) -> None:
-    """Refuse a bound on |theta| that the log contradicts: a promise that leans on it would be broken (H3)."""
-    excess = bound_excess(state, bound)
-    arm = int(excess.argmax())
-    if excess[arm] > 0:
-        norm = float(np.linalg.norm(state.actions[:, arm]))
-        needed = bound + excess[arm] / norm if norm > 0 else np.inf
-        raise ValueError(
-            f"bound must be at least {needed:.3g} for this log, got {bound:g}: arm {arm} earns more than a "
-            f"parameter of that length allows"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +80,13 @@ class Composed:
         gated = self.composed()
         agent = LinearAgent.begin(
             policy=self,
+            composition=gated,
             params=gated.params(arms, log),
             state=kernels.allocate(arms, log.pulls, log.reward_sums),
             rng=as_generator(rng),
             names=as_names(names, len(arms)),
         )
-        confidence = gated.confidence or Confidence()
-        if isinstance(gated.gate, Tolerance) and gated.gate.uses(confidence)[0]:
-            check_bound(agent._state, confidence.bound)
+        gated.gate.check_start(agent._state, gated.assumed)
         return agent
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
@@ -100,7 +96,7 @@ class Composed:
             Situation(
                 gate=gated.gate,
                 fallback=gated.resolved_fallback(),
-                confidence=gated.confidence or Confidence(),
+                confidence=gated.assumed,
                 params=agent._params,
                 run=agent._state.run,
                 state=agent._state,
@@ -126,7 +122,7 @@ class LinOtO(Composed):
 
     def __post_init__(self) -> None:
         normalise(self)
-        choose("budget", self.budget, FORMS)
+        check_choice("budget", self.budget, FORMS)
         self.composed()
 
     def composed(self) -> Gated:
@@ -142,6 +138,8 @@ class LinOtO(Composed):
 @dataclass(frozen=True, kw_only=True)
 class LinUCB(Composed):
     """Optimism: the arm that is best in the best plausible world. Warm-started by the log it is given."""
+
+    rule: ClassVar[Rule] = Rule(code=kernels.UCB)
 
     scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
     confidence: Confidence | None = None
@@ -176,6 +174,10 @@ class LinLCB(Composed):
 class LinTS(Composed):
     """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * noise)^2 V^-1)."""
 
+    rule: ClassVar[Rule] = Rule(
+        code=kernels.THOMPSON, draws=kernels.NORMAL_DRAWS, keeps_factor=True, propensity=by_redrawing
+    )
+
     scale: float = 1.0
     confidence: Confidence | None = None
 
@@ -192,6 +194,8 @@ class LinTS(Composed):
 class Greedy(Composed):
     """The arm with the best estimate."""
 
+    rule: ClassVar[Rule] = Rule(code=kernels.GREEDY)
+
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
@@ -205,11 +209,15 @@ class Greedy(Composed):
 class Random(Composed):
     """Every arm alike."""
 
+    rule: ClassVar[Rule] = Rule(code=kernels.GIVEN, draws=kernels.SCORE_DRAWS, propensity=uniform)
+
     def composed(self) -> Gated:
         return Gated(explorer=self, gate=Open())
 
 
-Explorer = LinUCB | LinTS | Greedy | Random
+EXPLORERS = (LinUCB, LinTS, Greedy, Random)
+"""Every explorer there is. What names explorers (snapshots, messages, commands) reads this."""
+Explorer = Composed | Scorer | Proposer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +229,9 @@ class Gated(Composed):
     so far), "frozen" (the best lower bound of the log alone), "mixture" (the logged arms in the log's own
     proportions), an arm, or "auto": lcb for a Budget; for a Tolerance the pessimistic arm while it is proven
     to be as good as the log, else the mixture. With no argument it is the practical choice: a tolerance of
-    0.1 in reward units around a sharp optimistic explorer.
+    0.1 in reward units around a sharp optimistic explorer. An explorer of your own is any object with
+    `score(view) -> (k,)` or `propose(view) -> arm` (`linoto.core.explorers.View` is what it sees): slower,
+    the same promise.
 
     >>> import numpy as np
     >>> agent = Gated().start(np.eye(2), Offline(pulls=[50, 0], reward_sums=[30.0, 0.0]))
@@ -237,32 +247,40 @@ class Gated(Composed):
 
     def __post_init__(self) -> None:
         normalise(self)
-        if not isinstance(self.explorer, Explorer):
-            raise ValueError(f"explorer must be a LinUCB, LinTS, Greedy or Random, got {self.explorer!r}")
+        if not has_rule(self.explorer) and not is_own(self.explorer):
+            raise ValueError(
+                f"explorer must be {one_of(EXPLORERS)}, or have a score or propose method, got "
+                f"{self.explorer!r}"
+            )
         if getattr(self.explorer, "confidence", None) is not None:
             raise ValueError(
                 "explorer must leave confidence=None inside Gated: the gate's confidence is used"
             )
         if not isinstance(self.gate, Gate):
-            raise ValueError(f"gate must be an Open, Closed, Budget or Tolerance, got {self.gate!r}")
+            raise ValueError(f"gate must be {one_of(GATES)}, got {self.gate!r}")
         if not is_arm(self.fallback):
-            choose("fallback", self.fallback, FALLBACKS)
+            check_choice("fallback", self.fallback, FALLBACKS)
         elif int(self.fallback) < 0:
             raise ValueError(f"fallback must be an arm >= 0 or a word, got {self.fallback}")
-        choose("reach", self.reach, REACHES)
+        check_choice("reach", self.reach, REACHES)
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
         return self
 
+    @property
+    def assumed(self) -> Confidence:
+        """The confidence, the usual one where none was given."""
+        return self.confidence or Confidence()
+
     def params(self, actions: kernels.Floats, offline: Offline) -> Records:
         """This composition as the kernels read it: codes and scalars."""
-        confidence = self.confidence or Confidence()
+        confidence = self.assumed
         check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
         terms = radius_terms(confidence, actions, offline)
         params = np.zeros(1, dtype=kernels.PARAMS)
-        p = params[0]
-        p["explorer"] = EXPLORERS[type(self.explorer)]
+        p, rule = params[0], rule_of(self.explorer)
+        p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
         p["scale"] = getattr(self.explorer, "scale", 0.0)
         p["reach"] = REACHES.index(self.reach)
         p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(actions.shape[1])
@@ -275,27 +293,12 @@ class Gated(Composed):
             p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions), "fallback")
         else:
             p["fallback"] = FALLBACK_CODES[self.resolved_fallback()]
-        if p["fallback"] == kernels.MIXTURE and not isinstance(self.gate, Tolerance):
+        if p["fallback"] == kernels.MIXTURE and not self.gate.keeps_ledger:
             if offline.total == 0:
                 raise ValueError("offline must hold at least one reward for fallback='mixture', got none")
             p["kappa"] = mixture_rounding(offline)
         return params
 
     def resolved_fallback(self) -> str | int:
-        """What "auto" means here: certified or else mixture for a Tolerance, the mixture alone where only
-        rewards count, lcb otherwise."""
-        if self.fallback != "auto":
-            return self.fallback
-        if not isinstance(self.gate, Tolerance):
-            return "lcb"
-        by_model, _ = self.gate.uses(self.confidence or Confidence())
-        return "certified" if by_model else "mixture"
-
-
-EXPLORERS = {LinUCB: kernels.UCB, LinTS: kernels.THOMPSON, Greedy: kernels.GREEDY, Random: kernels.UNIFORM}
-FALLBACK_CODES: dict[str | int, int] = {
-    "lcb": kernels.LCB_ARM,
-    "frozen": kernels.FROZEN_ARM,
-    "mixture": kernels.MIXTURE,
-    "certified": kernels.CERTIFIED,
-}
+        """The fallback, the gate's own choice where it is "auto"."""
+        return self.gate.default_fallback(self.assumed) if self.fallback == "auto" else self.fallback

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import codec, gates, kernels, policies
+from linoto.core import codec, kernels, policies
 from linoto.core.agent import SNAPSHOT_FORMAT, LinearAgent
+from linoto.core.codec import foreign_types
 from linoto.core.confidence import Confidence
 from linoto.core.doubling import Doubling, DoublingAgent
+from linoto.core.gates import GATES
 from linoto.core.guard import Guard
 from linoto.core.offline import Offline
 from linoto.core.validation import as_actions
@@ -24,19 +26,27 @@ KNOWN: dict[str, type] = {
     for cls in (
         Confidence,
         Doubling,
-        gates.Open,
-        gates.Closed,
-        gates.Budget,
-        gates.Tolerance,
+        *GATES,
+        *policies.EXPLORERS,
         policies.LinOtO,
-        policies.LinUCB,
         policies.LinLCB,
-        policies.LinTS,
-        policies.Greedy,
-        policies.Random,
         policies.Gated,
     )
 }
+OLDER_ROWS = {  # format 1 held the rows by their place
+    "square": ("gram", "inverse", "factor", "root", "root_t"),
+    "vectors": (
+        *("target", "theta", "half", "xbar", "played", "excess", "normals"),
+        *("step", "work", "residue", "refined"),
+    ),
+    "arms": (
+        *("offline_sums", "seen", "sums", "plays", "mean", "variance", "width", "lcb", "first_lcb"),
+        *("score", "room", "given", "cross"),
+    ),
+    "counts": ("logged", "pending", "pending_mixture", "mixed", "allowed"),
+}
+NOT_ALWAYS = kernels.SCRATCH | {"given"}  # rows that a snapshot may leave out
+Arrays = dict[str, npt.NDArray[Any]]
 
 
 def to_dict(policy: Any) -> dict[str, Any]:
@@ -60,8 +70,11 @@ def from_dict(data: dict[str, Any]) -> Any:
     return codec.decode(data, KNOWN)
 
 
-def restore(blob: bytes, actions: npt.ArrayLike | None = None) -> Any:
-    """The agent whose `snapshot()` this is. Give `actions` to insist that the arm set is unchanged."""
+def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Any = None) -> Any:
+    """The agent whose `snapshot()` this is. Give `actions` to insist that the arm set is unchanged.
+
+    Give `policy` where it has an explorer of your own: a snapshot holds no code.
+    """
     readers: dict[str, Callable[..., Any]] = {
         "linear": restore_linear,
         "doubling": restore_doubling,
@@ -69,7 +82,7 @@ def restore(blob: bytes, actions: npt.ArrayLike | None = None) -> Any:
     }
     try:
         header, arrays = read(blob)
-        agent = readers[header["agent"]](header, arrays)
+        agent = readers[header["agent"]](header, arrays, policy)
     except ValueError:
         raise
     except Exception as error:  # zip, npy, JSON and the generators each complain in their own way
@@ -92,42 +105,94 @@ def read(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from None
     if begins != 0:  # half a Doubling's snapshot would pass for the whole one of the agent inside
         raise ValueError("snapshot must be complete, got a part of one")
-    if header["format"] != SNAPSHOT_FORMAT:
-        raise ValueError(f"snapshot must be of format {SNAPSHOT_FORMAT}, got format {header['format']!r}")
+    if header["format"] not in range(1, SNAPSHOT_FORMAT + 1):
+        raise ValueError(
+            f"snapshot must be of format {SNAPSHOT_FORMAT} or older, got format {header['format']!r}"
+        )
     return header, arrays
 
 
-def restore_linear(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> LinearAgent:
-    """A LinearAgent from its header and arrays."""
-    policy = from_dict(header["policy"])
-    params = arrays.pop("params", np.zeros(0))
-    if params.dtype != kernels.PARAMS or params.shape != (1,) or set(arrays) != set(kernels.State._fields):
-        raise ValueError("snapshot must hold the arrays of this version, got others")
-    d, k = arrays["actions"].shape if arrays["actions"].ndim == 2 else (0, 0)
-    expected = kernels.allocate(np.zeros((k, d)), np.zeros(k, np.int64), np.zeros(k))
-    for name, array in expected._asdict().items():
-        if array.shape != arrays[name].shape or array.dtype != arrays[name].dtype or k == 0:
-            raise ValueError(f"snapshot must hold {name} of shape {array.shape}, got {arrays[name].shape}")
-        np.copyto(array, arrays[name])
-    if not 0 <= params[0]["fixed_arm"] < k:  # a kernel would read past the end
-        raise ValueError(f"snapshot must have a fixed arm in [0, {k}), got {params[0]['fixed_arm']}")
+def restore_linear(header: dict[str, Any], arrays: Arrays, policy: Any) -> LinearAgent:
+    """A LinearAgent from its header and arrays; its parameters are made anew from its policy."""
+    policy = known_policy(header["policy"], policy)
+    state = restored_state(by_name(arrays) if header["format"] == 1 else arrays)
+    offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
+    composition, names = policy.composed(), header["names"]
     warm_up()
-    names = header["names"]
     return LinearAgent(
         policy=policy,
-        params=params,
-        state=expected,
+        composition=composition,
+        params=composition.params(np.ascontiguousarray(state.actions.T), offline),
+        state=state,
         rng=codec.decode_rng(header["rng"]),
         names=None if names is None else tuple(names),
     )
 
 
-def restore_doubling(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> DoublingAgent:
+def known_policy(data: dict[str, Any], given: Any) -> Any:
+    """The policy of a snapshot, or the given one if it is the one that was written."""
+    foreign = [name for name in foreign_types(data) if name not in KNOWN]
+    if given is None and foreign:
+        raise ValueError(
+            f"policy must be given for a snapshot with {foreign[0]}, which holds no code, got None"
+        )
+    if given is None:
+        return from_dict(data)
+    if codec.encode(given) != data:
+        raise ValueError(f"policy must be the one of the snapshot, {data}, got {given!r}")
+    return given
+
+
+def by_name(arrays: Arrays) -> Arrays:
+    """The arrays of format 1 with each row under its name."""
+    rows = {
+        f"{group}.{name}": arrays[group][index]
+        for group, names in OLDER_ROWS.items()
+        for index, name in enumerate(names)
+    }
+    return {"actions": arrays["actions"], "run": arrays["run"], **rows}
+
+
+def restored_state(arrays: Arrays) -> kernels.State:
+    """A state with every row and field that the snapshot holds; those of later versions begin at 0."""
+    actions = arrays.get("actions", np.zeros(0))
+    if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
+        raise ValueError(f"snapshot must hold the actions of an agent, got shape {actions.shape}")
+    k = actions.shape[1]
+    state = kernels.allocate(np.ascontiguousarray(actions.T), np.zeros(k, np.int64), np.zeros(k))
+    for group, names in kernels.ROWS.items():
+        for index, name in enumerate(names):
+            needed = name in OLDER_ROWS[group] and name not in NOT_ALWAYS
+            if needed or f"{group}.{name}" in arrays:
+                copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
+    copy_fields(arrays, state.run)
+    return state
+
+
+def copy_exactly(name: str, arrays: Arrays, target: npt.NDArray[Any]) -> None:
+    """One array of a snapshot into its place, if it is there and fits."""
+    if name not in arrays:
+        raise ValueError(f"snapshot must hold {name}, got none")
+    if arrays[name].shape != target.shape or arrays[name].dtype != target.dtype:
+        raise ValueError(f"snapshot must hold {name} of shape {target.shape}, got {arrays[name].shape}")
+    np.copyto(target, arrays[name])
+
+
+def copy_fields(arrays: Arrays, target: npt.NDArray[Any]) -> None:
+    """The stored run into today's, field by field: fields come and go between versions."""
+    source = arrays.get("run", np.zeros(0))
+    if source.shape != target.shape or not source.dtype.names:
+        raise ValueError(f"snapshot must hold run of shape {target.shape}, got {source.shape}")
+    for name in set(source.dtype.names) & set(target.dtype.names or ()):
+        target[name] = source[name]
+
+
+def restore_doubling(header: dict[str, Any], arrays: Arrays, policy: Any) -> DoublingAgent:
     """A DoublingAgent, and inside it the agent of its epoch."""
-    policy = from_dict(header["policy"])
-    inner = restore(arrays["inner"].tobytes())
+    inner_policy = None if policy is None else policy.in_epoch(header["epoch"])
+    inner = restore(arrays["inner"].tobytes(), policy=inner_policy)
     agent = DoublingAgent(
-        policy=policy,
+        policy=known_policy(header["policy"], policy),
         actions=arrays["actions"],
         offline=Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"]),
         rng=inner._rng,
@@ -142,6 +207,16 @@ def restore_doubling(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
     return agent
 
 
-def restore_guard(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Guard:
+def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Any) -> Guard:
     """A Guard from its gate, its confidence and its books."""
-    return Guard.from_parts(from_dict(header["gate"]), from_dict(header["confidence"]), arrays)
+    if policy is not None:
+        raise ValueError("policy must be None for the snapshot of a Guard, which has none")
+    guard = Guard.of(
+        Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"]),
+        from_dict(header["gate"]),
+        from_dict(header["confidence"]),
+    )
+    copy_exactly("counts", arrays, guard._counts)
+    copy_exactly("mixed", arrays, guard._mixed)
+    copy_fields(arrays, guard._run)
+    return guard

@@ -19,10 +19,10 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import (
     as_actions,
     as_floats,
+    check_choice,
     check_count,
     check_nonnegative,
     check_positive,
-    choose,
 )
 
 # -- how much n rounds can teach: log det V_n - log det V_0 -------------------------------------------------
@@ -137,7 +137,7 @@ class Problem:
         """
         arms = as_actions(actions)
         logged = as_offline(offline, len(arms))
-        choose("slack", slack, ("paper", "coverage"))
+        check_choice("slack", slack, ("paper", "coverage"))
         if logged.total == 0:
             raise ValueError("offline must hold at least one pull: without a log nothing is promised")
         d = arms.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,20 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def choose(name: str, value: Any, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse a word that is not among the choices."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def one_of(kinds: Sequence[type]) -> str:
+    """The names of some types, as the middle of a sentence.
+
+    >>> one_of((int, str, float))
+    'int, str or float'
+    """
+    *others, last = (kind.__name__ for kind in kinds)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def as_range(value: Any) -> tuple[float, float]:
@@ -123,3 +134,24 @@ def as_range(value: Any) -> tuple[float, float]:
     if low_high.size != 2 or not low_high[0] < low_high[1]:
         raise ValueError(f"reward_range must be (lo, hi) with lo < hi, got {value!r}")
     return float(low_high[0]), float(low_high[1])
+
+
+def as_names(names: Sequence[str] | None, k: int) -> tuple[str, ...] | None:
+    """One distinct name per arm, or none at all."""
+    if names is None:
+        return None
+    result = tuple(str(name) for name in names)
+    if len(result) != k or len(set(result)) != k:
+        raise ValueError(
+            f"names must be {k} distinct names, got {len(result)} with {len(set(result))} distinct"
+        )
+    return result
+
+
+def as_generator(rng: Any) -> np.random.Generator:
+    """A generator from a seed; a given one is used as it is."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise ValueError(f"rng must be a seed >= 0 or a numpy Generator, got {rng!r}")
+    return np.random.default_rng(rng)

@@ -12,7 +12,7 @@ import numpy as np
 
 from linoto.core.kernels import Ints
 from linoto.core.offline import Offline
-from linoto.core.validation import check_count, check_nonnegative, choose
+from linoto.core.validation import check_choice, check_count, check_nonnegative
 from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
 
 Policies = tuple[tuple[str, Any], ...]
@@ -41,7 +41,7 @@ class Setting:
         for name in ("k", "d", "m", "logged_arms", "horizon"):
             check_count(name, getattr(self, name))
         check_nonnegative("noise", self.noise)
-        choose("rewards", self.rewards, ("gaussian", "bernoulli"))
+        check_choice("rewards", self.rewards, ("gaussian", "bernoulli"))
         check_flag("include_best", self.include_best)
         check_count("points", self.points)
         if not 2 <= self.points <= 200:

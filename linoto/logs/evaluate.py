@@ -24,9 +24,9 @@ from linoto.core.validation import (
     as_arm,
     as_floats,
     as_range,
+    check_choice,
     check_count,
     check_seed,
-    choose,
     is_number,
 )
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
@@ -77,7 +77,7 @@ class Interval:
     reward_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        choose("kind", self.kind, KINDS)
+        check_choice("kind", self.kind, KINDS)
         if not is_number(self.level) or not 0 < self.level < 1:
             raise ValueError(f"level must be in (0, 1), got {self.level!r}")
         if self.reward_range is not None:
@@ -275,7 +275,7 @@ def evaluate(
 ) -> list[Estimate]:
     """Several methods at once, in the order asked for."""
     for method in methods:
-        choose("methods", method, METHODS)
+        check_choice("methods", method, METHODS)
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls = {
         "replay": lambda: replay(rows, target, actions=actions, seed=seed, **shared),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
-from linoto.core.validation import as_arms, as_floats, check_count, choose, is_number
+from linoto.core.validation import as_arms, as_floats, check_choice, check_count, is_number
 from linoto.logs.arms import ArmTable
 from linoto.logs.row_queries import Columns, introduce_arms, judge_rows, refuse_first, select_rows
 from linoto.logs.tables import Piece, as_text, check_whole, connected, readable, stage
@@ -140,7 +140,7 @@ def split(rows: Rows, *, share: float = 0.5, by: Literal["id", "order"] = "id") 
     >>> len(warm), bool(warm.fingerprint.shares(held_out.ids).any())
     (50, False)
     """
-    choose("by", by, ("id", "order"))
+    check_choice("by", by, ("id", "order"))
     if not is_number(share) or not 0 < share < 1:
         raise ValueError(f"share must be in (0, 1), got {share!r}")
     known = rows.numbered()
@@ -257,7 +257,7 @@ def digest_of(path: str) -> str:
 def as_propensities(value: Any, n: int, k: int) -> Floats:
     """(n,) probabilities of what was chosen."""
     if isinstance(value, str):
-        choose("propensities", value, ("uniform",))
+        check_choice("propensities", value, ("uniform",))
         return np.full(n, 1 / k)
     propensities = as_floats("propensities", value, ndim=1)
     check_length("propensities", propensities, n)

@@ -15,9 +15,9 @@ from linoto.core.validation import (
     as_counts,
     as_floats,
     as_range,
+    check_choice,
     check_count,
     check_nonnegative,
-    choose,
 )
 
 
@@ -35,7 +35,7 @@ class World:
     def __post_init__(self) -> None:
         object.__setattr__(self, "actions", read_only(as_actions(self.actions)))
         check_nonnegative("noise", self.noise)
-        choose("rewards", self.rewards, ("gaussian", "bernoulli"))
+        check_choice("rewards", self.rewards, ("gaussian", "bernoulli"))
         object.__setattr__(self, "reward_range", as_range(self.reward_range))
 
     def check_means(self, name: str) -> None:

@@ -13,14 +13,14 @@ import linoto
 from linoto.checks import checks
 from linoto.checks.checks import LAWS, all_checks, check_policy
 from linoto.core import kernels
-from linoto.core.agent import LinearAgent, as_generator
+from linoto.core.agent import LinearAgent
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Open, Tolerance
 from linoto.core.offline import as_offline
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.snapshots import restore
-from linoto.core.validation import as_actions, as_arm, as_reward
+from linoto.core.validation import as_actions, as_arm, as_generator, as_reward
 
 ALL_LAWS = [law.__name__ for _, laws in LAWS for law in laws]
 SYMMETRY = ["permuting_arms_permutes_decisions", "rotating_the_space_changes_no_decision"]

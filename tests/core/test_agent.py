@@ -13,8 +13,9 @@ import pytest
 
 from linoto.checks import checks
 from linoto.core import kernels
-from linoto.core.agent import Decision, LinearAgent, NoSafeArm
+from linoto.core.agent import LinearAgent
 from linoto.core.confidence import PAPER, Confidence
+from linoto.core.decisions import Decision, NoSafeArm
 from linoto.core.gates import Budget, Tolerance
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random

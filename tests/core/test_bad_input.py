@@ -205,8 +205,8 @@ CASES: dict[str, Case] = {
         lambda: Greedy(confidence=0.95),  # type: ignore[arg-type]
         "confidence must be a linoto.Confidence or None, got 0.95",
     ),
-    "policy as explorer": (lambda: Gated(explorer=LinOtO()), "explorer must be a LinUCB, .*, got LinOtO"),  # type: ignore[arg-type]
-    "class as gate": (lambda: Gated(gate=Budget), "gate must be an Open, .*, got <class"),  # type: ignore[arg-type]
+    "policy as explorer": (lambda: Gated(explorer=LinOtO()), "explorer must be LinUCB, .*, got LinOtO"),  # type: ignore[arg-type]
+    "class as gate": (lambda: Gated(gate=Budget), "gate must be Open, .*, got <class"),  # type: ignore[arg-type]
     "unknown fallback": (lambda: Gated(fallback="hope"), "fallback must be one of .*, got 'hope'"),  # type: ignore[arg-type]
     "unknown reach": (lambda: Gated(reach="far"), "reach must be one of .*, got 'far'"),  # type: ignore[arg-type]
     # worlds

@@ -234,7 +234,7 @@ def test_ties_go_to_the_lowest_index(name: str, k: int) -> None:
 
 def test_equal_uniforms_tie_too() -> None:
     agent, _ = started(Random())
-    agent._state.arms[kernels.UNIFORMS] = 0.5
+    agent._state.arms[kernels.GIVEN_SCORES] = 0.5
     assert agent.select() == 0
 
 

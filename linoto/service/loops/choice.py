@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.agent import Decision, NoSafeArm, as_mask
+from linoto.core.decisions import Decision, NoSafeArm, as_mask
 from linoto.core.kernels import Bools
 from linoto.service.loops import inside
 from linoto.service.loops.chance import chance
@@ -110,13 +110,13 @@ def probability(
 ) -> float | None:
     """How likely the live rule plays this arm now; None where that would take redraws and there are none."""
     explorer = inside.parameter(agent, "explorer")
-    if proposal is not None or explorer not in (kernels.THOMPSON, kernels.UNIFORM):
+    if proposal is not None or explorer not in (kernels.THOMPSON, kernels.GIVEN):
         return float(arm == live.arm)
     mask = np.ones(agent.k, np.bool_) if allowed is None else as_mask(allowed, agent.k)
     affordable = inside.affordable_arms(agent) & mask
     if not affordable.any():
         return float(arm == live.fallback)
-    if explorer == kernels.UNIFORM:
+    if explorer == kernels.GIVEN:
         return uniform_probability(agent, arm, live, mask, affordable)
     return redrawn_probability(agent, arm, live, mask, seed, redraws) if redraws else None
 

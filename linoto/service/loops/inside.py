@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from linoto.core import kernels
-from linoto.core.agent import SOURCES, LinearAgent
-from linoto.core.agent import check_reward as check_reward_of
+from linoto.core.agent import LinearAgent
+from linoto.core.decisions import SOURCES
+from linoto.core.decisions import check_reward as check_reward_of
 from linoto.core.kernels import Bools, Ints
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from linoto.core import kernels
-from linoto.core.agent import Decision
 from linoto.core.certificates import Certificate
+from linoto.core.decisions import Decision
 from linoto.core.snapshots import restore
 from linoto.service.loops import inside
 from linoto.service.loops import spec as specs

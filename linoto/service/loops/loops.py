@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from linoto.core.agent import NoSafeArm
+from linoto.core.decisions import NoSafeArm
 from linoto.service.errors import Refused, invalid, not_found
 from linoto.service.loops import inside
 from linoto.service.loops.choice import choose

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.agent import as_generator
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.snapshots import from_dict, to_dict
+from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops import inside
 from linoto.service.loops.messages import Arm, LogStatistics, LoopSpec

@@ -1,74 +1,21 @@
-"""Gates: can we afford to explore this arm? Each is a frozen record; the kernels do the sums.
-
-`fill` writes a gate's settings into the kernels' Params, for given arms and log.
-"""
+"""At most epsilon per round below the log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import e, gcd, log
+from math import log
 from typing import Any, Literal
 
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.certificates import Promise, Situation, check_bound, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms
-from linoto.core.kernels import Floats
+from linoto.core.gates.gate import Gate
+from linoto.core.gates.mixture import mixture_rounding
+from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
-from linoto.core.validation import check_nonnegative, choose, normalise
-
-FORMS = ("exact", "aggregate", "max")
-SLACKS = ("paper", "coverage")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Open:
-    """Every arm is affordable: the explorer alone."""
-
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        """Nothing but the code of this gate."""
-        p["gate"] = kernels.OPEN
-
-
-@dataclass(frozen=True, kw_only=True)
-class Closed:
-    """No arm is affordable: the fallback alone."""
-
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        """Nothing but the code of this gate."""
-        p["gate"] = kernels.CLOSED
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The paper's gate: an arm is affordable while B(t) > 0, eq. (5).
-
-    `form` is how past plays are bounded from below: "exact" sums the lower bounds of the played arms,
-    "aggregate" bounds the sum of the played actions, "max" takes the better of these and of the aggregate
-    with the asked arm inside. All three are valid on the same event. `slack` is S of eq. (4): "paper" is
-    sqrt(d/m) times the offline radius, "coverage" the average width of the log, never larger.
-
-    >>> Budget(alpha=0.01)
-    Budget(alpha=0.01, form='exact', slack='paper')
-    """
-
-    alpha: float = 1e-4
-    form: Literal["exact", "aggregate", "max"] = "exact"
-    slack: Literal["paper", "coverage"] = "paper"
-
-    def __post_init__(self) -> None:
-        normalise(self)
-        check_nonnegative("alpha", self.alpha)
-        choose("form", self.form, FORMS)
-        choose("slack", self.slack, SLACKS)
-
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        """alpha, the form and the slack."""
-        p["gate"] = kernels.BUDGET
-        p["alpha"] = self.alpha
-        p["form"] = FORMS.index(self.form)
-        p["coverage_slack"] = self.slack == "coverage"
-
+from linoto.core.validation import check_choice, check_nonnegative, normalise
 
 EVIDENCE = ("model", "rewards", "both")
 BIASES = ("tight", "loose")
@@ -76,7 +23,7 @@ SURELY = 1e-6  # how often a right range may be refused because of the log's noi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tolerance:
+class Tolerance(Gate):
     """Never more than epsilon per round, on average, below what the log earned.
 
     With probability 1 - delta, for every t at once, the summed shortfall below the mean reward of the log is
@@ -92,6 +39,12 @@ class Tolerance:
     Tolerance(epsilon=0.1, evidence='both', relative=False, bias='tight')
     """
 
+    code = kernels.TOLERANCE
+    keeps_ledger = True
+    fallbacks = ("certified", "mixture")
+    parameter = "epsilon"
+    grid = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
     epsilon: float
     evidence: Literal["model", "rewards", "both"] = "both"
     relative: bool = False
@@ -100,8 +53,8 @@ class Tolerance:
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("epsilon", self.epsilon)
-        choose("evidence", self.evidence, EVIDENCE)
-        choose("bias", self.bias, BIASES)
+        check_choice("evidence", self.evidence, EVIDENCE)
+        check_choice("bias", self.bias, BIASES)
         if not isinstance(self.relative, bool):
             raise ValueError(f"relative must be True or False, got {self.relative!r}")
         if self.relative and self.epsilon > 1:
@@ -115,7 +68,7 @@ class Tolerance:
         return self.evidence != "rewards", by_rewards
 
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        """epsilon, the evidence, and how delta is shared between what could go wrong."""
+        super().fill(p, confidence, actions, offline)
         if offline.total == 0:
             raise ValueError("offline must hold at least one reward for a Tolerance gate, got an empty log")
         low, high = confidence.reward_range or (0.0, 1.0)
@@ -129,7 +82,6 @@ class Tolerance:
         model_share = 0.5 if by_rewards else 1.0
         reward_share = 0.25 if by_model else 0.5  # for the boundary, and as much for the reference
         terms = radius_terms(replace(confidence, delta=confidence.delta * model_share), actions, offline)
-        p["gate"] = kernels.TOLERANCE
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["epsilon"], p["relative"] = self.epsilon, self.relative
         p["loose_bias"] = self.bias == "loose"
@@ -141,8 +93,37 @@ class Tolerance:
         p["reference_level"] = log(sides / (confidence.delta * reward_share))
         p["kappa"] = mixture_rounding(offline)
 
+    def check_start(self, state: State, confidence: Confidence) -> None:
+        if self.uses(confidence)[0]:
+            check_bound(state, confidence.bound)
 
-Gate = Open | Closed | Budget | Tolerance
+    def default_fallback(self, confidence: Confidence) -> str:
+        return "certified" if self.uses(confidence)[0] else "mixture"
+
+    def needs_model(self, situation: Situation) -> bool:
+        return self.uses(situation.confidence)[0]
+
+    def promise(self, situation: Situation) -> Promise:
+        uses = zip(("the model", "realised rewards"), self.uses(situation.confidence), strict=True)
+        payers = " or ".join(name for name, pays in uses if pays)
+        theorem = f"R_off_t <= epsilon t + kappa (hi - lo), paid for by {payers}"
+        return Promise(theorem, self.tolerated(situation), situation.rounding)
+
+    def tolerated(self, situation: Situation) -> float:
+        """epsilon, or a share epsilon of the largest reference on the events the gate itself pays for."""
+        if not self.relative:
+            return float(self.epsilon)
+        run, params = situation.run[0], situation.params[0]
+        by_model, by_rewards = self.uses(situation.confidence)
+        bounds = [situation.limits[1]]
+        if by_rewards:
+            bounds.append(float(run["upper_reference"]))
+        if by_model:
+            bounds.append(situation.upper_reference(float(run["gate_radius"] + params["bias"])))
+        return float(self.epsilon) * max(min(bounds), 0.0)
+
+    def assumptions(self, situation: Situation) -> tuple[str, ...]:
+        return stationary_assumptions(situation, by_rewards=self.uses(situation.confidence)[1])
 
 
 def check_logged_range(confidence: Confidence, offline: Offline) -> None:
@@ -163,18 +144,3 @@ def check_logged_range(confidence: Confidence, offline: Offline) -> None:
         raise ValueError(
             f"offline must have rewards in reward_range {(low, high)}, got a mean of {mean:g} for arm {arm}"
         )
-
-
-def mixture_rounding(offline: Offline) -> float:
-    """kappa: how far mixture plays can fall behind the log's shares, summed over arms; at most n/e of n.
-
-    >>> mixture_rounding(Offline(pulls=[5, 5, 5, 5], reward_sums=[0.0, 0.0, 0.0, 0.0]))
-    1.0
-    """
-    pulls = offline.pulls[offline.pulls > 0]
-    shares = pulls // gcd(*pulls.tolist())
-    if shares.sum() * shares.size > 5e7:  # a second of counting: beyond it, the bound of every log of n arms
-        harmonic = np.cumsum(1 / np.arange(1, shares.size + 1))
-        counts = np.arange(1, shares.size + 1)
-        return float(min((counts * (harmonic[-1] - harmonic)).max(), shares.size / e))
-    return float(kernels.rounding(shares, np.zeros_like(shares)))

@@ -1,0 +1,126 @@
+"""Explorers: what would we try? Each has a rule: how it scores, what it draws, how likely its choice was.
+
+An explorer of your own is any object with `score(view) -> (k,)` or `propose(view) -> arm`. It is played
+through the same gate as ours, so the promise is the same: no proof uses how the explored arm was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import kernels
+from linoto.core.kernels import Bools, Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """What an explorer of your own sees before each decision: copies, nothing it does changes the agent."""
+
+    actions: Floats  # (k, d)
+    mean: Floats  # (k,) the estimate of each mean reward
+    width: Floats  # (k,) |a| in V^-1: how little is known of each arm
+    lcb: Floats  # (k,) the best lower bound so far
+    ucb: Floats  # (k,) the current upper bound
+    counts: Floats  # (k,) rewards seen, logged and online
+    reward_sums: Floats  # (k,) their sums
+    allowed: Bools  # (k,) the arms that may be played in this round
+    round: int
+    noise: float  # the sub-Gaussian scale
+    rng: np.random.Generator  # the same numbers until something is committed
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """An explorer that gives every arm a score; the gate keeps the affordable ones, the best is played."""
+
+    def score(self, view: View) -> npt.ArrayLike: ...
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """An explorer that names one arm; it is played if the gate accepts it, otherwise the fallback is."""
+
+    def propose(self, view: View) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Odds:
+    """A decision, and what else its explorer could have drawn in its place."""
+
+    played: int
+    fallback: int | None
+    allowed: Bools  # (k,)
+    affordable: Bools  # (k,) of the allowed arms
+    best_affordable: bool  # False: only the explorer's favourite is asked about
+    redrawn: Callable[[], Sequence[int]] | None  # the arms of fresh draws; None where none were asked for
+
+
+def certain(odds: Odds, arm: int) -> float:
+    """A deterministic explorer plays what it played."""
+    return float(arm == odds.played)
+
+
+def uniform(odds: Odds, arm: int) -> float:
+    """Exact: one in n, and for the fallback also all proposals that the gate refuses."""
+    affordable = int(odds.affordable.sum())
+    if odds.best_affordable or odds.fallback is None:  # without a fallback, refusals are not served
+        return float(odds.affordable[arm]) / affordable
+    choices = int(odds.allowed.sum())
+    ways = int(odds.affordable[arm]) + (choices - affordable if arm == odds.fallback else 0)
+    return ways / choices
+
+
+def by_redrawing(odds: Odds, arm: int) -> float | None:
+    """The share of fresh draws, and of the one that decided, in which this arm is played."""
+    if odds.redrawn is None:
+        return None
+    arms = [odds.played, *odds.redrawn()]
+    return sum(other == arm for other in arms) / len(arms)
+
+
+def unknown(odds: Odds, arm: int) -> None:
+    """Nobody said how an explorer of the caller's own draws: no number is better than a wrong one."""
+    return None
+
+
+class Rule(NamedTuple):
+    """What an explorer tells the kernels, and the log, about itself."""
+
+    code: int  # its branch in the kernels' `score_arms`
+    draws: int = kernels.NO_DRAWS
+    keeps_factor: bool = False  # whether its branch reads R, V = R'R
+    propensity: Callable[[Odds, int], float | None] = certain
+
+    @property
+    def needs_redraws(self) -> bool:
+        """Whether a propensity takes fresh draws, which cost a decision each."""
+        return self.propensity is by_redrawing
+
+
+OWN = Rule(code=kernels.GIVEN, draws=kernels.NORMAL_DRAWS, propensity=unknown)
+OWN_DETERMINISTIC = OWN._replace(propensity=certain)
+
+
+def has_rule(explorer: Any) -> bool:
+    """Whether this is an explorer that the kernels know."""
+    return isinstance(getattr(type(explorer), "rule", None), Rule)
+
+
+def is_own(explorer: Any) -> bool:
+    """Whether this is an explorer that somebody else wrote."""
+    return (
+        not has_rule(explorer) and not isinstance(explorer, type) and isinstance(explorer, Scorer | Proposer)
+    )
+
+
+def rule_of(explorer: Any) -> Rule:
+    """The rule of an explorer; one of your own is random unless it says `deterministic = True`."""
+    if has_rule(explorer):
+        rule: Rule = type(explorer).rule
+        return rule
+    return OWN_DETERMINISTIC if getattr(explorer, "deterministic", False) is True else OWN

@@ -1,0 +1,32 @@
+"""The two gates that never look: always open, never open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from linoto.core import kernels
+from linoto.core.certificates import Promise, Situation
+from linoto.core.gates.gate import Gate, safe_arm_promise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Open(Gate):
+    """Every arm is affordable: the explorer alone."""
+
+    code = kernels.OPEN
+    measures = False
+
+    def why_unproven(self, situation: Situation) -> str:
+        return "an open gate promises nothing about the log"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closed(Gate):
+    """No arm is affordable: the fallback alone."""
+
+    code = kernels.CLOSED
+    measures = False
+    needs_every_arm = True
+
+    def promise(self, situation: Situation) -> Promise:
+        return safe_arm_promise(situation)

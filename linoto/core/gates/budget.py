@@ -1,0 +1,58 @@
+"""The paper's gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from linoto.core import kernels
+from linoto.core.certificates import Promise, Situation
+from linoto.core.confidence import Confidence
+from linoto.core.gates.gate import Gate
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.core.validation import check_choice, check_nonnegative, normalise
+
+FORMS = ("exact", "aggregate", "max")
+SLACKS = ("paper", "coverage")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Gate):
+    """The paper's gate: an arm is affordable while B(t) > 0, eq. (5).
+
+    `form` is how past plays are bounded from below: "exact" sums the lower bounds of the played arms,
+    "aggregate" bounds the sum of the played actions, "max" takes the better of these and of the aggregate
+    with the asked arm inside. All three are valid on the same event. `slack` is S of eq. (4): "paper" is
+    sqrt(d/m) times the offline radius, "coverage" the average width of the log, never larger.
+
+    >>> Budget(alpha=0.01)
+    Budget(alpha=0.01, form='exact', slack='paper')
+    """
+
+    code = kernels.BUDGET
+    fallbacks = ("lcb", "frozen")
+    parameter = "alpha"
+    grid = (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)
+
+    alpha: float = 1e-4
+    form: Literal["exact", "aggregate", "max"] = "exact"
+    slack: Literal["paper", "coverage"] = "paper"
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        check_nonnegative("alpha", self.alpha)
+        check_choice("form", self.form, FORMS)
+        check_choice("slack", self.slack, SLACKS)
+
+    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        super().fill(p, confidence, actions, offline)
+        p["alpha"] = self.alpha
+        p["form"] = FORMS.index(self.form)
+        p["coverage_slack"] = self.slack == "coverage"
+
+    def promise(self, situation: Situation) -> Promise:
+        run = situation.run[0]
+        upper = situation.upper_reference(float(run["radius"]))  # on the same event as every lower bound
+        loss = min((self.alpha + 2) * float(run["slack"]), upper - float(run["baseline"]))
+        return Promise("R_off_t <= (alpha + 2) S t: every prefix earns t r_b", max(loss, 0.0))

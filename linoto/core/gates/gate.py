@@ -1,0 +1,84 @@
+"""What every gate answers about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.certificates import Promise, Situation, stationary_assumptions
+from linoto.core.confidence import Confidence
+from linoto.core.kernels import Floats, State
+from linoto.core.offline import Offline
+from linoto.core.validation import as_floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """Can we afford to explore this arm? A gate is its record, and its branch in the kernels' `measure_room`.
+
+    A new gate overrides what differs; everything outside asks these, and no other place knows gates by name.
+    """
+
+    code: ClassVar[int]  # its branch in the kernels
+    measures: ClassVar[bool] = True  # whether a decision has a budget to tell
+    keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
+    needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
+    fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
+    parameter: ClassVar[str] = ""  # the field that a preview varies; "": none
+    grid: ClassVar[tuple[float, ...]] = ()  # the values that it tries
+
+    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        """Write this gate into the kernels' Params, for given arms and log."""
+        p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
+
+    def check_start(self, state: State, confidence: Confidence) -> None:
+        """Refuse what the log contradicts, once the estimate is there."""
+
+    def default_fallback(self, confidence: Confidence) -> str:
+        """What `fallback="auto"` means."""
+        return "lcb"
+
+    def needs_model(self, situation: Situation) -> bool:
+        """Whether the promise needs rewards that are linear in the features."""
+        return situation.fallback != "mixture"
+
+    def why_unproven(self, situation: Situation) -> str:
+        """Why this gate promises nothing here, or nothing."""
+        if self.fallbacks and situation.fallback not in self.fallbacks:
+            names = " or ".join("auto" if name == "certified" else name for name in self.fallbacks)
+            return f"a {type(self).__name__} gate is proven with the {names} fallback only"
+        return ""
+
+    def promise(self, situation: Situation) -> Promise:
+        """The theorem, and the loss that it allows."""
+        raise TypeError(f"{type(self).__name__} must say what it promises")
+
+    def assumptions(self, situation: Situation) -> tuple[str, ...]:
+        """What the promise needs."""
+        return stationary_assumptions(situation, every_arm=self.needs_every_arm)
+
+    def refusal(self, room: float | None) -> str:
+        """Why an arm was refused, as a sentence."""
+        short = "" if room is None else f": it would leave the budget at {room:.4g}"
+        return f"The gate refused{short}."
+
+    def grid_of(self, values: Any = None) -> list[float]:
+        """The values of its parameter that a preview tries, in rising order; the usual ones unless given."""
+        numbers = as_floats("grid", self.grid if values is None else values, ndim=1)
+        if numbers.size == 0 or (numbers < 0).any():
+            raise ValueError(f"grid must hold numbers >= 0, got {numbers.tolist()}")
+        return [float(number) for number in np.unique(numbers)]
+
+
+def safe_arm_promise(situation: Situation) -> Promise:
+    """The promise of a fallback that is played whatever happens."""
+    if situation.fallback == "mixture":
+        return Promise("the log's own proportions, up to rounding", 0.0, situation.rounding)
+    assert situation.state is not None  # without features there is no fallback but the mixture
+    upper = situation.upper_reference(float(situation.run[0]["radius"]))  # on the event of every lower bound
+    lcb = situation.state.arms[kernels.LCB]
+    arm = situation.fallback if isinstance(situation.fallback, int) else int(lcb.argmax())
+    return Promise("the lower bound of the arm that is played never falls", max(upper - float(lcb[arm]), 0.0))
