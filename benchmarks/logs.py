@@ -57,13 +57,14 @@ def bare(path: str, jobs: int) -> Callable[[], str]:
 
 
 def ours(path: str, jobs: int) -> Callable[[], str]:
+    from linoto.engines import Engine
     from linoto.logs.arms import ArmTable
     from linoto.logs.read import read_log
 
     arms = ArmTable.from_columns({"id": [str(arm) for arm in range(ARMS)]})
 
     def run() -> str:
-        log = read_log(path, action="action", reward="reward", arms=arms, jobs=jobs).offline
+        log = read_log(path, action="action", reward="reward", arms=arms, engine=Engine(jobs=jobs)).offline
         assert log.reward_squares is not None
         return (log.pulls.tobytes() + log.reward_sums.tobytes() + log.reward_squares.tobytes()).hex()
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import linoto
-from linoto.engines import cores
+from linoto.engines import Engine, cores
 from linoto.experiments.paper import contenders
 from linoto.experiments.run import Cell, run_experiment, world
 from linoto.experiments.settings import Experiment, Setting
@@ -88,7 +88,7 @@ def harness(jobs: int, clock: Callable[[], float]) -> float:
     """The same cells through the runner, kept in a file."""
     with tempfile.TemporaryDirectory() as out:
         start = clock()
-        run_experiment(EXPERIMENT, runs=RUNS, jobs=jobs, out=out)
+        run_experiment(EXPERIMENT, runs=RUNS, engine=Engine(jobs=jobs), out=out)
         return clock() - start
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from linoto.core.snapshots import from_dict as from_dict
     from linoto.core.snapshots import restore as restore
     from linoto.core.snapshots import to_dict as to_dict
+    from linoto.engines import Engine as Engine
     from linoto.experiments.run import run_experiment as run_experiment
     from linoto.experiments.settings import Experiment as Experiment
     from linoto.experiments.settings import Setting as Setting
@@ -77,6 +78,7 @@ HOMES = {
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
     "core.protocols": ("Agent", "Policy"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
+    "engines": ("Engine",),
     "experiments.run": ("run_experiment",),
     "experiments.settings": ("Experiment", "Setting"),
     "logs.arms": ("ArmTable",),

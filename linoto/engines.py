@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import reduce
 from logging import CRITICAL
 from operator import add
@@ -19,8 +20,8 @@ from typing import Any, Literal, Protocol, TypeVar
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_count
 
-ENGINES = ("threads", "dask")
-Engine = Literal["threads", "dask"]
+Track = Callable[[int, int], None]
+"""Progress: called with the number of items that are done and the number of all."""
 WINDOW = 4  # tasks handed out ahead of the one waited for, per worker: memory does not grow with the sweep
 # Heard on this machine only. Without a dashboard the scheduler still serves its health page, at port 8787
 # unless told otherwise, and a second cluster would complain: so at any free port.
@@ -39,13 +40,43 @@ class Submit(Protocol):
     def __call__(self, function: Callable[..., Any], /, *arguments: Any) -> Any: ...
 
 
-def reduce_offline(
-    parts: Sequence[Callable[[], Offline]],
-    *,
-    engine: Engine = "threads",
-    scheduler: str | None = None,
-    jobs: int | None = None,
-) -> Offline:
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """Where work is done: on threads of this process, or on a Dask cluster.
+
+    "dask" uses the cluster whose scheduler has this address, or without one starts `jobs` processes on this
+    machine and stops them afterwards; functions and items must then pickle, and `linoto` must be installed
+    where the workers are. The results are the same bits either way.
+
+    >>> Engine(jobs=2)
+    Engine(kind='threads', jobs=2, scheduler=None)
+    """
+
+    kind: Literal["threads", "dask"] = "threads"
+    jobs: int | None = None  # calls at a time; None: one for each core
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("threads", "dask"))
+        if self.jobs is not None:
+            check_count("jobs", self.jobs)
+        if self.scheduler is not None and self.kind != "dask":
+            raise ValueError(f"scheduler must be None for kind {self.kind!r}, got {self.scheduler!r}")
+
+    @property
+    def workers(self) -> int:
+        """How many calls are made at a time."""
+        return cores() if self.jobs is None else self.jobs
+
+    def open(self) -> AbstractContextManager[tuple[Submit, int]]:
+        """What starts a call, and how many run at a time."""
+        return threads(self.workers) if self.kind == "threads" else cluster(self.scheduler, self.workers)
+
+
+THREADS = Engine()
+
+
+def reduce_offline(parts: Sequence[Callable[[], Offline]], *, engine: Engine = THREADS) -> Offline:
     """Count every part of a log, wherever it is, and add the counts in the order of the parts.
 
     >>> from functools import partial
@@ -55,7 +86,7 @@ def reduce_offline(
     """
     if not parts:
         raise ValueError("parts must hold at least one part of the log, got none")
-    return reduce(add, map_cells(counted, parts, engine=engine, scheduler=scheduler, jobs=jobs))
+    return reduce(add, map_cells(counted, parts, engine=engine))
 
 
 def counted(part: Callable[[], Offline]) -> Offline:
@@ -67,59 +98,61 @@ def counted(part: Callable[[], Offline]) -> Offline:
 
 
 def map_cells(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    *,
-    engine: Engine = "threads",
-    scheduler: str | None = None,
-    jobs: int | None = None,
-) -> Iterator[Result]:
-    """`function` of every item, `jobs` at a time, in the order of the items.
+    function: Callable[[Item], Result], items: Iterable[Item], *, engine: Engine = THREADS
+) -> Generator[Result]:
+    """`function` of every item, some at a time, in the order of the items.
 
-    "threads" runs here. "dask" runs on the cluster whose scheduler has this address, or without one on
-    `jobs` processes of this machine (None: one for each core) that go away afterwards; function and items
-    must then pickle, and `linoto` must be installed where the workers are. A worker that dies leaves no
-    trace in the results: its calls are made again elsewhere. A call that raises ends the sweep with its own
-    error.
+    A worker that dies leaves no trace in the results: its calls are made again elsewhere. A call that raises
+    ends the sweep with its own error. After Ctrl-C the calls that have started on threads are finished, and
+    their results come before the KeyboardInterrupt.
 
     >>> list(map_cells(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
-    workers = check_engine(engine, scheduler, jobs)
-    return in_order(function, items, engine, scheduler, workers)
+    if not isinstance(engine, Engine):
+        raise ValueError(f"engine must be a linoto.Engine, got {engine!r}")
+    return in_order(function, items, engine)
 
 
-def check_engine(engine: Engine, scheduler: str | None, jobs: int | None) -> int:
-    """How many calls at a time, or a complaint, before anything is opened or started."""
-    check_choice("engine", engine, ENGINES)
-    workers = cores() if jobs is None else jobs
-    check_count("jobs", workers)
-    if scheduler is not None and engine != "dask":
-        raise ValueError(f"scheduler must be None for engine {engine!r}, got {scheduler!r}")
-    return workers
-
-
-def in_order(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    engine: Engine,
-    scheduler: str | None,
-    jobs: int,
-) -> Iterator[Result]:
+def in_order(function: Callable[[Item], Result], items: Iterable[Item], engine: Engine) -> Generator[Result]:
     """Keep a window of calls under way, and hand out the oldest."""
     waiting: deque[Any] = deque()
-    opened = threads(jobs) if engine == "threads" else cluster(scheduler, jobs)
-    with opened as (submit, workers):
+    with engine.open() as (submit, workers):
         try:
             for item in items:
                 waiting.append(submit(function, item))
                 if len(waiting) > WINDOW * workers:
-                    yield waiting.popleft().result()
+                    yield take_oldest(waiting)
             while waiting:
-                yield waiting.popleft().result()
+                yield take_oldest(waiting)
+        except GeneratorExit:
+            raise  # nobody wants the others
+        except BaseException:
+            started = [future for future in waiting if future.cancel() is False]  # False: too late
+            for future in started:
+                if future.exception() is not None:
+                    break  # what comes after a failure is not handed out: results have no holes
+                yield future.result()
+            raise
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def take_oldest(waiting: deque[Any]) -> Any:
+    """Wait for the oldest call; an interrupted wait leaves it where it is."""
+    result = waiting[0].result()
+    waiting.popleft()
+    return result
+
+
+def tracked(results: Iterable[Result], track: Track | None, *, total: int, done: int = 0) -> Iterator[Result]:
+    """The results as they come; `track` is called at the start and after the use of each."""
+    report = track or (lambda done, total: None)
+    report(done, total)
+    for count, result in enumerate(results, start=done + 1):
+        yield result
+        report(count, total)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,8 @@ import numpy as np
 import pytest
 
 from linoto import LinOtO, LinUCB, Offline
-from linoto.engines import PRIVATE, map_cells, reduce_offline
-from linoto.experiments.run import all_cells, play, run_experiment
+from linoto.engines import PRIVATE, Engine, map_cells, reduce_offline, tracked
+from linoto.experiments.run import all_cells, run_cell, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
 PARTS = 12
@@ -77,7 +78,7 @@ def test_the_order_of_addition_would_show() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2, 5, None])
 def test_threads_give_the_bits_of_a_single_process(jobs: int | None) -> None:
-    found = reduce_offline([partial(part, i) for i in range(PARTS)], jobs=jobs)
+    found = reduce_offline([partial(part, i) for i in range(PARTS)], engine=Engine(jobs=jobs))
     assert bits(found) == bits(one_by_one())
 
 
@@ -88,7 +89,7 @@ def late(i: int) -> int:
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
-    assert list(map_cells(late, range(10), jobs=5)) == list(range(10))
+    assert list(map_cells(late, range(10), engine=Engine(jobs=5))) == list(range(10))
 
 
 def test_a_long_sweep_is_not_started_all_at_once() -> None:
@@ -99,7 +100,7 @@ def test_a_long_sweep_is_not_started_all_at_once() -> None:
             taken.append(i)
             yield i
 
-    results = map_cells(abs, items(), jobs=2)
+    results = map_cells(abs, items(), engine=Engine(jobs=2))
     assert next(results) == 0
     assert len(taken) < 20
     results.close()  # type: ignore[attr-defined]
@@ -112,7 +113,33 @@ def test_a_call_that_raises_ends_the_sweep_with_its_own_error() -> None:
         return i
 
     with pytest.raises(ValueError, match="part 3 must be readable"):
-        list(map_cells(fails, range(100), jobs=2))
+        list(map_cells(fails, range(100), engine=Engine(jobs=2)))
+
+
+def test_after_an_interrupt_the_calls_that_have_started_are_finished_and_handed_out() -> None:
+    started = []
+
+    def slow(i: int) -> int:
+        started.append(i)
+        time.sleep(0.2)
+        return i
+
+    found = []
+    here = threading.main_thread().ident
+    timer = threading.Timer(0.3, signal.pthread_kill, (here, signal.SIGINT))  # while it waits for results
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        for result in map_cells(slow, range(100), engine=Engine(jobs=2)):
+            found.append(result)
+    assert found == sorted(started) and len(found) < 10
+
+
+def test_progress_is_told_from_the_start_and_after_the_use_of_each_result() -> None:
+    told: list[Any] = []
+    for item in tracked("ab", lambda *counts: told.append(counts), total=5, done=3):
+        told.append(item)
+    assert told == [(3, 5), "a", (4, 5), "b", (5, 5)]
+    assert list(tracked("ab", None, total=2)) == ["a", "b"]
 
 
 # -- a real cluster ---------------------------------------------------------------------------------------
@@ -126,7 +153,7 @@ def pid_of(_: int) -> int:
 def test_a_cluster_gives_the_same_bits_even_if_a_worker_dies_in_the_middle(tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     parts = [partial(part_that_kills_once, i, marker) for i in range(PARTS)]
-    found = reduce_offline(parts, engine="dask", jobs=2)
+    found = reduce_offline(parts, engine=Engine(kind="dask", jobs=2))
     assert bits(found) == bits(one_by_one())
     killed = int(marker.read_text())
     assert killed != os.getpid()
@@ -137,11 +164,11 @@ def test_a_sweep_on_a_cluster_equals_the_experiment_runner_and_leaves_no_process
     policies = {"LinOtO": LinOtO(), "LinUCB": LinUCB()}
     setting = Setting(name="small", k=10, d=3, m=30, logged_arms=4, horizon=50, policies=policies)
     experiment = Experiment(name="sweep", settings=(setting,))
-    here = run_experiment(experiment, runs=2, seed=5, jobs=1)
+    here = run_experiment(experiment, runs=2, seed=5, engine=Engine(jobs=1))
     cells = list(all_cells(experiment, 2))
 
-    work = [partial(play, cell, 5) for cell in cells] + [partial(pid_of, i) for i in range(20)]
-    *curves, pids = grouped(list(map_cells(call, work, engine="dask", jobs=2)), len(cells))
+    work = [partial(run_cell, cell, 5) for cell in cells] + [partial(pid_of, i) for i in range(20)]
+    *curves, pids = grouped(list(map_cells(call, work, engine=Engine(kind="dask", jobs=2))), len(cells))
     for cell, found in zip(cells, curves, strict=True):
         assert found == here.store.read("small", cell.label, cell.run)
     assert pids
@@ -164,7 +191,9 @@ def test_a_running_scheduler_is_used_and_left_running() -> None:
     with LocalCluster(n_workers=1, processes=False, protocol="tcp", **PRIVATE) as cluster:
         address = cluster.scheduler_address
         parts = [partial(part, i) for i in range(PARTS)]
-        assert bits(reduce_offline(parts, engine="dask", scheduler=address)) == bits(one_by_one())
+        assert bits(reduce_offline(parts, engine=Engine(kind="dask", scheduler=address))) == bits(
+            one_by_one()
+        )
         with Client(address, set_as_default=False) as client:
             assert client.submit(abs, -1).result() == 1
 
@@ -198,8 +227,8 @@ def table(path: Path) -> list[str]:
 
 
 def test_two_clusters_live_side_by_side_and_nobody_outside_can_reach_them() -> None:
-    first = map_cells(late, range(3), engine="dask", jobs=1)
-    second = map_cells(late, range(3), engine="dask", jobs=1)
+    first = map_cells(late, range(3), engine=Engine(kind="dask", jobs=1))
+    second = map_cells(late, range(3), engine=Engine(kind="dask", jobs=1))
     assert next(first) == next(second) == 0
     opened = listeners(os.getpid())
     assert opened or sys.platform != "linux"
@@ -219,14 +248,14 @@ def test_a_call_that_ends_every_worker_is_given_up_in_one_sentence() -> None:
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         pytest.raises(RuntimeError, match="a call ended every worker that tried it"),
     ):
-        list(map_cells(die, [1], engine="dask", jobs=1))
+        list(map_cells(die, [1], engine=Engine(kind="dask", jobs=1)))
 
 
 def test_a_scheduler_that_goes_away_is_said_in_one_sentence() -> None:
     from distributed import LocalCluster
 
     cluster = LocalCluster(n_workers=1, processes=False, protocol="tcp", **PRIVATE)
-    results = map_cells(late, range(100), engine="dask", scheduler=cluster.scheduler_address)
+    results = map_cells(late, range(100), engine=Engine(kind="dask", scheduler=cluster.scheduler_address))
     assert next(results) == 0
     cluster.close()
     with pytest.raises(RuntimeError, match="the connection to the Dask scheduler was lost"):
@@ -239,9 +268,9 @@ def test_a_scheduler_that_goes_away_is_said_in_one_sentence() -> None:
 def test_without_dask_the_error_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['distributed'] = None\n"
-        "from linoto.engines import map_cells\n"
+        "from linoto.engines import Engine, map_cells\n"
         "assert list(map_cells(abs, [-1])) == [1]\n"
-        "list(map_cells(abs, [-1], engine='dask'))"
+        "list(map_cells(abs, [-1], engine=Engine(kind='dask')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
@@ -257,27 +286,33 @@ def test_importing_the_engines_does_not_import_dask() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "spark"}, "engine must be one of 'threads', 'dask', got 'spark'"),
+        ({"kind": "spark"}, "kind must be one of 'threads', 'dask', got 'spark'"),
         ({"jobs": 0}, "jobs must be a whole number >= 1, got 0"),
-        ({"scheduler": "tcp://x:1"}, "scheduler must be None for engine 'threads'"),
+        ({"jobs": "two"}, "jobs must be a whole number >= 1, got 'two'"),
+        ({"scheduler": "tcp://x:1"}, "scheduler must be None for kind 'threads'"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(options: dict[str, Any], message: str) -> None:
+def test_an_impossible_engine_is_refused_when_it_is_made(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        map_cells(abs, [1], **options)
+        Engine(**options)
+
+
+def test_anything_but_an_engine_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ValueError, match=r"engine must be a linoto\.Engine, got 'dask'"):
+        map_cells(abs, [1], engine="dask")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scheduler", ["tcp://127.0.0.1:1", "nonsense://x"])
 def test_a_scheduler_that_is_not_there_is_named(scheduler: str) -> None:
     with pytest.raises(OSError, match=f"running Dask scheduler, got '{scheduler}'"):
-        list(map_cells(abs, [1], engine="dask", scheduler=scheduler))
+        list(map_cells(abs, [1], engine=Engine(kind="dask", scheduler=scheduler)))
 
 
 @pytest.mark.parametrize("scheduler", ["foo", "tls://127.0.0.1:9"])
 def test_an_address_that_cannot_be_is_refused_at_once_and_in_one_sentence(scheduler: str) -> None:
     """In a process of its own: what a half-made client has to say, it says when the interpreter ends."""
-    call = f"list(map_cells(abs, [1], engine='dask', scheduler={scheduler!r}))"
-    code = f"from linoto.engines import map_cells\n{call}"
+    call = f"list(map_cells(abs, [1], engine=Engine(kind='dask', scheduler={scheduler!r})))"
+    code = f"from linoto.engines import Engine, map_cells\n{call}"
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].startswith("OSError: scheduler must be the address of a running Dask")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.problem import noise
-from linoto.cli.terminal import above_zero, at_least_zero, number, positive, print_facts, print_written
-from linoto.cli.usage import Commands, add_command, add_engine
+from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of
 
 if TYPE_CHECKING:
     from linoto.audit.verdicts import Audit
@@ -62,8 +62,7 @@ def add_audit(commands: Commands) -> None:
     audit.add_argument(
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
     )
-    audit.add_argument("--jobs", type=positive, help="threads that read (default: one per core)")
-    add_engine(audit)
+    add_engine(audit, jobs="threads that read")
     audit.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
     audit.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
     audit.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -125,18 +124,18 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
         normalise=arguments.normalise,
         categorical=arguments.categorical,
     )
-    log = read_log(
-        arguments.log,
-        action=arguments.action,
-        reward=arguments.reward,
-        arms=arms.with_effects() if arguments.arm_effects else arms,
-        propensity=arguments.propensity,
-        time=arguments.time,
-        skip_bad=arguments.skip_bad,
-        jobs=arguments.jobs,
-        engine=arguments.engine,
-        scheduler=arguments.scheduler,
-    )
+    with progress("reading") as track:
+        log = read_log(
+            arguments.log,
+            action=arguments.action,
+            reward=arguments.reward,
+            arms=arms.with_effects() if arguments.arm_effects else arms,
+            propensity=arguments.propensity,
+            time=arguments.time,
+            skip_bad=arguments.skip_bad,
+            engine=engine_of(arguments),
+            track=track,
+        )
     return audit_log(
         log,
         epsilon=arguments.epsilon,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.problem import FILE_HELP, Problem, add_problem_options, read_policy, read_problem, shown, told
 from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_table, print_written, progress
-from linoto.cli.usage import Commands, add_command
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of
 
 if TYPE_CHECKING:
-    from linoto.experiments.run import Track
-    from linoto.worlds.preview import Preview, Tracker
+    from linoto.worlds.preview import Preview
 
 
 def add_preview(commands: Commands) -> None:
@@ -44,9 +42,7 @@ def add_preview(commands: Commands) -> None:
     preview.add_argument(
         "--prior", type=above_zero, metavar="B", help="scale of what the log does not say (default: --bound)"
     )
-    preview.add_argument(
-        "--jobs", type=positive, default=None, help="plays at a time (default: one per core)"
-    )
+    add_engine(preview, jobs="plays at a time")
     preview.add_argument("--out", type=Path, default=Path("linoto-preview.html"), help="the page")
     preview.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     preview.set_defaults(run=run_preview, refuse=preview.error)
@@ -84,7 +80,6 @@ def run_preview(arguments: argparse.Namespace) -> int:
 
 def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
     """The preview, with a bar."""
-    from linoto.engines import cores
     from linoto.worlds.preview import preview
 
     policy = read_policy(arguments)
@@ -99,8 +94,8 @@ def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
             worlds=arguments.worlds,
             prior=arguments.prior,
             seed=arguments.seed,
-            jobs=arguments.jobs or cores(),
-            track=None if track is None else counted(track),
+            engine=engine_of(arguments),
+            track=track,
         )
 
 
@@ -118,17 +113,6 @@ def values_to_try(policy: Any, problem: Problem, arguments: argparse.Namespace) 
         policy, problem.actions, problem.offline, limit=arguments.limit, horizon=arguments.horizon
     )
     return [*values, exact] if exact is not None and exact < values[-1] else values
-
-
-def counted(track: Track) -> Tracker:
-    """Tell a bar about every item that comes by."""
-
-    def through(items: Iterable[Any], total: int) -> Iterator[Any]:
-        for done, item in enumerate(items, start=1):
-            track(done, total)
-            yield item
-
-    return through
 
 
 def command_of(arguments: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import positive, print_table, print_written, progress, result_row, seed
-from linoto.cli.usage import add_engine
+from linoto.cli.usage import add_engine, engine_of
 
 if TYPE_CHECKING:
     from linoto.experiments.claims import Claim, Finding
@@ -22,8 +22,7 @@ def add_runner_options(command: Any, *, out: str) -> None:
     """What every experiment can be told."""
     command.add_argument("--runs", type=positive, default=5, help="independent runs of each policy")
     command.add_argument("--seed", type=seed, default=0, help="of everything random")
-    command.add_argument("--jobs", type=positive, default=None, help="runs at a time (default: one per core)")
-    add_engine(command)
+    add_engine(command, jobs="runs at a time")
     command.add_argument("--out", type=Path, default=Path(out), help="folder for everything written")
     command.add_argument("--resume", action="store_true", help="keep the runs already finished there")
     command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -61,12 +60,10 @@ def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) ->
                 experiment,
                 runs=arguments.runs,
                 seed=arguments.seed,
-                jobs=arguments.jobs,
                 out=arguments.out,
                 resume=arguments.resume,
                 track=track,
-                engine=arguments.engine,
-                scheduler=arguments.scheduler,
+                engine=engine_of(arguments),
             )
         if result.store.replaced:
             print(

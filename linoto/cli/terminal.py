@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from linoto.experiments.run import Track
+    from linoto.engines import Track
 
 
 # -- argument types ---------------------------------------------------------------------------------------

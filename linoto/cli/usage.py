@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from linoto.cli.terminal import positive
+
+if TYPE_CHECKING:
+    from linoto.engines import Engine
 
 Commands = Any  # argparse._SubParsersAction, which is private
 
@@ -79,9 +84,17 @@ def described(commands: Commands, name: str, text: str, examples: str = "") -> A
     return add_command(commands, name, help=text, description=description, examples=examples)
 
 
-def add_engine(command: Any) -> None:
+def add_engine(command: Any, *, jobs: str) -> None:
     """Where work is done: on threads here, or on a cluster."""
+    command.add_argument("--jobs", type=positive, help=f"{jobs} (default: one per core)")
     command.add_argument(
         "--engine", choices=("threads", "dask"), default="threads", help="where work is done"
     )
     command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: one of its own)")
+
+
+def engine_of(arguments: argparse.Namespace) -> Engine:
+    """The engine that was asked for."""
+    from linoto.engines import Engine
+
+    return Engine(kind=arguments.engine, jobs=arguments.jobs, scheduler=arguments.scheduler)

@@ -7,12 +7,10 @@ bit for bit whatever the number of jobs and whatever was interrupted.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
-from itertools import filterfalse
+from itertools import filterfalse, tee
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +18,12 @@ import numpy as np
 
 from linoto.core.offline import Offline
 from linoto.core.validation import check_count, check_seed
-from linoto.engines import Engine, check_engine, map_cells
+from linoto.engines import THREADS, Engine, Track, map_cells, tracked
 from linoto.experiments.cells import CellStore, Curves, code_of, digest
 from linoto.experiments.results import Results
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import LinearBandit
 from linoto.worlds.simulate import Run, simulate
-
-Track = Callable[[int, int], None]  # cells finished, cells in all
 
 
 class CellFailed(RuntimeError):  # noqa: N818 - what happened, like KeyboardInterrupt
@@ -50,56 +46,44 @@ def run_experiment(
     *,
     runs: int = 5,
     seed: int = 0,
-    jobs: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     track: Track | None = None,
-    engine: Engine = "threads",
-    scheduler: str | None = None,
+    engine: Engine = THREADS,
 ) -> Results:
-    """Play every cell of an experiment, `jobs` at a time (None: one for each core).
-
-    `engine="dask"` plays them on a cluster (`linoto.engines`): the same numbers, bit for bit.
+    """Run every cell of an experiment: the same numbers, bit for bit, on every engine.
 
     With `out`, finished cells are kept in `<out>/<name>.cells.jsonl`, and `resume` takes from there every
     cell that is exactly what would be computed: same setting, policy, seed, run and version, and for classes
     of your own the same file that defines them. Without `resume` the first finished cell replaces what is
-    there. `track` is told after each cell how many of how many are done.
+    there. `track` is called after each cell with how many of how many are done.
     """
     check_count("runs", runs)
     check_seed(seed)
-    workers = check_engine(engine, scheduler, jobs)
-    keys = describe(experiment, seed)
     path = None if out is None else Path(out) / f"{experiment.name}.cells.jsonl"
-    store = CellStore.open(path, resume=resume, keys=keys)
+    store = CellStore.open(path, resume=resume, keys=describe(experiment, seed))
     try:
-        where = {"engine": engine, "scheduler": scheduler, "jobs": workers}
-        play_missing(experiment, store, runs=runs, seed=seed, track=track, **where)
+        run_missing(experiment, store, runs=runs, seed=seed, track=track, engine=engine)
     finally:
         store.release()
     return Results(experiment=experiment, runs=runs, seed=seed, store=store)
 
 
-def play_missing(
-    experiment: Experiment, store: CellStore, *, runs: int, seed: int, track: Track | None, **where: Any
+def run_missing(
+    experiment: Experiment, store: CellStore, *, runs: int, seed: int, track: Track | None, engine: Engine
 ) -> None:
     """Play and keep the cells that a store does not hold."""
 
     def finished(cell: Cell) -> bool:
         return store.holds(cell.setting.name, cell.label, cell.run)
 
+    done = sum(map(finished, all_cells(experiment, runs)))
     total = runs * sum(len(setting.labels) for setting in experiment.settings)
-    counter = Counter(done=sum(map(finished, all_cells(experiment, runs))), total=total, track=track)
-
-    def keep(cell: Cell, curves: Curves) -> None:
-        store.append(cell.setting.name, cell.label, cell.run, curves)
-        counter.step()
-
-    missing = filterfalse(finished, all_cells(experiment, runs))
-    if where["engine"] == "threads":
-        play_all(missing, seed=seed, jobs=where["jobs"], keep=keep)
-    else:
-        play_elsewhere(list(missing), seed, keep, **where)
+    missing, names = tee(filterfalse(finished, all_cells(experiment, runs)))
+    with closing(map_cells(partial(run_cell, seed=seed), missing, engine=engine)) as results:
+        for curves in tracked(results, track, total=total, done=done):
+            cell = next(names)
+            store.append(cell.setting.name, cell.label, cell.run, curves)
 
 
 def all_cells(experiment: Experiment, runs: int) -> Iterator[Cell]:
@@ -110,49 +94,8 @@ def all_cells(experiment: Experiment, runs: int) -> Iterator[Cell]:
                 yield Cell(setting, label, run)
 
 
-def play_all(cells: Iterator[Cell], *, seed: int, jobs: int, keep: Callable[[Cell, Curves], None]) -> None:
-    """Play cells on threads (the kernels release the GIL) and keep them in the order given.
-
-    What has started when something goes wrong, Ctrl-C included, is finished and kept: cells start in order,
-    so the file never has a hole.
-    """
-    first = next(cells, None)
-    if first is None:
-        return
-    keep(first, play(first, seed))  # alone: it loads or compiles the kernels, once
-    waiting: deque[tuple[Cell, Future[Curves]]] = deque()
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            for cell in cells:
-                waiting.append((cell, pool.submit(play, cell, seed)))
-                if len(waiting) > 2 * jobs:
-                    keep_first(waiting, keep)
-            while waiting:
-                keep_first(waiting, keep)
-        except BaseException:
-            for _, future in waiting:
-                future.cancel()
-            while waiting and not waiting[0][1].cancelled() and waiting[0][1].exception() is None:
-                keep_first(waiting, keep)
-            raise
-
-
-def play_elsewhere(cells: list[Cell], seed: int, keep: Callable[[Cell, Curves], None], **where: Any) -> None:
-    """Play cells on another engine and keep them in the order given."""
-    for cell, curves in zip(cells, map_cells(partial(play, seed=seed), cells, **where), strict=True):
-        keep(cell, curves)
-
-
-def keep_first(waiting: deque[tuple[Cell, Future[Curves]]], keep: Callable[[Cell, Curves], None]) -> None:
-    """Wait for the oldest cell, then keep it."""
-    cell, future = waiting[0]
-    curves = future.result()
-    waiting.popleft()
-    keep(cell, curves)
-
-
-def play(cell: Cell, seed: int) -> Curves:
-    """One cell, thinned."""
+def run_cell(cell: Cell, seed: int) -> Curves:
+    """Simulate one cell, and keep some rounds of its curves."""
     setting = cell.setting
     try:
         bandit, offline, own = world(setting, seed, cell.run)
@@ -184,10 +127,10 @@ def overdrawn(policy: Any, bandit: LinearBandit, offline: Offline, run: Run) -> 
 
 def world(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:
     """The world of a run: its bandit, its log, and the seed of its noise and of the policy's own draws."""
-    instance, log, play = np.random.SeedSequence([seed, run]).spawn(3)
+    instance, log, own = np.random.SeedSequence([seed, run]).spawn(3)
     bandit = setting.bandit(np.random.default_rng(instance))
     offline = setting.log(bandit, np.random.default_rng(log))
-    return bandit, offline, int(play.generate_state(1, np.uint64)[0])
+    return bandit, offline, int(own.generate_state(1, np.uint64)[0])
 
 
 def describe(experiment: Experiment, seed: int) -> dict[tuple[str, str], str]:
@@ -200,21 +143,3 @@ def describe(experiment: Experiment, seed: int) -> dict[tuple[str, str], str]:
             facts = {**world, "problem": problem, "policy": policy, "seed": seed}
             keys[setting.name, label] = digest(facts)
     return keys
-
-
-@dataclass(kw_only=True)
-class Counter:
-    """How many cells are done, and who wants to know."""
-
-    done: int
-    total: int
-    track: Track | None = field(default=None)
-
-    def __post_init__(self) -> None:
-        if self.track is not None:
-            self.track(self.done, self.total)
-
-    def step(self) -> None:
-        self.done += 1
-        if self.track is not None:
-            self.track(self.done, self.total)

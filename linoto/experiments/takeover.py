@@ -21,8 +21,9 @@ from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated, LinLCB, LinOtO, LinUCB
+from linoto.engines import THREADS, Engine, Track
 from linoto.experiments.results import Curve, Results, finite, mean_and_error
-from linoto.experiments.run import Track, run_experiment
+from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.flights import BOUND, PRACTICE, data_file, load
 
@@ -160,12 +161,12 @@ def story(
     horizon: int = 6000,
     seed: int = 0,
     policies: Mapping[str, Any] | None = None,
-    jobs: int | None = None,
+    engine: Engine = THREADS,
     track: Track | None = None,
 ) -> Story:
     """Let each contender take over for so many bookings, `runs` times."""
     plan = experiment(horizon=horizon, policies=policies)
-    results = run_experiment(plan, runs=runs, seed=seed, jobs=jobs, track=track)
+    results = run_experiment(plan, runs=runs, seed=seed, engine=engine, track=track)
     flights = load()
     return Story(
         results=results,

@@ -21,7 +21,7 @@ import numpy as np
 
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
-from linoto.engines import Engine, map_cells
+from linoto.engines import THREADS, Engine, Track, map_cells, tracked
 from linoto.logs.arms import ArmTable
 from linoto.logs.row_queries import (
     KEPT_UNKNOWN,
@@ -128,16 +128,15 @@ def read_log(
     propensity: str | None = None,
     time: str | None = None,
     skip_bad: bool = False,
-    engine: Engine = "threads",
-    scheduler: str | None = None,
-    jobs: int | None = None,
+    engine: Engine = THREADS,
+    track: Track | None = None,
 ) -> Log:
     """A log from files (a path, a glob, a list of paths) or from a pandas, polars or Arrow table.
 
     `action` holds the id of an arm, `reward` what it earned. The first bad row is a ValueError that names its
-    row and column; with `skip_bad` such rows are dropped and counted. `jobs` threads read, or the workers of
-    a Dask cluster, who must then see the files and the folder for temporary ones; the statistics are the same
-    bits for any of them.
+    row and column; with `skip_bad` such rows are dropped and counted. The threads of `engine` read, or the
+    workers of a Dask cluster, who must then see the files and the folder for temporary ones; the statistics
+    are the same bits for any of them. `track` is called after each part of the log.
     """
     if not isinstance(arms, ArmTable):
         raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
@@ -148,9 +147,12 @@ def read_log(
         plan = Plan(columns=columns, ids=arms.names, cut=cut, skip_bad=skip_bad)
         introduce_arms(connection, arms.names)
         parts = cut_parts(pieces, halves=time is None)
-        reduce_one = ReduceHere(connection, plan) if engine == "threads" else partial(reduce_alone, plan=plan)
+        reduce_one = (
+            ReduceHere(connection, plan) if engine.kind == "threads" else partial(reduce_alone, plan=plan)
+        )
         tally = Tally.empty(len(arms.names))
-        for found in map_cells(reduce_one, parts, engine=engine, scheduler=scheduler, jobs=jobs):
+        sums = map_cells(reduce_one, parts, engine=engine)
+        for found in tracked(sums, track, total=len(parts)):
             tally.add(found)
         for piece in pieces:
             tally.rows += piece.rejected

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from math import floor, log10
 from typing import Any
 
@@ -20,12 +22,12 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated, LinOtO
 from linoto.core.snapshots import to_dict
 from linoto.core.validation import as_actions, as_floats, check_count, check_positive, check_seed
+from linoto.engines import THREADS, Engine, Track, map_cells, tracked
 from linoto.worlds.bandits import Bandit
-from linoto.worlds.simulate import Run, simulate
+from linoto.worlds.simulate import simulate
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 ALPHAS = (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)
-Tracker = Callable[[Iterable[Any], int], Iterable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -170,8 +172,8 @@ def preview(
     worlds: int = 30,
     prior: float | None = None,
     seed: int = 0,
-    jobs: int = 1,
-    track: Tracker | None = None,
+    engine: Engine = THREADS,
+    track: Track | None = None,
 ) -> Preview:
     """Play a policy, from the real log, in worlds drawn from the log's posterior.
 
@@ -191,24 +193,16 @@ def preview(
     parameter, values = parameter_of(chosen, grid)
     check_count("horizon", horizon)
     check_count("worlds", worlds)
-    check_count("jobs", jobs)
     check_seed(seed)
     confidence = chosen.composed().confidence or Confidence()
     reach = confidence.bound if prior is None else prior
     check_positive("prior", reach)
     bandits = draw_worlds(arms, log, confidence, reach, worlds, np.random.default_rng([seed, 0]))
-    plays = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64)
-    seeds = [int(state) for state in plays]
+    seeds = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64).tolist()
     variants = [with_parameter(chosen, parameter, value) for value in values]
-    cells = [(variant, world) for variant in variants for world in range(worlds)]
-
-    def play(cell: tuple[Any, int]) -> tuple[float, ...]:
-        variant, world = cell
-        return summarise(simulate(variant, bandits[world], log, horizon=horizon, seed=seeds[world]))
-
-    with ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(play, cells)
-        rows = np.array(list(track(results, len(cells)) if track else results))
+    plays = [(variant, *world) for variant, world in product(variants, zip(bandits, seeds, strict=True))]
+    with closing(map_cells(partial(summarise, log=log, horizon=horizon), plays, engine=engine)) as results:
+        rows = np.array(list(tracked(results, track, total=len(plays))))
     return Preview(
         policy=chosen,
         parameter=parameter,
@@ -225,8 +219,10 @@ def preview(
     )
 
 
-def summarise(run: Run) -> tuple[float, ...]:
-    """What a GridPoint keeps of one world, in the order of its columns."""
+def summarise(play: tuple[Any, Bandit, int], *, log: Offline, horizon: int) -> tuple[float, ...]:
+    """Simulate a policy in a world: what a GridPoint keeps of it, in the order of its columns."""
+    policy, bandit, seed = play
+    run = simulate(policy, bandit, log, horizon=horizon, seed=seed)
     first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
     below = run.offline_regret
     worst = max(0.0, float(below.max()))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from linoto import LinOtO, Random
+from linoto import Engine, LinOtO, Random
 from linoto.experiments.cells import HEADER, CellStore, alone_in, unsealed
 from linoto.experiments.run import CellFailed, describe, run_experiment
 from linoto.experiments.settings import Experiment, Setting
@@ -52,15 +52,15 @@ def played(out: Path, experiment: Experiment = EXPERIMENT) -> int:
     "wrong",
     [
         {"engine": "spark"},
-        {"scheduler": "tcp://127.0.0.1:1"},
-        {"engine": "dask", "scheduler": "foo"},
-        {"jobs": 0},
+        {"engine": Engine(kind="dask", scheduler="foo")},
+        {"seed": -1},
+        {"runs": 0},
     ],
 )
 def test_a_wrong_option_leaves_finished_cells_alone(cells: Path, wrong: dict[str, Any], resume: bool) -> None:
     before = cells.read_bytes()
-    with pytest.raises((ValueError, OSError), match=r"scheduler|engine|jobs"):
-        run_experiment(EXPERIMENT, runs=RUNS, seed=1, out=cells.parent, resume=resume, **wrong)
+    with pytest.raises((ValueError, OSError), match=r"scheduler|engine|seed|runs"):
+        run_experiment(EXPERIMENT, **{"runs": RUNS, "seed": 1, **wrong}, out=cells.parent, resume=resume)
     assert cells.read_bytes() == before
     assert played(cells.parent) == 0
 

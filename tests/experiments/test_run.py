@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto import LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto import Engine, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.experiments.results import mean_and_error
 from linoto.experiments.run import CellFailed, run_experiment, world
 from linoto.experiments.settings import Experiment, Setting
@@ -46,8 +46,8 @@ class FirstArm:
 
 @pytest.mark.parametrize("jobs", [2, 5])
 def test_any_number_of_jobs_writes_the_same_file(tmp_path: Path, jobs: int) -> None:
-    run_experiment(EXPERIMENT, runs=4, seed=3, jobs=1, out=tmp_path / "one")
-    run_experiment(EXPERIMENT, runs=4, seed=3, jobs=jobs, out=tmp_path / "many")
+    run_experiment(EXPERIMENT, runs=4, seed=3, engine=Engine(jobs=1), out=tmp_path / "one")
+    run_experiment(EXPERIMENT, runs=4, seed=3, engine=Engine(jobs=jobs), out=tmp_path / "many")
     assert (tmp_path / "one" / CELLS).read_bytes() == (tmp_path / "many" / CELLS).read_bytes()
 
 
@@ -101,9 +101,15 @@ def interrupt_after(cells: int) -> Any:
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("cells", [0, 1, 9])
 def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path: Path, jobs: int, cells: int) -> None:
-    run_experiment(EXPERIMENT, runs=3, out=tmp_path / "whole", jobs=jobs)
+    run_experiment(EXPERIMENT, runs=3, out=tmp_path / "whole", engine=Engine(jobs=jobs))
     with pytest.raises(KeyboardInterrupt):
-        run_experiment(EXPERIMENT, runs=3, out=tmp_path / "cut", jobs=jobs, track=interrupt_after(cells))
+        run_experiment(
+            EXPERIMENT,
+            runs=3,
+            out=tmp_path / "cut",
+            engine=Engine(jobs=jobs),
+            track=interrupt_after(cells),
+        )
     finished = (tmp_path / "cut" / CELLS).read_bytes().count(b"\n") - 1
     assert cells <= finished < 24
     seen: list[int] = []
@@ -111,7 +117,7 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path: Path, jobs
         EXPERIMENT,
         runs=3,
         out=tmp_path / "cut",
-        jobs=jobs,
+        engine=Engine(jobs=jobs),
         resume=True,
         track=lambda done, _: seen.append(done),
     )
@@ -197,7 +203,7 @@ def test_a_failed_cell_fails_the_run_and_names_itself(tmp_path: Path, jobs: int)
     broken = replace(SMALL, name="odd", policies={"LinOtO": LinOtO(), "mine": FirstArm(fails=True)})
     experiment = Experiment(name="tiny", settings=(SMALL, broken))
     with pytest.raises(CellFailed, match="setting 'odd', policy 'mine', run 0 failed: ArithmeticError: it"):
-        run_experiment(experiment, runs=2, jobs=jobs, out=tmp_path)
+        run_experiment(experiment, runs=2, engine=Engine(jobs=jobs), out=tmp_path)
     kept = (tmp_path / CELLS).read_text().splitlines()[1:]
     assert [json.loads(line)["policy"] for line in kept] == [*POLICIES, "LinOtO"]
 
@@ -232,7 +238,7 @@ def test_a_bad_experiment_is_refused_by_name() -> None:
         Experiment(name="x", settings=(SMALL, SMALL))
     with pytest.raises(ValueError, match="at least one setting"):
         Experiment(name="x", settings=())
-    for options in ({"runs": 0}, {"seed": -1}, {"jobs": 0}):
+    for options in ({"runs": 0}, {"seed": -1}, {"engine": "threads"}):
         with pytest.raises(ValueError, match=next(iter(options))):
             run_experiment(EXPERIMENT, **options)
 
@@ -320,7 +326,7 @@ def test_a_cluster_plays_the_same_bits_as_threads(tmp_path: Path) -> None:
     setting = Setting(name="small", k=8, d=3, m=20, logged_arms=4, horizon=200, policies={"LinOtO": LinOtO()})
     experiment = Experiment(name="mine", settings=(setting,))
     here = run_experiment(experiment, runs=3, out=tmp_path / "here")
-    there = run_experiment(experiment, runs=3, out=tmp_path / "there", engine="dask", jobs=2)
+    there = run_experiment(experiment, runs=3, out=tmp_path / "there", engine=Engine(kind="dask", jobs=2))
     assert here.table() == there.table()
     files = [tmp_path / name / "mine.cells.jsonl" for name in ("here", "there")]
     assert files[0].read_bytes() == files[1].read_bytes()

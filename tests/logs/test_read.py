@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from linoto.core.offline import Offline
+from linoto.engines import Engine
 from linoto.logs import read as logs
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log, read_arms, read_log
@@ -149,16 +150,16 @@ def test_the_bits_do_not_depend_on_threads_or_runs(
     """Many small parts, so that threads would disagree about the order if they could."""
     monkeypatch.setattr(logs, "PART", 2**12)
     source = SOURCES[kind](tmp_path, sample(200_000))
-    first = read_log(source, **COLUMNS, arms=ARMS, jobs=1)
+    first = read_log(source, **COLUMNS, arms=ARMS, engine=Engine(jobs=1))
     for jobs in (1, 2, 3, 8, 8, 8):
-        assert same(read_log(source, **COLUMNS, arms=ARMS, jobs=jobs), first)
+        assert same(read_log(source, **COLUMNS, arms=ARMS, engine=Engine(jobs=jobs)), first)
 
 
 def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "PART", 2**10)
     source = parquet_file(tmp_path, sample(5000))
     here = read_log(source, **COLUMNS, arms=ARMS)
-    assert same(read_log(source, **COLUMNS, arms=ARMS, engine="dask", jobs=2), here)
+    assert same(read_log(source, **COLUMNS, arms=ARMS, engine=Engine(kind="dask", jobs=2)), here)
 
 
 def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) -> None:
@@ -171,9 +172,9 @@ def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) ->
     assert not any(part.late for part in logs.cut_parts(pieces, halves=False))
 
 
-@pytest.mark.parametrize("engine", ["threads", "dask"])
+@pytest.mark.parametrize("kind", ["threads", "dask"])
 def test_ids_written_in_many_ways_add_up_to_the_same_bits(
-    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each spelling of an id is summed for itself, and the sums of one arm are added in one order."""
     monkeypatch.setattr(logs, "PART", 2**10)
@@ -182,8 +183,8 @@ def test_ids_written_in_many_ways_add_up_to_the_same_bits(
     table = pa.table({"arm": spelt, "r": rng.standard_normal(20_000), "t": rng.random(20_000)})
     path = tmp_path / "log.parquet"
     pq.write_table(table, path, row_group_size=1500)
-    first = read_log(path, **COLUMNS, arms=ARMS, time="t", jobs=1)
-    again = read_log(path, **COLUMNS, arms=ARMS, time="t", jobs=3, engine=engine)
+    first = read_log(path, **COLUMNS, arms=ARMS, time="t", engine=Engine(jobs=1))
+    again = read_log(path, **COLUMNS, arms=ARMS, time="t", engine=Engine(kind=kind, jobs=3))
     assert same(first, again) and first.offline.pulls[2] == np.char.startswith(spelt, "7").sum()
 
 
@@ -287,7 +288,7 @@ def test_the_first_bad_row_is_the_first_of_all_parts_and_files(
         pq.write_table(table, tmp_path / f"{number}.parquet")
     for jobs in (1, 4):
         with pytest.raises(ValueError, match=r"1\.parquet, row 351, column 'r'"):
-            read_log(str(tmp_path / "*.parquet"), **COLUMNS, arms=ARMS, jobs=jobs)
+            read_log(str(tmp_path / "*.parquet"), **COLUMNS, arms=ARMS, engine=Engine(jobs=jobs))
     log = read_log(str(tmp_path / "*.parquet"), **COLUMNS, arms=ARMS, skip_bad=True)
     assert (log.rows, log.bad, log.offline.total) == (2050, {"reward not understood": 6}, 2044)
     assert log.offline.reward_sums[0] == 2 * 50 + 1.5 * 1994

@@ -13,7 +13,7 @@ import pytest
 from helpers.fakes import fake_results
 from helpers.html import Page
 
-from linoto import LinOtO, LinTS, LinUCB
+from linoto import Engine, LinOtO, LinTS, LinUCB
 from linoto.core.kernels import Floats
 from linoto.experiments import paper
 from linoto.experiments.claims import judge
@@ -109,7 +109,7 @@ def test_the_same_arguments_write_the_same_files(tmp_path: Path) -> None:
     experiment = Experiment(name="same", settings=(ODD,))
     for name, jobs in (("one", 1), ("two", 2)):
         out = tmp_path / name
-        results = run_experiment(experiment, runs=3, jobs=jobs, out=out)
+        results = run_experiment(experiment, runs=3, engine=Engine(jobs=jobs), out=out)
         paths = write_report([results], [], out, title="t", command="c", with_bounds=True)
         assert set(paths) == set(out.iterdir()) - {out / "same.cells.jsonl"}
     names = sorted(path.name for path in (tmp_path / "one").iterdir())

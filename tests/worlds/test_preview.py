@@ -23,7 +23,7 @@ def preview(**changes: Any) -> linoto.Preview:
 
 
 def test_any_number_of_jobs_gives_the_same_preview() -> None:
-    one, two = preview(jobs=1), preview(jobs=2)
+    one, two = preview(engine=linoto.Engine(jobs=1)), preview(engine=linoto.Engine(jobs=2))
     assert one.table() == two.table()
     assert preview(seed=1).table() != one.table()
 
@@ -86,7 +86,7 @@ def test_the_prior_decides_where_the_log_is_silent() -> None:
     [
         ({"horizon": 0}, "horizon must be a whole number"),
         ({"worlds": 0}, "worlds must be a whole number"),
-        ({"jobs": 0}, "jobs must be a whole number"),
+        ({"engine": "threads"}, r"engine must be a linoto\.Engine, got 'threads'"),
         ({"grid": []}, "grid must hold numbers"),
         ({"grid": [-0.1]}, "grid must hold numbers"),
         ({"prior": -1.0}, "prior must be a positive number"),

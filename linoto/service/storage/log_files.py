@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 from linoto.core.offline import Offline
+from linoto.engines import Engine
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import read_log
 from linoto.logs.tables import as_text, connected, quoted, readable, scan, stage
@@ -59,7 +60,8 @@ def count_log(
     with told_by_name(path, file):
         names = list(arms) or read_actions(path, action, reward, most)
         table = ArmTable.from_columns({"name": names})
-        return read_log(path, action=action, reward=reward, arms=table, jobs=1).offline, names
+        found = read_log(path, action=action, reward=reward, arms=table, engine=Engine(jobs=1))
+        return found.offline, names
 
 
 def read_actions(path: Path, action: str, reward: str, most: int) -> list[str]:
