@@ -44,11 +44,13 @@ def serve_bare(path: str, port: str) -> None:
     from linoto.service.web.app import AnyRequest, Json
 
     store = Store(Path(path))
-    store.call(lambda c: c.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, reward REAL)"))
+    store.write_sync(lambda c: c.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, reward REAL)"))
 
     @post("/row", status_code=200)
     async def insert(request: AnyRequest, data: Json[RewardValue]) -> RewardResult:
-        await store.ask(lambda c: c.execute("INSERT INTO rows (reward) VALUES (?)", (data.reward,)) and None)
+        await store.write(
+            lambda c: c.execute("INSERT INTO rows (reward) VALUES (?)", (data.reward,)) and None
+        )
         return RewardResult(decision_id="1-1", status="applied", code=200)
 
     names = {"AnyRequest": AnyRequest, "Json": Json, "RewardValue": RewardValue, "RewardResult": RewardResult}
@@ -196,7 +198,7 @@ def recovery(folder: Path, events: int) -> dict[str, Any]:
     spec = canonical(LoopSpec(arms=arms, policy={"type": "LinUCB"}, default_reward=0.0))
     path = folder / "long.sqlite"
     service = open_service(path)
-    service.store.call(lambda c: service.loops.create(c, Loop.fresh("long", spec)))
+    service.store.write_sync(lambda c: service.loops.create(c, Loop.fresh("long", spec)))
     loop, request = service.loops.get("long"), DecideRequest()
 
     def some(connection: sqlite3.Connection) -> None:
@@ -205,16 +207,16 @@ def recovery(folder: Path, events: int) -> dict[str, Any]:
             service.loops.record(connection, loop, Closed(loop.books.decided, 0.5, "reported"))
 
     for _ in range(events // 1000):
-        service.store.call(some)
+        service.store.write_sync(some)
     for _ in range(3):  # a tail after the last snapshot
-        service.store.call(some)
+        service.store.write_sync(some)
     service.store.close()  # as a crash would: no last snapshot
     began = time.perf_counter()
     service = open_service(path)
     opened = time.perf_counter() - began
-    row = service.store.read(lambda c: one_loop(c, 1))
+    row = service.store.read_database(lambda c: one_loop(c, 1))
     began = time.perf_counter()
-    long = service.store.read(lambda c: recover(c, row, from_scratch=True))  # type: ignore[arg-type]
+    long = service.store.read_database(lambda c: recover(c, row, from_scratch=True))  # type: ignore[arg-type]
     scratch = time.perf_counter() - began
     same = long.digest() == service.loops.get("long").digest()
     service.close()

@@ -46,21 +46,21 @@ def add_token(commands: Commands) -> None:
 
 def run_create_token(arguments: argparse.Namespace) -> int:
     """`linoto token create`."""
-    from linoto.service.maintenance import opened
+    from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
-    with opened(arguments.db, create=True) as connection:
+    with open_database(arguments.db, create=True) as connection:
         print(create_token(connection, arguments.name, arguments.role, time.time(), arguments.rate))
     return 0
 
 
 def run_revoke_token(arguments: argparse.Namespace) -> int:
     """`linoto token revoke`."""
-    from linoto.service.maintenance import opened
-    from linoto.service.storage import sql
+    from linoto.service.storage import tokens
+    from linoto.service.storage.database import open_database
 
-    with opened(arguments.db) as connection:
-        if not sql.revoke_token(connection, arguments.name, time.time()):
+    with open_database(arguments.db) as connection:
+        if not tokens.revoke_token(connection, arguments.name, time.time()):
             raise ValueError(f"there is no token {arguments.name!r}")
     print(f"revoked {arguments.name}")
     return 0
@@ -68,11 +68,11 @@ def run_revoke_token(arguments: argparse.Namespace) -> int:
 
 def run_list_tokens(arguments: argparse.Namespace) -> int:
     """`linoto token list`."""
-    from linoto.service.maintenance import opened
-    from linoto.service.storage import sql
+    from linoto.service.storage import tokens
+    from linoto.service.storage.database import open_database
 
-    with opened(arguments.db) as connection:
-        for name, role, _, _, rate in sql.all_tokens(connection):
+    with open_database(arguments.db) as connection:
+        for name, role, _, _, rate in tokens.all_tokens(connection):
             print(f"{role:<8}{name}" + ("" if rate is None else f"  (at most {rate:g} per second)"))
     return 0
 
@@ -94,7 +94,10 @@ def add_db(commands: Commands) -> None:
     )
     migrate = described(actions, "migrate", "bring an older database up to date; not while it is served")
     prune = described(
-        actions, "prune", "let go of what was closed long ago, also while it is served", PRUNE_EXAMPLES
+        actions,
+        "prune",
+        "delete what was closed long ago, also while it is served",
+        PRUNE_EXAMPLES,
     )
     add_prune_options(prune)
     runs = ((backup, run_backup), (check, run_check), (rebuild, run_rebuild), (migrate, run_migrate))

@@ -23,7 +23,7 @@ class Busy(Unavailable):
 
 
 def invalid(message: str) -> Refused:
-    """The request is well formed and cannot be meant."""
+    """Valid JSON, unacceptable values."""
     return Refused(422, "invalid", message)
 
 

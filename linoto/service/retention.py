@@ -1,7 +1,8 @@
-"""Letting go of old records, also while they are served: what a loop was then becomes its new beginning.
+"""Pruning old records, also while they are served: the state at the cutoff becomes the loop's beginning.
 
-A loop's state is the fold of its events. So before events go, the state they lead to is kept as the loop's
-base, and a replay begins there from then on. Recovery never needed them: it goes from the last snapshot.
+A loop's state is the fold of its events. So before events are pruned, the state they lead to is kept as the
+loop's base, and a replay begins there from then on. Recovery never needed them: it starts from the last
+snapshot.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from sqlite3 import Connection
 
 from linoto.service.loops.records import begun, follow, recover
-from linoto.service.maintenance import first_seq, opened, owned
-from linoto.service.storage import sql
-from linoto.service.storage.sql import Connection
+from linoto.service.storage import database, sql
+from linoto.service.storage.database import open_database, open_exclusively
 
-PIECE = 1000  # rows that go in one transaction; the server waits for the disk no longer than that takes
-REST = 2.0  # times as long as a transaction took, in which the server has the database to itself
+BATCH = 1000  # rows pruned in one transaction; the server waits for the disk no longer than that takes
+PAUSE = 2.0  # times as long as a transaction took, in which the server has the database to itself
 ATTEMPTS = 12  # to get the lock; each waits five seconds
 Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The base of a loop: all before it may go, but for the decisions that await their reward there."""
+class Base:
+    """The state of a loop at the cutoff: all before it is pruned, except decisions that are open there."""
 
     id: int
     name: str
     seq: int
     decided: int
     pending: frozenset[int]
-    books: bytes
+    state: bytes
     agent: bytes
 
 
@@ -45,112 +46,112 @@ def prune(
     loop: str | None = None,
     dry_run: bool = False,
     sleep: Sleep = time.sleep,
-    piece: int = PIECE,
+    batch: int = BATCH,
 ) -> Iterator[str]:
-    """Let go of decisions closed before a time, and of their events; a line per loop on what goes and stays.
+    """Prune decisions closed before a time, and their events; a line per loop says what goes and stays.
 
-    Nothing after a loop's last snapshot goes, nor a decision that awaits its reward.
+    Nothing after a loop's last snapshot is pruned, nor a decision that awaits its reward.
     """
-    with opened(path, readonly=True) as reading:
+    with open_database(path, readonly=True) as reading:
         rows = [row for row in sql.all_loops(reading) if loop in (None, row[1])]
         if loop is not None and not rows:
             raise ValueError(f"there is no loop {loop!r}")
         for row in rows:
-            plan = plan_of(reading, row, before)
-            if plan is None:
-                yield f"{row[1]}: left alone, it has no snapshot yet"
+            base = base_at(reading, row, before)
+            if base is None:
+                yield f"{row[1]}: not pruned, it has no snapshot yet"
                 continue
-            decisions, events, line = account(reading, plan)
+            decisions, events, line = count_pruned(reading, base)
             if (decisions or events) and not dry_run:
-                with opened(path) as writing:
-                    carry_out(reading, writing, plan, now, sleep, piece)
-            yield f"{plan.name}: {'would let go of' if dry_run else 'let go of'} {line}"
+                with open_database(path) as writing:
+                    prune_loop(reading, writing, base, now, sleep, batch)
+            yield f"{base.name}: {'would prune' if dry_run else 'pruned'} {line}"
 
 
 def prune_and_shrink(path: Path, *, before: float, now: float, loop: str | None = None) -> Iterator[str]:
-    """The same for a database that nobody serves, and the space goes back to the file system."""
-    with owned(path) as connection:
+    """The same for a database that no server uses, and the space goes back to the file system."""
+    with open_exclusively(path) as connection:
         yield from prune(path, before=before, now=now, loop=loop, sleep=lambda _: None)
         size = path.stat().st_size
-        sql.shrink(connection)
+        database.shrink(connection)
         yield f"{path}: {size / 1e6:.1f} MB are now {path.stat().st_size / 1e6:.1f} MB"
 
 
-def plan_of(connection: Connection, row: sql.Row, before: float) -> Plan | None:
+def base_at(connection: Connection, row: sql.Row, before: float) -> Base | None:
     """The state at the cutoff, or at the last snapshot if that is earlier; None where there is no snapshot.
 
-    The replay goes on from there to the snapshot, which must come out the same before anything is let go.
+    The replay goes on from there to the snapshot, and must lead to the same state before anything is pruned.
     """
     saved = sql.latest_snapshot(connection, row[0])
     if saved is None:
         return None
-    base = first_seq(connection, row[0])
-    seq = max(base, min(saved[0], sql.last_seq_before(connection, row[0], before)))
+    first = sql.base_seq(connection, row[0])
+    seq = max(first, min(saved[0], sql.last_seq_before(connection, row[0], before)))
     loop = recover(connection, row, from_scratch=True, last=seq)
     decided, pending = loop.books.decided, frozenset(loop.books.pending)
-    plan = Plan(loop.id, loop.name, seq, decided, pending, *loop.snapshot())
-    if seq > base:
+    base = Base(loop.id, loop.name, seq, decided, pending, *loop.snapshot())
+    if seq > first:
         follow(connection, loop, saved[0])
         if loop.digest() != begun(connection, row, saved).digest():
             raise ValueError(
-                f"loop {loop.name!r}: its snapshot is not what its events make of it, so nothing goes: "
+                f"loop {loop.name!r}: its snapshot is not what its events make of it, so nothing is pruned: "
                 "see `linoto db check`"
             )
-    return plan
+    return base
 
 
-def account(connection: Connection, plan: Plan) -> tuple[int, int, str]:
-    """(decisions, events) that go, and a line on what goes and what stays."""
-    old, decisions, old_events, events = sql.count_rows(connection, plan.id, plan.seq, plan.decided)
-    gone, gone_events = old - len(plan.pending), old_events - len(plan.pending)
+def count_pruned(connection: Connection, base: Base) -> tuple[int, int, str]:
+    """(decisions, events) that are pruned, and a line on what goes and what stays."""
+    old, decisions, old_events, events = sql.count_rows(connection, base.id, base.seq, base.decided)
+    gone, gone_events = old - len(base.pending), old_events - len(base.pending)
     stay = f"{decisions - gone} decisions and {events - gone_events} events stay"
     return gone, gone_events, f"{gone} decisions and {gone_events} events, {stay}"
 
 
-def carry_out(
-    reading: Connection, writing: Connection, plan: Plan, now: float, sleep: Sleep, piece: int
+def prune_loop(
+    reading: Connection, writing: Connection, base: Base, now: float, sleep: Sleep, batch: int
 ) -> None:
     """First the base is on disk, then decisions go, then events: to stop anywhere in between is harmless."""
-    base = (plan.id, plan.seq, plan.books, plan.agent, now)
-    change(writing, sleep, partial(sql.put_base, writing, base))
+    values = (base.id, base.seq, base.state, base.agent, now)
+    change(writing, sleep, partial(sql.put_base, writing, values))
     kept: set[int] = set()  # the events of decisions that stay
-    for rows in pieces(sql.decisions_after, reading, plan.id, plan.decided, piece):
-        kept.update(seq for number, seq in rows if number in plan.pending)
-        numbers = [number for number, _ in rows if number not in plan.pending]
-        change(writing, sleep, partial(sql.delete_decisions, writing, plan.id, numbers))
-    for rows in pieces(sql.seqs_after, reading, plan.id, plan.seq, piece):
+    for rows in batches(sql.decisions_after, reading, base.id, base.decided, batch):
+        kept.update(seq for number, seq in rows if number in base.pending)
+        numbers = [number for number, _ in rows if number not in base.pending]
+        change(writing, sleep, partial(sql.delete_decisions, writing, base.id, numbers))
+    for rows in batches(sql.seqs_after, reading, base.id, base.seq, batch):
         seqs = [seq for (seq,) in rows if seq not in kept]
-        change(writing, sleep, partial(sql.delete_events, writing, plan.id, seqs))
+        change(writing, sleep, partial(sql.delete_events, writing, base.id, seqs))
 
 
-def pieces(
+def batches(
     find: Callable[[Connection, int, int, int, int], list[sql.Row]],
     connection: Connection,
     loop: int,
     last: int,
-    piece: int,
+    batch: int,
 ) -> Iterator[list[sql.Row]]:
     """Rows up to `last`, some at a time."""
     after = 0
-    while rows := find(connection, loop, after, last, piece):
+    while rows := find(connection, loop, after, last, batch):
         yield rows
         after = rows[-1][0]
 
 
 def change(connection: Connection, sleep: Sleep, write: Callable[[], None]) -> None:
-    """One short transaction, and then a rest for the others."""
-    take_turn(connection)
+    """One short transaction, and then a pause for the server."""
+    begin(connection)
     began = time.perf_counter()
     write()
-    sql.commit(connection)
-    sleep(REST * (time.perf_counter() - began))
+    database.commit(connection)
+    sleep(PAUSE * (time.perf_counter() - began))
 
 
-def take_turn(connection: Connection) -> None:
+def begin(connection: Connection) -> None:
     """Begin between two transactions of the server, however busy it is."""
     for attempt in range(ATTEMPTS):
         try:
-            sql.begin(connection)
+            database.begin(connection)
             return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == ATTEMPTS - 1:

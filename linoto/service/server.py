@@ -60,7 +60,7 @@ class Service:
     def close(self) -> None:
         """Leave a snapshot of every loop, and the database."""
         try:
-            self.store.call(self.loops.save_all)
+            self.store.write_sync(self.loops.save_all)
         except Unavailable as error:
             logger.error("no snapshot at the end", extra={"error": str(error)})
         finally:
@@ -92,8 +92,8 @@ def open_service(
     loops, access = Loops(clock or steady_clock(), snapshot_every), Access(rate=rate)
     store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
     try:
-        store.call(loops.load)
-        store.call(access.refresh)
+        store.write_sync(loops.load)
+        store.write_sync(access.refresh)
     except BaseException:
         store.close()
         raise
@@ -124,7 +124,7 @@ async def notice_tokens(service: Service, every: float = TICK) -> None:
     while True:
         await asyncio.sleep(every)
         try:
-            await asyncio.to_thread(service.store.read, service.access.refresh)
+            await asyncio.to_thread(service.store.read_database, service.access.refresh)
         except Unavailable as error:
             logger.error("tokens cannot be read", extra={"error": str(error)})
 
@@ -142,7 +142,7 @@ async def close_due(service: Service, name: str) -> None:
     store, loops = service.store, service.loops
     try:
         while name in loops.by_name and loops.is_due(loops.get(name)):
-            await store.ask(lambda connection: loops.close_due(connection, loops.get(name)))
+            await store.write(lambda connection: loops.close_due(connection, loops.get(name)))
     except Refused:
         return  # the transaction that made the loop was undone
     except Unavailable as error:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from sqlite3 import Connection
 
 from linoto.core.snapshots import to_dict
 from linoto.experiments.takeover import contenders
@@ -20,7 +21,6 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.loops import Clock, Loops
 from linoto.service.loops.messages import Arm, DecideRequest, LogStatistics, LoopSpec, RewardReport
 from linoto.service.loops.spec import canonical
-from linoto.service.storage.sql import Connection
 from linoto.service.storage.store import Store
 from linoto.worlds import flights
 
@@ -85,7 +85,7 @@ def create_loops(loops: Loops, store: Store) -> None:
     for scene in SCENES:
         spec = spec_of(scene)
         try:
-            _, made = store.call(partial(loops.create, loop=Loop.fresh(scene.name, spec)))
+            _, made = store.write_sync(partial(loops.create, loop=Loop.fresh(scene.name, spec)))
         except Refused:
             wrong = f"loop {scene.name!r} of {store.path} must be the demo's, got another"
             raise ValueError(f"{wrong}: give another file as --db") from None
@@ -160,6 +160,6 @@ async def simulate(loops: Loops, store: Store, *, pace: float = 1.0) -> None:
                 book(connection, loops, scene, count, pace)
 
         try:
-            await store.ask(step)
+            await store.write(step)
         except Unavailable as error:
             logger.error("no traffic", extra={"error": str(error)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
@@ -18,28 +19,28 @@ THOMPSON = linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open())
 
 
 def decide(service: Service, name: str = "loop", **request: Any) -> Decision:
-    return service.store.call(lambda c: service.loops.decide(c, name, DecideRequest(**request)))
+    return service.store.write_sync(lambda c: service.loops.decide(c, name, DecideRequest(**request)))
 
 
 def reward(service: Service, decision_id: str, value: float, name: str = "loop") -> RewardResult:
-    return service.store.call(lambda c: service.loops.reward(c, name, RewardReport(decision_id, value)))
+    return service.store.write_sync(lambda c: service.loops.reward(c, name, RewardReport(decision_id, value)))
 
 
 def change(service: Service, **changes: Any) -> None:
-    service.store.call(lambda c: service.loops.change(c, "loop", Change(**changes), "test"))
+    service.store.write_sync(lambda c: service.loops.change(c, "loop", Change(**changes), "test"))
 
 
 def digests(service: Service, name: str = "loop") -> tuple[str, str, str]:
     """The state in memory, from the last snapshot, and from the first event."""
 
-    def job(connection: sql.Connection) -> tuple[str, str, str]:
+    def job(connection: Connection) -> tuple[str, str, str]:
         loop = service.loops.get(name)
         row = sql.one_loop(connection, loop.id)
         assert row is not None
         scratch = recover(connection, row, from_scratch=True)
         return loop.digest(), recover(connection, row).digest(), scratch.digest()
 
-    return service.store.call(job)
+    return service.store.write_sync(job)
 
 
 def run_mixed_traffic(service: Service, clock: FakeClock, rounds: int = 60) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import linoto
@@ -19,7 +20,6 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.messages import Arm, LogStatistics, LoopSpec
 from linoto.service.loops.spec import canonical
 from linoto.service.server import Service, open_service
-from linoto.service.storage import sql
 
 CODE = "import sys; from pathlib import Path; from linoto.service.server import run; "
 CODE += "run(Path(sys.argv[1]), port=int(sys.argv[2]), snapshot_every=int(sys.argv[3]))"
@@ -114,14 +114,14 @@ def opened(path: Path, **options: Any) -> Iterator[Service]:
 
 def create(service: Service, name: str = "loop", **changes: Any) -> None:
     spec = spec_of(**changes)
-    service.store.call(lambda connection: service.loops.create(connection, Loop.fresh(name, spec)))
+    service.store.write_sync(lambda connection: service.loops.create(connection, Loop.fresh(name, spec)))
 
 
 def close_due(service: Service) -> int:
     """What the ticker does: close whatever is due, in every loop."""
     loops = service.loops
 
-    def job(connection: sql.Connection) -> int:
+    def job(connection: Connection) -> int:
         return sum(loops.close_due(connection, loop) for loop in loops.by_name.values())
 
-    return service.store.call(job)
+    return service.store.write_sync(job)

@@ -19,7 +19,7 @@ from linoto.service.loops.loop import EVENTS
 from linoto.service.loops.messages import Closed, Decided
 from linoto.service.loops.spec import start
 from linoto.service.storage import sql
-from linoto.service.storage.store import connect
+from linoto.service.storage.database import connect
 
 SPEC = spec_of()
 

@@ -312,7 +312,7 @@ def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Pa
 
 
 def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
-    from linoto.service.maintenance import opened
+    from linoto.service.storage.database import opened
     from linoto.service.web.access import create_token
 
     path = tmp_path / "x.sqlite"

@@ -141,7 +141,7 @@ def read_terminal(handle: int) -> str:
 
 
 def step(service: Service, scene: Any, count: int) -> None:
-    service.store.call(lambda connection: book(connection, service.loops, scene, count, 1.0))
+    service.store.write_sync(lambda connection: book(connection, service.loops, scene, count, 1.0))
 
 
 def test_every_reward_becomes_known_and_once(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_an_archived_loop_gets_its_rewards_and_no_more_decisions(tmp_path: Path)
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create_loops(service.loops, service.store)
         step(service, HEALTHY, 10)
-        service.store.call(lambda connection: service.loops.archive(connection, "flights", "test"))
+        service.store.write_sync(lambda connection: service.loops.archive(connection, "flights", "test"))
         clock.now += SLOWEST
         step(service, HEALTHY, 10)
         books = service.loops.get("flights").books
@@ -237,7 +237,9 @@ def test_the_demo_finds_its_loops_as_they_were_and_touches_no_others(tmp_path: P
     with opened(path, clock=clock) as service:
         create_loops(service.loops, service.store)
         change = Change(mode="shadow")
-        service.store.call(lambda connection: service.loops.change(connection, "flights", change, "test"))
+        service.store.write_sync(
+            lambda connection: service.loops.change(connection, "flights", change, "test")
+        )
     with opened(path, clock=clock) as service:
         create_loops(service.loops, service.store)
         assert service.loops.get("flights").books.mode == "shadow"

@@ -30,7 +30,8 @@ from linoto.client import Client, ServiceError
 from linoto.service.loops.loop import EVENTS
 from linoto.service.loops.messages import Closed, Decided
 from linoto.service.storage import sql
-from linoto.service.storage.store import Store, connect
+from linoto.service.storage.database import connect
+from linoto.service.storage.store import Store
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 WORKERS = 6
@@ -298,7 +299,7 @@ def test_a_commit_is_synced_to_the_disk(tmp_path: Path) -> None:
     """No crash of a process can tell; only one of the machine would."""
     with opened(tmp_path / "x.sqlite") as service:
         kept = [
-            service.store.call(
+            service.store.write_sync(
                 lambda connection, name=name: connection.execute(f"PRAGMA {name}").fetchone()[0]
             )
             for name in ("journal_mode", "synchronous")
@@ -328,7 +329,7 @@ def test_a_torn_tail_costs_exactly_the_commits_that_are_not_whole(tmp_path: Path
 
 def test_one_that_fails_in_a_shared_commit_fails_alone(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.sqlite")
-    store.call(lambda connection: connection.execute("CREATE TABLE names (name TEXT UNIQUE)"))
+    store.write_sync(lambda connection: connection.execute("CREATE TABLE names (name TEXT UNIQUE)"))
 
     def insert(connection: sqlite3.Connection, name: str) -> None:
         connection.execute("INSERT INTO names VALUES (?)", (name,))
@@ -337,12 +338,12 @@ def test_one_that_fails_in_a_shared_commit_fails_alone(tmp_path: Path) -> None:
 
     async def ask(*names: str) -> list[Any]:
         jobs = [partial(insert, name=name) for name in names]
-        return await asyncio.gather(*(store.ask(job) for job in jobs), return_exceptions=True)
+        return await asyncio.gather(*(store.write(job) for job in jobs), return_exceptions=True)
 
     before = store.measures.commits
     results = [type(result) for result in asyncio.run(ask("a", "a", "b", "fault", "c"))]
     together = store.measures.commits - before
-    names = store.call(lambda connection: connection.execute("SELECT name FROM names").fetchall())
+    names = store.write_sync(lambda connection: connection.execute("SELECT name FROM names").fetchall())
     store.close()
     assert results == [type(None), sqlite3.IntegrityError, type(None), KeyError, type(None)]
     assert names == [("a",), ("b",), ("c",)] and together == 1
@@ -357,7 +358,9 @@ def test_the_time_of_events_never_goes_back_even_over_a_restart(tmp_path: Path) 
                 clock.now += step
                 decide(service)
     with opened(path, clock=clock) as service:
-        times = service.store.read(lambda connection: [row[1] for row in sql.events_after(connection, 1, 0)])
+        times = service.store.read_database(
+            lambda connection: [row[1] for row in sql.events_after(connection, 1, 0)]
+        )
     assert len(times) >= 8 and times == sorted(times)
 
 

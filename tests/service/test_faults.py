@@ -59,7 +59,7 @@ def test_a_loop_and_its_first_decision_survive_a_neighbour_that_fails(tmp_path: 
             lambda c: service.loops.decide(c, "loop", DecideRequest()),
             fault,
         ]
-        return await asyncio.gather(*(service.store.ask(job) for job in jobs), return_exceptions=True)
+        return await asyncio.gather(*(service.store.write(job) for job in jobs), return_exceptions=True)
 
     with opened(tmp_path / "x.sqlite") as service:
         _, made, failed = asyncio.run(batch(service))
@@ -74,9 +74,9 @@ def test_a_snapshot_does_not_grow_with_open_decisions_and_knows_them_all(tmp_pat
         create(service, window=1e6)
         loops = service.loops
         for _ in range(3):
-            service.store.call(lambda c: [loops.decide(c, "loop", DecideRequest()) for _ in range(300)])
+            service.store.write_sync(lambda c: [loops.decide(c, "loop", DecideRequest()) for _ in range(300)])
             reward(service, f"1-{loops.get('loop').books.decided - 5}", 1.0)
-            service.store.call(loops.save_all)
+            service.store.write_sync(loops.save_all)
             sizes.append(len(loops.get("loop").snapshot()[0]))
             reward(service, f"1-{loops.get('loop').books.decided - 7}", 1.0)  # after the snapshot
             assert len(set(digests(service))) == 1
@@ -184,6 +184,6 @@ def test_revoked_tokens_are_noticed_however_much_is_due(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create(service, window=10.0)
         loops = service.loops
-        service.store.call(lambda c: [loops.decide(c, "loop", DecideRequest()) for _ in range(20_000)])
-        service.store.call(lambda c: create_token(c, "shop", "reader", 0.0))
+        service.store.write_sync(lambda c: [loops.decide(c, "loop", DecideRequest()) for _ in range(20_000)])
+        service.store.write_sync(lambda c: create_token(c, "shop", "reader", 0.0))
         asyncio.run(asyncio.wait_for(work(service), 30.0))

@@ -20,7 +20,7 @@ from helpers.service_process import Server, opened, served
 
 from linoto.cli import database, serve
 from linoto.service.errors import Refused
-from linoto.service.storage import sql
+from linoto.service.storage import tokens
 from linoto.service.web.access import Access, create_token
 
 SPEC = {"arms": [{"name": "a"}, {"name": "<b>"}], "policy": {"type": "LinUCB"}, "default_reward": 0}
@@ -240,22 +240,22 @@ def test_to_revoke_the_last_token_closes_the_door(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         here = {b"host": b"127.0.0.1:8080"}
         assert service.access.identify(here).role == "admin"
-        token = service.store.call(lambda c: create_token(c, "shop", "reader", 0.0))
-        service.store.call(service.access.refresh)
+        token = service.store.write_sync(lambda c: create_token(c, "shop", "reader", 0.0))
+        service.store.write_sync(service.access.refresh)
         with_token = {**here, b"authorization": b"Bearer " + token.encode()}
         assert service.access.identify(with_token).role == "reader"
-        assert service.store.call(lambda c: sql.revoke_token(c, "shop", 1.0))
-        assert not service.store.call(lambda c: sql.revoke_token(c, "shop", 2.0))
-        service.store.call(service.access.refresh)
+        assert service.store.write_sync(lambda c: tokens.revoke_token(c, "shop", 1.0))
+        assert not service.store.write_sync(lambda c: tokens.revoke_token(c, "shop", 2.0))
+        service.store.write_sync(service.access.refresh)
         for headers in (here, with_token):
             with pytest.raises(Refused, match="token is needed"):
                 service.access.identify(headers)
         with pytest.raises(ValueError, match="role must be"):
-            service.store.call(lambda c: create_token(c, "shop", "owner", 3.0))
-        again = service.store.call(lambda c: create_token(c, "shop", "writer", 3.0))
+            service.store.write_sync(lambda c: create_token(c, "shop", "owner", 3.0))
+        again = service.store.write_sync(lambda c: create_token(c, "shop", "writer", 3.0))
         with pytest.raises(ValueError, match="name must be new"):
-            service.store.call(lambda c: create_token(c, "shop", "writer", 4.0))
-        service.store.call(service.access.refresh)
+            service.store.write_sync(lambda c: create_token(c, "shop", "writer", 4.0))
+        service.store.write_sync(service.access.refresh)
         assert service.access.identify({b"authorization": b"Bearer " + again.encode()}).role == "writer"
 
 

@@ -77,20 +77,20 @@ def test_who_waits_as_told_is_let_in_and_others_never_wait() -> None:
 
 def test_a_token_has_the_servers_rate_unless_it_has_its_own(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
-        own, plain = service.store.call(
+        own, plain = service.store.write_sync(
             lambda c: (create_token(c, "own", "writer", 0.0, 7.0), create_token(c, "plain", "reader", 1.0))
         )
         for rate in (None, 3.0):
             access = Access(rate=rate)
             assert access.identify({b"host": b"localhost"}) == Caller("local", "admin", rate)
-            service.store.call(access.refresh)
+            service.store.write_sync(access.refresh)
             rates = [
                 access.identify({b"authorization": f"Bearer {token}".encode()}).rate for token in (own, plain)
             ]
             assert rates == [7.0, rate]
         for wrong in (0.0, -1.0, float("nan"), 1e-9, float("inf")):
             with pytest.raises(ValueError, match=r"rate must be 0\.001 to 1000000"):
-                service.store.call(lambda c, rate=wrong: create_token(c, "wrong", "reader", 0.0, rate))
+                service.store.write_sync(lambda c, rate=wrong: create_token(c, "wrong", "reader", 0.0, rate))
             with pytest.raises(ValueError, match="rate must be"):
                 Access(rate=wrong)
 
@@ -168,8 +168,8 @@ def test_every_request_is_logged_with_its_caller_and_without_secrets(tmp_path: P
     json_body = {"content-type": "application/json", "host": "localhost"}
     with opened(tmp_path / "x.sqlite") as service, captured() as records:
         create(service)
-        token = service.store.call(lambda c: create_token(c, "shop", "writer", 0.0, 1.0))
-        service.store.call(service.access.refresh)
+        token = service.store.write_sync(lambda c: create_token(c, "shop", "writer", 0.0, 1.0))
+        service.store.write_sync(service.access.refresh)
         app = logged(service.app)
         known = {**json_body, "authorization": f"Bearer {token}"}
         body = b'{"key": "secret key"}'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path
         books = service.loops.get("loop").books
         assert not books.pending and books.counted.defaults == 2 and books.learned == 3
         assert reward(service, idle.decision_id, 0.25).code == 410
-        kept = service.store.call(lambda c: [sql.late_reward_of(c, 1, number) for number in (1, 2, 3)])
+        kept = service.store.write_sync(lambda c: [sql.late_reward_of(c, 1, number) for number in (1, 2, 3)])
         assert kept == [(1.0, clock.now), (0.25, clock.now), None]
 
 
@@ -123,7 +124,7 @@ def test_safe_only_works_on_the_next_decision_and_shadow_records_what_live_would
         assert decide(service).mode == "safe"
         change(service, mode="shadow")
         made = decide(service)
-        row = service.store.call(lambda c: sql.event_of_decision(c, 1, 3))
+        row = service.store.write_sync(lambda c: sql.event_of_decision(c, 1, 3))
         assert made.mode == "safe" and row is not None and b'"live_mode":"explore"' in row[1]
 
 
@@ -195,7 +196,7 @@ def test_an_archived_loop_decides_no_more_and_still_takes_rewards(tmp_path: Path
     with opened(tmp_path / "x.sqlite") as service:
         create(service)
         made = decide(service)
-        service.store.call(lambda c: service.loops.archive(c, "loop", "test"))
+        service.store.write_sync(lambda c: service.loops.archive(c, "loop", "test"))
         with pytest.raises(Refused, match="archived"):
             decide(service)
         assert reward(service, made.decision_id, 1.0).status == "applied"
@@ -240,13 +241,13 @@ def test_the_course_of_a_long_loop_is_told_in_few_points_evenly_and_ends_now(tmp
         create(service)
         loops = service.loops
 
-        def play(connection: sql.Connection) -> None:
+        def play(connection: Connection) -> None:
             for t in range(1500):
                 made = loops.decide(connection, "loop", DecideRequest())
                 loops.reward(connection, "loop", RewardReport(made.decision_id, float(t % 3 == 0)))
             loops.decide(connection, "loop", DecideRequest())
 
-        service.store.call(play)
+        service.store.write_sync(play)
         loop = service.loops.get("loop")
         points = views.history(loop).points
         closed = [point.closed for point in points]

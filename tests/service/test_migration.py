@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from helpers.service_process import FakeClock, create, opened
 
 from linoto.service.maintenance import backup, check, migrate
 from linoto.service.server import open_service
-from linoto.service.storage import sql
+from linoto.service.storage import schema
 from linoto.service.web.access import create_token
 
 
@@ -27,7 +28,7 @@ def test_an_older_schema_is_refused_and_migrated_step_by_step(tmp_path: Path) ->
     scripts = {0: "CREATE TABLE step_one (x)", 1: "INSERT INTO step_one VALUES (7)"}
     assert migrate(path, scripts).endswith("schema 0 is now 2")
     with opened(path) as service:
-        assert service.store.read(lambda c: c.execute("SELECT x FROM step_one").fetchall()) == [(7,)]
+        assert service.store.read_database(lambda c: c.execute("SELECT x FROM step_one").fetchall()) == [(7,)]
         with pytest.raises(OSError, match="in use"):
             migrate(path)
 
@@ -96,7 +97,7 @@ def write_as_schema_1(source: Path, target: Path) -> None:
     """Everything in a database of today, in one that was made with schema 1."""
     older = sqlite3.connect(target, isolation_level=None)
     older.executescript(SCHEMA_1)
-    older.executescript(f"PRAGMA journal_mode = WAL; PRAGMA application_id = {sql.APPLICATION};")
+    older.executescript(f"PRAGMA journal_mode = WAL; PRAGMA application_id = {schema.APPLICATION};")
     older.execute("PRAGMA user_version = 1")
     older.execute("ATTACH ? AS today", (str(source),))
     for table in tables(older):
@@ -105,7 +106,7 @@ def write_as_schema_1(source: Path, target: Path) -> None:
     older.close()
 
 
-def tables(connection: sql.Connection) -> list[str]:
+def tables(connection: Connection) -> list[str]:
     return [
         name for (name,) in connection.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'")
     ]
@@ -144,7 +145,7 @@ def test_everything_written_with_schema_1_is_there_after_its_migration(tmp_path:
         clock.now += 11.0
         reward(service, made[1].decision_id, 1.0)  # too late: kept for audit
         digest = digests(service)[0]
-        token = service.store.call(lambda c: create_token(c, "shop", "writer", clock.now))
+        token = service.store.write_sync(lambda c: create_token(c, "shop", "writer", clock.now))
     write_as_schema_1(today, path)
     before = rows_of_schema_1(path)
     assert all(before.values()), "a table without rows shows nothing"

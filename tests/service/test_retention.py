@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,16 @@ from linoto.cli import main
 from linoto.service.loops import views
 from linoto.service.loops.messages import DecideRequest
 from linoto.service.maintenance import backup, check, rebuild
-from linoto.service.retention import carry_out, plan_of, prune
+from linoto.service.retention import base_at, prune, prune_loop
 from linoto.service.server import Service
 from linoto.service.storage import sql
-from linoto.service.storage.store import connect
+from linoto.service.storage.database import connect
 from linoto.service.web.export import parquet
 
 TABLES = ("events", "decisions", "rewards", "late_rewards")
 
 
-def let_go(path: Path, before: float, **options: Any) -> list[str]:
+def prune_before(path: Path, before: float, **options: Any) -> list[str]:
     """Prune without rests: nobody else is there to need them."""
     return list(prune(path, before=before, now=before, **{"sleep": lambda _: None, **options}))
 
@@ -79,7 +80,7 @@ def test_what_a_loop_is_and_does_next_is_the_same_with_and_without_its_past(
         backup(path, whole)
         for cutoff in (1020.0, 1040.0, clock.now):
             before = len(rows(path)["events"])
-            let_go(path, cutoff)
+            prune_before(path, cutoff)
             assert len(rows(path)["events"]) < before
             assert set(digests(service)) == {digest}
         futures = [future_of(service, clock)]
@@ -101,7 +102,7 @@ def test_exactly_what_was_closed_before_the_cutoff_goes(tmp_path: Path) -> None:
         play(service, clock)
         before = rows(path)
         assert len(before["late_rewards"]) > 3
-        (line,) = let_go(path, cutoff)
+        (line,) = prune_before(path, cutoff)
         after = rows(path)
         closed = {number for _, number, at, *_ in before["rewards"] if at < cutoff}
         opens = {
@@ -113,12 +114,12 @@ def test_exactly_what_was_closed_before_the_cutoff_goes(tmp_path: Path) -> None:
         assert after["events"] == [row for row in before["events"] if row[2] >= cutoff or row[1] in opens]
         went, stay = len(before["events"]) - len(after["events"]), len(after["events"])
         assert line == (
-            f"loop: let go of {len(closed)} decisions and {went} events, "
+            f"loop: pruned {len(closed)} decisions and {went} events, "
             f"{60 - len(closed)} decisions and {stay} events stay"
         )
         for again in (cutoff, 1010.0, 0.0):
-            (line,) = let_go(path, again)
-            assert line.startswith("loop: let go of 0 decisions and 0 events, ")
+            (line,) = prune_before(path, again)
+            assert line.startswith("loop: pruned 0 decisions and 0 events, ")
         assert rows(path) == after
 
 
@@ -132,13 +133,13 @@ def test_nothing_after_the_last_snapshot_goes_and_without_one_nothing_at_all(tmp
             clock.now += 1.0
             reward(service, decide(service).decision_id, 1.0)
         clock.now += 1e6
-        first, second = let_go(path, clock.now)
-        assert first == "loop: let go of 25 decisions and 50 events, 5 decisions and 10 events stay"
-        assert second == "young: left alone, it has no snapshot yet"
+        first, second = prune_before(path, clock.now)
+        assert first == "loop: pruned 25 decisions and 50 events, 5 decisions and 10 events stay"
+        assert second == "young: not pruned, it has no snapshot yet"
         assert [row[1] for row in rows(path)["events"] if row[0] == 1] == list(range(51, 61))
-    assert let_go(path, clock.now, loop="loop")[0].endswith("0 decisions and 0 events stay")
+    assert prune_before(path, clock.now, loop="loop")[0].endswith("0 decisions and 0 events stay")
     with pytest.raises(ValueError, match="there is no loop 'other'"):
-        let_go(path, clock.now, loop="other")
+        prune_before(path, clock.now, loop="other")
 
 
 def test_callers_are_told_what_became_of_a_decision_that_went(tmp_path: Path) -> None:
@@ -150,14 +151,14 @@ def test_callers_are_told_what_became_of_a_decision_that_went(tmp_path: Path) ->
         clock.now += 50.0
         young = decide(service, key="young")
         reward(service, young.decision_id, 0.0)
-        let_go(path, clock.now - 1.0)
+        prune_before(path, clock.now - 1.0)
         said = reward(service, old.decision_id, 1.0)
         assert (said.status, said.code, said.reward) == ("expired", 410, None)
-        assert said.message == "the records of this decision were let go: the reward it had stands"
+        assert said.message == "the records of this decision were pruned: the reward it had stands"
         assert rows(path)["late_rewards"] == []
         loop, store = service.loops.get("loop"), service.store
         assert decide(service, key="old").decision_id == "1-4"
-        recent = store.read(lambda c: sql.recent_decisions(c, loop.id, 99, 99))
+        recent = store.read_database(lambda c: sql.recent_decisions(c, loop.id, 99, 99))
         assert [number for number, *_ in recent] == [4, 3, 2]
         table = pq.read_table(io.BytesIO(b"".join(parquet(store, loop, pending=False))))
         assert table["decision_id"].to_pylist() == ["1-3"]
@@ -172,15 +173,15 @@ def test_a_commit_that_fails_after_pruning_is_still_undone_from_disk(tmp_path: P
     with opened(path, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0)
         play(service, clock)
-        let_go(path, clock.now)
+        prune_before(path, clock.now)
         before = digests(service)[0]
 
-        def fail(connection: sql.Connection) -> None:
+        def fail(connection: Connection) -> None:
             service.loops.decide(connection, "loop", DecideRequest())
             raise KeyError("a fault")
 
         with pytest.raises(KeyError):
-            service.store.call(fail)
+            service.store.write_sync(fail)
         assert set(digests(service)) == {before}
         play(service, clock, rounds=10)
         assert len(set(digests(service))) == 1
@@ -194,8 +195,8 @@ def test_a_loop_whose_snapshot_is_not_the_fold_of_its_events_is_refused_whole(tm
     execute(path, """UPDATE events SET body = CAST(replace(body, '"reward":1.0', '"reward":0.5') AS BLOB)""")
     before = rows(path)
     for options in ({}, {"dry_run": True}):
-        with pytest.raises(ValueError, match="so nothing goes: see `linoto db check`"):
-            let_go(path, 1030.0, **options)
+        with pytest.raises(ValueError, match="so nothing is pruned: see `linoto db check`"):
+            prune_before(path, 1030.0, **options)
     assert rows(path) == before
     assert sql_value(path, "SELECT count(*) FROM bases") == 0
 
@@ -213,10 +214,10 @@ def test_a_gap_is_seen_after_pruning_too_and_a_rebuild_begins_at_the_base(tmp_pa
         create(service, window=10.0)
         play(service, clock)
         digest = digests(service)[0]
-    let_go(path, 1040.0)
+    prune_before(path, 1040.0)
     base, last = sql_value(path, "SELECT seq FROM bases"), sql_value(path, "SELECT max(seq) FROM events")
     assert list(check(path))[1] == (
-        f"loop: {last} events of which {base} were let go, snapshot and replay agree"
+        f"loop: {last} events of which {base} were pruned, snapshot and replay agree"
     )
     assert list(rebuild(path)) == [f"loop: replayed {last - base} events"]
     assert state_on_disk(path) == (last, digest, digest)
@@ -238,9 +239,9 @@ def test_an_archived_loop_keeps_its_definition_and_its_account(tmp_path: Path) -
         play(service, clock)
         clock.now += 20.0
         close_due(service)
-        service.store.call(lambda c: service.loops.archive(c, "loop", "test"))
+        service.store.write_sync(lambda c: service.loops.archive(c, "loop", "test"))
         account = views.report(service.loops.get("loop"))
-    assert let_go(path, clock.now + 1.0)[0].endswith(", 0 decisions and 0 events stay")
+    assert prune_before(path, clock.now + 1.0)[0].endswith(", 0 decisions and 0 events stay")
     assert all(table == [] for table in rows(path).values())
     with opened(path, clock=clock) as service:
         assert views.report(service.loops.get("loop")) == account and account.loop.archived
@@ -271,18 +272,18 @@ def test_pruning_can_be_interrupted_anywhere_and_is_finished_by_the_next(tmp_pat
         digest = digests(service)[0]
     done = tmp_path / "done.sqlite"
     shutil.copy(source, done)
-    let_go(done, 1040.0)
+    prune_before(done, 1040.0)
     finished, calls = False, 0
     while not finished:
         path = tmp_path / f"{calls}.sqlite"
         shutil.copy(source, path)
         try:
-            let_go(path, 1040.0, sleep=after(calls), piece=10)
+            prune_before(path, 1040.0, sleep=after(calls), batch=10)
             finished = True
         except Interrupted:
             pass
         assert state_on_disk(path)[1:] == (digest, digest)
-        let_go(path, 1040.0)
+        prune_before(path, 1040.0)
         assert rows(path) == rows(done)
         calls += 1
     assert calls > 10
@@ -296,11 +297,11 @@ def test_two_prunings_at_once_do_no_harm(tmp_path: Path) -> None:
         play(service, clock)
         digest = digests(service)[0]
         reading, writing = connect(path, readonly=True), connect(path)
-        plan = plan_of(reading, sql.all_loops(reading)[0], 1030.0)
-        assert plan is not None
-        let_go(path, 1050.0)
+        base = base_at(reading, sql.all_loops(reading)[0], 1030.0)
+        assert base is not None
+        prune_before(path, 1050.0)
         after_one = rows(path)
-        carry_out(reading, writing, plan, clock.now, lambda _: None, 10)
+        prune_loop(reading, writing, base, clock.now, lambda _: None, 10)
         reading.close()
         writing.close()
         assert rows(path) == after_one
@@ -315,20 +316,20 @@ def test_the_command_says_what_goes_and_shrinks_only_what_nobody_serves(
         create(service)
         for _ in range(300):
             reward(service, decide(service, key="k" * 150 + str(_)).decision_id, 1.0)
-        service.store.call(service.loops.save_all)
+        service.store.write_sync(service.loops.save_all)
         assert main(["db", "prune", "--db", str(path), "--days", "0", "--shrink"]) == 1
         assert "in use by another server" in capsys.readouterr().err
         before = rows(path)
         assert main(["db", "prune", "--db", str(path), "--days", "0", "--dry-run"]) == 0
         line = "300 decisions and 600 events, 0 decisions and 0 events stay\n"
-        assert capsys.readouterr().out == f"loop: would let go of {line}"
+        assert capsys.readouterr().out == f"loop: would prune {line}"
         assert main(["db", "prune", "--db", str(path), "--days", "1"]) == 0
-        assert "let go of 0 decisions and 0 events" in capsys.readouterr().out
+        assert "pruned 0 decisions and 0 events" in capsys.readouterr().out
         assert rows(path) == before
         assert sql_value(path, "SELECT count(*) FROM bases") == 0
     size = path.stat().st_size
     assert main(["db", "prune", "--db", str(path), "--days", "0", "--shrink"]) == 0
-    assert f"loop: let go of {line}" in capsys.readouterr().out
+    assert f"loop: pruned {line}" in capsys.readouterr().out
     assert path.stat().st_size < size / 3
     assert main(["db", "check", "--db", str(path)]) == 0
     with pytest.raises(SystemExit):

@@ -17,7 +17,7 @@ from helpers.service_process import Server, served
 from linoto.client import ServiceError
 from linoto.service.maintenance import check
 from linoto.service.retention import prune
-from linoto.service.storage.store import connect
+from linoto.service.storage.database import connect
 
 
 @dataclass
@@ -71,7 +71,7 @@ def test_pruning_beside_a_server_under_load_loses_nothing_that_is_kept(tmp_path:
         assert client.explain("loop", young.decision_id)["arm"] == young.arm
         with pytest.raises(ServiceError, match=r"there is no decision .*404"):
             client.explain("loop", old.decision_id)
-        with pytest.raises(ServiceError, match=r"were let go.*410 expired"):
+        with pytest.raises(ServiceError, match=r"were pruned.*410 expired"):
             client.reward("loop", old.decision_id, 1.0)
         client.close()
         assert server.stop() == 0
@@ -92,8 +92,8 @@ def prune_until_killed(path: Path, server: Server, books: list[Told]) -> float:
     while server.process.poll() is None:
         assert time.monotonic() < end, "too little load within a minute"
         cutoff = time.time() - 0.3
-        (line,) = prune(path, before=cutoff, now=cutoff, sleep=rest_or_kill, piece=20)
-        went += "let go of 0" not in line and "left alone" not in line
+        (line,) = prune(path, before=cutoff, now=cutoff, sleep=rest_or_kill, batch=20)
+        went += "pruned 0" not in line and "not pruned" not in line
     return cutoff
 
 

@@ -20,8 +20,9 @@ import linoto
 from linoto.service.errors import Unavailable
 from linoto.service.maintenance import backup, check, rebuild
 from linoto.service.server import Service, check_address, open_service
-from linoto.service.storage import sql
-from linoto.service.storage.store import Store, connect
+from linoto.service.storage import schema
+from linoto.service.storage.database import connect
+from linoto.service.storage.store import Store
 
 
 def test_a_second_server_on_the_same_file_is_refused_even_by_another_name(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_failed_commit_rolls_memory_back_and_service_resumes(tmp_path: Path, h
     with opened(path, snapshot_every=25) as service:
         create(service)
         acknowledged = [decide(service) for _ in range(30)]
-        service.store.call(lambda connection: break_disk(connection, how))
+        service.store.write_sync(lambda connection: break_disk(connection, how))
         other = sqlite3.connect(path, isolation_level=None)
         if how == "locked":
             other.execute("BEGIN IMMEDIATE")
@@ -73,7 +74,7 @@ def test_a_failed_commit_rolls_memory_back_and_service_resumes(tmp_path: Path, h
         assert "nothing was kept" in message
         assert "nothing was kept" in decide_until_refused(service)
         other.close()
-        service.store.call(mend_disk)
+        service.store.write_sync(mend_disk)
         memory, short, long = digests(service)
         assert memory == short == long
         assert service.loops.get("loop").books.decided >= 30
@@ -94,7 +95,7 @@ def test_a_database_that_cannot_be_used_is_refused_in_one_sentence(tmp_path: Pat
         open_service(tmp_path / "other.sqlite")
     open_service(tmp_path / "new.sqlite").close()
     newer = sqlite3.connect(tmp_path / "new.sqlite")
-    newer.execute(f"PRAGMA user_version = {sql.VERSION + 1}")
+    newer.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     newer.close()
     with pytest.raises(ValueError, match="newer linoto"):
         open_service(tmp_path / "new.sqlite")
@@ -135,7 +136,7 @@ def test_one_failing_job_does_not_fail_its_neighbours(tmp_path: Path) -> None:
 
     def ask(name: str, job: Any) -> None:
         try:
-            results[name] = store.call(job)
+            results[name] = store.write_sync(job)
         except KeyError as error:
             results[name] = error
 
@@ -149,7 +150,7 @@ def test_one_failing_job_does_not_fail_its_neighbours(tmp_path: Path) -> None:
     store.close()
     assert results["good"] == 1 and results["also good"] == 2 and isinstance(results["bad"], KeyError)
     with pytest.raises(Unavailable, match="stopping"):
-        store.call(lambda connection: None)
+        store.write_sync(lambda connection: None)
 
 
 def test_a_backup_is_complete_and_a_check_replays_everything(tmp_path: Path) -> None:

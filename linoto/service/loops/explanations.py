@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
+
 from msgspec import Struct
 
 from linoto.service.errors import not_found
 from linoto.service.loops.loop import EVENTS, Loop
 from linoto.service.loops.messages import Decided
 from linoto.service.storage import sql
-from linoto.service.storage.sql import Connection
 
 WHY_SAFE = {
     "lcb": "it has the best lower bound so far",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from sqlite3 import Connection
 from typing import Any
 
 import msgspec
@@ -33,7 +34,6 @@ from linoto.service.loops.messages import (
 from linoto.service.loops.records import answer, decision_row, default_of, event_of, recover, repeat
 from linoto.service.loops.spec import check_holdback
 from linoto.service.storage import sql
-from linoto.service.storage.sql import Connection
 
 logger = logging.getLogger("linoto.service")
 Clock = Callable[[], float]
@@ -146,7 +146,7 @@ class Loops:
     def decide(self, connection: Connection, name: str, request: DecideRequest) -> Decision:
         """Decide and commit in one step; the same key gets the same answer.
 
-        Until the decision is let go (`linoto db prune`): then its key is forgotten, and asks anew.
+        Until the decision is pruned (`linoto db prune`): then its key is forgotten, and gets a new decision.
         """
         loop = self.get(name)
         proposal = None if request.proposal is None else arm_of(loop, request.proposal)
@@ -211,7 +211,7 @@ class Loops:
     ) -> RewardResult:
         row = sql.reward_of(connection, loop.id, number)
         if row is None:  # every decision is pending or has its reward, unless it is older than is kept
-            message = "the records of this decision were let go: the reward it had stands"
+            message = "the records of this decision were pruned: the reward it had stands"
             return result(report, "expired", message=message)
         first, origin = row
         if origin == "default":

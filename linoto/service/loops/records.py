@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from sqlite3 import Connection
 
 import msgspec
 
@@ -13,10 +14,9 @@ from linoto.service.loops.choice import Choice
 from linoto.service.loops.loop import EVENTS, Loop
 from linoto.service.loops.messages import Closed, Decided, Decision, Event, LoopSpec
 from linoto.service.storage import sql
-from linoto.service.storage.sql import Connection
 
 REBUILD = "`linoto db rebuild` replays its events"
-BASE = "its earlier events were let go, so only a version of linoto that reads this can go on"
+BASE = "its earlier events were pruned, so only a version of linoto that reads this can go on"
 
 
 def recover(
@@ -24,7 +24,7 @@ def recover(
 ) -> Loop:
     """A loop as its events made it, from the last snapshot on or from its beginning.
 
-    The beginning is its first event or, where earlier ones were let go, its base.
+    The beginning is its first event or, where earlier ones were pruned, its base.
     """
     saved, hint = None if from_scratch else sql.latest_snapshot(connection, row[0]), REBUILD
     if saved is None:

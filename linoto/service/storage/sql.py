@@ -1,172 +1,23 @@
-"""All SQL: one statement, or one script, per named function of a connection."""
+"""SQL of loops and their records: one statement per named function of a connection."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
+from sqlite3 import Connection
 from typing import Any
 
-Connection = sqlite3.Connection
 Row = tuple[Any, ...]
 LAST = 2**62  # after every event
 PAGE = 5000  # events read at a time
 
-APPLICATION = 0x6C696E6F  # "lino", so that another program's database is not taken for ours
-VERSION = 2
 
-SCHEMA = """
-CREATE TABLE loops (
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    spec BLOB NOT NULL,
-    created_at REAL NOT NULL
-) STRICT;
-CREATE TABLE events (
-    loop INTEGER NOT NULL REFERENCES loops (id),
-    seq INTEGER NOT NULL,
-    at REAL NOT NULL,
-    body BLOB NOT NULL,
-    PRIMARY KEY (loop, seq)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE decisions (
-    loop INTEGER NOT NULL REFERENCES loops (id),
-    number INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    at REAL NOT NULL,
-    key TEXT,
-    arm INTEGER NOT NULL,
-    mode TEXT NOT NULL,
-    source TEXT NOT NULL,
-    part TEXT NOT NULL,
-    loop_mode TEXT NOT NULL,
-    propensity REAL,
-    PRIMARY KEY (loop, number)
-) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX decision_keys ON decisions (loop, key) WHERE key IS NOT NULL;
-CREATE TABLE rewards (
-    loop INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    at REAL NOT NULL,
-    reward REAL NOT NULL,
-    origin TEXT NOT NULL,
-    seq INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (loop, number)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE late_rewards (
-    loop INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    at REAL NOT NULL,
-    reward REAL NOT NULL,
-    PRIMARY KEY (loop, number)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE snapshots (
-    loop INTEGER NOT NULL REFERENCES loops (id),
-    seq INTEGER NOT NULL,
-    books BLOB NOT NULL,
-    agent BLOB NOT NULL,
-    PRIMARY KEY (loop, seq)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE bases (
-    loop INTEGER PRIMARY KEY REFERENCES loops (id),
-    seq INTEGER NOT NULL,
-    books BLOB NOT NULL,
-    agent BLOB NOT NULL,
-    at REAL NOT NULL
-) STRICT;
-CREATE TABLE tokens (
-    name TEXT PRIMARY KEY,
-    role TEXT NOT NULL CHECK (role IN ('reader', 'writer', 'admin')),
-    digest BLOB NOT NULL UNIQUE,
-    created_at REAL NOT NULL,
-    rate REAL,
-    revoked_at REAL
-) STRICT, WITHOUT ROWID;
-"""
-
-MIGRATIONS = {  # the script that leads from each older version to the next
-    1: """
-CREATE TABLE bases (
-    loop INTEGER PRIMARY KEY REFERENCES loops (id),
-    seq INTEGER NOT NULL,
-    books BLOB NOT NULL,
-    agent BLOB NOT NULL,
-    at REAL NOT NULL
-) STRICT;
-ALTER TABLE tokens ADD COLUMN rate REAL;
-ALTER TABLE tokens ADD COLUMN revoked_at REAL;
-ALTER TABLE rewards ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
-CREATE TEMP TABLE closed AS
-    SELECT loop, seq, json_extract(CAST(body AS TEXT), '$.number') AS number FROM events
-    WHERE json_extract(CAST(body AS TEXT), '$.kind') = 'closed';
-CREATE UNIQUE INDEX closed_numbers ON closed (loop, number);
-UPDATE rewards SET seq =
-    (SELECT c.seq FROM closed c WHERE c.loop = rewards.loop AND c.number = rewards.number);
-DROP TABLE closed;
-""",
-}
+def one_row(connection: Connection, statement: str, values: Row) -> Row | None:
+    """The first row of an answer, if it has any."""
+    row: Row | None = connection.execute(statement, values).fetchone()
+    return row
 
 
-def set_durable(connection: Connection) -> None:
-    """Write-ahead log, synced at every commit; wait a little for a command that writes beside us."""
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = 1")
-    connection.execute("PRAGMA busy_timeout = 5000")
-    connection.execute("PRAGMA wal_autocheckpoint = 16000")  # pages; each checkpoint costs two more syncs
-
-
-def set_patience(connection: Connection, seconds: float) -> None:
-    """How long to wait for somebody else who writes."""
-    connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
-
-
-def versions(connection: Connection) -> tuple[int, int]:
-    """Whose database this is, and in which version of the schema."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    return application, connection.execute("PRAGMA user_version").fetchone()[0]
-
-
-def is_empty(connection: Connection) -> bool:
-    """Whether nothing was ever made in it."""
-    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
-
-
-def create_schema(connection: Connection) -> None:
-    """All tables at once, or none."""
-    marks = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
-    connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}{marks}COMMIT;")
-
-
-def migrate(connection: Connection, scripts: dict[int, str], target: int) -> None:
-    """From the version of the database to `target`, one script and one transaction at a time."""
-    for version in range(versions(connection)[1], target):
-        connection.executescript(
-            f"BEGIN IMMEDIATE;{scripts[version]};PRAGMA user_version = {version + 1};COMMIT;"
-        )
-
-
-def begin(connection: Connection) -> None:
-    """A transaction that has the lock from the start; on a disk that cannot be written, one that reads.
-
-    One that reads first and then writes fails at once if a command has written beside us in between.
-    """
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
-            raise
-        connection.execute("BEGIN")
-
-
-def commit(connection: Connection) -> None:
-    """On disk when this returns."""
-    connection.execute("COMMIT")
-
-
-def rollback(connection: Connection) -> None:
-    """Forget the transaction, if one is open."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
+# -- loops
 
 
 def insert_loop(connection: Connection, name: str, spec: bytes, at: float) -> int:
@@ -184,10 +35,10 @@ def all_loops(connection: Connection) -> list[Row]:
 
 def one_loop(connection: Connection, loop: int) -> Row | None:
     """(id, name, spec, created_at) of one loop."""
-    row: Row | None = connection.execute(
-        "SELECT id, name, spec, created_at FROM loops WHERE id = ?", (loop,)
-    ).fetchone()
-    return row
+    return one_row(connection, "SELECT id, name, spec, created_at FROM loops WHERE id = ?", (loop,))
+
+
+# -- events
 
 
 def insert_event(connection: Connection, loop: int, seq: int, at: float, body: bytes) -> None:
@@ -222,18 +73,18 @@ def seqs_after(connection: Connection, loop: int, seq: int, last: int, limit: in
 
 
 def delete_events(connection: Connection, loop: int, seqs: list[int]) -> None:
-    """Let go of these events."""
+    """Prune these events."""
     connection.executemany("DELETE FROM events WHERE loop = ? AND seq = ?", [(loop, seq) for seq in seqs])
 
 
 def event_of_decision(connection: Connection, loop: int, number: int) -> Row | None:
     """(at, body) of the event that decided."""
-    row: Row | None = connection.execute(
+    return one_row(
+        connection,
         "SELECT e.at, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
         "WHERE d.loop = ? AND d.number = ?",
         (loop, number),
-    ).fetchone()
-    return row
+    )
 
 
 def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
@@ -244,6 +95,9 @@ def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
         (loop, key),
     ).fetchone()
     return None if row is None else row[0]
+
+
+# -- decisions and rewards
 
 
 def insert_decision(connection: Connection, values: Row) -> None:
@@ -258,10 +112,9 @@ def insert_reward(connection: Connection, values: Row) -> None:
 
 def reward_of(connection: Connection, loop: int, number: int) -> Row | None:
     """(reward, origin) of a decision that is closed."""
-    row: Row | None = connection.execute(
-        "SELECT reward, origin FROM rewards WHERE loop = ? AND number = ?", (loop, number)
-    ).fetchone()
-    return row
+    return one_row(
+        connection, "SELECT reward, origin FROM rewards WHERE loop = ? AND number = ?", (loop, number)
+    )
 
 
 def insert_late_reward(connection: Connection, values: Row) -> None:
@@ -271,10 +124,9 @@ def insert_late_reward(connection: Connection, values: Row) -> None:
 
 def late_reward_of(connection: Connection, loop: int, number: int) -> Row | None:
     """(reward, at) of a reward that came after its window."""
-    row: Row | None = connection.execute(
-        "SELECT reward, at FROM late_rewards WHERE loop = ? AND number = ?", (loop, number)
-    ).fetchone()
-    return row
+    return one_row(
+        connection, "SELECT reward, at FROM late_rewards WHERE loop = ? AND number = ?", (loop, number)
+    )
 
 
 def recent_decisions(connection: Connection, loop: int, before: int, limit: int) -> list[Row]:
@@ -309,7 +161,7 @@ def decisions_after(connection: Connection, loop: int, number: int, last: int, l
 
 
 def delete_decisions(connection: Connection, loop: int, numbers: list[int]) -> None:
-    """Let go of these decisions and of their rewards."""
+    """Prune these decisions and their rewards."""
     for table in ("decisions", "rewards", "late_rewards"):
         connection.executemany(
             f"DELETE FROM {table} WHERE loop = ? AND number = ?", [(loop, number) for number in numbers]
@@ -328,18 +180,22 @@ def count_rows(connection: Connection, loop: int, seq: int, number: int) -> Row:
     return row
 
 
-def insert_snapshot(connection: Connection, loop: int, seq: int, books: bytes, agent: bytes) -> None:
-    """What a loop was after event `seq`, instead of what it was before."""
-    connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (loop, seq, books, agent))
+# -- snapshots and bases
+
+
+def insert_snapshot(connection: Connection, loop: int, seq: int, state: bytes, agent: bytes) -> None:
+    """The state of a loop after event `seq`; earlier snapshots are deleted."""
+    connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (loop, seq, state, agent))
     connection.execute("DELETE FROM snapshots WHERE loop = ? AND seq < ?", (loop, seq))
 
 
 def latest_snapshot(connection: Connection, loop: int) -> Row | None:
-    """(seq, books, agent) of the newest one."""
-    row: Row | None = connection.execute(
-        "SELECT seq, books, agent FROM snapshots WHERE loop = ? ORDER BY seq DESC LIMIT 1", (loop,)
-    ).fetchone()
-    return row
+    """(seq, state, agent) of the newest one."""
+    return one_row(
+        connection,
+        "SELECT seq, books, agent FROM snapshots WHERE loop = ? ORDER BY seq DESC LIMIT 1",
+        (loop,),
+    )
 
 
 def open_decisions(connection: Connection, loop: int, seq: int, oldest: int) -> Iterator[Row]:
@@ -354,12 +210,12 @@ def open_decisions(connection: Connection, loop: int, seq: int, oldest: int) -> 
 
 
 def delete_snapshots(connection: Connection, loop: int) -> None:
-    """Forget what a loop was, which its events still know."""
+    """Delete the snapshots of a loop; its events are kept."""
     connection.execute("DELETE FROM snapshots WHERE loop = ?", (loop,))
 
 
 def put_base(connection: Connection, values: Row) -> None:
-    """(loop, seq, books, agent, at): what replays begin from; a later base is not replaced by an earlier."""
+    """(loop, seq, state, agent, at): what replays begin from; a later base is not replaced by an earlier."""
     connection.execute(
         "INSERT INTO bases VALUES (?, ?, ?, ?, ?) ON CONFLICT (loop) DO UPDATE SET "
         "seq = excluded.seq, books = excluded.books, agent = excluded.agent, at = excluded.at "
@@ -369,60 +225,11 @@ def put_base(connection: Connection, values: Row) -> None:
 
 
 def base_of(connection: Connection, loop: int) -> Row | None:
-    """(seq, books, agent) that a replay begins from; none where every event is there."""
-    row: Row | None = connection.execute(
-        "SELECT seq, books, agent FROM bases WHERE loop = ?", (loop,)
-    ).fetchone()
-    return row
+    """(seq, state, agent) that a replay begins from; none where nothing was pruned."""
+    return one_row(connection, "SELECT seq, books, agent FROM bases WHERE loop = ?", (loop,))
 
 
-def insert_token(connection: Connection, values: Row) -> bool:
-    """(name, role, digest, created_at, rate), if the name has no token or one that was revoked."""
-    return (
-        connection.execute(
-            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT (name) DO UPDATE SET "
-            "role = excluded.role, digest = excluded.digest, created_at = excluded.created_at, "
-            "rate = excluded.rate, revoked_at = NULL WHERE revoked_at IS NOT NULL",
-            values,
-        ).rowcount
-        == 1
-    )
-
-
-def revoke_token(connection: Connection, name: str, at: float) -> bool:
-    """Whether there was such a token. Its row stays, so that it is known that there were tokens."""
-    return (
-        connection.execute(
-            "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL", (at, name)
-        ).rowcount
-        == 1
-    )
-
-
-def all_tokens(connection: Connection) -> list[Row]:
-    """(name, role, digest, created_at, rate) of those that were not revoked."""
-    return connection.execute(
-        "SELECT name, role, digest, created_at, rate FROM tokens WHERE revoked_at IS NULL "
-        "ORDER BY created_at, name"
-    ).fetchall()
-
-
-def had_tokens(connection: Connection) -> bool:
-    """Whether a token was ever made."""
-    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM tokens)").fetchone()[0])
-
-
-def check_writable(connection: Connection) -> None:
-    """An error where a write would be one: a page is really written, and says what it said."""
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def check_integrity(connection: Connection) -> str:
-    """'ok', or what is wrong with the file."""
-    return str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
-
-
-def shrink(connection: Connection) -> None:
-    """Give free pages back to the file system."""
-    connection.execute("VACUUM")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+def base_seq(connection: Connection, loop: int) -> int:
+    """The event that a replay begins after: 0, or that of the base."""
+    base = base_of(connection, loop)
+    return 0 if base is None else int(base[0])

@@ -8,14 +8,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from litestar import Request
 from litestar.datastructures import State
 
 from linoto.service.errors import Refused, too_many
-from linoto.service.storage import sql
-from linoto.service.storage.sql import Connection
+from linoto.service.storage import tokens
 
 ROLES = ("reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -39,7 +39,7 @@ def create_token(connection: Connection, name: str, role: str, at: float, rate: 
         raise ValueError(f"name must be 1 to 64 printable characters, got {name!r}")
     check_rate(rate)
     token = f"linoto_{secrets.token_urlsafe(32)}"
-    if not sql.insert_token(connection, (name, role, digest(token), at, rate)):
+    if not tokens.insert_token(connection, (name, role, digest(token), at, rate)):
         raise ValueError(f"name must be new, got {name!r}, which has a token: revoke it first")
     return token
 
@@ -80,9 +80,9 @@ class Access:
         """Read the tokens again, for those made or revoked beside us."""
         self.tokens = {
             digest: Caller(name, role, self.rate if rate is None else rate)
-            for name, role, digest, _, rate in sql.all_tokens(connection)
+            for name, role, digest, _, rate in tokens.all_tokens(connection)
         }
-        self.guarded = sql.had_tokens(connection)
+        self.guarded = tokens.had_tokens(connection)
 
     def identify(self, headers: Headers) -> Caller:
         """Who is asking."""

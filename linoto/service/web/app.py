@@ -64,10 +64,10 @@ ERRORS = {
         (403, "the role does not allow it"),
         (404, "there is no such thing"),
         (409, "it conflicts with what is there"),
-        (410, "the reward window is over, or the records were let go"),
+        (410, "the reward window is over, or the records were pruned"),
         (413, "too large"),
         (415, "not JSON"),
-        (422, "well formed, but cannot be meant"),
+        (422, "valid JSON, unacceptable values"),
         (429, "more requests than this caller may make; nothing was done"),
         (503, "nothing was kept; asking again is safe"),
     )
@@ -94,21 +94,21 @@ def loops_of(request: AnyRequest) -> Loops:
 def ask(request: AnyRequest, operation: Callable[..., T], *arguments: Any) -> Awaitable[T]:
     """Run an operation and wait until it is on disk."""
     store: Store = request.app.state.store
-    return store.ask(lambda connection: operation(connection, *arguments))
+    return store.write(lambda connection: operation(connection, *arguments))
 
 
 async def look(request: AnyRequest, name: str, view: Callable[..., T], *arguments: Any) -> T:
     """Something that only reads the database, on a connection of its own."""
     store: Store = request.app.state.store
     loop = loops_of(request).get(name)
-    return await asyncio.to_thread(store.read, lambda connection: view(connection, loop, *arguments))
+    return await asyncio.to_thread(store.read_database, lambda connection: view(connection, loop, *arguments))
 
 
 async def peek(request: AnyRequest, view: Callable[[Loops], T]) -> T:
     """Something of the memory as it is on disk, without touching the disk."""
     store: Store = request.app.state.store
     loops = loops_of(request)
-    return await store.ask(lambda _: view(loops), looks=True)
+    return await store.read_memory(lambda: view(loops))
 
 
 async def see(request: AnyRequest, name: str, view: Callable[..., T]) -> T:
@@ -264,7 +264,7 @@ async def ready(request: AnyRequest) -> str:
     """The database can be written: looked at once a second, since looking costs a sync."""
     store: Store = request.app.state.store
     try:
-        await asyncio.wait_for(store.ready(), timeout=5.0)
+        await asyncio.wait_for(store.check_ready(), timeout=5.0)
     except TimeoutError:
         raise Unavailable("the writer does not answer") from None
     return "ok"

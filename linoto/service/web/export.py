@@ -10,7 +10,8 @@ from typing import Any
 
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
-from linoto.service.storage.store import Store, connect
+from linoto.service.storage.database import connect
+from linoto.service.storage.store import Store
 
 ROWS = 20_000  # per piece
 

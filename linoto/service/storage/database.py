@@ -1,0 +1,151 @@
+"""A database file: how it is opened, who owns it, and its transactions."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection
+
+from linoto.service.storage import schema
+
+# -- opening
+
+
+def connect(path: Path, *, readonly: bool = False) -> Connection:
+    """A connection whose transactions are ours to begin and end."""
+    mode = "ro" if readonly else "rwc"
+    try:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+        )
+    except sqlite3.Error as error:
+        raise OSError(f"cannot open the database {path}: {error}") from error
+
+
+def prepare(connection: Connection, path: Path, *, older: bool = False) -> None:
+    """Make the tables of a new database; refuse one that is not ours, or of a version we do not know."""
+    try:
+        set_durable(connection)
+        if schema.is_empty(connection):
+            schema.create(connection)
+        application, version = schema.versions(connection)
+    except sqlite3.Error as error:
+        raise OSError(f"cannot use the database {path}: {error}") from error
+    ours = schema.VERSION
+    if application != schema.APPLICATION:
+        raise ValueError(f"{path} must be a database of linoto, got one of another program")
+    if version > ours:
+        raise ValueError(f"{path} must have schema {ours} or older, got {version}: written by a newer linoto")
+    if version < ours and not older:
+        raise ValueError(
+            f"{path} must have schema {ours}, got {version}: back it up, then run `linoto db migrate`"
+        )
+
+
+def set_durable(connection: Connection) -> None:
+    """Write-ahead log, synced at every commit; wait a little for another process that writes."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = 1")
+    set_busy_timeout(connection, 5.0)
+    connection.execute("PRAGMA wal_autocheckpoint = 16000")  # pages; each checkpoint costs two more syncs
+
+
+def set_busy_timeout(connection: Connection, seconds: float) -> None:
+    """How long to wait for another process that writes."""
+    connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+
+
+@contextmanager
+def open_database(
+    path: Path, *, create: bool = False, readonly: bool = False, older: bool = False
+) -> Iterator[Connection]:
+    """A connection that may be used while a server runs: SQLite orders the writers, so it needs no lock."""
+    if not create and not path.exists():
+        raise FileNotFoundError(f"there is no database {path}")
+    connection = connect(path, readonly=readonly)
+    try:
+        prepare(connection, path, older=older)
+        yield connection
+    except sqlite3.Error as error:
+        raise OSError(f"cannot use the database {path}: {error}") from error
+    finally:
+        connection.close()
+
+
+@contextmanager
+def open_exclusively(path: Path, *, older: bool = False) -> Iterator[Connection]:
+    """A connection to a database that no server may use meanwhile."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no database {path}")
+    handle = lock(path)
+    try:
+        with open_database(path, older=older) as connection:
+            yield connection
+    finally:
+        os.close(handle)
+
+
+def lock(path: Path) -> int:
+    """Own the database until the process ends, however it ends; refuse if another process owns it."""
+    name = path.resolve().with_name(path.resolve().name + ".lock")
+    try:
+        handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise OSError(f"cannot open the database {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise OSError(f"the database {path} is in use by another server: one process owns it") from None
+    return handle
+
+
+# -- transactions
+
+
+def begin(connection: Connection) -> None:
+    """A transaction that has the lock from the start; on a disk that cannot be written, one that reads.
+
+    One that reads first and then writes fails at once if another process has written in between.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+            raise
+        connection.execute("BEGIN")
+
+
+def commit(connection: Connection) -> None:
+    """On disk when this returns."""
+    connection.execute("COMMIT")
+
+
+def rollback(connection: Connection) -> None:
+    """Undo the transaction, if one is open."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+# -- the file
+
+
+def check_writable(connection: Connection) -> None:
+    """An error where a write would be one: a page is really written, with the value that it had."""
+    connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+
+
+def check_integrity(connection: Connection) -> str:
+    """'ok', or what is wrong with the file."""
+    return str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+
+
+def shrink(connection: Connection) -> None:
+    """Give free pages back to the file system."""
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

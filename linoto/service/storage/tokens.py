@@ -1,0 +1,43 @@
+"""SQL of tokens: one statement per named function of a connection."""
+
+from __future__ import annotations
+
+from sqlite3 import Connection
+
+from linoto.service.storage.sql import Row
+
+
+def insert_token(connection: Connection, values: Row) -> bool:
+    """(name, role, digest, created_at, rate), if the name has no token or one that was revoked."""
+    return (
+        connection.execute(
+            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT (name) DO UPDATE SET "
+            "role = excluded.role, digest = excluded.digest, created_at = excluded.created_at, "
+            "rate = excluded.rate, revoked_at = NULL WHERE revoked_at IS NOT NULL",
+            values,
+        ).rowcount
+        == 1
+    )
+
+
+def revoke_token(connection: Connection, name: str, at: float) -> bool:
+    """Whether there was such a token. Its row stays, so that it is known that there were tokens."""
+    return (
+        connection.execute(
+            "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL", (at, name)
+        ).rowcount
+        == 1
+    )
+
+
+def all_tokens(connection: Connection) -> list[Row]:
+    """(name, role, digest, created_at, rate) of those that were not revoked."""
+    return connection.execute(
+        "SELECT name, role, digest, created_at, rate FROM tokens WHERE revoked_at IS NULL "
+        "ORDER BY created_at, name"
+    ).fetchall()
+
+
+def had_tokens(connection: Connection) -> bool:
+    """Whether a token was ever made."""
+    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM tokens)").fetchone()[0])
