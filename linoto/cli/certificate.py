@@ -36,7 +36,7 @@ def add_certificate(commands: Commands) -> None:
 def run_certificate(arguments: argparse.Namespace) -> int:
     """`linoto certificate`."""
     from linoto.core.snapshots import to_dict
-    from linoto.worlds.preview import parameter_of, with_parameter
+    from linoto.worlds.preview import parameter_of
 
     problem, policy = read_problem(arguments), read_policy(arguments)
     for parameter in ("epsilon", "alpha"):
@@ -45,7 +45,7 @@ def run_certificate(arguments: argparse.Namespace) -> int:
             has, _ = parameter_of(policy, [value])
             if has != parameter:
                 raise ValueError(f"--{parameter} is not what this policy has: give --{has}")
-            policy = with_parameter(policy, parameter, value)
+            policy = policy.with_parameter(parameter, value)
     found = policy.certificate(problem.actions, problem.offline)
     if arguments.json:
         facts = {"source": problem.source, "policy": to_dict(policy)}

@@ -146,7 +146,7 @@ def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple
 
 def policy_of(arguments: argparse.Namespace) -> Any:
     """The policy that was asked for, with its tolerance."""
-    from linoto.worlds.preview import parameter_of, with_parameter
+    from linoto.worlds.preview import parameter_of
 
     policy = read_policy(arguments)
     if arguments.epsilon is None:
@@ -154,7 +154,7 @@ def policy_of(arguments: argparse.Namespace) -> Any:
     parameter, _ = parameter_of(policy, [arguments.epsilon])
     if parameter != "epsilon":
         raise ValueError(f"--epsilon is for a Tolerance gate, got --policy {type(policy).__name__}")
-    return with_parameter(policy, "epsilon", arguments.epsilon)
+    return policy.with_parameter("epsilon", arguments.epsilon)
 
 
 def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:

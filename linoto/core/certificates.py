@@ -31,8 +31,9 @@ class Certificate:
     reference: float | None  # mean logged reward, the estimate of mu_off; None without a log
     reference_interval: tuple[float, float]  # of mu_off, at the same delta, whatever the dimension
     per_round: float | None
-    constant: float | None
-    kappa: float | None  # of the logging mixture, where it is the fallback: constant = kappa (hi - lo)
+    constant: float | None  # the budget, and the rounding of the logging mixture
+    budget: float | None
+    kappa: float | None  # of the logging mixture, where it is the fallback: its rounding is kappa (hi - lo)
     reward_range: tuple[float, float]  # of mean rewards: as given, or as bound and actions allow
     vacuous: bool  # no play could lose more than this promises
     assumes: tuple[str, ...]
@@ -62,7 +63,10 @@ class Certificate:
             lines.append(("mean reward of the log", f"{self.reference:.4g}, within [{low:.4g}, {high:.4g}]"))
         if not self.holds:
             return lines
-        lines.append(("most lost per round", f"{self.per_round:.4g}, plus {self.constant:.4g} once"))
+        if self.per_round:
+            lines.append(("most lost per round", f"{self.per_round:.4g}, plus {self.constant:.4g} once"))
+        else:
+            lines.append(("most lost in all", f"{self.constant:.4g}, however many rounds"))
         if self.kappa is not None:
             lines.append(("kappa", f"{self.kappa:.4g} (rounding of the logging mixture)"))
         if rounds is not None:
@@ -88,7 +92,8 @@ class Promise(NamedTuple):
 
     theorem: str
     per_round: float
-    constant: float = 0.0
+    rounding: float = 0.0  # kappa (hi - lo), where the mixture is played
+    budget: float = 0.0  # what may be lost in all besides
 
 
 class Promising(Protocol):
@@ -96,7 +101,7 @@ class Promising(Protocol):
 
     def why_unproven(self, situation: Situation) -> str: ...
 
-    def promise(self, situation: Situation) -> Promise: ...
+    def promised(self, situation: Situation) -> Promise: ...
 
     def needs_model(self, situation: Situation) -> bool: ...
 
@@ -146,7 +151,7 @@ def certify(situation: Situation) -> Certificate:
     confidence, limits = situation.confidence, situation.limits
     reference, interval = reference_of(situation)
     reason = why_not(situation)
-    promise = None if reason else situation.gate.promise(situation)
+    promise = None if reason else situation.gate.promised(situation)
     return Certificate(
         holds=promise is not None,
         theorem=promise.theorem if promise else reason,
@@ -154,7 +159,8 @@ def certify(situation: Situation) -> Certificate:
         reference=reference,
         reference_interval=interval,
         per_round=promise.per_round if promise else None,
-        constant=promise.constant if promise else None,
+        constant=promise.rounding + promise.budget if promise else None,
+        budget=promise.budget if promise else None,
         kappa=float(situation.params[0]["kappa"]) if promise and situation.plays_mixture else None,
         reward_range=limits,
         vacuous=promise is not None and bool(promise.per_round >= interval[1] - limits[0]),

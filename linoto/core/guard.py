@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from linoto.core import codec, kernels
@@ -16,11 +18,11 @@ from linoto.core.validation import as_arm
 
 
 class Guard:
-    """Let any recommender explore, and never fall more than epsilon per round below the log.
+    """Let any recommender explore, and never fall further below the log than was agreed.
 
     Each round it is asked about one proposed arm and answers with that arm, if realised rewards have paid for
     it, or else with the next arm of the logging mixture. With probability 1 - delta, for every t at once, the
-    summed shortfall below the log is at most epsilon t + kappa (hi - lo). Nothing is assumed of the
+    summed shortfall below the log is at most budget + epsilon t + kappa (hi - lo). Nothing is assumed of the
     recommender, nor of how rewards depend on features: the arms earn online what they earned in the log, and
     which rewards arrive does not depend on their values (the certificate has the whole list). `noise` is the
     sub-Gaussian scale of the rewards, or "bounded" where every single reward (and not only its mean) lies in
@@ -38,15 +40,19 @@ class Guard:
         self,
         offline: Offline,
         *,
-        epsilon: float,
         reward_range: tuple[float, float],
+        epsilon: float = 0.0,
+        budget: float = 0.0,
         delta: float = 0.05,
         noise: float | str = 1.0,
         relative: bool = False,
+        promise: Literal["expected", "realised"] = "expected",
     ) -> None:
         if not isinstance(offline, Offline):
             raise ValueError(f"offline must be a linoto.Offline, got {type(offline).__name__}")
-        gate = Tolerance(epsilon=epsilon, evidence="rewards", relative=relative)
+        gate = Tolerance(
+            budget=budget, epsilon=epsilon, evidence="rewards", relative=relative, promise=promise
+        )
         confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
         self._begin(offline, gate, confidence)
 

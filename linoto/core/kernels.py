@@ -58,8 +58,10 @@ PARAMS = np.dtype(
         ("prior_is_log", np.int64),  # 1: log det is counted from V_0 and beta_1 = 0; 0: from ridge * I
         ("gate_fixed", np.float64),  # radius_fixed and radius_level at the gate's share of delta
         ("gate_level", np.float64),
-        ("epsilon", np.float64),
-        ("relative", np.int64),  # 1: epsilon is a share of the reference
+        ("budget", np.float64),  # what may be lost in all, and
+        ("epsilon", np.float64),  # per round
+        ("relative", np.int64),  # 1: both are shares of the reference
+        ("realised", np.int64),  # 1: the promise is about rewards as they came, not about their means
         ("loose_bias", np.int64),  # 1: bound the ridge bias by sqrt(ridge) bound |y| alone
         ("by_model", np.int64),  # which evidence may open a Tolerance gate
         ("by_rewards", np.int64),
@@ -632,11 +634,17 @@ def enter_reward(p: Any, r: Any, reward: float, mixture: bool) -> None:
 
 
 @compiled
+def allowance(p: Any, rounds: int) -> float:
+    """Lambda(t), what may be lost in t rounds; relative to the reference it is in rounds' worth of that."""
+    return float(p.budget + p.epsilon * rounds)
+
+
+@compiled
 def consider_veto(p: Any, r: Any) -> None:
     """Drop the model for good once rewards fall shorter than any right model would have let them."""
-    owed = r.ventured * r.lower_reference - r.rounds * p.epsilon
+    owed = r.ventured * r.lower_reference - allowance(p, r.rounds)
     if p.relative == 1:
-        share = r.ventured - p.epsilon * r.rounds
+        share = r.ventured - allowance(p, r.rounds)
         owed = share * (r.lower_reference if share >= 0.0 else r.upper_reference)
     highest = r.earned + (p.low + p.unit) * r.pending
     if highest + boundary(p, r.ventured) < owed:
@@ -646,12 +654,13 @@ def consider_veto(p: Any, r: Any) -> None:
 @compiled
 def room_by_rewards(p: Any, r: Any) -> float:
     """What realised rewards have paid for if the next play earns the least; the same for every arm."""
-    allowance = p.epsilon * (r.rounds + 1)
+    credit = r.earned + p.low * r.pending if p.realised == 1 else r.secured
+    allowed = allowance(p, r.rounds + 1)
     plays = r.ventured + 1.0
     if p.relative == 0:
-        return float(r.secured + p.low - plays * r.upper_reference + allowance)
-    owed = plays - allowance
-    return float(r.secured + p.low - owed * (r.upper_reference if owed >= 0.0 else r.lower_reference))
+        return float(credit + p.low - plays * r.upper_reference + allowed)
+    owed = plays - allowed
+    return float(credit + p.low - owed * (r.upper_reference if owed >= 0.0 else r.lower_reference))
 
 
 @compiled
@@ -777,24 +786,24 @@ def cautious_square(s: State, y: Floats, image: Floats) -> float:
 
 @compiled
 def measure_by_model(p: Any, s: State) -> None:
-    """The least that all plays but the mixture's, arm a included, earn above mu_off, plus epsilon t.
+    """The least that all plays but the mixture's, arm a included, earn above mu_off, plus the allowance.
 
     With y = Z + a - xbar: <theta, y> - r |y|_{V^-1} - bias, where the ridge biases <theta, y> by at most
-    ridge bound |V^-1 y|_2 and by at most sqrt(ridge) bound |y|_{V^-1}. Relative to the reference, epsilon t
-    of xbar is forgiven instead.
+    ridge bound |V^-1 y|_2 and by at most sqrt(ridge) bound |y|_{V^-1}. Relative to the reference, the
+    allowance is in xbar instead.
     """
     r = s.run[0]
     y, image, cross = s.vectors[WORK], s.vectors[STEP], s.arms[CROSS]
     mean, variance, width, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[ROOM]
-    allowance = p.epsilon * (r.rounds + 1)
-    owed = 1.0 - allowance if p.relative == 1 else 1.0
+    allowed = allowance(p, r.rounds + 1)
+    owed = 1.0 - allowed if p.relative == 1 else 1.0
     for i in range(y.size):
         y[i] = s.vectors[EXCESS, i] - owed * s.vectors[XBAR, i]
     combine(s.square[INVERSE], y, image)
     combine(s.actions, image, cross)
     base, square = dot(s.vectors[THETA], y), cautious_square(s, y, image)
     if p.relative == 0:
-        base += allowance
+        base += allowed
     shared = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
     doubt = ROUNDING * r.widest * (dot(y, y) + r.longest)
     for a in range(room.size):

@@ -67,6 +67,10 @@ class Composed:
         """This policy as explorer, gate and fallback."""
         raise TypeError(f"{type(self).__name__} must say what it is composed of")
 
+    def with_parameter(self, name: str, value: float) -> Any:
+        """The policy with another value of one of its gate's parameters."""
+        raise ValueError(f"policy must have a gate with {name}, got {self!r}")
+
     def start(
         self,
         actions: npt.ArrayLike,
@@ -133,6 +137,9 @@ class LinOtO(Composed):
             reach="proposal",
             confidence=self.confidence,
         )
+
+    def with_parameter(self, name: str, value: float) -> LinOtO:
+        return replace(self, alpha=value) if name == "alpha" else super().with_parameter(name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +274,11 @@ class Gated(Composed):
 
     def composed(self) -> Gated:
         return self
+
+    def with_parameter(self, name: str, value: float) -> Gated:
+        if name not in self.gate.parameters:
+            return super().with_parameter(name, value)  # type: ignore[no-any-return] # it raises
+        return replace(self, gate=replace(self.gate, **{name: value}))
 
     @property
     def assumed(self) -> Confidence:

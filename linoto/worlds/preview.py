@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import floor, log10
@@ -15,19 +15,16 @@ import numpy.typing as npt
 
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
-from linoto.core.gates import Budget, Tolerance
+from linoto.core.gates import GATES
 from linoto.core.kernels import Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
-from linoto.core.policies import Gated, LinOtO
+from linoto.core.policies import Gated
 from linoto.core.snapshots import to_dict
-from linoto.core.validation import as_actions, as_floats, check_count, check_positive, check_seed
+from linoto.core.validation import as_actions, as_floats, check_count, check_positive, check_seed, one_of
 from linoto.engines import THREADS, Engine, Track, map_cells, tracked
 from linoto.worlds.bandits import Bandit
 from linoto.worlds.simulate import simulate
-
-EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-ALPHAS = (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,7 +176,7 @@ def preview(
 
     Worlds are drawn from N(theta, noise^2 V^-1) with the prior N(0, prior^2 / d I); `prior` is how long the
     true parameter may be (the policy's `bound` unless given). It matters: where the log says nothing, the
-    prior says everything. The grid is of epsilon for a Tolerance, of alpha for a Budget.
+    prior says everything. The grid is of the budget or of epsilon for a Tolerance, of alpha for a Budget.
 
     >>> import numpy as np
     >>> log = Offline(pulls=[40, 40, 0], reward_sums=[20.0, 8.0, 0.0])
@@ -199,7 +196,7 @@ def preview(
     check_positive("prior", reach)
     bandits = draw_worlds(arms, log, confidence, reach, worlds, np.random.default_rng([seed, 0]))
     seeds = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64).tolist()
-    variants = [with_parameter(chosen, parameter, value) for value in values]
+    variants = [chosen.with_parameter(parameter, value) for value in values]
     plays = [(variant, *world) for variant, world in product(variants, zip(bandits, seeds, strict=True))]
     with closing(map_cells(partial(summarise, log=log, horizon=horizon), plays, engine=engine)) as results:
         rows = np.array(list(tracked(results, track, total=len(plays))))
@@ -253,13 +250,13 @@ def grid_point(value: float, certificate: Certificate, rows: Floats) -> GridPoin
 def parameter_of(policy: Any, grid: Sequence[float] | None) -> tuple[str, list[float]]:
     """Which parameter the grid is of, and its values in rising order."""
     gate = policy.composed().gate if hasattr(policy, "composed") else None
-    if not isinstance(gate, Budget | Tolerance):
-        raise ValueError(f"policy must have a Budget or Tolerance gate, got {policy!r}")
-    default = EPSILONS if isinstance(gate, Tolerance) else ALPHAS
-    values = as_floats("grid", default if grid is None else grid, ndim=1)
+    if gate is None or not gate.varied:
+        known = one_of([gate for gate in GATES if gate.parameters])
+        raise ValueError(f"policy must have a {known} gate, got {policy!r}")
+    values = as_floats("grid", gate.parameters[gate.varied] if grid is None else grid, ndim=1)
     if values.size == 0 or (values < 0).any():
         raise ValueError(f"grid must hold numbers >= 0, got {values.tolist()}")
-    return ("epsilon" if isinstance(gate, Tolerance) else "alpha"), np.unique(values).tolist()
+    return gate.varied, np.unique(values).tolist()
 
 
 def epsilon_for(
@@ -270,9 +267,9 @@ def epsilon_for(
     None for another gate, without a promise, or if what is lost once already exceeds the limit.
     """
     check_positive("limit", limit)
-    if not isinstance(policy.composed().gate, Tolerance):
+    if policy.composed().gate.varied != "epsilon":
         return None
-    certificate = with_parameter(policy, "epsilon", 1.0).certificate(actions, offline)  # linear in epsilon
+    certificate = policy.with_parameter("epsilon", 1.0).certificate(actions, offline)  # linear in epsilon
     if certificate.constant is None or not certificate.per_round:
         return None
     most = (limit - certificate.constant) / (horizon * certificate.per_round)
@@ -280,13 +277,6 @@ def epsilon_for(
         return None
     unit = 10.0 ** (floor(log10(most)) - 1)
     return float(f"{floor(most / unit * (1 + 1e-12)) * unit:.2g}")
-
-
-def with_parameter(policy: Any, parameter: str, value: float) -> Any:
-    """The policy with another value of its parameter."""
-    if isinstance(policy, LinOtO):
-        return replace(policy, alpha=value)
-    return replace(policy, gate=replace(policy.gate, **{parameter: value}))
 
 
 def draw_worlds(

@@ -25,6 +25,14 @@ GATES: dict[str, Any] = {
     "both": linoto.Gated(
         gate=linoto.Tolerance(epsilon=0.05), confidence=linoto.Confidence(reward_range=(-1, 1))
     ),
+    "model, a loss budget": linoto.Gated(gate=linoto.Tolerance(budget=6.0, evidence="model")),
+    "rewards, a loss budget": linoto.Gated(
+        gate=linoto.Tolerance(budget=6.0, epsilon=0.01, evidence="rewards"),
+        confidence=linoto.Confidence(reward_range=(-1, 1)),
+    ),
+    "both, a loss budget": linoto.Gated(
+        gate=linoto.Tolerance(budget=6.0), confidence=linoto.Confidence(reward_range=(-1, 1))
+    ),
 }
 
 
@@ -93,6 +101,99 @@ def test_an_adversary_breaks_no_promise_in_a_thousand_runs(name: str, m: int) ->
     assert on_event == 0
     assert in_all <= 75
     print(f"{name}, m = {m}: {in_all} of 1000 broken")
+
+
+REALISED = {
+    "a rate": linoto.Tolerance(epsilon=0.05, evidence="rewards", promise="realised"),
+    "a loss budget": linoto.Tolerance(budget=8.0, evidence="rewards", promise="realised"),
+    "both, relative": linoto.Tolerance(
+        budget=8.0, epsilon=0.02, evidence="rewards", promise="realised", relative=True
+    ),
+}
+CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+
+
+def realised_excess(gate: linoto.Tolerance, confidence: linoto.Confidence, seed: int, rounds: int) -> float:
+    """The most by which plays outside the mixture ever earned less than they may; the worst arm explores.
+
+    Means are .2 to .8, the log is of 60 rows, and rewards come up to ten rounds late.
+    """
+    rng = np.random.default_rng(seed)
+    means = rng.uniform(0.2, 0.8, size=5)
+    pulls = np.array([30, 20, 10, 0, 0])
+    log = linoto.Offline(pulls=pulls, reward_sums=rng.binomial(pulls, means).astype(float))
+    agent = linoto.Gated(explorer=linoto.Greedy(), gate=gate, confidence=confidence).start(np.eye(5), log)
+    reference = float(pulls @ means / pulls.sum())
+    unit = reference if gate.relative else 1.0
+    owed = worst = 0.0
+    late: list[tuple[int, linoto.Decision, float]] = []
+    for t in range(1, rounds + 1):
+        decision = agent.guard(int(means.argmin()))
+        agent.commit(decision)
+        reward = float(rng.random() < means[decision.arm])
+        late.append((t + int(rng.integers(0, 10)), decision, reward))
+        if decision.source != "mixture":
+            owed += reference - reward
+        worst = max(worst, owed - unit * (gate.budget + gate.epsilon * t))
+        for item in [item for item in late if item[0] <= t]:
+            late.remove(item)
+            agent.observe(item[1], item[2])
+    return worst
+
+
+@pytest.mark.parametrize("name", REALISED)
+def test_an_adversary_breaks_no_realised_promise(name: str) -> None:
+    """A run may fail with probability 0.05: P(binomial(60, 0.05) > 10) = 1.7e-4."""
+    over = [realised_excess(REALISED[name], CLICKS, seed, 300) > 1e-9 for seed in range(60)]
+    assert sum(over) <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("name", REALISED)
+def test_an_adversary_breaks_no_realised_promise_in_a_thousand_runs(name: str, delta: float) -> None:
+    """Three standard errors and a half above delta: a false alarm in 2e-4 of the tests."""
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), delta=delta)
+    over = [realised_excess(REALISED[name], confidence, seed, 400) > 1e-9 for seed in range(1000)]
+    print(f"{name}, delta = {delta}: {sum(over)} of 1000 broken")
+    assert sum(over) <= 1000 * delta + 3.5 * np.sqrt(1000 * delta * (1 - delta))
+
+
+def test_a_promise_of_a_budget_alone_never_grows() -> None:
+    certificate = linoto.Gated(gate=linoto.Tolerance(budget=80.0)).certificate(np.eye(2), LOG_OF_TWO)
+    assert certificate.loss(10) == certificate.loss(10**9) == 80.0 + certificate.kappa * 2
+    assert "most lost in all" in str(certificate)
+
+
+LOG_OF_TWO = linoto.Offline(pulls=[30, 20], reward_sums=[12.0, 9.0])
+
+
+def test_a_relative_budget_is_in_rounds_worth_of_the_reference() -> None:
+    gate = linoto.Tolerance(budget=10.0, relative=True, evidence="rewards")
+    certificate = linoto.Gated(gate=gate, confidence=CLICKS).certificate(np.eye(2), LOG_OF_TWO)
+    high = certificate.reference_interval[1]
+    assert 10 * certificate.reference <= certificate.budget <= 10 * 1.3 * high
+    assert certificate.per_round == 0.0
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: linoto.Tolerance(budget=-1.0), "budget must be a number >= 0, got -1.0"),
+        (
+            lambda: linoto.Tolerance(promise="real"),
+            "promise must be one of 'expected', 'realised', got 'real'",
+        ),  # type: ignore[arg-type]
+        (lambda: linoto.Tolerance(promise="realised"), "evidence must be 'rewards' for promise='realised'"),
+        (
+            lambda: linoto.Guard(LOG_OF_TWO, budget=5.0, reward_range=(0, 1), promise="realised"),
+            "noise must be 'bounded' for promise='realised', got 1.0",
+        ),
+    ],
+)
+def test_a_promise_that_nothing_can_keep_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def misspecified(seed: int) -> tuple[linoto.Bandit, linoto.Offline]:

@@ -42,21 +42,35 @@ def problem(seed: int, k: int = K) -> tuple[np.ndarray, np.ndarray, linoto.Offli
     return actions, means, linoto.Offline(pulls=pulls, reward_sums=sums)
 
 
-def agree(config: tuple[Any, ...], *, seed: int, rounds: int, explorer: str = "ucb", k: int = K) -> set[str]:
+def agree(
+    config: tuple[Any, ...],
+    *,
+    seed: int,
+    rounds: int,
+    explorer: str = "ucb",
+    k: int = K,
+    budget: float = 0.0,
+    epsilon: float = 0.1,
+    promise: Any = "expected",
+) -> set[str]:
     """Play agent and oracle side by side; the sources that occurred."""
     evidence, noise, relative, reach, kind, fallback, bias, delay = config
     actions, means, log = problem(seed, k)
     confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0), radius=kind, bound=2.0)
     agent = linoto.Gated(
         explorer=linoto.LinUCB(scale=0.5) if explorer == "ucb" else linoto.LinTS(scale=0.5),
-        gate=linoto.Tolerance(epsilon=0.1, evidence=evidence, relative=relative, bias=bias),
+        gate=linoto.Tolerance(
+            budget=budget, epsilon=epsilon, evidence=evidence, relative=relative, promise=promise, bias=bias
+        ),
         reach=reach,
         fallback=fallback,
         confidence=confidence,
     ).start(actions, log)
     oracle = ToleranceReference(
         problem=Problem(actions, log.pulls, log.reward_sums),
-        epsilon=0.1,
+        epsilon=epsilon,
+        budget=budget,
+        promise=promise,
         evidence=evidence,
         relative=relative,
         bias=bias,
@@ -97,6 +111,24 @@ def agree(config: tuple[Any, ...], *, seed: int, rounds: int, explorer: str = "u
 @pytest.mark.parametrize("index", range(0, len(EVERY), 7))
 def test_every_kind_of_tolerance_agrees_with_the_oracle(index: int) -> None:
     assert agree(EVERY[index], seed=index, rounds=80)
+
+
+@pytest.mark.parametrize("index", range(3, len(EVERY), 11))
+def test_every_kind_of_loss_budget_agrees_with_the_oracle(index: int) -> None:
+    """Alone, and beside a rate; a relative budget is in rounds' worth of the reference."""
+    epsilon = 0.0 if index % 2 else 0.02
+    assert agree(EVERY[index], seed=index, rounds=80, budget=6.0, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("delay", [0, 7])
+@pytest.mark.parametrize("budget, epsilon", [(5.0, 0.0), (0.0, 0.1), (3.0, 0.02)])
+def test_every_realised_promise_agrees_with_the_oracle(
+    budget: float, epsilon: float, delay: int, relative: bool
+) -> None:
+    config = ("rewards", "bounded", relative, "affordable", "self_normalised", "auto", "tight", delay)
+    sources = agree(config, seed=9, rounds=300, budget=budget, epsilon=epsilon, promise="realised")
+    assert sources == {"explorer", "mixture"}
 
 
 LONG_RUNS = [("model", "proposal"), ("rewards", "proposal"), ("both", "proposal"), ("rewards", "affordable")]

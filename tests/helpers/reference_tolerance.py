@@ -80,6 +80,10 @@ class ToleranceReference:
     _: KW_ONLY
     epsilon: float
     ridge: float
+    budget: float = 0.0
+    promise: str = (
+        "expected"  # expected | realised: all of delta is the reference's, and rewards count as earned
+    )
     evidence: str = "both"  # model | rewards | both
     relative: bool = False  # epsilon as a share of mu_off
     bias: str = "tight"  # tight | loose
@@ -102,6 +106,8 @@ class ToleranceReference:
         self.low, self.high = self.reward_range or (-np.inf, np.inf)
         self.sigma = (self.high - self.low) / 2 if self.bounded else float(self.noise)
         self.model_share, self.noise_share, self.reference_share = share(evidence, self.delta)
+        if self.promise == "realised":
+            self.reference_share = self.delta
         if self.relative:
             self.reference_share /= 2  # both sides of the reference are in the promise, not only the upper
 
@@ -134,6 +140,10 @@ class ToleranceReference:
     def mixed(self) -> list[Play]:
         """The plays of the logging mixture, each of which counts as xbar in the gate."""
         return [play for play in self.plays if play.source == "mixture"]
+
+    def allowance(self, t: int) -> float:
+        """What may be lost in t rounds; relative, in rounds' worth of mu_off."""
+        return self.budget + self.epsilon * t
 
     # The model: bounds on <theta, y> from the estimate.
 
@@ -169,8 +179,8 @@ class ToleranceReference:
             return -np.inf
         action = self.base.actions[arm]  # (d,)
         gained = sum((self.base.actions[play.arm] - self.xbar for play in self.unmixed), 0 * self.xbar)
-        owed = (1 - self.epsilon * self.t) * self.xbar if self.relative else self.xbar  # (d,)
-        earned = 0.0 if self.relative else self.epsilon * self.t
+        owed = (1 - self.allowance(self.t)) * self.xbar if self.relative else self.xbar  # (d,)
+        earned = 0.0 if self.relative else self.allowance(self.t)
         past = gained - owed  # (d,) Z - xbar
         shrinkage = self.ridge * self.short_norm(past) + np.sqrt(self.ridge) * self.norm(action)
         return self.least(past + action, self.bound * shrinkage) + earned
@@ -242,14 +252,15 @@ class ToleranceReference:
     def rewards_room(self) -> float:
         """What the rewards say is left for any arm, at least: the next play may earn the lowest mean."""
         after = len(self.unmixed) + 1
+        credit = self.filled(self.unmixed, self.low).sum() if self.promise == "realised" else self.secured
         if not self.relative:
-            return self.secured + self.low - after * self.upper_reference + self.epsilon * self.t
-        owed = after - self.epsilon * self.t  # in units of mu_off
-        return self.secured + self.low - owed * (self.upper_reference if owed >= 0 else self.lower_reference)
+            return credit + self.low - after * self.upper_reference + self.allowance(self.t)
+        owed = after - self.allowance(self.t)  # in units of mu_off
+        return credit + self.low - owed * (self.upper_reference if owed >= 0 else self.lower_reference)
 
     def refuted(self) -> bool:
         """Whether the rewards prove that the promise is broken already: then the model must be wrong."""
-        q, spent = len(self.unmixed), self.epsilon * len(self.plays)
+        q, spent = len(self.unmixed), self.allowance(len(self.plays))
         most = self.filled(self.unmixed, self.high).sum() + self.boundary(q)
         if not self.relative:
             return bool(most < q * self.lower_reference - spent)

@@ -28,5 +28,5 @@ class Closed(Gate):
     measures = False
     needs_every_arm = True
 
-    def promise(self, situation: Situation) -> Promise:
+    def promised(self, situation: Situation) -> Promise:
         return safe_arm_promise(situation)

@@ -32,8 +32,7 @@ class Budget(Gate):
 
     code = kernels.BUDGET
     fallbacks = ("lcb", "frozen")
-    parameter = "alpha"
-    grid = (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)
+    parameters = {"alpha": (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)}  # noqa: RUF012 - a constant of the class
 
     alpha: float = 1e-4
     form: Literal["exact", "aggregate", "max"] = "exact"
@@ -51,7 +50,7 @@ class Budget(Gate):
         p["form"] = FORMS.index(self.form)
         p["coverage_slack"] = self.slack == "coverage"
 
-    def promise(self, situation: Situation) -> Promise:
+    def promised(self, situation: Situation) -> Promise:
         run = situation.run[0]
         upper = situation.upper_reference(float(run["radius"]))  # on the same event as every lower bound
         loss = min((self.alpha + 2) * float(run["slack"]), upper - float(run["baseline"]))

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
 from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
-from linoto.core.validation import as_floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +24,7 @@ class Gate:
     keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
-    parameter: ClassVar[str] = ""  # the field that a preview varies; "": none
-    grid: ClassVar[tuple[float, ...]] = ()  # the values that it tries
+    parameters: ClassVar[dict[str, tuple[float, ...]]] = {}  # what can be set, and the values a preview tries
 
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         """Write this gate into the kernels' Params, for given arms and log."""
@@ -52,7 +48,7 @@ class Gate:
             return f"a {type(self).__name__} gate is proven with the {names} fallback only"
         return ""
 
-    def promise(self, situation: Situation) -> Promise:
+    def promised(self, situation: Situation) -> Promise:
         """The theorem, and the loss that it allows."""
         raise TypeError(f"{type(self).__name__} must say what it promises")
 
@@ -65,12 +61,10 @@ class Gate:
         short = "" if room is None else f": it would leave the budget at {room:.4g}"
         return f"The gate refused{short}."
 
-    def grid_of(self, values: Any = None) -> list[float]:
-        """The values of its parameter that a preview tries, in rising order; the usual ones unless given."""
-        numbers = as_floats("grid", self.grid if values is None else values, ndim=1)
-        if numbers.size == 0 or (numbers < 0).any():
-            raise ValueError(f"grid must hold numbers >= 0, got {numbers.tolist()}")
-        return [float(number) for number in np.unique(numbers)]
+    @property
+    def varied(self) -> str:
+        """The parameter that a preview varies; "": there is none."""
+        return next(iter(self.parameters), "")
 
 
 def safe_arm_promise(situation: Situation) -> Promise:

@@ -18,50 +18,75 @@ from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_nonnegative, normalise
 
 EVIDENCE = ("model", "rewards", "both")
+PROMISES = ("expected", "realised")
 BIASES = ("tight", "loose")
 SURELY = 1e-6  # how often a right range may be refused because of the log's noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance(Gate):
-    """Never more than epsilon per round, on average, below what the log earned.
+    """Never more below what the log earned than a loss budget, plus epsilon per round.
 
     With probability 1 - delta, for every t at once, the summed shortfall below the mean reward of the log is
-    at most epsilon t + kappa (hi - lo), whatever the explorer proposes; kappa is in the certificate. With
-    `relative`, epsilon is a share of the log's mean reward instead.
+    at most budget + epsilon t + kappa (hi - lo), whatever the explorer proposes; kappa is in the certificate.
+    `budget` is what may be lost in all: it pays for exploring at once, where a rate makes exploring wait.
+    With `epsilon=0` the promise never grows. With `relative`, both are shares of the log's mean reward: the
+    budget in rounds' worth of it.
 
     `evidence` is what may pay for exploration: "model" trusts the linear model, "rewards" counts realised
     rewards and needs no model at all (but a `reward_range`), "both" accepts either and drops the model for
-    good once realised rewards contradict it. `bias` is how the ridge's pull is bounded; "loose" is there to
-    compare with.
+    good once realised rewards contradict it. Without a `reward_range`, "both" is the model alone.
 
-    >>> Tolerance(epsilon=0.1)
-    Tolerance(epsilon=0.1, evidence='both', relative=False, bias='tight')
+    `promise` is what the shortfall is counted in: "expected" compares means, "realised" what the explored
+    plays really earned, as a person reads it in the books. Realised is cheaper (nothing has to be inferred),
+    and needs `evidence="rewards"` and bounded rewards. `bias` is how the ridge's pull is bounded; "loose" is
+    there to compare with.
+
+    >>> Tolerance(budget=80)
+    Tolerance(budget=80, epsilon=0.0, evidence='both', relative=False, promise='expected', bias='tight')
     """
 
     code = kernels.TOLERANCE
     keeps_ledger = True
     fallbacks = ("certified", "mixture")
-    parameter = "epsilon"
-    grid = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+    parameters = {  # noqa: RUF012 - a constant of the class
+        "epsilon": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+        "budget": (10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
+    }
 
-    epsilon: float
+    budget: float = 0.0
+    epsilon: float = 0.0
     evidence: Literal["model", "rewards", "both"] = "both"
     relative: bool = False
+    promise: Literal["expected", "realised"] = "expected"
     bias: Literal["tight", "loose"] = "tight"
 
     def __post_init__(self) -> None:
         normalise(self)
+        check_nonnegative("budget", self.budget)
         check_nonnegative("epsilon", self.epsilon)
         check_choice("evidence", self.evidence, EVIDENCE)
+        check_choice("promise", self.promise, PROMISES)
         check_choice("bias", self.bias, BIASES)
         if not isinstance(self.relative, bool):
             raise ValueError(f"relative must be True or False, got {self.relative!r}")
         if self.relative and self.epsilon > 1:
             raise ValueError(f"epsilon must be at most 1 where it is relative, got {self.epsilon!r}")
+        if self.promise == "realised" and self.evidence != "rewards":
+            raise ValueError(
+                f"evidence must be 'rewards' for promise='realised', got {self.evidence!r}: a model knows "
+                "means only"
+            )
+
+    @property
+    def varied(self) -> str:
+        """The budget where there is one, else epsilon."""
+        return "budget" if self.budget > 0 else "epsilon"
 
     def uses(self, confidence: Confidence) -> tuple[bool, bool]:
         """Whether the model and whether realised rewards can open this gate; rewards need a floor."""
+        if self.promise == "realised" and confidence.noise != "bounded":
+            raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")
         if self.evidence == "rewards" and confidence.reward_range is None:
             raise ValueError("reward_range must be given for evidence='rewards', got None: it is the floor")
         by_rewards = self.evidence != "model" and confidence.reward_range is not None
@@ -74,23 +99,25 @@ class Tolerance(Gate):
         low, high = confidence.reward_range or (0.0, 1.0)
         if self.relative and (confidence.reward_range is None or low < 0):
             raise ValueError(
-                f"reward_range must be given and start at 0 or above for a relative epsilon, got "
+                f"reward_range must be given and start at 0 or above for a relative promise, got "
                 f"{confidence.reward_range!r}: a share of a negative reward promises nothing"
             )
         check_logged_range(confidence, offline)
         by_model, by_rewards = self.uses(confidence)
         model_share = 0.5 if by_rewards else 1.0
         reward_share = 0.25 if by_model else 0.5  # for the boundary, and as much for the reference
+        reference_share = 1.0 if self.promise == "realised" else reward_share  # where nothing else can fail
         terms = radius_terms(replace(confidence, delta=confidence.delta * model_share), actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
-        p["epsilon"], p["relative"] = self.epsilon, self.relative
+        p["budget"], p["epsilon"], p["relative"] = self.budget, self.epsilon, self.relative
+        p["realised"] = self.promise == "realised"
         p["loose_bias"] = self.bias == "loose"
         p["by_model"], p["by_rewards"] = by_model, by_rewards
         p["bounded"] = confidence.noise == "bounded"
         p["low"], p["unit"] = low, high - low
         p["reward_level"] = log(1 / (confidence.delta * reward_share))
-        sides = 2 if self.relative else 1  # a relative promise leans on both bounds of the reference
-        p["reference_level"] = log(sides / (confidence.delta * reward_share))
+        sides = 2 if self.relative else 1  # a relative promise needs both bounds of the reference
+        p["reference_level"] = log(sides / (confidence.delta * reference_share))
         p["kappa"] = mixture_rounding(offline)
 
     def check_start(self, state: State, confidence: Confidence) -> None:
@@ -103,16 +130,19 @@ class Tolerance(Gate):
     def needs_model(self, situation: Situation) -> bool:
         return self.uses(situation.confidence)[0]
 
-    def promise(self, situation: Situation) -> Promise:
+    def promised(self, situation: Situation) -> Promise:
         uses = zip(("the model", "realised rewards"), self.uses(situation.confidence), strict=True)
         payers = " or ".join(name for name, pays in uses if pays)
-        theorem = f"R_off_t <= epsilon t + kappa (hi - lo), paid for by {payers}"
-        return Promise(theorem, self.tolerated(situation), situation.rounding)
+        terms = [("budget", self.budget > 0), ("epsilon t", self.epsilon > 0), ("kappa (hi - lo)", True)]
+        limit = " + ".join(name for name, there in terms if there)
+        theorem = f"R_off_t <= {limit}, paid for by {payers}"
+        if self.promise == "realised":
+            theorem = f"{theorem}, where plays outside the mixture count as what they really earned"
+        unit = self.most_reference(situation) if self.relative else 1.0
+        return Promise(theorem, self.epsilon * unit, situation.rounding, self.budget * unit)
 
-    def tolerated(self, situation: Situation) -> float:
-        """epsilon, or a share epsilon of the largest reference on the events the gate itself pays for."""
-        if not self.relative:
-            return float(self.epsilon)
+    def most_reference(self, situation: Situation) -> float:
+        """The largest reference on the events that the gate itself pays for, at least 0."""
         run, params = situation.run[0], situation.params[0]
         by_model, by_rewards = self.uses(situation.confidence)
         bounds = [situation.limits[1]]
@@ -120,7 +150,7 @@ class Tolerance(Gate):
             bounds.append(float(run["upper_reference"]))
         if by_model:
             bounds.append(situation.upper_reference(float(run["gate_radius"] + params["bias"])))
-        return float(self.epsilon) * max(min(bounds), 0.0)
+        return max(min(bounds), 0.0)
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
         return stationary_assumptions(situation, by_rewards=self.uses(situation.confidence)[1])
