@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
+from linoto.core.protocols import Agent, Policy
 from linoto.core.validation import as_arm, as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
 
@@ -54,7 +55,7 @@ class Run:
 
 
 def simulate(
-    policy: Any,
+    policy: Policy,
     bandit: World,
     offline: Offline,
     *,
@@ -86,9 +87,9 @@ def simulate(
     else:
         check_count("horizon", horizon)
         draws = bandit.draw(int(horizon), world)  # type: ignore[arg-type]
-    agent = policy.start(bandit.actions, log, rng=own)
+    agent: Any = policy.start(bandit.actions, log, rng=own)  # some have `play`, which is compiled
     compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
-    play = agent.play if compiled else partial(by_hand, agent)
+    play = agent.play if compiled else partial(simulate_in_python, agent)
     arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range)
     earned = means[arms]
     logged = float(log.pulls @ means / log.total) if log.total else float("nan")  # mu_off
@@ -100,8 +101,8 @@ def simulate(
     )
 
 
-def by_hand(
-    agent: Any,
+def simulate_in_python(
+    agent: Agent,
     means: Floats,
     draws: Floats,
     *,
@@ -112,10 +113,11 @@ def by_hand(
     arms = np.empty(draws.size, dtype=np.int64)
     explored = np.ones(draws.size, dtype=np.bool_)
     reasons = hasattr(getattr(agent, "inner", agent), "decide")
+    decide = getattr(agent, "decide", None) if reasons else None
     low, high = reward_range
     for t, draw in enumerate(draws.tolist()):
-        if reasons:
-            decision = agent.decide()
+        if decide:
+            decision = decide()
             arm, explored[t] = decision.arm, decision.mode == "explore"
         else:
             arm = as_arm(agent.select(), means.size)
