@@ -1,5 +1,5 @@
 """The public laws: what every policy must obey, and a function that says which law one breaks."""
 
-from linoto.checks.checks import check_policy
+from linoto.checks.suite import check_policy
 
 __all__ = ["check_policy"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto.checks import checks
+from linoto.checks.problems import small_problem
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
 from linoto.core.confidence import PAPER, Confidence
@@ -23,9 +23,9 @@ from linoto.core.warm_up import warm_up, warm_up_loop
 
 
 def agent_of(policy: Any, rounds: int = 0, **start: Any) -> LinearAgent:
-    w = checks.world()
+    w = small_problem()
     agent: LinearAgent = policy.start(w.actions, w.offline, **start)
-    checks.play(agent, w, range(rounds))
+    w.play_rounds(agent, range(rounds))
     return agent
 
 
@@ -42,7 +42,7 @@ def poor(**settings: Any) -> LinearAgent:
     "policy", [LinOtO(), LinUCB(), LinTS(), LinLCB(), Random(), Gated(fallback=2)], ids=str
 )
 def test_select_is_decide(policy: Any) -> None:
-    w, agent = checks.world(), agent_of(policy)
+    w, agent = small_problem(), agent_of(policy)
     for t in range(100):
         decision = agent.decide()
         assert decision.arm == agent.select() and type(decision.arm) is int
@@ -120,7 +120,7 @@ def test_an_explorer_takes_its_best_among_the_allowed(policy: Any) -> None:
 @pytest.mark.parametrize("reach", ["proposal", "affordable"])
 @pytest.mark.parametrize("form", ["exact", "aggregate", "max"])
 def test_what_is_played_is_always_allowed(reach: Any, form: Any) -> None:
-    w, rng = checks.world(), np.random.default_rng(5)
+    w, rng = small_problem(), np.random.default_rng(5)
     agent = agent_of(Gated(explorer=LinUCB(), gate=Budget(form=form), reach=reach, confidence=PAPER))
     seen = set()
     for t in range(300):
@@ -200,7 +200,7 @@ def test_other_restrictions_are_refused(allowed: Any, message: str) -> None:
 
 @pytest.mark.parametrize("reach", ["proposal", "affordable"])
 def test_a_guarded_proposal_is_played_or_replaced_by_the_fallback(reach: Any) -> None:
-    w = checks.world()
+    w = small_problem()
     agent = agent_of(Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), reach=reach, confidence=PAPER))
     modes = set()
     for t in range(200):
@@ -215,7 +215,7 @@ def test_a_guarded_proposal_is_played_or_replaced_by_the_fallback(reach: Any) ->
 
 
 def test_a_guarded_proposal_stays_within_the_allowed_arms_or_changes_nothing() -> None:
-    w, agent = checks.world(), agent_of(Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), confidence=PAPER))
+    w, agent = small_problem(), agent_of(Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), confidence=PAPER))
     refused = 0
     for t in range(200):
         allowed = [t % 6, (t + 2) % 6]
@@ -244,7 +244,7 @@ def test_an_open_gate_lets_everything_through_and_a_closed_one_nothing() -> None
 
 
 def test_guarding_the_explorer_s_proposal_is_deciding() -> None:
-    w, agent = checks.world(), agent_of(LinOtO(alpha=0.01))
+    w, agent = small_problem(), agent_of(LinOtO(alpha=0.01))
     for t in range(150):
         decision = agent.decide()
         assert agent.guard(decision.proposal) == decision
@@ -323,19 +323,19 @@ def test_names_are_kept_and_checked() -> None:
 
 
 def test_a_seed_is_a_generator() -> None:
-    w = checks.world()
+    w = small_problem()
     seeded, given = agent_of(LinTS(), rng=7), agent_of(LinTS(), rng=np.random.default_rng(7))
-    assert checks.play(seeded, w, range(50)) == checks.play(given, w, range(50))
+    assert w.play_rounds(seeded, range(50)) == w.play_rounds(given, range(50))
 
 
 def test_any_array_of_actions_will_do() -> None:
-    w = checks.world()
+    w = small_problem()
     rounded = w.actions.astype(np.float32)
     frozen = np.asfortranarray(rounded.astype(np.float64))
     frozen.flags.writeable = False
     strided = np.repeat(rounded.astype(np.float64), 2, axis=0)[::2]
     runs = [
-        checks.play(LinUCB().start(actions, w.offline), w, range(60))
+        w.play_rounds(LinUCB().start(actions, w.offline), range(60))
         for actions in (rounded, frozen, strided, rounded.tolist())
     ]
     assert all(run == runs[0] for run in runs)
@@ -346,15 +346,15 @@ def test_any_array_of_actions_will_do() -> None:
 
 @pytest.mark.parametrize("policy", [LinOtO(), LinTS(), Random(), Gated(explorer=LinTS())], ids=str)
 def test_the_compiled_loop_leaves_the_same_bytes(policy: Any) -> None:
-    w = checks.world()
+    w = small_problem()
     compiled, interactive = agent_of(policy, rng=3), agent_of(policy, rng=3)
     arms, _ = compiled.play(w.means, w.noise)
-    assert arms.tolist() == checks.play(interactive, w, range(w.noise.size))
+    assert arms.tolist() == w.play_rounds(interactive, range(w.noise.size))
     assert compiled.snapshot() == interactive.snapshot()
 
 
 def test_the_loop_can_stop_and_go_on() -> None:
-    w = checks.world()
+    w = small_problem()
     draws = np.random.default_rng(1).standard_normal(9000)  # more than one block of random numbers
     whole, parts = agent_of(LinTS(), rng=3), agent_of(LinTS(), rng=3)
     arms = whole.play(w.means, draws)[0]
@@ -377,12 +377,12 @@ def test_means_of_other_arms_are_refused() -> None:
 
 
 def test_two_threads_are_two_runs() -> None:
-    w = checks.world()
+    w = small_problem()
     draws = np.random.default_rng(2).standard_normal(20_000)
 
     def run(policy: Any) -> tuple[list[int], list[int]]:
         agent = agent_of(policy, rng=5)
-        by_hand = checks.play(agent, w, range(300))
+        by_hand = w.play_rounds(agent, range(300))
         return by_hand, agent.play(w.means, draws)[0].tolist()
 
     policies = [LinTS(), LinOtO(), LinTS(), LinUCB()]
@@ -402,7 +402,7 @@ def test_no_call_compiles_a_kernel_anew() -> None:
     warm_up()
     warm_up_loop()
     before = signatures()
-    w = checks.world()
+    w = small_problem()
     frozen = w.actions.copy()
     frozen.flags.writeable = False
     offline = Offline(pulls=[1, 2, 3, 0, 0, 0], reward_sums=np.float32([1, 0, 1, 0, 0, 0]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto.checks import checks
+from linoto.checks.problems import small_problem
 from linoto.core.confidence import PAPER, Confidence, Ellipsoid
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget
@@ -25,7 +25,7 @@ def start(actions: Any, policy: Any = LinOtO()) -> Any:  # noqa: B008 - frozen
 
 
 def started(policy: Any) -> Any:
-    w = checks.world()
+    w = small_problem()
     return policy.start(w.actions, w.offline)
 
 
@@ -301,8 +301,8 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
 
 @pytest.mark.parametrize("policy", AGENTS, ids=[str(policy)[:24] for policy in AGENTS])
 def test_a_refused_call_names_its_argument_and_changes_nothing(policy: Any) -> None:
-    w, agent = checks.world(), started(policy)
-    checks.play(agent, w, range(20))
+    w, agent = small_problem(), started(policy)
+    w.play_rounds(agent, range(20))
     agent.commit(4)  # one reward is owed
     agent.select()
     before = agent.snapshot()

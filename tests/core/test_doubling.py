@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto.checks import checks
+from linoto.checks.problems import small_problem
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget
@@ -29,12 +29,12 @@ def same(one: Any, two: Any) -> bool:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_epochs_are_powers_of_two(policy: Any) -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=policy).start(w.actions, w.offline)
     fresh = policy.start(w.actions, w.offline)
     assert agent.epoch == 0 and same(agent, fresh)
     for t in range(1, 64):
-        checks.play(agent, w, range(t, t + 1))
+        w.play_rounds(agent, range(t, t + 1))
         assert agent.epoch == np.floor(np.log2(t + 1))
         assert agent.played == agent.inner.rounds == t - (2**agent.epoch - 1)
         assert agent.rounds == t
@@ -43,13 +43,13 @@ def test_epochs_are_powers_of_two(policy: Any) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_an_epoch_is_a_run_of_its_own(policy: Any) -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=policy).start(w.actions, w.offline)
-    arms = checks.play(agent, w, range(127))
+    arms = w.play_rounds(agent, range(127))
     for epoch in range(7):
         rounds = range(2**epoch - 1, 2 ** (epoch + 1) - 1)
         alone = policy.start(w.actions, w.offline)
-        assert checks.play(alone, w, rounds) == [arms[t] for t in rounds]
+        assert w.play_rounds(alone, rounds) == [arms[t] for t in rounds]
 
 
 def test_delta_falls_with_the_epoch() -> None:
@@ -62,15 +62,15 @@ def test_delta_falls_with_the_epoch() -> None:
 
 
 def test_the_epoch_s_delta_reaches_the_bounds() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinUCB(), delta="epoch").start(w.actions, w.offline)
-    checks.play(agent, w, range(31))
+    w.play_rounds(agent, range(31))
     fresh = LinUCB(confidence=Confidence(delta=1 / 32)).start(w.actions, w.offline)
     assert agent.epoch == 5 and same(agent, fresh)
 
 
 def test_rewards_owed_to_an_epoch_that_is_over_are_taken_and_forgotten() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinUCB()).start(w.actions, w.offline)
     for arm in (2, 2, 2):  # epochs of 1 and of 2 rounds: both are over
         agent.commit(arm)
@@ -88,7 +88,7 @@ def test_rewards_owed_to_an_epoch_that_is_over_are_taken_and_forgotten() -> None
 
 
 def test_old_debts_are_paid_before_new_ones() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinUCB()).start(w.actions, w.offline)
     agent.commit(2)  # the whole first epoch
     agent.commit(2)
@@ -105,20 +105,20 @@ def test_old_debts_are_paid_before_new_ones() -> None:
 def test_compiled_epochs_equal_interactive_ones(policy: Any, delta: Any) -> None:
     if policy == Random():
         delta = None  # has no confidence
-    w = checks.world()
+    w = small_problem()
     compiled, interactive = (
         Doubling(policy=policy, delta=delta).start(w.actions, w.offline, rng=4) for _ in "ab"
     )
     for part in (slice(0, 5), slice(5, 6), slice(6, 300)):  # wherever the horizon is cut
         arms, _ = compiled.play(w.means, w.noise[part])
-        assert arms.tolist() == checks.play(interactive, w, range(part.start, part.stop))
+        assert arms.tolist() == w.play_rounds(interactive, range(part.start, part.stop))
     assert same(compiled, interactive) and compiled.epoch == interactive.epoch
 
 
 def test_the_generator_goes_on_from_epoch_to_epoch() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=Random()).start(w.actions, w.offline, rng=3)
-    arms = checks.play(agent, w, range(255))
+    arms = w.play_rounds(agent, range(255))
     assert arms[63:127] != arms[127:191]
 
 
@@ -141,18 +141,18 @@ class WheelAgent:
 
 
 def test_a_plain_python_policy_can_wear_it() -> None:
-    w = checks.world()
+    w = small_problem()
     turns = [0, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 0, 1]
     agent = Doubling(policy=Wheel()).start(w.actions, w.offline)
-    assert checks.play(agent, w, range(15)) == turns
+    assert w.play_rounds(agent, range(15)) == turns
     bandit = LinearBandit(actions=w.actions, theta=[1.0, 0.0, 0.0])
     assert simulate(Doubling(policy=Wheel()), bandit, w.offline, horizon=15).arms.tolist() == turns
 
 
 def test_an_epoch_decides_guards_and_names_like_its_policy() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinOtO(alpha=0.1)).start(w.actions, w.offline, names=list("abcdef"))
-    checks.play(agent, w, range(10))
+    w.play_rounds(agent, range(10))
     assert agent.names == tuple("abcdef")
     assert agent.decide().arm == agent.select()
     assert agent.decide([agent.select()]).arm == agent.select([agent.select()]) == agent.select()
@@ -174,7 +174,7 @@ def test_other_settings_are_refused(settings: Any, message: str) -> None:
 
 
 def test_a_decision_is_of_one_round_over_all_epochs() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
     decision = agent.decide()
     agent.update(decision, 0.5)
@@ -184,7 +184,7 @@ def test_a_decision_is_of_one_round_over_all_epochs() -> None:
 
 
 def test_a_reward_by_decision_finds_its_epoch() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
     first = agent.decide()
     agent.commit(first)  # ends epoch 0
@@ -198,7 +198,7 @@ def test_a_reward_by_decision_finds_its_epoch() -> None:
 
 
 def test_late_rewards_find_their_epoch_in_a_doubling_of_a_doubling() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=Doubling(policy=LinUCB())).start(w.actions, w.offline)
     waiting = []
     for _ in range(40):
@@ -212,13 +212,13 @@ def test_late_rewards_find_their_epoch_in_a_doubling_of_a_doubling() -> None:
 
 
 def test_no_promise_outlives_an_epoch() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
     assert not agent.certificate.holds and agent.certificate.loss(10) is None
 
 
 def test_a_world_that_is_refused_plays_no_epoch() -> None:
-    w = checks.world()
+    w = small_problem()
     agent = Doubling(policy=LinOtO()).start(w.actions, w.offline)
     with pytest.raises(ValueError, match="draws must be finite"):
         agent.play(w.means, np.array([0.0, 0.0, 0.0, np.nan]))
@@ -226,7 +226,7 @@ def test_a_world_that_is_refused_plays_no_epoch() -> None:
 
 
 def test_debts_survive_doubling_twice_and_names_a_snapshot() -> None:
-    w = checks.world()
+    w = small_problem()
     names = np.array([f"arm {index}" for index in range(len(w.actions))])
     agent = Doubling(policy=Doubling(policy=LinOtO())).start(w.actions, w.offline, names=names)
     for _ in range(9):

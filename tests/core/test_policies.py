@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto.checks import checks
+from linoto.checks.problems import small_problem
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.gates import Budget, Closed, Open
 from linoto.core.offline import Offline
@@ -274,7 +274,7 @@ def test_one_hot_arms_have_the_widths_of_a_multi_armed_bandit(ridge: float) -> N
 
 def test_thompson_draws_from_its_posterior() -> None:
     """Arm 1 beats arm 0 as often as N(theta, V^-1) says: 4000 draws, 4 standard errors; false alarm 6e-5."""
-    w = checks.world(k=2, d=2, logged=(5, 5))
+    w = small_problem(k=2, d=2, logged=(5, 5))
     agent = LinTS().start(w.actions, w.offline, rng=5)
     difference = w.actions[1] - w.actions[0]
     spread = np.sqrt(difference @ np.linalg.inv(agent.ellipsoid.V) @ difference)
@@ -288,7 +288,7 @@ def test_thompson_draws_from_its_posterior() -> None:
 
 @pytest.mark.parametrize("policy", [LinUCB, LinOtO, LinLCB, LinTS])
 def test_a_reward_out_of_the_range_it_never_leaves_is_refused_by_every_policy(policy: Any) -> None:
-    w = checks.world()
+    w = small_problem()
     bounded = Confidence(noise="bounded", reward_range=(-1.0, 1.0))
     agent = policy(confidence=bounded).start(w.actions, w.offline)
     with pytest.raises(ValueError, match=r"reward must be in \[-1, 1\], got 1e\+06"):

@@ -13,7 +13,7 @@ from helpers.problems import LAWS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linoto.checks import checks
+from linoto.checks.problems import small_problem
 from linoto.core import kernels
 from linoto.core.agent import SNAPSHOT_FORMAT, lasting_arrays
 from linoto.core.confidence import PAPER, Confidence
@@ -35,9 +35,9 @@ Arrays = dict[str, Any]
 
 
 def agent_after(policy: Any, rounds: int, rng: Any = 0) -> Any:
-    w = checks.world()
+    w = small_problem()
     agent = policy.start(w.actions, w.offline, rng=rng)
-    checks.play(agent, w, range(rounds))
+    w.play_rounds(agent, range(rounds))
     return agent
 
 
@@ -61,14 +61,14 @@ def tampered(blob: bytes, change: Callable[[Header, Arrays], object]) -> bytes:
 @LAWS
 @given(st.sampled_from(POLICIES), st.integers(0, 600), st.lists(st.integers(0, 5), max_size=8))
 def test_a_snapshot_of_any_round_has_the_same_future(policy: Any, rounds: int, unpaid: list[int]) -> None:
-    w, agent = checks.world(), agent_after(policy, rounds)
+    w, agent = small_problem(), agent_after(policy, rounds)
     for arm in unpaid:
         agent.commit(arm)
     restored = restore(agent.snapshot(), w.actions)
     for arm in unpaid[::2]:
         agent.observe(arm, 0.5)
         restored.observe(arm, 0.5)
-    assert checks.play(restored, w, range(60)) == checks.play(agent, w, range(60))
+    assert w.play_rounds(restored, range(60)) == w.play_rounds(agent, range(60))
     assert restored.snapshot() == agent.snapshot()
 
 
@@ -81,7 +81,7 @@ def test_a_snapshot_says_the_same_twice_and_of_its_copy(policy: Any) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_a_snapshot_knows_policy_names_and_arms(policy: Any) -> None:
-    w = checks.world()
+    w = small_problem()
     names = tuple("abcdef")
     restored = restore(policy.start(w.actions, w.offline, rng=1, names=names).snapshot())
     assert (restored.policy, restored.names) == (policy, names)
@@ -89,19 +89,19 @@ def test_a_snapshot_knows_policy_names_and_arms(policy: Any) -> None:
 
 
 def test_an_agent_and_its_copy_go_separate_ways() -> None:
-    w, agent = checks.world(), agent_after(LinTS(), 20)
+    w, agent = small_problem(), agent_after(LinTS(), 20)
     restored = restore(agent.snapshot())
     before = agent.snapshot()
-    checks.play(restored, w, range(30))
+    w.play_rounds(restored, range(30))
     assert agent.snapshot() == before
 
 
 @pytest.mark.parametrize("bits", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
 def test_every_numpy_generator_is_kept(bits: str) -> None:
-    w = checks.world()
+    w = small_problem()
     agent = agent_after(LinTS(), 7, rng=np.random.Generator(getattr(np.random, bits)(3)))
     restored = restore(agent.snapshot())
-    assert checks.play(restored, w, range(40)) == checks.play(agent, w, range(40))
+    assert w.play_rounds(restored, range(40)) == w.play_rounds(agent, range(40))
     assert type(restored._rng.bit_generator).__name__ == bits
 
 
@@ -167,7 +167,7 @@ def test_another_format_is_refused(found: Any) -> None:
 
 
 def test_another_arm_set_is_refused() -> None:
-    w, blob = checks.world(), agent_after(LinOtO(), 3).snapshot()
+    w, blob = small_problem(), agent_after(LinOtO(), 3).snapshot()
     for other in (w.actions[::-1], w.actions[:-1], w.actions[:, :2], w.actions + 1e-12):
         with pytest.raises(ValueError, match="actions must be the arms of the snapshot"):
             restore(blob, other)
@@ -352,6 +352,6 @@ def test_other_data_is_refused(data: Any, message: str) -> None:
 
 
 def test_a_log_is_kept_by_doubling() -> None:
-    w = checks.world()
+    w = small_problem()
     restored = restore(agent_after(Doubling(policy=LinOtO()), 5).snapshot())
     assert restored.offline == Offline(pulls=w.offline.pulls, reward_sums=w.offline.reward_sums)

@@ -1,0 +1,51 @@
+"""The smallest and the oddest problems are problems too."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from linoto.checks.problems import ROUNDS, SmallProblem, expect, shown_estimates, small_problem
+from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
+
+
+def one_arm(policy: Policy) -> None:
+    """k = 1 works: there is one arm to play."""
+    expect_finite_run(policy, small_problem(k=1))
+
+
+def one_feature(policy: Policy) -> None:
+    """d = 1 works."""
+    expect_finite_run(policy, small_problem()._replace(actions=small_problem().actions[:, :1]))
+
+
+def empty_log(policy: Policy) -> None:
+    """Without a logged pull, a policy starts from nothing, or refuses the empty log by name."""
+    problem = small_problem(logged=())
+    try:
+        policy.start(problem.actions, problem.offline)
+    except ValueError as error:
+        expect("offline" in str(error), f"the message must name offline, got: {error}")
+        return
+    expect_finite_run(policy, problem)
+
+
+def duplicate_arms(policy: Policy) -> None:
+    """Arms with the same action are allowed."""
+    actions, means, log, noise = small_problem()
+    twice = Offline(pulls=np.r_[log.pulls, log.pulls], reward_sums=np.r_[log.reward_sums, log.reward_sums])
+    expect_finite_run(policy, SmallProblem(np.r_[actions, actions], np.r_[means, means], twice, noise))
+
+
+def rank_deficient_log(policy: Policy) -> None:
+    """A log that saw one direction only gives finite bounds."""
+    expect_finite_run(policy, small_problem(k=8, d=5, logged=(40,)))
+
+
+def expect_finite_run(policy: Policy, problem: SmallProblem) -> None:
+    """Some rounds, every arm in range and every number finite."""
+    agent = problem.start_agent(policy)
+    arms = problem.play_rounds(agent, range(ROUNDS))
+    expect(all(0 <= arm < len(problem.actions) for arm in arms), f"arms must be in range, got {set(arms)}")
+    for estimate in shown_estimates(agent):
+        expect(bool(np.isfinite(estimate).all()), f"estimates must be finite, got {estimate}")

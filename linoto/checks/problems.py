@@ -1,0 +1,116 @@
+"""A small problem to try policies on, and what a law may expect of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.core.policies import is_arm
+from linoto.core.protocols import Agent, Policy
+from linoto.worlds.bandits import LinearBandit, on_sphere
+
+ROUNDS = 120
+MANY_ROUNDS = 700  # past the first refresh of the kernels, which comes after 512 rewards
+
+
+class SmallProblem(NamedTuple):
+    """Arms, a log of some of them, and the noise of every round to come."""
+
+    actions: Floats  # (k, d)
+    means: Floats  # (k,)
+    offline: Offline
+    noise: Floats  # (n,)
+
+    def start_agent(self, policy: Policy, seed: int = 0) -> Agent:
+        """An agent for this problem, with actions of its own."""
+        return self.with_arms_in_range(policy).start(self.actions.copy(), self.offline, rng=seed)
+
+    def with_arms_in_range(self, policy: Policy) -> Policy:
+        """The policy, the arms it names taken modulo k, so that it fits problems of every size."""
+        fitting: Policy = rename_arms(policy, lambda arm: arm % len(self.actions))
+        return fitting
+
+    def play_rounds(self, agent: Agent, rounds: range) -> list[int]:
+        """The arms of these rounds, one decision at a time: select once, update once."""
+        arms = []
+        for t in rounds:
+            arm = agent.select()
+            agent.update(arm, float(self.means[arm] + self.noise[t]))
+            arms.append(arm)
+        return arms
+
+    def arms_played(self, policy: Policy, seed: int = 0) -> list[int]:
+        """The arms of a run."""
+        return self.play_rounds(self.start_agent(policy, seed), range(ROUNDS))
+
+
+@cache
+def small_problem(k: int = 6, d: int = 3, logged: tuple[int, ...] = (10, 5, 5)) -> SmallProblem:
+    """A problem without ties on the unit sphere, whose first arms were logged this often."""
+    rng = np.random.default_rng(6)
+    bandit = LinearBandit(actions=on_sphere(k, d, rng), theta=on_sphere(1, d, rng)[0])
+    pulls = np.zeros(k, dtype=np.int64)
+    pulls[: len(logged)] = logged[:k]
+    return SmallProblem(
+        bandit.actions, bandit.means, bandit.log(pulls, rng), rng.standard_normal(MANY_ROUNDS)
+    )
+
+
+def rename_arms(policy: Any, new_name: Callable[[int], int]) -> Any:
+    """The policy with the arm it names (a fixed fallback) called differently; most name none."""
+    if not is_dataclass(policy) or isinstance(policy, type):
+        return policy
+    changes = {}
+    for field in fields(policy):
+        old = getattr(policy, field.name)
+        new = new_name(int(old)) if field.name == "fallback" and is_arm(old) else rename_arms(old, new_name)
+        if new is not old and new != old:
+            changes[field.name] = new
+    return replace(policy, **changes) if changes else policy
+
+
+def shown_estimates(agent: Agent) -> list[Floats]:
+    """What an agent shows of its estimate."""
+    return [getattr(agent, name) for name in ("theta", "lcb", "ucb") if hasattr(agent, name)]
+
+
+def innermost(agent: Agent) -> Agent:
+    """The agent itself, or the one at work inside it."""
+    return innermost(agent.inner) if hasattr(agent, "inner") else agent
+
+
+# -- what a law expects ------------------------------------------------------------------------------------
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    """`assert`, which `python -O` would leave out of a suite that is used as a library."""
+    if not holds:
+        raise AssertionError(otherwise)
+
+
+def expect_same(left: list[Any], right: list[Any], what: str) -> None:
+    """Bit for bit."""
+    same = len(left) == len(right) and all(map(np.array_equal, left, right))
+    expect(same, f"{what} must be the same, got {left!s:.300} and {right!s:.300}")
+
+
+def expect_close(found: Any, wanted: Any, what: str, tolerance: float = 1e-8) -> None:
+    """Up to a tolerance, relative to the largest entry."""
+    error = np.max(np.abs(np.asarray(found) - wanted)) / max(1e-300, float(np.max(np.abs(wanted))))
+    expect(bool(error <= tolerance), f"{what} must agree to {tolerance:g}, off by {error:g}")
+
+
+def expect_refusal(argument: str, call: Callable[[], object]) -> None:
+    """A ValueError whose message names the argument."""
+    try:
+        call()
+    except ValueError as error:
+        expect(argument in str(error), f"the message must name {argument}, got: {error}")
+    else:
+        raise AssertionError(f"a bad {argument} must be a ValueError, got no error")

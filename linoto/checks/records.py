@@ -1,0 +1,59 @@
+"""A policy is a record of hyperparameters."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import MISSING, FrozenInstanceError, fields, is_dataclass
+from typing import Any
+
+from linoto.checks.problems import expect, small_problem
+from linoto.core.snapshots import KNOWN, from_dict, to_dict
+
+
+def cannot_be_changed(policy: Any) -> None:
+    """The fields of a policy cannot be set, and a policy has a hash."""
+    hash(policy)
+    for name in [field.name for field in fields(policy)] or ["anything"]:
+        try:
+            setattr(policy, name, getattr(policy, name, None))
+        except FrozenInstanceError:
+            continue
+        raise AssertionError(f"{name} can be set")
+
+
+def keyword_only(policy: Any) -> None:
+    """Hyperparameters are given by name."""
+    positional = [field.name for field in fields(policy) if field.init and not field.kw_only]
+    expect(not positional, f"{', '.join(positional)} can be given by position")
+
+
+def defaults_construct(policy: Any) -> None:
+    """A policy starts with its defaults, given no more than the fields that have none."""
+    needed = [f.name for f in fields(policy) if f.default is MISSING and f.default_factory is MISSING]
+    default = type(policy)(**{name: getattr(policy, name) for name in needed})
+    small_problem().start_agent(default).select()
+
+
+def repr_round_trips(policy: Any) -> None:
+    """eval(repr(policy)) == policy."""
+    names = {type(part).__name__: type(part) for part in records_in(policy)}
+    expect(eval(repr(policy), {**names, "inf": math.inf}) == policy, f"{policy!r} is another policy")
+
+
+def json_round_trips(policy: Any) -> None:
+    """A policy is plain JSON data, and comes back from it."""
+    data = to_dict(policy)
+    text = json.dumps(data, allow_nan=False)
+    expect(json.loads(text) == data, f"{text} reads back as something else")
+    if data["type"] in KNOWN:
+        expect(from_dict(json.loads(text)) == policy, f"{text} gives another policy")
+
+
+def records_in(policy: Any) -> Iterator[Any]:
+    """A record and all records in it."""
+    if is_dataclass(policy):
+        yield policy
+        for field in fields(policy):
+            yield from records_in(getattr(policy, field.name))

@@ -1,0 +1,44 @@
+"""A snapshot holds everything that is needed to continue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from linoto.checks.problems import ROUNDS, expect_same, shown_estimates, small_problem
+from linoto.checks.rewards import agent_with_pending
+from linoto.core.protocols import Policy
+from linoto.core.snapshots import restore
+
+SNAPSHOT_ROUNDS = (0, 1, 5, 40, ROUNDS - 1)
+
+
+def snapshots_have_the_same_future(policy: Policy) -> None:
+    """A snapshot of any round continues as its agent did."""
+    problem = small_problem()
+    agent: Any = problem.start_agent(policy)
+    blobs, arms = {}, []
+    for t in range(ROUNDS):
+        if t in SNAPSHOT_ROUNDS:
+            blobs[t] = agent.snapshot()
+        arms += problem.play_rounds(agent, range(t, t + 1))
+    for t, blob in blobs.items():
+        restored = restored_agent(policy, blob)
+        expect_same(problem.play_rounds(restored, range(t, ROUNDS)), arms[t:], f"arms from round {t} on")
+        expect_same(shown_estimates(restored), shown_estimates(agent), "theta and bounds")
+
+
+def snapshots_await_the_same_rewards(policy: Policy) -> None:
+    """A snapshot takes the rewards that its agent still awaited."""
+    problem = small_problem()
+    agent, awaited = agent_with_pending(policy)
+    restored = restored_agent(policy, agent.snapshot())
+    for arm, reward in awaited:
+        agent.observe(arm, reward)
+        restored.observe(arm, reward)
+    future = problem.play_rounds(agent, range(ROUNDS))
+    expect_same(problem.play_rounds(restored, range(ROUNDS)), future, "arms")
+
+
+def restored_agent(policy: Policy, blob: bytes) -> Any:
+    """The agent of a snapshot: by `policy.restore`, if yours has one, or `linoto.restore`."""
+    return getattr(policy, "restore", restore)(blob)

@@ -1,0 +1,143 @@
+"""Which laws there are, which of them apply to a policy, and a function that runs them.
+
+A law takes a policy and raises where the policy breaks it. Laws about what an agent need not have (delayed
+rewards, snapshots, bounds, a compiled loop) run only where it has it: an object whose `start` gives something
+with `select` and `update` can be checked too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import is_dataclass
+
+from linoto.checks import (
+    decisions,
+    edge_cases,
+    estimates,
+    inputs,
+    memory,
+    records,
+    rewards,
+    snapshots,
+    symmetries,
+)
+from linoto.checks.problems import innermost, small_problem
+from linoto.core.agent import LinearAgent
+from linoto.core.protocols import Policy
+
+Law = Callable[[Policy], None]
+
+
+def check_policy(policy: Policy, *, skip: Collection[str] = ()) -> list[str]:
+    """Run every law that applies, but those to skip; return their names. AssertionError names the broken one.
+
+    >>> from linoto import LinOtO
+    >>> "compiled_equals_interactive" in check_policy(LinOtO())
+    True
+    """
+    unknown = set(skip) - {law.__name__ for _, laws in LAWS for law in laws}
+    if unknown:
+        raise ValueError(f"skip must hold names of laws, got {', '.join(sorted(unknown))}")
+    ran = []
+    for name, law in all_checks(policy):
+        if name in skip:
+            continue
+        try:
+            law(policy)
+        except Exception as error:
+            raise AssertionError(f"{policy!r} breaks {name}: {law.__doc__} {error!r}") from error
+        ran.append(name)
+    return ran
+
+
+def all_checks(policy: Policy) -> Iterator[tuple[str, Law]]:
+    """The laws that apply to a policy, each with its name: for `pytest.mark.parametrize`."""
+    for applies, laws in LAWS:
+        if applies(policy):
+            yield from ((law.__name__, law) for law in laws)
+
+
+def always(policy: Policy) -> bool:
+    """Every policy."""
+    return True
+
+
+def is_record(policy: Policy) -> bool:
+    """Policies that are dataclasses."""
+    return is_dataclass(policy)
+
+
+def agent_has(*names: str) -> Callable[[Policy], bool]:
+    """Policies whose agent, or the one at work inside it, has these."""
+    return lambda policy: all(hasattr(innermost(small_problem().start_agent(policy)), name) for name in names)
+
+
+def is_linear(policy: Policy) -> bool:
+    """Policies whose agent runs on the kernels."""
+    return isinstance(innermost(small_problem().start_agent(policy)), LinearAgent)
+
+
+LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
+    (
+        is_record,
+        (
+            records.cannot_be_changed,
+            records.keyword_only,
+            records.defaults_construct,
+            records.repr_round_trips,
+            records.json_round_trips,
+        ),
+    ),
+    (
+        always,
+        (
+            decisions.select_gives_an_arm,
+            decisions.select_is_pure,
+            decisions.selecting_more_changes_nothing,
+            decisions.same_seed_same_run,
+            decisions.agents_are_independent,
+            inputs.inputs_are_not_mutated,
+            inputs.inputs_are_not_aliased,
+            inputs.bad_actions_are_refused,
+            inputs.bad_logs_are_refused,
+            inputs.bad_arms_are_refused,
+            inputs.bad_rewards_are_refused,
+            inputs.refused_calls_change_nothing,
+            edge_cases.one_arm,
+            edge_cases.one_feature,
+            edge_cases.empty_log,
+            edge_cases.duplicate_arms,
+            edge_cases.rank_deficient_log,
+            memory.memory_is_constant,
+        ),
+    ),
+    (agent_has("play"), (decisions.compiled_equals_interactive, memory.memory_of_the_loop_is_constant)),
+    (
+        agent_has("commit", "observe"),
+        (
+            rewards.update_is_commit_and_observe,
+            rewards.rewards_come_in_any_order,
+            rewards.lost_rewards_block_nothing,
+            rewards.rewards_without_a_commit_are_refused,
+        ),
+    ),
+    (agent_has("snapshot"), (snapshots.snapshots_have_the_same_future,)),
+    (agent_has("snapshot", "commit", "observe"), (snapshots.snapshots_await_the_same_rewards,)),
+    (agent_has("lcb"), (estimates.lower_bounds_never_fall,)),
+    (
+        is_linear,
+        (
+            estimates.bounds_enclose_the_estimate,
+            estimates.inverse_is_inverse,
+            estimates.estimate_matches_cholesky,
+            estimates.estimate_matches_what_was_observed,
+        ),
+    ),
+    (
+        symmetries.is_deterministic,
+        (
+            symmetries.permuting_arms_permutes_decisions,
+            symmetries.rotating_the_space_changes_no_decision,
+        ),
+    ),
+)

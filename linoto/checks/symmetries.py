@@ -1,0 +1,36 @@
+"""Names of arms and axes of features mean nothing: for deterministic policies, where no two arms tie."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from linoto.checks.problems import SmallProblem, expect_same, rename_arms, small_problem
+from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
+
+
+def permuting_arms_permutes_decisions(policy: Policy) -> None:
+    """An arm's index means nothing: other names for the arms, the same plays."""
+    problem = small_problem(logged=(307, 199, 101))  # a prime in all: no ties in the logging mixture
+    order = np.random.default_rng(1).permutation(len(problem.actions))
+    names = np.argsort(order)  # (k,) arm a is now called names[a]
+    log = Offline(pulls=problem.offline.pulls[order], reward_sums=problem.offline.reward_sums[order])
+    moved = SmallProblem(problem.actions[order], problem.means[order], log, problem.noise)
+    renamed = rename_arms(policy, lambda arm: int(names[arm % len(names)]))
+    arms = moved.arms_played(renamed)
+    expect_same(order[arms].tolist(), problem.arms_played(policy), "arms")
+
+
+def rotating_the_space_changes_no_decision(policy: Policy) -> None:
+    """A single feature means nothing: other axes, the same plays."""
+    problem = small_problem()
+    d = problem.actions.shape[1]
+    rotation = np.linalg.qr(np.random.default_rng(2).standard_normal((d, d)))[0]
+    turned = problem._replace(actions=problem.actions @ rotation)
+    expect_same(turned.arms_played(policy), problem.arms_played(policy), "arms")
+
+
+def is_deterministic(policy: Policy) -> bool:
+    """Policies that play the same whatever the seed."""
+    runs = [small_problem().arms_played(policy, seed) for seed in range(4)]
+    return all(arms == runs[0] for arms in runs)

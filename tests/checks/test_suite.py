@@ -1,0 +1,121 @@
+"""Every exported policy obeys every law, and the laws that need something apply where it is there."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+import pytest
+from helpers.plain_policies import Kept, KeptAgent, Leader, PatientAgent
+
+import linoto
+from linoto.checks.problems import small_problem
+from linoto.checks.suite import LAWS, Law, all_checks, check_policy
+from linoto.core.confidence import PAPER, Confidence
+from linoto.core.doubling import Doubling
+from linoto.core.gates import Budget, Closed, Open, Tolerance
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+
+ALL_LAWS = [law.__name__ for _, laws in LAWS for law in laws]
+SYMMETRY = ["permuting_arms_permutes_decisions", "rotating_the_space_changes_no_decision"]
+
+DETERMINISTIC = [
+    LinOtO(),
+    LinOtO(budget="aggregate", alpha=1.0),
+    LinOtO(budget="max", alpha=0.1),
+    LinUCB(),
+    LinUCB(scale=0.25, confidence=PAPER),
+    LinLCB(),
+    LinLCB(frozen=True),
+    LinTS(scale=0.0),
+    Greedy(),
+    Gated(),
+    Gated(gate=Tolerance(epsilon=0.05, evidence="rewards"), confidence=Confidence(reward_range=(-1, 1))),
+    Gated(gate=Tolerance(epsilon=0.05), confidence=Confidence(reward_range=(-1, 1), radius="hkz")),
+    Gated(
+        gate=Tolerance(epsilon=0.2, relative=True, bias="loose"),
+        fallback="mixture",
+        reach="proposal",
+        confidence=Confidence(reward_range=(0, 1), bound=2.0),
+    ),
+    Gated(gate=Open(), reach="proposal"),
+    Gated(gate=Closed()),
+    Gated(gate=Budget(alpha=0.03, slack="coverage"), fallback=2, confidence=PAPER),
+    Gated(gate=Budget(), fallback=0, reach="proposal"),
+    Gated(explorer=LinUCB(), gate=Budget(form="aggregate"), fallback="frozen", reach="proposal"),
+    Gated(
+        explorer=Greedy(), gate=Budget(alpha=0.5, form="max"), confidence=Confidence(radius="hkz", ridge=1e-4)
+    ),
+    Doubling(policy=LinOtO(alpha=0.1)),
+    Doubling(policy=LinUCB(), delta="epoch"),
+    Doubling(policy=Gated(fallback=2), delta="epoch"),
+]
+RANDOMISED = [
+    LinTS(),
+    Random(),
+    Gated(
+        explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)
+    ),
+    Gated(explorer=Random(), gate=Budget(alpha=2.0, form="max"), fallback=2, reach="proposal"),
+    Doubling(policy=LinTS()),
+]
+
+
+@pytest.mark.parametrize("policy", DETERMINISTIC, ids=str)
+def test_deterministic_policies_obey_every_law(policy: Any) -> None:
+    assert check_policy(policy) == ALL_LAWS
+
+
+@pytest.mark.parametrize("policy", RANDOMISED, ids=str)
+def test_randomised_policies_obey_every_law_but_symmetry(policy: Any) -> None:
+    assert check_policy(policy) == [law for law in ALL_LAWS if law not in SYMMETRY]
+
+
+def test_every_exported_policy_is_checked() -> None:
+    exported = {getattr(linoto, name) for name in linoto.__all__ if inspect.isclass(getattr(linoto, name))}
+    policies = {cls for cls in exported if dataclasses.is_dataclass(cls) and hasattr(cls, "start")}
+    assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED}
+
+
+def test_the_small_problem_makes_gates_open_and_close() -> None:
+    problem = small_problem()
+    for policy in (LinOtO(), LinOtO(budget="max", alpha=0.1), Doubling(policy=LinOtO(alpha=0.1))):
+        _, explored = problem.start_agent(policy).play(problem.means, problem.noise)
+        assert 0 < explored.sum() < explored.size
+
+
+PLAIN_LAWS = list(all_checks(Kept(KeptAgent)))
+
+
+@pytest.mark.parametrize("law", [law for _, law in PLAIN_LAWS], ids=[name for name, _ in PLAIN_LAWS])
+def test_a_plain_python_policy_can_obey_the_laws(law: Law) -> None:
+    law(Kept(KeptAgent))
+
+
+def test_laws_apply_where_the_agent_has_what_they_need() -> None:
+    leader, patient, kept = (
+        {name for name, _ in all_checks(p)} for p in (Leader(), Leader(PatientAgent), Kept(KeptAgent))
+    )
+    records = {name for name, _ in zip(ALL_LAWS, range(5), strict=False)}
+    assert "cannot_be_changed" in records and not leader & records
+    assert "one_arm" in leader and not any(
+        name.startswith(("compiled", "snapshots", "rewards", "inverse")) for name in leader
+    )
+    assert patient - leader == {
+        name for name in ALL_LAWS if name.startswith(("update_is", "rewards_", "lost"))
+    }
+    assert kept - patient == {name for name in ALL_LAWS if name.startswith("snapshots")}
+
+
+def test_doubling_of_a_plain_python_policy_obeys_the_laws() -> None:
+    assert check_policy(Doubling(policy=Leader()), skip=["repr_round_trips", "json_round_trips"])
+
+
+def test_only_laws_can_be_skipped() -> None:
+    with pytest.raises(ValueError, match="skip must hold names of laws, got gravity"):
+        check_policy(LinOtO(), skip=["gravity"])
+
+
+def test_a_law_is_one_sentence() -> None:
+    for _, laws in LAWS:
+        for law in laws:
+            assert law.__doc__ and law.__doc__.strip().endswith(".") and "\n" not in law.__doc__
