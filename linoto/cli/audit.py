@@ -80,10 +80,9 @@ def run_audit(arguments: argparse.Namespace) -> int:
         arguments.refuse("--noise bounded needs --reward-range LO HI")
     check_outputs(arguments)
     if arguments.out is not None:
-        from linoto.pages import figures
+        from linoto.pages.shell import check_installed
 
-        with figures.styled():  # fails before the log is read, not after
-            pass
+        check_installed()
     try:
         audit = make_audit(arguments)
     except UnknownColumn as error:
@@ -149,10 +148,10 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
     """The page and the statistics, where they were asked for."""
     paths: list[Path] = []
     if arguments.out is not None:
-        from linoto.pages.audit import write_page
+        from linoto.pages.audit import write_audit
 
         source = Path(arguments.log).name
-        paths.append(write_page(arguments.out, audit, source=source, command=told(arguments)))
+        paths.append(write_audit(arguments.out, audit, source=source, command=told(arguments)))
     if arguments.save is not None:
         from linoto.logs.saved import SavedLog
 

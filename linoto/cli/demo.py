@@ -42,13 +42,16 @@ def run_demo(arguments: argparse.Namespace) -> int:
 def run_flights(arguments: argparse.Namespace) -> int:
     """The takeover of the flight bookings."""
     from linoto.experiments import takeover
-    from linoto.pages import figures
-    from linoto.pages.demo import contenders_of_demo, introduction, story_page, story_row
+    from linoto.pages.demo import contenders_of_demo, introduction, story_row, write_story
+    from linoto.pages.figures.experiments import draw_story
+    from linoto.pages.figures.pieces import save
     from linoto.pages.report import write_json
+    from linoto.pages.shell import check_installed
     from linoto.worlds import flights
 
+    check_installed()
     horizon = arguments.horizon or 6000
-    with figures.styled(), progress("booking") as track:
+    with progress("booking") as track:
         story = takeover.story(
             runs=arguments.runs,
             horizon=horizon,
@@ -56,15 +59,13 @@ def run_flights(arguments: argparse.Namespace) -> int:
             policies=contenders_of_demo(),
             track=track,
         )
-    paths = figures.save(figures.draw_story(story), arguments.out / "demo")
+    paths = save(draw_story(story), arguments.out / "demo")
     command = f"linoto demo --runs {arguments.runs} --horizon {horizon} --seed {arguments.seed}"
-    picture = paths[1].read_text("utf-8")
     saved = flights.load().save(arguments.out)
-    html = story_page(story, picture=picture, command=command, audit=audit_lines(*saved))
-    paths.append(arguments.out / "demo.html")
-    paths[-1].write_text(html, encoding="utf-8")
+    page = arguments.out / "demo.html"
+    write_story(page, story, picture=paths[1], command=command, audit=audit_lines(*saved))
     table = story.table()
-    paths += [write_json(arguments.out / "demo.json", table), *saved]
+    paths += [page, write_json(arguments.out / "demo.json", table), *saved]
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
         print(json.dumps({**facts, "table": table, "wrote": [str(path) for path in paths]}))
@@ -92,14 +93,17 @@ def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
 def run_paper(arguments: argparse.Namespace) -> int:
     """The paper's default problem."""
     from linoto.experiments.run import run_experiment
-    from linoto.pages import figures
     from linoto.pages.demo import demo
+    from linoto.pages.figures.experiments import draw_both
+    from linoto.pages.figures.pieces import save
+    from linoto.pages.shell import check_installed
 
+    check_installed()
     horizon = arguments.horizon or 8000
-    with figures.styled(), progress("playing") as track:
+    with progress("playing") as track:
         results = run_experiment(demo(horizon), runs=arguments.runs, seed=arguments.seed, track=track)
     table = results.table()
-    paths = figures.save(figures.draw_both(results), arguments.out / "paper")
+    paths = save(draw_both(results), arguments.out / "paper")
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
         print(json.dumps({**facts, "table": table, "wrote": [str(path) for path in paths]}))

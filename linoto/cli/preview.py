@@ -50,12 +50,12 @@ def add_preview(commands: Commands) -> None:
 
 def run_preview(arguments: argparse.Namespace) -> int:
     """`linoto preview`."""
-    from linoto.pages import figures
     from linoto.pages.preview import TITLE, answers, write_preview
+    from linoto.pages.shell import check_installed
 
+    check_installed()
     problem = read_problem(arguments)
-    with figures.styled():  # fails before the work, not after
-        result = play(problem, arguments)
+    result = play(problem, arguments)
     path = write_preview(
         arguments.out,
         result,

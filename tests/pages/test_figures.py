@@ -10,7 +10,8 @@ from linoto.core.kernels import Floats
 from linoto.experiments import bounds, paper
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
-from linoto.pages import figures
+from linoto.pages.figures import experiments as figures
+from linoto.pages.figures.pieces import colour_of, save
 
 EXPERIMENTS = {experiment.name: experiment for group in paper.FIGURES.values() for experiment in group}
 
@@ -35,7 +36,7 @@ def test_every_experiment_has_a_figure(name: str, runs: int) -> None:
 def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:
     for name in ("once", "again"):
         results = fake_results(EXPERIMENTS["horizon"], formula)
-        paths = figures.save(figures.draw(results), tmp_path / name)
+        paths = save(figures.draw(results), tmp_path / name)
         assert [path.suffix for path in paths] == [".png", ".svg"]
     for suffix in (".png", ".svg"):
         assert (tmp_path / f"once{suffix}").read_bytes() == (tmp_path / f"again{suffix}").read_bytes()
@@ -44,9 +45,9 @@ def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:
 def test_the_user_s_own_style_changes_nothing(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     results = fake_results(EXPERIMENTS["horizon"], formula)
-    figures.save(figures.draw(results), tmp_path / "plain")
+    save(figures.draw(results), tmp_path / "plain")
     with matplotlib.rc_context({"lines.linewidth": 9, "axes.facecolor": "black", "font.size": 30}):
-        figures.save(figures.draw(results), tmp_path / "styled")
+        save(figures.draw(results), tmp_path / "styled")
         assert matplotlib.rcParams["font.size"] == 30
     assert (tmp_path / "plain.svg").read_bytes() == (tmp_path / "styled.svg").read_bytes()
 
@@ -64,7 +65,7 @@ def test_a_policy_has_one_colour_in_every_figure() -> None:
 
 def test_unknown_policies_get_colours_of_their_own() -> None:
     labels = ["LinOtO", "mine", "yours", "theirs"]
-    assert len({figures.colour_of(label, labels) for label in labels}) == 4
+    assert len({colour_of(label, labels) for label in labels}) == 4
 
 
 def test_the_error_is_shaded_and_a_single_run_has_none() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.html import Page
+from markupsafe import escape
 
 import linoto
 from linoto.cli.problem import Problem
-from linoto.pages import preview as preview_page
-from linoto.pages.preview import TITLE, amount, answers, signed, write_preview
+from linoto.pages.preview import TITLE, amount, answers, signed, value_cells, write_preview
 from linoto.worlds.preview import epsilon_for
 
 NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
@@ -56,7 +56,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_every_name_is_escaped(
     assert page.tags["script"] == page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
     assert page.tags["svg"] == 4 and max(page.ids.values()) == 1
     assert not re.search(r"https?:|@import|url\((?!#)", text)
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "a &quot;quoted&quot; &amp; odd one" in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "a &#34;quoted&#34; &amp; odd one" in text
     assert "&lt;b&gt;log&lt;/b&gt;.npz" in text and "linoto &lt;preview&gt;" in text
 
 
@@ -86,8 +86,13 @@ def test_the_prior_is_named_with_its_warning_and_the_certificate_is_there(
     sure = preview.guaranteed(20.0)
     assert sure is not None
     for name, line in sure.certificate.rows(rounds=300):
-        assert f"<tr><th>{preview_page.escape(name)}</th><td>{preview_page.escape(line)}</td></tr>" in text
-    for symbol in ("R_off_t: how much", "epsilon: the tolerance", "kappa: how far", "|theta|: the length"):
+        assert f"<tr><th>{escape(name)}</th><td>{escape(line)}</td></tr>" in text
+    for symbol in (
+        "R_off_t: the shortfall",
+        "epsilon: the tolerance",
+        "kappa: how far",
+        "|theta|: the length",
+    ):
         assert symbol in text
 
 
@@ -118,7 +123,7 @@ def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
     shown = result(policy=policy, grid=[0.1])
     assert answers(shown)[0][1].startswith("With a tolerance of 0.1 per round, nothing is guaranteed")
     assert answers(shown, 5.0)[0][1].startswith("Nothing is guaranteed here")
-    assert preview_page.value_cells(shown.table()[0])[1] == "no promise"
+    assert value_cells(shown.table()[0])[1] == "no promise"
 
 
 def test_a_policy_that_never_explores_has_a_page_too(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import linoto
 from linoto.client import Client
-from linoto.pages.figures import COLOURS
+from linoto.pages.figures.pieces import COLOURS
 
 pytestmark = pytest.mark.browser
 FLAGS = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-sync disable-dev-shm-usage "

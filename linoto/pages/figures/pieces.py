@@ -1,9 +1,12 @@
-"""What every figure is made of: our style, panels, legends, one colour per policy, and files."""
+"""What every figure is made of: our style, panels, one legend, one colour per policy, and files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +67,8 @@ STYLE: dict[Any, Any] = {
 }
 PANEL = (3.6, 3.0)  # inches
 LEGEND = 0.45  # inches above the panels
+NARROW = 400  # points: a picture of one panel, which need not fill the page
+THEMED = {"#ffffff": "var(--paper)", "#e6e6e6": "var(--line)", "#000000": "currentColor"}
 
 
 @contextmanager
@@ -88,21 +93,21 @@ def panels(rows: int, columns: int, *, extra: float = 0.0, **options: Any) -> tu
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def with_legend(figure: Figure, rows: Any, *, columns: int | None = None, title: str | None = None) -> Figure:
+def panel(**options: Any) -> tuple[Figure, Any]:
+    """A figure of one panel."""
+    figure, ((axes,),) = panels(1, 1, **options)
+    return figure, axes
+
+
+def with_legend(figure: Figure, *, columns: int = 0, title: str | None = None) -> Figure:
     """One legend above all panels, each label once, by default two labels to a panel."""
     found: dict[str, Any] = {}
-    for axes in rows.flat:
+    for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(
-        found.values(),
-        found.keys(),
-        loc="outside upper center",
-        ncols=min(columns or 2 * rows.shape[-1], len(found)),
-        title=title,
-        columnspacing=1.4,
-        handletextpad=0.5,
-    )
+    most = columns or 2 * int(figure.get_figwidth() // PANEL[0])
+    place: dict[str, Any] = {"loc": "outside upper center", "columnspacing": 1.4, "handletextpad": 0.5}
+    figure.legend(found.values(), found.keys(), ncols=min(most, len(found)), title=title, **place)
     return figure
 
 
@@ -110,22 +115,26 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
     """Lines with one standard error shaded."""
     labels = [curve.label for curve in curves]
     for curve in curves:
-        colour, style = colour_of(curve.label, labels), STYLES.get(curve.label, "-")
-        axes.plot(curve.rounds, curve.mean, color=colour, linestyle=style, label=curve.label, linewidth=1.6)
-        if np.isfinite(curve.error).all():
-            low, high = curve.mean - curve.error, curve.mean + curve.error
-            axes.fill_between(curve.rounds, low, high, color=colour, alpha=0.18, linewidth=0)
+        style: dict[str, Any] = {
+            "color": colour_of(curve.label, labels),
+            "linestyle": STYLES.get(curve.label, "-"),
+        }
+        axes.plot(curve.rounds, curve.mean, label=curve.label, linewidth=1.6, **style)
+        shade(axes, curve.rounds, curve.mean - curve.error, curve.mean + curve.error, style["color"])
     axes.margins(x=0)
 
 
-def draw_points(
-    axes: Axes, x: Floats, samples: Sequence[Floats], *, label: str, colour: str, style: str
-) -> None:
+def draw_points(axes: Axes, x: Sequence[float], samples: Sequence[Floats], **style: Any) -> None:
     """A line through means over runs, one standard error shaded."""
     means, errors = np.array([mean_and_error(values) for values in samples]).T
-    axes.plot(x, means, color=colour, linestyle=style, marker="o", markersize=3, label=label, linewidth=1.4)
-    if np.isfinite(errors).all():
-        axes.fill_between(x, means - errors, means + errors, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(x, means, marker="o", markersize=3, linewidth=1.4, **style)
+    shade(axes, x, means - errors, means + errors, style["color"])
+
+
+def shade(axes: Axes, x: Any, low: Floats, high: Floats, colour: str) -> None:
+    """A band around a line, where its width is known."""
+    if np.isfinite(low).all():
+        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
 def colour_of(label: str, labels: Sequence[str]) -> str:
@@ -134,12 +143,6 @@ def colour_of(label: str, labels: Sequence[str]) -> str:
         return COLOURS[label]
     unnamed = [other for other in labels if other not in COLOURS]
     return OTHERS[unnamed.index(label) % len(OTHERS)]
-
-
-def label_axes(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
-    """Set what is given, leave the rest."""
-    given = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
-    axes.set(**{name: text for name, text in given.items() if text})
 
 
 def plain_numbers(axes: Axes) -> None:
@@ -152,11 +155,10 @@ def plain_numbers(axes: Axes) -> None:
 
 def plain_log_ticks(axes: Axes) -> None:
     """200, 500, 1000: numbers people read, on a log axis that spans little more than a decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator
 
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    plain_numbers(axes)
 
 
 def spaced(name: str) -> str:
@@ -164,12 +166,33 @@ def spaced(name: str) -> str:
     return name.replace("=", " = ")
 
 
+@styled()
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write PNG and SVG."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
-    with styled():
-        figure.savefig(paths[0])
-        figure.set_layout_engine("none")  # the layout is found, and the same for both
-        figure.savefig(paths[1], metadata={"Date": None})
+    figure.savefig(paths[0])
+    figure.set_layout_engine("none")  # the layout is found, and the same for both
+    figure.savefig(paths[1], metadata={"Date": None})
     return paths
+
+
+@styled()
+def as_svg(figure: Figure, name: str, label: str) -> str:
+    """A figure as part of a page."""
+    buffer = StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return inline(buffer.getvalue(), name, label)
+
+
+def inline(svg: str, name: str, label: str) -> str:
+    """A matplotlib SVG as part of a page: no prolog, ids of its own, and colours that follow the theme."""
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub(r'\s(?:xmlns(?::\w+)?|version)="[^"]*"', "", svg, count=3)
+    width = re.search(r'\swidth="([\d.]+)pt"', svg)
+    kind = ' class="narrow"' if width and float(width[1]) < NARROW else ""
+    svg = re.sub(r'\s(?:width|height)="[^"]*pt"', "", svg, count=2)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", svg)
+    for colour, themed in THEMED.items():
+        svg = svg.replace(colour, themed)
+    return svg.replace("<svg", f'<svg{kind} role="img" aria-label="{escape(label)}"', 1)

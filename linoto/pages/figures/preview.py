@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from linoto.core.kernels import Floats
-from linoto.pages.figures.pieces import COLOURS, label_axes, panels, plain_numbers, styled, with_legend
+from linoto.pages.figures.pieces import COLOURS, panel, plain_numbers, styled, with_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,79 +17,73 @@ if TYPE_CHECKING:
     from linoto.worlds.preview import Preview
 
 PARAMETERS = {"epsilon": "tolerance per round (epsilon)", "alpha": "the paper's parameter (alpha)"}
+BLACK: dict[str, Any] = {"color": "#000000", "linewidth": 1.0}
 
 
+@styled()
 def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
-    """The gain at the end against the deepest loss on the way in nine worlds of ten."""
+    """The gain at the end against the largest shortfall on the way in nine worlds of ten."""
     import matplotlib as mpl
 
     rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1, extra=0.3)
-        loss, gain = column(rows, "worst_loss_90"), column(rows, "gain_mean")
-        axes.plot(loss, gain, color="#8d96a3", linewidth=0.8, zorder=1)
-        colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
-        for row, colour in zip(rows, colours, strict=True):
-            draw_cross(axes, row, colour)
-        if limit is not None and limit <= 2 * column(rows, "worst_loss_90").max():
-            axes.axvline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
-        if axes.get_ylim()[0] < 0:
-            axes.axhline(0, color="#000000", linewidth=0.8)
-        axes.set_xlim(left=0)
-        label_axes(
-            axes,
-            xlabel="deepest below the log, 9 worlds of 10",
-            ylabel="gain over the log at the end (rewards)",
-        )
-        return with_legend(figure, np.array([axes]), columns=4, title=PARAMETERS[preview.parameter])
+    figure, axes = panel(extra=0.3)
+    shortfall, gain = column(rows, "worst_loss_90"), column(rows, "gain_mean")
+    axes.plot(shortfall, gain, color="#8d96a3", linewidth=0.8, zorder=1)
+    colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
+    for row, colour in zip(rows, colours, strict=True):
+        draw_cross(axes, row, colour)
+    if limit is not None and limit <= 2 * shortfall.max():
+        axes.axvline(limit, **BLACK, linestyle="--", label="your limit")
+    if axes.get_ylim()[0] < 0:
+        axes.axhline(0, **BLACK)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("largest shortfall below the log, 9 worlds of 10")
+    axes.set_ylabel("gain over the log at the end (rewards)")
+    return with_legend(figure, columns=4, title=PARAMETERS[preview.parameter])
 
 
+@styled()
 def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
-    """What was lost at the deepest point, and what is guaranteed, against the parameter."""
+    """The largest shortfall below the log, and what is guaranteed, against the parameter."""
     rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1, extra=0.3)
-        bands = (column(rows, f"worst_loss_{part}") for part in ("10", "50", "90"))
-        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
-        worst = column(rows, "worst_loss_max")
-        axes.plot(worst, color=COLOURS["Gated"], linewidth=1.0, linestyle=":", label="worst world")
-        guaranteed = column(rows, "guaranteed_loss")
-        if np.isfinite(guaranteed).any():
-            colour = COLOURS["LinOtO"]
-            axes.plot(guaranteed, color=colour, marker="s", markersize=4, label="guaranteed")
-        if limit is not None:
-            axes.axhline(limit, color="#000000", linewidth=1.0, linestyle="--", label="your limit")
-        axes.set_yscale("symlog", linthresh=1)
-        axes.set_ylim(bottom=0)
-        plain_numbers(axes)
-        label_axes(axes, ylabel="deepest point below the log (rewards)")
-        return with_legend(figure, np.array([axes]), columns=2)
+    figure, axes = panel(extra=0.3)
+    bands = (column(rows, f"worst_loss_{part}") for part in ("10", "50", "90"))
+    draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+    dotted: dict[str, Any] = {"color": COLOURS["Gated"], "linewidth": 1.0, "linestyle": ":"}
+    axes.plot(column(rows, "worst_loss_max"), **dotted, label="worst world")
+    guaranteed = column(rows, "guaranteed_loss")
+    if np.isfinite(guaranteed).any():
+        axes.plot(guaranteed, color=COLOURS["LinOtO"], marker="s", markersize=4, label="guaranteed")
+    if limit is not None:
+        axes.axhline(limit, **BLACK, linestyle="--", label="your limit")
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_ylim(bottom=0)
+    plain_numbers(axes)
+    axes.set_ylabel("largest shortfall below the log (rewards)")
+    return with_legend(figure)
 
 
+@styled()
 def draw_share(preview: Preview) -> Figure:
     """The share of exploring rounds against the parameter."""
-    rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1)
-        bands = (100 * column(rows, name) for name in ("explored_10", "explored", "explored_90"))
-        draw_band(axes, preview, *bands, label="mean, 8 worlds of 10")
-        axes.set_ylim(0, 104)
-        label_axes(axes, ylabel="exploring rounds (%)")
-        return with_legend(figure, np.array([axes]))
+    figure, axes = panel()
+    bands = (100 * column(preview.table(), name) for name in ("explored_10", "explored", "explored_90"))
+    draw_band(axes, preview, *bands, label="mean, 8 worlds of 10")
+    axes.set(ylim=(0, 104), ylabel="exploring rounds (%)")
+    return with_legend(figure)
 
 
+@styled()
 def draw_first(preview: Preview) -> Figure:
     """The round of the first exploration against the parameter."""
-    rows = preview.table()
-    with styled():
-        figure, ((axes,),) = panels(1, 1)
-        bands = (column(rows, f"first_explored{part}") for part in ("_10", "", "_90"))
-        draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
-        if all(point.explored.any() for point in preview.points):
-            axes.set_yscale("log")
-        plain_numbers(axes)
-        label_axes(axes, ylabel="round of the first exploration")
-        return with_legend(figure, np.array([axes]))
+    figure, axes = panel()
+    bands = (column(preview.table(), f"first_explored{part}") for part in ("_10", "", "_90"))
+    draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+    if all(point.explored.any() for point in preview.points):
+        axes.set_yscale("log")
+    plain_numbers(axes)
+    axes.set_ylabel("round of the first exploration")
+    return with_legend(figure)
 
 
 def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: Floats, *, label: str) -> None:
@@ -100,23 +94,16 @@ def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: F
     axes.set_xticks(places, [f"{point.value:g}" for point in preview.points])
     if places.size > 6:
         axes.tick_params(axis="x", labelsize=8)
-    label_axes(axes, xlabel=PARAMETERS[preview.parameter])
+    axes.set_xlabel(PARAMETERS[preview.parameter])
 
 
 def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:
     """One value: mean gain, the loss that nine worlds of ten keep to, bars over eight worlds of ten."""
     x, y = row["worst_loss_90"], row["gain_mean"]
-    axes.errorbar(
-        x,
-        y,
-        xerr=[[x - row["worst_loss_10"]], [0.0]],
-        yerr=[[max(y - row["gain_10"], 0.0)], [max(row["gain_90"] - y, 0.0)]],
-        fmt="o",
-        markersize=5.5,
-        color=colour,
-        ecolor=(*colour[:3], 0.4),
-        label=f"{row['knob']:g}",
-    )
+    left = [[x - row["worst_loss_10"]], [0.0]]
+    around = [[max(y - row["gain_10"], 0.0)], [max(row["gain_90"] - y, 0.0)]]
+    look: dict[str, Any] = {"fmt": "o", "markersize": 5.5, "color": colour, "ecolor": (*colour[:3], 0.4)}
+    axes.errorbar(x, y, xerr=left, yerr=around, label=f"{row['knob']:g}", **look)
 
 
 def column(rows: Sequence[dict[str, Any]], name: str) -> Floats:

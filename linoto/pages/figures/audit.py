@@ -1,0 +1,105 @@
+"""The figures of an audit: arms, directions, the two halves of the log, and what is promised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from linoto.audit import arm_intervals, regress
+from linoto.audit.verdicts import Audit
+from linoto.core.kernels import Floats, Ints
+from linoto.pages.figures.pieces import COLOURS, panel, styled, with_legend
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_ARMS = 40  # in the picture of means: those pulled most often
+NAMED = 25  # arms whose names fit beside their means
+DATA, MODEL, MOVED, GREY = "#00798c", "#edae49", "#d1495b", "#8d96a3"
+
+
+@styled()
+def draw_means(audit: Audit) -> Figure:
+    """Arm means with intervals, the model's values, and the reference."""
+    arms, offline = shown_arms(audit), audit.log.offline
+    mean, low, high = (values[arms] for values in arm_intervals(offline))
+    figure, axes = panel(extra=0.11 * arms.size)
+    place = np.arange(arms.size)
+    look: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 1.2, "color": DATA}
+    axes.errorbar(mean, place, xerr=np.abs([mean - low, high - mean]), label="logged mean", **look)
+    axes.plot(fitted(audit)[arms], place, "x", color=MODEL, markersize=5, label="linear model")
+    axes.axvline(offline.reference, color="#000000", linestyle=":", linewidth=1, label="reference")
+    axes.set_xlabel("reward")
+    if arms.size <= NAMED:
+        axes.set_yticks(place, [shortened(audit.log.arms.names[arm]) for arm in arms])
+    else:
+        axes.set(yticks=[], ylabel="arms, by mean")
+    return with_legend(figure, columns=3)
+
+
+@styled()
+def draw_spectrum(audit: Audit) -> Figure:
+    """Eigenvalues of the logged design, largest first."""
+    values = audit.coverage.eigenvalues[::-1]
+    known = audit.coverage.rank
+    figure, axes = panel()
+    axes.bar(np.arange(1, known + 1), values[:known], color=DATA, width=0.8)
+    axes.set(yscale="log", xlim=(0.3, values.size + 0.7))
+    axes.set(xlabel="direction, best known first", ylabel="squared length of pulls")
+    return figure
+
+
+@styled()
+def draw_drift(audit: Audit) -> Figure:
+    """Early against late means, sized by pulls."""
+    drift = audit.drift
+    assert drift is not None  # only drawn where there is one
+    pulls = audit.log.offline.pulls[drift.arms]
+    changed = np.isin(drift.arms, drift.moved)
+    both = np.array([drift.early, drift.late])
+    figure, axes = panel()
+    axes.plot([both.min(), both.max()], [both.min(), both.max()], color=GREY, linewidth=1)
+    sizes = 6 + 60 * pulls / pulls.max()
+    for part, colour, label in ((~changed, DATA, "steady"), (changed, MOVED, "changed for sure")):
+        if part.any():
+            axes.scatter(*both[:, part], s=sizes[part], color=colour, alpha=0.7, label=label)
+    axes.set(xlabel="mean reward, early", ylabel="mean reward, late")
+    return with_legend(figure)
+
+
+@styled()
+def draw_promise(audit: Audit) -> Figure:
+    """The promised limit of the shortfall below the log, and the most that any play could lose."""
+    certificate = audit.certificate
+    assert certificate is not None and certificate.per_round is not None  # only drawn where it holds
+    horizon = max(audit.log.offline.total, 10)
+    rounds = np.linspace(0, horizon, 50)
+    promised = certificate.per_round * rounds + (certificate.constant or 0.0)
+    worst = (certificate.reference_interval[1] - certificate.reward_range[0]) * rounds
+    figure, axes = panel()
+    axes.plot(rounds, worst, color=GREY, linestyle="--", label="without a gate")
+    axes.plot(rounds, promised, color=COLOURS["Gated"], label="promised at most")
+    axes.set(xlim=(0, horizon), ylim=(0, None))
+    axes.set(xlabel="online round $t$", ylabel="shortfall below the log (rewards)")
+    return with_legend(figure)
+
+
+def shown_arms(audit: Audit) -> Ints:
+    """The logged arms in the picture, worst first."""
+    offline = audit.log.offline
+    seen = np.flatnonzero(offline.pulls > 0)
+    most = seen[np.argsort(-offline.pulls[seen], kind="stable")[:MOST_ARMS]]
+    means = offline.reward_sums[most] / offline.pulls[most]
+    return np.asarray(most[np.argsort(means, kind="stable")])
+
+
+def fitted(audit: Audit) -> Floats:
+    """(k,) what least squares on the features says of each arm."""
+    offline, actions = audit.log.offline, audit.log.arms.features
+    return np.asarray(actions @ regress(actions, offline).theta)
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for the picture; no mathematics in it."""
+    return (name if len(name) <= 14 else name[:13] + "…").replace("$", r"\$")

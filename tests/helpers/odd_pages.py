@@ -1,0 +1,69 @@
+"""Every page, written with names that would be markup if one of them was not escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from helpers.audit_logs import ACTIONS, clean_log
+
+import linoto
+from linoto.audit.verdicts import audit_log
+from linoto.experiments import takeover
+from linoto.experiments.claims import Claim, Finding, Measurement
+from linoto.experiments.run import run_experiment
+from linoto.experiments.settings import Experiment, Setting
+from linoto.logs.arms import ArmTable
+from linoto.logs.read import Log
+from linoto.pages.audit import write_audit
+from linoto.pages.demo import write_story
+from linoto.pages.figures.experiments import draw_story
+from linoto.pages.figures.pieces import save
+from linoto.pages.preview import write_preview
+from linoto.pages.report import write_report
+
+ODD = "<script>alert(1)</script> \"&' <img src=x onerror=x>"
+
+
+def audit_page(folder: Path) -> Path:
+    columns: dict[str, Any] = {"id": [f"{ODD} {arm}" for arm in range(len(ACTIONS))]}
+    columns |= {f"{ODD} {j}": column.tolist() for j, column in enumerate(ACTIONS.T)}
+    arms = ArmTable.from_columns(columns, intercept=False)
+    log = Log(**{**vars(clean_log()), "arms": arms, "split": ODD})
+    return write_audit(folder / "audit.html", audit_log(log), source=ODD, command=ODD)
+
+
+def preview_page(folder: Path) -> Path:
+    log = linoto.Offline(pulls=[40, 40, 0], reward_sums=[20.0, 8.0, 0.0])
+    shown = linoto.preview(np.eye(3), log, grid=[0.05, 0.2], horizon=50, worlds=4)
+    names = [f"{ODD} {arm}" for arm in range(3)]
+    path = folder / "preview.html"
+    return write_preview(path, shown, log, names=names, source=ODD, command=ODD, limit=20.0)
+
+
+def report_page(folder: Path) -> Path:
+    policies: dict[str, Any] = {"LinOtO": linoto.LinOtO(), ODD: linoto.LinTS()}
+    setting = Setting(name=ODD, k=9, d=3, logged_arms=3, horizon=40, policies=policies)
+    result = run_experiment(Experiment(name="odd", settings=(setting,), title=ODD, caption=ODD), runs=2)
+    text = {"name": ODD, "experiment": ODD, "quote": ODD, "source": ODD, "measure": ODD}
+    claim = Claim(**text, measurements=lambda _: ())
+    finding = Finding(claim=claim, measurements=(Measurement(label=ODD, values=np.ones(2)),))
+    write_report([result], [finding], folder, title=ODD, command=ODD, with_bounds=True)
+    return folder / "report.html"
+
+
+def demo_page(folder: Path) -> Path:
+    contenders = takeover.contenders()
+    story = takeover.story(runs=1, horizon=50, policies={"Gated": contenders["Gated"], ODD: linoto.LinUCB()})
+    picture = save(draw_story(story), folder / "demo")[1]
+    return write_story(folder / "demo.html", story, picture=picture, command=ODD, audit=[ODD])
+
+
+PAGES: dict[str, Callable[[Path], Path]] = {
+    "audit": audit_page,
+    "preview": preview_page,
+    "report": report_page,
+    "demo": demo_page,
+}

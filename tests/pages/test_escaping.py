@@ -1,0 +1,40 @@
+"""A name in a log, a study or a command never becomes markup, and a page needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from helpers.html import Page
+from helpers.odd_pages import ODD, PAGES
+
+import linoto.pages
+from linoto.pages.shell import fill, templates
+
+TEMPLATES = Path(linoto.pages.__file__).parent / "templates"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_odd_name_is_shown_as_it_is_and_never_markup(name: str, tmp_path: Path) -> None:
+    text = PAGES[name](tmp_path).read_text("utf-8")
+    page = Page(text)
+    assert page.tags["script"] == page.tags["img"] == 0 and not page.outside and not page.open
+    assert "onerror" not in page.attributes
+    assert page.text.count(ODD) >= 3  # in the command, and where the page names arms or policies
+    assert not re.search(r"https?:|@import|url\((?!#)", text)
+
+
+def test_every_html_template_escapes_and_only_our_own_drawings_pass() -> None:
+    names = [path.name for path in TEMPLATES.iterdir()]
+    assert {f"{page}.html" for page in PAGES} < set(names)
+    for name in names:
+        source = (TEMPLATES / name).read_text("utf-8")
+        assert "autoescape" not in source and "Markup" not in source
+        assert set(re.findall(r"{{ *([^}]*?) *\| *safe", source)) <= {"svg", "pictures[title]"}
+    assert all(templates().autoescape(name) for name in names if name.endswith(".html"))  # type: ignore[operator]
+
+
+def test_a_missing_value_is_an_error_and_not_a_gap() -> None:
+    with pytest.raises(Exception, match="'title' is undefined"):
+        fill("shell.html")

@@ -1,0 +1,99 @@
+"""matplotlib is reached from pages/figures and from nowhere else, however it is spelt."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import matplotlib
+import pytest
+from helpers.odd_pages import PAGES
+
+import linoto
+from linoto.pages.figures import pieces
+
+PACKAGE = Path(linoto.__file__).parent
+FIGURES = PACKAGE / "pages" / "figures"
+LIBRARY = str(Path(matplotlib.__file__).parent)
+WORDS = ("matplotlib", "pyplot", "pylab", "mpl_toolkits")
+
+
+def mentions(source: str) -> list[str]:
+    """Imports, names and strings that reach matplotlib, type checking and importlib included."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            found.append(node.attr)
+        elif isinstance(node, ast.Name):
+            found.append(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            found.append(node.value)
+    return [text for text in found if any(word in text for word in WORDS)]
+
+
+def callers(work: Callable[[], Any]) -> set[Path]:
+    """The files of linoto that call into matplotlib while this works."""
+    found: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
+            found.add(frame.f_back.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return {Path(name) for name in found if Path(name).is_relative_to(PACKAGE)}
+
+
+def test_no_other_file_names_matplotlib() -> None:
+    files = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(FIGURES)]
+    assert len(files) > 50
+    assert {str(path): found for path in files if (found := mentions(path.read_text("utf-8")))} == {}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_other_file_draws(name: str, tmp_path: Path) -> None:
+    found = callers(lambda: PAGES[name](tmp_path))
+    assert found and all(path.is_relative_to(FIGURES) for path in found)
+
+
+@pytest.mark.parametrize(
+    "evasion",
+    [
+        "import matplotlib.pyplot as plt",
+        "from matplotlib.figure import Figure",
+        "if TYPE_CHECKING:\n    from matplotlib.figure import Figure",
+        "import importlib\nimportlib.import_module('matplotlib.pyplot')",
+        "__import__('matplotlib')",
+        "from linoto.pages.figures import pieces\npieces.matplotlib.figure",
+        "from linoto.pages.figures.pieces import pyplot",
+    ],
+)
+def test_an_evasion_is_found_in_the_text(evasion: str) -> None:
+    assert mentions(evasion)
+
+
+def test_drawing_through_another_module_is_found_when_it_runs() -> None:
+    source = "figure, axes = pieces.panel()\naxes.plot([1, 2])\n"
+    assert mentions(source) == []
+    evader = PACKAGE / "pages" / "evader.py"
+    code = compile(source, str(evader), "exec")
+    assert evader in callers(lambda: exec(code, {"pieces": pieces}))
