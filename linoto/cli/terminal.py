@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, isfinite
@@ -121,9 +122,11 @@ def print_table(rows: Sequence[dict[str, str]]) -> None:
     """Rows of equal keys, the first column left, the others right; row by row where it is too narrow."""
     columns = list(rows[0])
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
-    if sum(widths.values()) + 3 * (len(columns) - 1) > shutil.get_terminal_size().columns:
+    room = shutil.get_terminal_size().columns
+    if sum(widths.values()) + 3 * (len(columns) - 1) > room:
         for row in rows:
-            print("\n".join(f"{name}: {value}" for name, value in row.items()), end="\n\n")
+            lines = (f"{name}: {value}" for name, value in row.items())
+            print("\n".join(textwrap.fill(line, room, subsequent_indent="  ") for line in lines), end="\n\n")
         return
     for row in [
         dict(zip(columns, columns, strict=True)),
@@ -137,8 +140,6 @@ def print_table(rows: Sequence[dict[str, str]]) -> None:
 
 def print_facts(rows: Sequence[tuple[str, str]]) -> None:
     """Names and texts side by side; long texts go on below themselves."""
-    import textwrap
-
     name_width = max(len(name) for name, _ in rows)
     room = max(shutil.get_terminal_size().columns - name_width - 2, 24)
     for name, text in rows:
