@@ -33,6 +33,7 @@ class LinearAgent:
         params: Records,  # (1,) of kernels.PARAMS
         state: State,
         rng: np.random.Generator,
+        reward_squares: Floats | None = None,  # (k,) of the log, where known
         names: tuple[str, ...] | None = None,
     ) -> None:
         self.policy = policy
@@ -47,6 +48,7 @@ class LinearAgent:
         self._params = params
         self._state = state
         self._rng = rng
+        self._reward_squares = reward_squares
 
     @classmethod
     def begin(cls, *, state: State, params: Records, **parts: Any) -> LinearAgent:
@@ -54,6 +56,7 @@ class LinearAgent:
         warm_up()
         agent = cls(params=params, state=state, **parts)
         kernels.begin(params, state)
+        state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
         agent._draw()
         return agent
 
@@ -262,9 +265,11 @@ class LinearAgent:
 
     @property
     def offline(self) -> Offline:
-        """The log it was started from: pulls and reward sums."""
+        """The log it was started from."""
         return Offline(
-            pulls=self._state.counts[kernels.LOGGED], reward_sums=self._state.arms[kernels.OFFLINE_SUMS]
+            pulls=self._state.counts[kernels.LOGGED],
+            reward_sums=self._state.arms[kernels.OFFLINE_SUMS],
+            reward_squares=self._reward_squares,
         )
 
     # -- keeping
@@ -282,7 +287,8 @@ class LinearAgent:
             "rng": codec.encode_rng(self._rng),
         }
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
-        return codec.pack(header, lasting_arrays(self._state, without))
+        squares = {} if self._reward_squares is None else {"reward_squares": self._reward_squares}
+        return codec.pack(header, lasting_arrays(self._state, without) | squares)
 
     def __repr__(self) -> str:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"

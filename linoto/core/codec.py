@@ -43,10 +43,14 @@ def foreign_types(data: Any) -> list[str]:
     return own + [name for part in data.values() for name in foreign_types(part)]
 
 
-def decode(data: Any, known: Mapping[str, type]) -> Any:
-    """The record that `encode` wrote, if its type is known."""
+def decode(data: Any, known: Mapping[str, type], *, stored: bool = False) -> Any:
+    """The record that `encode` wrote, if its type is known.
+
+    `stored`: every field was written, so one that is missing did not exist then. It takes the value that
+    stands for what happened `before` there was such a field, not today's default.
+    """
     if isinstance(data, list):
-        return tuple(decode(part, known) for part in data)
+        return tuple(decode(part, known, stored=stored) for part in data)
     if not isinstance(data, dict):
         return data
     parts = dict(data)
@@ -54,7 +58,9 @@ def decode(data: Any, known: Mapping[str, type]) -> Any:
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"type must be one of {', '.join(sorted(known))}, got {name!r}")
     try:
-        return known[name](**{key: decode(part, known) for key, part in parts.items()})
+        fields_then = getattr(known[name], "before", {}) if stored else {}
+        fields_now = {key: decode(part, known, stored=stored) for key, part in parts.items()}
+        return known[name](**{**fields_then, **fields_now})
     except TypeError:
         expected = ", ".join(field.name for field in fields(known[name]))
         raise ValueError(

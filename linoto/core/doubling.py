@@ -204,6 +204,9 @@ class DoublingAgent:
             "pulls": self.offline.pulls,
             "reward_sums": self.offline.reward_sums,
             "stale": self.stale,
+            **(
+                {} if self.offline.reward_squares is None else {"reward_squares": self.offline.reward_squares}
+            ),
             "inner": np.frombuffer(self.inner.snapshot(), dtype=np.uint8),
         }
         return codec.pack(header, arrays)

@@ -42,6 +42,7 @@ PARAMS = np.dtype(
         ("draws", np.int64),
         ("keeps_factor", np.int64),  # 1: the explorer reads R, so that it follows every reward
         ("scale", np.float64),  # of the optimistic or sampled bonus
+        ("estimates_noise", np.int64),  # 1: the explorer scores with the noise it sees, not the assumed one
         ("gate", np.int64),
         ("keeps_ledger", np.int64),  # 1: the gate counts every play and reward, not only the mixture's
         ("form", np.int64),
@@ -100,6 +101,8 @@ RUN = np.dtype(
         ("lower_reference", np.float64),
         ("bet_base", np.float64),  # u, the reference that bets are made against
         ("bets", np.float64, (BETS,)),  # log wealth of each bet
+        ("residuals", np.float64),  # summed squares of rewards around what was expected of them
+        ("residual_count", np.float64),
         ("vetoed", np.int64),  # 1: realised rewards contradict the model, which has no say any more
         ("restricted", np.int64),  # 1: only the arms in counts[ALLOWED] may be played
         ("fresh", np.int64),  # 1: nothing happened since the decision below
@@ -480,6 +483,8 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -
         refine(s, x, step)
     growth = 1.0 + dot(x, step)  # det V_t / det V_{t-1}
     gain = (reward - mean[arm]) / growth
+    r.residuals += (reward - mean[arm]) * gain  # its mean is the variance of a reward, whatever is known of x
+    r.residual_count += 1.0
     combine(s.actions, step, cross)
     for i in range(d):
         target[i] += reward * x[i]
@@ -713,15 +718,27 @@ def best(values: Floats) -> int:
 
 
 @compiled
+def noise_share(p: Any, r: Any) -> float:
+    """The noise that log and rewards show, as a share of the assumed one; one row stands for the latter."""
+    if p.estimates_noise == 0:
+        return 1.0
+    square = p.noise * p.noise
+    return float(min(sqrt((square + r.residuals) / (square * (1.0 + r.residual_count))), 1.0))
+
+
+@compiled
 def score_arms(p: Any, s: State) -> None:
     """What the explorer makes of every arm."""
     mean, score = s.arms[MEAN], s.arms[SCORE]
     if p.explorer == UCB:
-        bonus, width = p.scale * s.run[0].radius, s.arms[WIDTH]
+        bonus, width = p.scale * noise_share(p, s.run[0]) * s.run[0].radius, s.arms[WIDTH]
         for a in range(mean.size):
             score[a] = mean[a] + bonus * width[a]
     elif p.explorer == THOMPSON:
-        spread, draw = p.scale * p.noise, s.vectors[STEP]  # theta + spread * R^-1 xi
+        spread, draw = (
+            p.scale * noise_share(p, s.run[0]) * p.noise,
+            s.vectors[STEP],
+        )  # theta + spread * R^-1 xi
         copy(s.vectors[NORMALS], draw)
         factor = s.square[FACTOR]
         for i in range(draw.size - 1, -1, -1):

@@ -108,6 +108,18 @@ class Offline:
         """m, the number of logged rewards."""
         return int(self.pulls.sum())
 
+    def within_arms(self) -> tuple[float, float]:
+        """Summed squares of rewards around the mean of their arm, and their degrees of freedom; 0 if unknown.
+
+        >>> Offline(pulls=[2, 1], reward_sums=[1.0, 1.0], reward_squares=[1.0, 1.0]).within_arms()
+        (0.5, 1.0)
+        """
+        if self.reward_squares is None:
+            return 0.0, 0.0
+        several = self.pulls >= 2
+        pulls, sums, squares = self.pulls[several], self.reward_sums[several], self.reward_squares[several]
+        return max(float((squares - sums**2 / pulls).sum()), 0.0), float((pulls - 1).sum())
+
     @property
     def reference(self) -> float:
         """The mean logged reward, the estimate of mu_off; NaN for an empty log."""

@@ -42,6 +42,7 @@ FALLBACK_CODES: dict[str | int, int] = {
 }
 FALLBACKS = ("auto", "lcb", "frozen", "mixture")
 REACHES = ("proposal", "affordable")
+NOISES = ("auto", "assumed", "estimated")
 
 
 def check_scales(ridge: float, actions: kernels.Floats, offline: Offline) -> None:
@@ -88,6 +89,7 @@ class Composed:
             params=gated.params(arms, log),
             state=kernels.allocate(arms, log.pulls, log.reward_sums),
             rng=as_generator(rng),
+            reward_squares=log.reward_squares,
             names=as_names(names, len(arms)),
         )
         gated.gate.check_start(agent._state, gated.assumed)
@@ -144,17 +146,30 @@ class LinOtO(Composed):
 
 @dataclass(frozen=True, kw_only=True)
 class LinUCB(Composed):
-    """Optimism: the arm that is best in the best plausible world. Warm-started by the log it is given."""
+    """Optimism: the arm that is best in the best plausible world. Warm-started by the log it is given.
+
+    `noise="estimated"` scores with the noise that log and rewards show instead of the assumed one, which must
+    be valid and is often far larger. No promise of a gate needs it: the gate keeps the assumed one.
+    """
 
     rule: ClassVar[Rule] = Rule(code=kernels.UCB)
 
+    before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
+
     scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
+    noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: assumed at scale 1, which has a theorem
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("scale", self.scale)
+        check_choice("noise", self.noise, NOISES)
         check_confidence(self.confidence)
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether it scores with the noise that log and rewards show."""
+        return self.noise == "estimated" or (self.noise == "auto" and self.scale != 1.0)
 
     def composed(self) -> Gated:
         return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
@@ -179,19 +194,31 @@ class LinLCB(Composed):
 
 @dataclass(frozen=True, kw_only=True)
 class LinTS(Composed):
-    """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * noise)^2 V^-1)."""
+    """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * noise)^2 V^-1).
+
+    The noise is what log and rewards show, at most the assumed one; `noise="assumed"` takes that.
+    """
 
     rule: ClassVar[Rule] = Rule(
         code=kernels.THOMPSON, draws=kernels.NORMAL_DRAWS, keeps_factor=True, propensity=by_redrawing
     )
 
+    before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
+
     scale: float = 1.0
+    noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated, as a posterior would
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("scale", self.scale)
+        check_choice("noise", self.noise, NOISES)
         check_confidence(self.confidence)
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether it draws with the noise that log and rewards show."""
+        return self.noise != "assumed"
 
     def composed(self) -> Gated:
         return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
@@ -294,6 +321,7 @@ class Gated(Composed):
         p, rule = params[0], rule_of(self.explorer)
         p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
         p["scale"] = getattr(self.explorer, "scale", 0.0)
+        p["estimates_noise"] = getattr(self.explorer, "estimates_noise", False)
         p["reach"] = REACHES.index(self.reach)
         p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(actions.shape[1])
         p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"] = terms

@@ -59,15 +59,17 @@ def to_dict(policy: Any) -> dict[str, Any]:
     return data
 
 
-def from_dict(data: dict[str, Any]) -> Any:
+def from_dict(data: dict[str, Any], *, stored: bool = False) -> Any:
     """The policy, gate or confidence that `to_dict` wrote.
 
+    A missing field takes its default; in data that an older version `stored`, what it meant then.
+
     >>> from_dict({"type": "LinTS", "scale": 0.5})
-    LinTS(scale=0.5, confidence=None)
+    LinTS(scale=0.5, noise='auto', confidence=None)
     """
     if not isinstance(data, dict):
         raise ValueError(f"policy must be a dict with a type, got {type(data).__name__}")
-    return codec.decode(data, KNOWN)
+    return codec.decode(data, KNOWN, stored=stored)
 
 
 def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Any = None) -> Any:
@@ -125,6 +127,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, policy: Any) -> Linea
         params=composition.params(np.ascontiguousarray(state.actions.T), offline),
         state=state,
         rng=codec.decode_rng(header["rng"]),
+        reward_squares=arrays.get("reward_squares"),
         names=None if names is None else tuple(names),
     )
 
@@ -137,7 +140,7 @@ def known_policy(data: dict[str, Any], given: Any) -> Any:
             f"policy must be given for a snapshot with {foreign[0]}, which holds no code, got None"
         )
     if given is None:
-        return from_dict(data)
+        return from_dict(data, stored=True)
     if codec.encode(given) != data:
         raise ValueError(f"policy must be the one of the snapshot, {data}, got {given!r}")
     return given
@@ -194,7 +197,11 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, policy: Any) -> Dou
     agent = DoublingAgent(
         policy=known_policy(header["policy"], policy),
         actions=arrays["actions"],
-        offline=Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"]),
+        offline=Offline(
+            pulls=arrays["pulls"],
+            reward_sums=arrays["reward_sums"],
+            reward_squares=arrays.get("reward_squares"),
+        ),
         rng=inner._rng,
         extra=header["extra"],
     )
@@ -213,8 +220,8 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Any) -> Guard:
         raise ValueError("policy must be None for the snapshot of a Guard, which has none")
     guard = Guard.of(
         Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"]),
-        from_dict(header["gate"]),
-        from_dict(header["confidence"]),
+        from_dict(header["gate"], stored=True),
+        from_dict(header["confidence"], stored=True),
     )
     copy_exactly("counts", arrays, guard._counts)
     copy_exactly("mixed", arrays, guard._mixed)

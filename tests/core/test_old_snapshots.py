@@ -21,7 +21,7 @@ PLAYED = 26  # rounds before each snapshot was taken, the last of them without i
 def test_an_agent_of_version_0_1_has_the_same_future(name: str) -> None:
     wanted = RECORD["agents"][name]
     agent = linoto.restore((FOLDER / f"{name}.npz").read_bytes())
-    assert agent.policy == linoto.from_dict(wanted["policy"])
+    assert agent.policy == linoto.from_dict(wanted["policy"], stored=True)
     assert agent.names == tuple("abcdef")
     assert (agent.rounds, agent.pending.tolist()) == (PLAYED, wanted["pending"])
     for (arm, mode, source), reward in zip(wanted["decisions"], RECORD["rewards"][PLAYED:], strict=False):

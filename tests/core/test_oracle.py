@@ -49,10 +49,16 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"gate": "closed", "explorer": "greedy", "fallback": "frozen", **HKZ},
     ),
     "linlcb-hkz": (LinLCB(confidence=SHARP), {"gate": "closed", "explorer": "greedy", **HKZ}),
-    "linucb-scaled": (LinUCB(scale=0.25, confidence=ONLINE), {"scale": 0.25, **SELF}),
+    "linucb-scaled": (
+        LinUCB(scale=0.25, confidence=ONLINE),
+        {"scale": 0.25, "estimates_noise": True, **SELF},
+    ),
     "linucb-hkz": (LinUCB(confidence=SHARP), HKZ),
-    "thompson": (LinTS(scale=0.8, confidence=ONLINE), {"explorer": "thompson", "scale": 0.8, **SELF}),
-    "thompson-paper": (LinTS(confidence=PAPER), {"explorer": "thompson"}),
+    "thompson": (
+        LinTS(scale=0.8, confidence=ONLINE),
+        {"explorer": "thompson", "scale": 0.8, "estimates_noise": True, **SELF},
+    ),
+    "thompson-paper": (LinTS(noise="assumed", confidence=PAPER), {"explorer": "thompson"}),
     "greedy": (Greedy(confidence=ONLINE), {"explorer": "greedy", **SELF}),
     "uniform": (
         Gated(explorer=Random(), gate=Budget(alpha=0.05), reach="proposal", confidence=ONLINE),
@@ -83,7 +89,14 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "closed-fixed-arm": (
         Gated(explorer=LinTS(), gate=Closed(), fallback=3, confidence=ONLINE),
-        {"explorer": "thompson", "gate": "closed", "fallback": 3, "reach": "affordable", **SELF},
+        {
+            "explorer": "thompson",
+            "estimates_noise": True,
+            "gate": "closed",
+            "fallback": 3,
+            "reach": "affordable",
+            **SELF,
+        },
     ),
 }
 # The oracle asks the gate about every arm from scratch, so these cost it k times as much.
@@ -93,9 +106,16 @@ AFFORDABLE: dict[str, tuple[Any, dict[str, Any]]] = {
         {**BUDGET, "form": form, "slack": slack, "reach": "affordable", **words},
     )
     for name, explorer, form, slack, confidence, words in (
-        ("exact", LinUCB(scale=0.5), "exact", "paper", ONLINE, {"scale": 0.5, **SELF}),
+        (
+            "exact",
+            LinUCB(scale=0.5),
+            "exact",
+            "paper",
+            ONLINE,
+            {"scale": 0.5, "estimates_noise": True, **SELF},
+        ),
         ("aggregate", LinUCB(), "aggregate", "coverage", SHARP, HKZ),
-        ("max", LinTS(), "max", "paper", ONLINE, {"explorer": "thompson", **SELF}),
+        ("max", LinTS(), "max", "paper", ONLINE, {"explorer": "thompson", "estimates_noise": True, **SELF}),
         ("paper", Greedy(), "exact", "coverage", PAPER, {"explorer": "greedy"}),
         ("uniform", Random(), "max", "coverage", SHARP, {"explorer": "uniform", **HKZ}),
     )
@@ -111,7 +131,9 @@ class Pair:
         self, policy: Any, words: dict[str, Any], bandit: LinearBandit, offline: Offline, *, seed: int = 0
     ) -> None:
         self.agent: LinearAgent = policy.start(bandit.actions, offline, rng=seed)
-        self.oracle = Reference(Problem(bandit.actions, offline.pulls, offline.reward_sums), **words)
+        self.oracle = Reference(
+            Problem(bandit.actions, offline.pulls, offline.reward_sums, offline.reward_squares), **words
+        )
         self.rng = np.random.default_rng(seed)
         self.randoms = self.draw()
 

@@ -22,6 +22,7 @@ class Problem:
     actions: Floats  # (k, d)
     pulls: Counts  # (k,) m_a
     reward_sums: Floats  # (k,) sum over i of X_i^(a)
+    reward_squares: Floats | None = None  # (k,) sum over i of the squares of X_i^(a)
 
 
 def radius(
@@ -85,8 +86,12 @@ class Reference:
     ridge: float = 1e-4
     noise: float = 1.0
     bound: float = 1.0
+    estimates_noise: bool = False  # the explorer scores with the noise that log and rewards show
 
     def __post_init__(self) -> None:
+        self.residuals: list[
+            float
+        ] = []  # of each reward, given what was known before, in units of its spread
         self.actions, self.pulls = self.problem.actions, self.problem.pulls  # (k, d), (k,)
         self.committed: list[int] = []  # A_1, ..., A_{t-1}
         self.observed: list[int] = []  # the arms whose reward has arrived, in order of arrival
@@ -180,10 +185,25 @@ class Reference:
         joint = self.lower_of(past + self.actions[arm]) - owed
         return float({"exact": exact, "aggregate": aggregate, "max": max(exact, aggregate, joint)}[self.form])
 
+    @property
+    def seen_noise(self) -> float:
+        """The noise of rewards around their arms' means and around predictions, at most the assumed one."""
+        if not self.estimates_noise:
+            return self.noise
+        squares, count = self.noise**2, 1  # one row of the assumed noise
+        if self.problem.reward_squares is not None:
+            logged = zip(self.pulls, self.problem.reward_sums, self.problem.reward_squares, strict=True)
+            for pulls, total, square in logged:
+                if pulls > 1:
+                    squares, count = squares + square - total**2 / pulls, count + pulls - 1
+        squares, count = squares + sum(r**2 for r in self.residuals), count + len(self.residuals)
+        return float(min(self.noise, np.sqrt(squares / count)))
+
     def scores(self, randoms: Floats | None) -> Floats:
         """(k,) what the explorer maximises; for ucb at scale 1 this is UCB_t of (3)."""
+        scale = self.scale * self.seen_noise / self.noise
         if self.explorer == "ucb":
-            return self.mean + self.scale * self.radius * np.sqrt(self.variance)
+            return self.mean + scale * self.radius * np.sqrt(self.variance)
         if self.explorer == "greedy":
             return self.mean
         assert randoms is not None, f"the {self.explorer} explorer needs randoms"
@@ -191,7 +211,7 @@ class Reference:
             return randoms  # (k,) uniforms
         assert self.explorer == "thompson", f"no explorer is called {self.explorer}"
         root = np.linalg.cholesky(self.V)  # V = L L^T, so L^{-T} xi has covariance V^{-1}
-        sample = self.theta + self.scale * self.noise * np.linalg.solve(root.T, randoms)  # xi: (d,) normals
+        sample = self.theta + scale * self.noise * np.linalg.solve(root.T, randoms)  # xi: (d,) normals
         return np.array([action @ sample for action in self.actions])
 
     def safe(self, arms: list[int]) -> int:
@@ -225,6 +245,8 @@ class Reference:
 
     def observe(self, arm: int, reward: float) -> None:
         """Receive a reward, perhaps late: it enters (1), and the new bounds enter the maximum in (3)."""
+        action, inverse = self.actions[arm], np.linalg.inv(self.V)
+        self.residuals.append((reward - action @ self.theta) / np.sqrt(1 + action @ inverse @ action))
         self.observed.append(arm)
         self.rewards.append(reward)
         self.lowers.append(self.lower)

@@ -117,7 +117,7 @@ class ToleranceReference:
         self.xbar: Floats = self.counts @ self.problem.actions / self.m  # (d,) the mean logged action
         self.base = Reference(
             self.problem, explorer=self.explorer, scale=self.scale, kind=self.kind, delta=self.delta,
-            ridge=self.ridge, noise=self.sigma, bound=self.bound,
+            ridge=self.ridge, noise=self.sigma, bound=self.bound, estimates_noise=True,
         )  # fmt: skip
         self.plays: list[Play] = []
         self.vetoed = False

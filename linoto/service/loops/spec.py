@@ -118,7 +118,7 @@ def start(spec: LoopSpec) -> Any:
     """The agent of a canonical spec, before its first decision."""
     names = [arm.name for arm in spec.arms]
     try:
-        agent = from_dict(spec.policy).start(
+        agent = from_dict(spec.policy, stored=True).start(
             features(spec), log_of(spec), rng=as_generator(spec.seed), names=names
         )
         inside.check_reward(agent, spec.default_reward)
