@@ -1,22 +1,32 @@
-"""The rows of a log as SQL, and what can be wrong with one of them.
+"""Every question to the rows of a log as one statement of SQL, and what can be wrong with a row.
 
 Parquet's statistics leave NaN out, and DuckDB believes them: a comparison, or `isnan` in a filter, may be
-answered without a look at the values. `isfinite` looks, so every fault that NaN could be is found by it.
+answered without a look at the values. `isfinite` looks, so it finds every bad value that may be NaN.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from linoto.logs.tables import ROW_NUMBER, Piece, as_number, as_text, as_time, quoted, scan
-from linoto.logs.values import nearest
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection as Connection
+from linoto.logs.tables import (
+    ROW_NUMBER,
+    Connection,
+    StagedFile,
+    literal,
+    quoted,
+    refuse_rejected,
+    scan,
+    translate_errors,
+)
+from linoto.logs.values import WHOLE, WHOLE_TEXT, nearest
 
 KEPT_UNKNOWN = 100  # ids that are listed, most frequent first
+Arrays = dict[str, npt.NDArray[Any]]
+"""Columns of equal length, masked where a value is NULL."""
 
 
 class Columns(NamedTuple):
@@ -33,7 +43,123 @@ class Columns(NamedTuple):
         return {role: name for role, name in self._asdict().items() if name is not None}
 
 
+class RowRange(NamedTuple):
+    """Consecutive rows of a file, and which of its columns means what."""
+
+    file: StagedFile
+    columns: Columns
+    first: int
+    end: int
+
+    @classmethod
+    def whole(cls, file: StagedFile, columns: Columns) -> RowRange:
+        """All rows of a file."""
+        return cls(file, columns, 0, file.rows)
+
+
+NUMBER = "the {role} must be a finite number, got {value!r}"
+TIME = "the time must be a finite number or a date, got {value!r}"
+BAD_VALUES = {  # of each role: the kinds, as they are counted; how SQL tells; and what a message says
+    "action": {
+        "missing action": ("action IS NULL", "the action is missing"),
+        "unknown arm": ("known.id IS NULL", "there is no arm {value!r} among the {k} arms{nearest}"),
+    },
+    "reward": {
+        "missing reward": ("reward_given IS NULL", "the reward is missing"),
+        "reward not understood": ("reward IS NULL", NUMBER),
+        "reward is infinite": ("isinf(reward)", NUMBER),
+        "reward is NaN": ("NOT isfinite(reward)", NUMBER),
+        "reward too large": (
+            "NOT isfinite(reward * reward)",
+            "the reward is too large to be squared, got {value}",
+        ),
+    },
+    "propensity": {
+        "missing propensity": ("propensity_given IS NULL", "the propensity is missing"),
+        "propensity not understood": ("propensity IS NULL", NUMBER),
+        "propensity outside (0, 1]": (
+            "NOT isfinite(propensity) OR propensity <= 0 OR propensity > 1",
+            "the propensity must be in (0, 1], got {value}",
+        ),
+        "propensity too small": (
+            "NOT isfinite(1 / propensity / propensity)",
+            "the propensity is too small for 1 / propensity^2, got {value}",
+        ),
+    },
+    "time": {
+        "missing time": ("time_given IS NULL", "the time is missing"),
+        "time not understood": ("time IS NULL", TIME),
+        "time is not finite": ("NOT isfinite(time)", TIME),
+    },
+    "id": {"missing id": ("given.id IS NULL", "the id is missing")},
+}
+
+
+def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -> None:
+    """Name the first bad row, its column and what it holds."""
+    found = first_bad_row(connection, rows)
+    if found is None:
+        return
+    row, kind, given = found
+    file, columns = rows.file, rows.columns.given()
+    if file.first_rejected is not None and file.first_rejected[0] <= row:
+        refuse_rejected([file])
+    role = next(role for role in columns if kind in BAD_VALUES[role])
+    _, message = BAD_VALUES[role][kind]
+    hint = nearest(str(given[role]), ids) if kind == "unknown arm" else ""
+    text = message.format(role=role, value=given[role], k=len(ids), nearest=hint)
+    raise ValueError(f"{file.name}, row {row + 1}, column {columns[role]!r}: {text}")
+
+
 # -- rows -------------------------------------------------------------------------------------------------
+
+
+def select_rows(rows: RowRange) -> str:
+    """action, reward, propensity, time and id of some rows, and the last four as they were given too."""
+    file, parts = rows.file, [f"{ROW_NUMBER} AS row", f"{quoted(rows.columns.action)} AS action"]
+    forms = {"reward": as_number, "propensity": as_number, "time": as_time, "id": as_text}
+    for role, name in rows.columns.given().items():
+        parts.append(f"{quoted(name)} AS {role}_given")
+        if role in forms:
+            parts.append(f"{forms[role](file.types[name], quoted(name))} AS {role}")
+    limits = ""
+    if (rows.first, rows.end) != (0, file.rows):
+        limits = f" WHERE {ROW_NUMBER} >= {rows.first} AND {ROW_NUMBER} < {rows.end}"
+    return f"SELECT {', '.join(parts)} FROM {scan(file.path)}{limits}"
+
+
+def select_checked(rows: RowRange) -> str:
+    """The same rows with the arm of each and the kind of bad row that it is, NULL where it is good."""
+    kinds = [item for role in rows.columns.given() for item in BAD_VALUES[role].items()]
+    tests = [f"WHEN {test} THEN {literal(kind)}" for kind, (test, _) in kinds]
+    return f"""SELECT given.*, known.arm AS arm, CASE {" ".join(tests)} END AS kind
+        FROM ({select_rows(rows)}) AS given LEFT JOIN known ON known.id = {action_id(rows)}"""
+
+
+def select_good(rows: RowRange) -> str:
+    """The same rows without the bad ones."""
+    return f"SELECT * FROM ({select_checked(rows)}) WHERE kind IS NULL"
+
+
+def action_id(rows: RowRange) -> str:
+    """The action as the id of an arm."""
+    return as_text(rows.file.types[rows.columns.action], "action")
+
+
+# -- statements -------------------------------------------------------------------------------------------
+
+
+def fetch_tuples(connection: Connection, file: StagedFile, statement: str) -> list[tuple[Any, ...]]:
+    """What a statement about a file finds, row by row."""
+    with translate_errors(file.name, file.kind):
+        return connection.execute(statement).fetchall()
+
+
+def fetch_arrays(connection: Connection, file: StagedFile, statement: str) -> Arrays:
+    """What a statement about a file finds, column by column."""
+    with translate_errors(file.name, file.kind):
+        found: Any = connection.execute(statement).fetchnumpy()
+    return dict(found)
 
 
 def introduce_arms(connection: Connection, ids: Sequence[str]) -> None:
@@ -44,106 +170,166 @@ def introduce_arms(connection: Connection, ids: Sequence[str]) -> None:
     )
 
 
-def select_rows(piece: Piece, columns: Columns, within: range | None = None) -> str:
-    """action, reward, propensity and time of a piece or of some rows of it, under these names."""
-    parts = [f"{quoted(columns.action)} AS action", f"{as_number(piece, columns.reward)} AS reward"]
-    if columns.propensity is not None:
-        parts.append(f"{as_number(piece, columns.propensity)} AS propensity")
-    if columns.time is not None:
-        parts.append(f"{as_time(piece, columns.time)} AS time")
-    for role, name in columns.given().items():
-        parts.append(f"{quoted(name)} AS {role}_given")
-    some = ""
-    if within is not None and within != range(piece.rows):
-        some = f" WHERE {ROW_NUMBER} >= {within.start} AND {ROW_NUMBER} < {within.stop}"
-    return f"SELECT {ROW_NUMBER} AS row, {', '.join(parts)} FROM {scan(piece.path)}{some}"
+def sum_by_arm(
+    connection: Connection, rows: RowRange, *, cut: float | None, late: bool, good_only: bool
+) -> Arrays:
+    """Pulls, reward sums and squares of each arm, and what its propensities and times add up to.
+
+    Rows from the time `cut` on are late; without one, all of them or none. By action first, and only then by
+    arm: a log has many more rows than actions.
+    """
+    is_late, groups = (str(late).lower(), "action") if cut is None else (f"time >= {cut!r}", "action, late")
+    extra = ""
+    if rows.columns.propensity is not None:
+        extra = """, sum(1 / propensity) AS inverse, sum(1 / propensity / propensity) AS inverse_square,
+            min(propensity) AS low, max(propensity) AS high, count(propensity) AS weighed"""
+    if rows.columns.time is not None:
+        extra += ", count(*) FILTER (isfinite(time)) AS timed"
+    statement = f"""SELECT coalesce(known.arm, -1) AS arm, sums.* EXCLUDE (action) FROM (
+            SELECT action, {is_late} AS late, count(reward) AS pulls, sum(reward) AS sum,
+            sum(reward * reward) AS square{extra}
+            FROM ({select_good(rows) if good_only else select_rows(rows)}) GROUP BY {groups}
+        ) AS sums LEFT JOIN known ON known.id = {action_id(rows)}"""
+    return fetch_arrays(connection, rows.file, statement)
 
 
-def judge_rows(rows: str, piece: Piece, columns: Columns) -> str:
-    """The same rows with the arm of each and the kind of fault it has, NULL where there is none."""
-    faults = ["WHEN action IS NULL THEN 'missing action'", "WHEN known.id IS NULL THEN 'unknown arm'"]
-    infinite, nan = ("isinf(reward)", "reward is infinite"), ("NOT isfinite(reward)", "reward is NaN")
-    faults += faults_of("reward", infinite, nan, ("NOT isfinite(reward * reward)", "reward too large"))
-    if columns.propensity is not None:
-        outside = "NOT isfinite(propensity) OR propensity <= 0 OR propensity > 1"
-        small = ("NOT isfinite(1 / propensity / propensity)", "propensity too small")
-        faults += faults_of("propensity", (outside, "propensity outside (0, 1]"), small)
-    if columns.time is not None:
-        faults += faults_of("time", ("NOT isfinite(time)", "time is not finite"))
-    if columns.id is not None:
-        faults.append(f"WHEN {as_text('id_given', piece, columns.id)} IS NULL THEN 'missing id'")
-    return f"""SELECT judged.*, known.arm AS arm, CASE {" ".join(faults)} END AS kind FROM ({rows}) AS judged
-        LEFT JOIN known ON known.id = {as_text("action", piece, columns.action)}"""
+def reward_extent(connection: Connection, rows: RowRange, *, good_only: bool) -> tuple[float, float] | None:
+    """The smallest and the largest reward; Parquet mostly knows them without being read."""
+    source = select_good(rows) if good_only else select_rows(rows)
+    statement = f"SELECT min(reward), max(reward) FROM ({source})"
+    low, high = fetch_tuples(connection, rows.file, statement)[0]
+    return None if low is None else (low, high)
 
 
-def faults_of(role: str, *wrong: tuple[str, str]) -> list[str]:
-    """A value that is missing, one that is no number, and those that are wrong: how to tell, and a name."""
-    return [
-        f"WHEN {role}_given IS NULL THEN 'missing {role}'",
-        f"WHEN {role} IS NULL THEN '{role} not understood'",
-        *(f"WHEN {test} THEN '{name}'" for test, name in wrong),
-    ]
+def fetch_rows(connection: Connection, rows: RowRange) -> Arrays:
+    """arm, reward, propensity, time and id as far as they are given, and the kind of bad row, in order."""
+    wanted = ", ".join(role for role in rows.columns.given() if role != "action")
+    statement = f"SELECT arm, {wanted}, kind FROM ({select_checked(rows)}) ORDER BY row"
+    return fetch_arrays(connection, rows.file, statement)
 
 
-# -- faults -----------------------------------------------------------------------------------------------
+def first_bad_row(connection: Connection, rows: RowRange) -> tuple[int, str, dict[str, str | None]] | None:
+    """The first bad row, what kind it is, and what it holds, by role."""
+    roles = list(rows.columns.given())
+    shown = ", ".join(f"CAST({role}_given AS VARCHAR)" for role in roles)
+    statement = f"""SELECT row, kind, {shown} FROM ({select_checked(rows)})
+        WHERE kind IS NOT NULL ORDER BY row LIMIT 1"""
+    for row, kind, *values in fetch_tuples(connection, rows.file, statement):
+        return row, kind, dict(zip(roles, values, strict=True))
+    return None
 
 
-def refuse_first(
-    connection: Connection, checked: str, piece: Piece, columns: Columns, ids: Sequence[str]
-) -> None:
-    """Name the first bad row of a piece, its column and what it holds."""
-    given = columns.given()
-    shown = ", ".join(f"CAST({role}_given AS VARCHAR)" for role in given)
-    found = connection.execute(
-        f"SELECT row, kind, {shown} FROM ({checked}) WHERE kind IS NOT NULL ORDER BY row LIMIT 1"
-    ).fetchall()
-    if not found:
-        return
-    row, kind, *values = found[0]
-    rejected = piece.first_rejected
-    if rejected is not None and rejected[0] <= row:
-        row, text = rejected
-        raise ValueError(f"{piece.name}, row {row + 1}: {text}")
-    role = next((role for role in given if role in kind.split()), "action")
-    value = dict(zip(given, values, strict=True))[role]
-    raise ValueError(f"{piece.name}, row {row + 1}, column {given[role]!r}: {explain(kind, value, ids)}")
+def count_bad_rows(connection: Connection, rows: RowRange) -> Counter[str]:
+    """Bad rows of each kind."""
+    statement = f"""SELECT kind, count(*) FROM ({select_checked(rows)})
+        WHERE kind IS NOT NULL GROUP BY kind"""
+    return Counter(dict(fetch_tuples(connection, rows.file, statement)))
 
 
-def explain(kind: str, value: str | None, ids: Sequence[str]) -> str:
-    """What is wrong with a value, and what was expected."""
-    if kind.startswith("missing"):
-        return f"the {kind.removeprefix('missing ')} is missing"
-    if kind == "unknown arm":
-        return f"there is no arm {value!r} among the {len(ids)} arms{nearest(str(value), ids)}"
-    if kind == "reward too large":
-        return f"the reward is too large to be squared, got {value}"
-    if kind == "propensity too small":
-        return f"the propensity is too small for 1 / propensity^2, got {value}"
-    if kind.startswith("propensity outside"):
-        return f"the propensity must be in (0, 1], got {value}"
-    if kind.startswith("time"):
-        return f"the time must be a finite number or a date, got {value!r}"
-    return f"the {kind.split()[0]} must be a finite number, got {value!r}"
-
-
-def count_kinds(connection: Connection, checked: str) -> Counter[str]:
-    """Rows of each kind of fault."""
-    return Counter(
-        dict(
-            connection.execute(
-                f"SELECT kind, count(*) FROM ({checked}) WHERE kind IS NOT NULL GROUP BY kind"
-            ).fetchall()
-        )
-    )
-
-
-def count_unknown(connection: Connection, checked: str) -> Counter[str]:
+def count_unknown_ids(connection: Connection, rows: RowRange) -> Counter[str]:
     """Rows of the most frequent ids that no arm has."""
-    return Counter(
-        dict(
-            connection.execute(
-                f"""SELECT CAST(action AS VARCHAR) AS name, count(*) AS n FROM ({checked})
-                WHERE kind = 'unknown arm' GROUP BY name ORDER BY n DESC, name LIMIT {KEPT_UNKNOWN}"""
-            ).fetchall()
-        )
-    )
+    statement = f"""SELECT CAST(action AS VARCHAR) AS name, count(*) AS n FROM ({select_checked(rows)})
+        WHERE kind = 'unknown arm' GROUP BY name ORDER BY n DESC, name LIMIT {KEPT_UNKNOWN}"""
+    return Counter(dict(fetch_tuples(connection, rows.file, statement)))
+
+
+def fetch_table(connection: Connection, file: StagedFile, names: Sequence[str], id: str) -> list[list[Any]]:
+    """The values of these columns, each in the order of rows; ids as the ids of arms are written."""
+    columns = (as_text(file.types[name], quoted(name)) if name == id else quoted(name) for name in names)
+    statement = f"SELECT {', '.join(columns)} FROM {scan(file.path)} ORDER BY {ROW_NUMBER}"
+    rows = fetch_tuples(connection, file, statement)
+    return [list(values) for values in zip(*rows, strict=True)] or [[] for _ in names]
+
+
+def distinct_ids(connection: Connection, file: StagedFile, column: str, most: int) -> list[str]:
+    """The distinct values of a column as ids, at most so many, in any order."""
+    ids = as_text(file.types[column], quoted(column))
+    statement = f"""SELECT DISTINCT id FROM (SELECT {ids} AS id FROM {scan(file.path)})
+        WHERE id IS NOT NULL LIMIT {most}"""
+    return [found[0] for found in fetch_tuples(connection, file, statement)]
+
+
+# -- times ------------------------------------------------------------------------------------------------
+
+
+def select_times(files: Sequence[StagedFile], columns: Columns) -> str:
+    """The finite times of all rows."""
+    rows = (select_rows(RowRange.whole(file, columns)) for file in files)
+    times = " UNION ALL ".join(f"SELECT time FROM ({each})" for each in rows)
+    return f"SELECT time FROM ({times}) WHERE isfinite(time)"
+
+
+def median_time(
+    connection: Connection, files: Sequence[StagedFile], columns: Columns, *, exact: bool
+) -> tuple[float | None, int]:
+    """The middle one of all times, or about so, and how many there are; on one thread always the same."""
+    median = "quantile_disc" if exact else "approx_quantile"
+    statement = f"SELECT {median}(time, 0.5), count(time) FROM ({select_times(files, columns)})"
+    middle, count = fetch_tuples(connection, files[0], statement)[0]
+    return middle, count
+
+
+def count_around(
+    connection: Connection, files: Sequence[StagedFile], columns: Columns, middle: float
+) -> tuple[int, int, float]:
+    """How many times are before the middle, how many until it, and which one is next."""
+    statement = f"""SELECT count(*) FILTER (time < {middle!r}), count(*) FILTER (time <= {middle!r}),
+        min(time) FILTER (time > {middle!r}) FROM ({select_times(files, columns)})"""
+    before, until, after = fetch_tuples(connection, files[0], statement)[0]
+    return before, until, after
+
+
+def holds_dates(connection: Connection, file: StagedFile, column: str) -> bool:
+    """Whether the times of a file were understood as dates, not as numbers."""
+    kind = file.types[column]
+    if not is_text(kind):
+        return is_date(kind)
+    statement = f"""SELECT 1 FROM {scan(file.path)}
+        WHERE TRY_CAST({quoted(column)} AS DOUBLE) IS NOT NULL LIMIT 1"""
+    return not fetch_tuples(connection, file, statement)
+
+
+# -- values by type ---------------------------------------------------------------------------------------
+
+
+def as_number(kind: str, value: str) -> str:
+    """A value of this type as a float; text that is no number, true or false becomes NULL."""
+    if kind == "DOUBLE":
+        return value  # unchanged, so that DuckDB can answer from the file's own statistics
+    if is_text(kind):
+        truth = f"CAST(TRY_CAST(trim({value}) AS BOOLEAN) AS DOUBLE)"
+        return f"coalesce(TRY_CAST({value} AS DOUBLE), {truth})"
+    return f"TRY_CAST({value} AS DOUBLE)"
+
+
+def as_time(kind: str, value: str) -> str:
+    """A value of this type as seconds, or as the number that it is."""
+    if is_date(kind):
+        return f"epoch(CAST({value} AS TIMESTAMPTZ))"
+    if is_text(kind):
+        return f"coalesce(TRY_CAST({value} AS DOUBLE), epoch(TRY_CAST({value} AS TIMESTAMPTZ)))"
+    return f"TRY_CAST({value} AS DOUBLE)"
+
+
+def as_text(kind: str, value: str) -> str:
+    """An id as `values.text_of` writes it: 7.0 is 7. NULL where it is NaN."""
+    text = f"CAST({value} AS VARCHAR)"
+    if kind in ("DOUBLE", "FLOAT"):
+        whole = f"CAST(TRY_CAST({value} AS HUGEINT) AS VARCHAR)"
+        return f"""CASE WHEN {value} = floor({value}) AND abs({value}) < {WHOLE!r} THEN {whole}
+            WHEN isfinite({value}) OR isinf({value}) THEN {text} END"""
+    if kind.startswith("DECIMAL"):
+        return f"CASE WHEN contains({text}, '.') THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
+    if is_text(kind):
+        return f"regexp_replace({text}, {literal(f'^{WHOLE_TEXT}$')}, '\\1')"
+    return text
+
+
+def is_date(kind: str) -> bool:
+    """Whether a DuckDB type is a date, or one with a time."""
+    return kind.startswith(("TIMESTAMP", "DATE"))
+
+
+def is_text(kind: str) -> bool:
+    """Whether a DuckDB type is written in words."""
+    return kind == "VARCHAR" or kind.startswith("ENUM") or kind == "JSON"

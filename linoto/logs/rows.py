@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b, file_digest
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +14,8 @@ from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, is_number
 from linoto.logs.arms import ArmTable
-from linoto.logs.row_queries import Columns, introduce_arms, judge_rows, refuse_first, select_rows
-from linoto.logs.tables import Piece, as_text, check_whole, connected, readable, stage
+from linoto.logs.row_queries import Columns, RowRange, fetch_rows, introduce_arms, refuse_bad_row
+from linoto.logs.tables import StagedFile, open_source, refuse_rejected
 from linoto.logs.values import text_of
 
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
@@ -196,53 +194,42 @@ def read_rows(
     if not isinstance(arms, ArmTable):
         raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
     columns = Columns(action=action, reward=reward, propensity=propensity, time=time, id=id)
-    with TemporaryDirectory(prefix="linoto-") as folder, connected() as connection:
-        pieces = stage(connection, source, columns.given(), Path(folder))
+    found = []
+    with open_source(source, columns.given()) as (connection, files):
         introduce_arms(connection, arms.names)
-        found = [fetch(connection, piece, columns, arms.names) for piece in pieces]
-    values = {role: np.concatenate([part[role] for part in found]) for role in found[0]}
+        for file in files:
+            whole = RowRange.whole(file, columns)
+            part = fetch_rows(connection, whole)
+            if not np.ma.getmaskarray(part.pop("kind")).all():
+                refuse_bad_row(connection, whole, arms.names)
+            refuse_rejected([file])
+            found.append(part)
+    values = {role: np.concatenate([np.asarray(part[role]) for part in found]) for role in found[0]}
     rows = Rows(
         arms=values["arm"],
         rewards=values["reward"],
         k=len(arms.names),
         propensities=values.get("propensity"),
-        ids=places(pieces) if id is None else values["id"],
+        ids=places(files) if id is None else values["id"],
         names=arms.names,
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
 
 
-def fetch(
-    connection: Any, piece: Piece, columns: Columns, names: Sequence[str]
-) -> dict[str, npt.NDArray[Any]]:
-    """arm, reward, propensity, time and id of a piece, as far as they are given, in the order of its rows."""
-    checked = judge_rows(select_rows(piece, columns), piece, columns)
-    parts = ["arm", *(role for role in ("reward", "propensity", "time") if role in columns.given())]
-    if columns.id is not None:
-        parts.append(f"{as_text('id_given', piece, columns.id)} AS id")
-    with readable(piece.name, piece.kind):
-        query = f"SELECT {', '.join(parts)}, kind FROM ({checked}) ORDER BY row"
-        found = connection.execute(query).fetchnumpy()
-        if not np.ma.getmaskarray(found.pop("kind")).all():
-            refuse_first(connection, checked, piece, columns, names)
-    check_whole(piece)
-    return {role: np.asarray(column) for role, column in found.items()}
-
-
-def places(pieces: Sequence[Piece]) -> list[str] | None:
+def places(files: Sequence[StagedFile]) -> list[str] | None:
     """(n,) each row's file, by what it holds, and its place in it; None for the rows of a table."""
-    if any(piece.kind == "a table" for piece in pieces):
+    if any(file.kind == "a table" for file in files):
         return None
-    files: dict[str, str] = {}
-    for piece in pieces:
-        digest = digest_of(piece.name)
-        if digest in files:
+    known: dict[str, StagedFile] = {}
+    for file in files:
+        digest = digest_of(file.name)
+        if digest in known:
             raise ValueError(
-                f"{piece.name} must hold other rows than {files[digest]}, got the same file twice: "
+                f"{file.name} must hold other rows than {known[digest].name}, got the same file twice: "
                 "give it once, or name an id column"
             )
-        files[digest] = piece.name
-    return [f"{d}:{row}" for d, piece in zip(files, pieces, strict=True) for row in range(piece.rows)]
+        known[digest] = file
+    return [f"{digest}:{row}" for digest, file in known.items() for row in range(file.rows)]
 
 
 def digest_of(path: str) -> str:

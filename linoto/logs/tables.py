@@ -1,4 +1,4 @@
-"""Files and data frames as Parquet, to be read in parts: the only file that knows DuckDB.
+"""Files and data frames as Parquet, ready to be read in parts: the only file that imports DuckDB.
 
 What is not Parquet is first copied to a temporary Parquet file, its needed columns in their order, so that
 every kind of input goes the same way and can be read again where it matters.
@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from linoto.logs.text_files import (
     Header,
@@ -26,11 +27,13 @@ from linoto.logs.text_files import (
     why_rejected,
     write_plain,
 )
-from linoto.logs.values import WHOLE, WHOLE_TEXT, check_columns, is_missing, text_of
+from linoto.logs.values import as_arrow, check_columns, column_names
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection as Connection
+    from duckdb import DuckDBPyConnection
 
+Connection: TypeAlias = "DuckDBPyConnection"
+Wanted: TypeAlias = Mapping[str, str] | None  # the names of the needed columns by role; None: all of them
 ROW_GROUP = 2**17
 ROW_NUMBER = "file_row_number"  # DuckDB's name for it, which no column that is read may have
 KINDS = {
@@ -42,14 +45,14 @@ KINDS = {
 } | dict.fromkeys((".jsonl", ".ndjson", ".json"), "JSON lines")
 
 
-class Piece(NamedTuple):
+class StagedFile(NamedTuple):
     """A Parquet file that holds one file of the log."""
 
     name: str  # of what the user gave
     path: str
     kind: str
     rows: int
-    types: tuple[tuple[str, str], ...]  # DuckDB's, by column
+    types: dict[str, str]  # DuckDB's, by column
     rejected: int = 0  # rows that have not the columns of the header
     first_rejected: tuple[int, str] | None = None  # row from 0, and what is wrong with it
 
@@ -58,24 +61,28 @@ class Piece(NamedTuple):
 
 
 @contextmanager
-def connected() -> Iterator[Connection]:
+def open_database() -> Iterator[Connection]:
     """A database in memory that fetches nothing from elsewhere, with one thread for each query."""
     try:
         import duckdb
     except ImportError:
         raise ImportError('reading logs needs DuckDB: pip install "linoto[logs]"') from None
-    connection = duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False})
-    try:
+    with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET parquet_metadata_cache = true")
         yield connection
-    finally:
-        connection.close()
 
 
 @contextmanager
-def readable(name: str, kind: str) -> Iterator[None]:
-    """DuckDB's complaints as one sentence about the user's file."""
+def open_source(source: Any, wanted: Wanted) -> Iterator[tuple[Connection, list[StagedFile]]]:
+    """A database, and every file of a source as Parquet: as it is, or as a copy that goes away again."""
+    with TemporaryDirectory(prefix="linoto-") as folder, open_database() as connection:
+        yield connection, stage(connection, source, wanted, Path(folder))
+
+
+@contextmanager
+def translate_errors(name: str, kind: str) -> Iterator[None]:
+    """DuckDB's errors as one sentence about the user's file."""
     import duckdb
 
     try:
@@ -91,32 +98,33 @@ def readable(name: str, kind: str) -> Iterator[None]:
 # -- files and frames -------------------------------------------------------------------------------------
 
 
-def stage(connection: Connection, source: Any, wanted: Mapping[str, str] | None, folder: Path) -> list[Piece]:
-    """Every file of a source as Parquet: as it is, or copied into the folder. None: all columns."""
-    if not isinstance(source, str | os.PathLike) and not is_paths(source):
-        return [stage_frame(connection, source, wanted, folder)]
-    pieces = []
-    for number, path in enumerate(find_files(source)):
-        kind = kind_of(path)
-        if kind == "Parquet":
-            pieces.append(stage_parquet(connection, path, wanted, str(folder / f"{number}.parquet")))
-            continue
-        copy = str(folder / f"{number}.parquet")
-        stage_text = stage_csv if kind == "CSV" else stage_json
-        pieces.append(stage_text(connection, path, wanted, copy))
-    if not sum(piece.rows + piece.rejected for piece in pieces):
+def stage(connection: Connection, source: Any, wanted: Wanted, folder: Path) -> list[StagedFile]:
+    """Every file of a source as Parquet: as it is, or copied into the folder."""
+    if not is_path(source) and not is_paths(source):
+        return [stage_frame(connection, source, wanted, folder / "frame.parquet")]
+    stages = {"Parquet": stage_parquet, "CSV": stage_csv, "JSON lines": stage_json}
+    files = [
+        stages[kind_of(path)](connection, path, wanted, folder / f"{number}.parquet")
+        for number, path in enumerate(find_files(source))
+    ]
+    if not sum(file.rows + file.rejected for file in files):
         raise ValueError(f"{source_name(source)} must have at least one row, got none")
-    return pieces
+    return files
+
+
+def is_path(source: Any) -> bool:
+    """A path, or a pattern of paths."""
+    return isinstance(source, str | os.PathLike)
 
 
 def is_paths(source: Any) -> bool:
     """A list of paths."""
-    return isinstance(source, list | tuple) and all(isinstance(path, str | os.PathLike) for path in source)
+    return isinstance(source, list | tuple) and all(map(is_path, source))
 
 
 def source_name(source: Any) -> str:
     """A source as messages call it."""
-    if isinstance(source, str | os.PathLike):
+    if is_path(source):
         return str(source)
     return "the log" if is_paths(source) else f"the {type(source).__name__}"
 
@@ -124,7 +132,7 @@ def source_name(source: Any) -> str:
 def find_files(source: Any) -> list[Path]:
     """The files a path, a glob or a list of both names, in order."""
     found: list[Path] = []
-    for name in [source] if isinstance(source, str | os.PathLike) else source:
+    for name in [source] if is_path(source) else source:
         path = Path(name)
         if path.is_dir():
             raise ValueError(
@@ -145,91 +153,111 @@ def find_files(source: Any) -> list[Path]:
 
 def kind_of(path: Path) -> str:
     """CSV, Parquet or JSON lines, by the name."""
-    suffixes = path.suffixes
-    suffix = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else path.suffix
+    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if suffix.lower() not in KINDS:
         raise ValueError(f"{path} must end in one of {', '.join(KINDS)} (or .csv.gz, .jsonl.gz)")
     return KINDS[suffix.lower()]
 
 
-def keep(wanted: Mapping[str, str] | None, names: Sequence[str], where: str) -> list[str]:
-    """The columns that will be read, each once: refuse what is not there, or cannot be told apart."""
+def needed_columns(wanted: Wanted, names: Sequence[str], where: str) -> list[str]:
+    """The columns that will be read, each once: refuse what is not there, or has a name of DuckDB's own."""
     check_columns(wanted or {}, names, where)
-    kept = list(dict.fromkeys(names if wanted is None else wanted.values()))
-    for name in kept:
+    needed = list(dict.fromkeys(names if wanted is None else wanted.values()))
+    for name in needed:
         if name.lower() == ROW_NUMBER:
             raise ValueError(f"{where} must have another name for its column {name!r}, which DuckDB keeps")
-    return kept
+    return needed
 
 
-def inspect_parquet(
-    connection: Connection, path: str, name: str, kind: str, wanted: Mapping[str, str] | None
-) -> Piece:
-    """What a Parquet file holds, from its footer."""
-    with readable(name, kind):
-        file = literal(escape_glob(path))
-        rows = connection.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()[0][0]
-        described = connection.execute(
-            f"DESCRIBE SELECT * FROM read_parquet({file}, hive_partitioning=false)"
-        ).fetchall()
-    types = {row[0]: row[1] for row in described}
-    keep(wanted, list(types), name)
-    for role, column in (wanted or {}).items():
-        if types[column].endswith(("]", ")")) and not types[column].startswith(("DECIMAL", "ENUM")):
-            raise ValueError(
-                f"{name}, column {column!r}: the {role} must be one value per row, got {types[column]}"
-            )
-    return Piece(name, path, kind, int(rows), tuple(types.items()))
+def stage_parquet(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
+    """The file itself; a copy of the needed columns where one of the others would hide the row numbers."""
+    file = inspect_parquet(connection, path, str(path), "Parquet", wanted)
+    if not any(name.lower() == ROW_NUMBER for name in file.types):
+        return file
+    needed = needed_columns(wanted, list(file.types), file.name)
+    with translate_errors(file.name, file.kind):
+        copy_rows(connection, f"SELECT {listed(needed)} FROM {scan(path, numbered=False)}", copy)
+    return inspect_parquet(connection, copy, file.name, file.kind, wanted)
 
 
-def copy_rows(connection: Connection, query: str, copy: str) -> None:
+def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
+    """Copy the needed columns as text; rows that are too short or too long are set aside."""
+    import duckdb
+
+    header = read_header(path, wanted)
+    needed = needed_columns(wanted, header.names, str(path))
+    plain = copy.with_suffix(".csv")
+    file = write_plain(path, plain, skip=header.blank) if header.blank else path
+    with translate_errors(str(path), "CSV"):
+        try:
+            rejected, line, text = copy_csv(connection, file, header, needed, copy)
+        except duckdb.Error:
+            if file == plain or not has_mixed_ends(path):
+                raise
+            file = write_plain(path, plain)
+            rejected, line, text = copy_csv(connection, file, header, needed, copy)
+    staged = inspect_parquet(connection, copy, str(path), "CSV", wanted)
+    if not rejected:
+        return staged
+    return staged._replace(rejected=rejected, first_rejected=(row_of(file, line), why_rejected(text)))
+
+
+def stage_json(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
+    """Copy the needed keys as text; lines that are not JSON are set aside."""
+    needed = needed_columns(wanted, read_keys(path), str(path))
+    file = write_plain(path, copy.with_suffix(".jsonl")) if has_mark(path) else path
+    with translate_errors(str(path), "JSON lines"):
+        copy_json(connection, file, needed, copy)
+        rejected, first = count_broken(connection, copy)
+        if rejected:
+            every, copy = copy, copy.with_suffix(".whole.parquet")
+            copy_rows(connection, f"SELECT {listed(needed)} FROM {scan(every)} WHERE NOT linoto_broken", copy)
+    staged = inspect_parquet(connection, copy, str(path), "JSON lines", wanted)
+    staged.types.pop("linoto_broken", None)
+    if not rejected:
+        return staged
+    return staged._replace(rejected=rejected, first_rejected=(first, "must be one JSON object"))
+
+
+def stage_frame(connection: Connection, source: Any, wanted: Wanted, copy: Path) -> StagedFile:
+    """Copy the needed columns of a pandas, polars or Arrow table."""
+    name = source_name(source)
+    names = column_names(source)
+    check_once(names, name)
+    needed = needed_columns(wanted, names, name)
+    table = as_arrow(source, needed)
+    if table.num_rows == 0:
+        raise ValueError(f"{name} must have at least one row, got none")
+    with translate_errors(name, "a table"):
+        connection.register("frame", table)
+        copy_rows(connection, f"SELECT {listed(needed)} FROM frame", copy)
+    return inspect_parquet(connection, copy, name, "a table", wanted)
+
+
+def refuse_rejected(files: Sequence[StagedFile]) -> None:
+    """Name the first malformed row, if there is one."""
+    for file in files:
+        if file.first_rejected is not None:
+            row, text = file.first_rejected
+            raise ValueError(f"{file.name}, row {row + 1}: {text}")
+
+
+# -- statements -------------------------------------------------------------------------------------------
+
+
+def copy_rows(connection: Connection, query: str, copy: Path) -> None:
     """Write the rows of a query to Parquet, in their order: on all cores, for no float is added here."""
     connection.execute(f"SET threads = {os.cpu_count() or 1}")
     connection.execute(f"COPY ({query}) TO {literal(copy)} (FORMAT parquet, ROW_GROUP_SIZE {ROW_GROUP})")
     connection.execute("SET threads = 1")
 
 
-def stage_parquet(connection: Connection, path: Path, wanted: Mapping[str, str] | None, copy: str) -> Piece:
-    """The file itself; a copy of the needed columns where one of the others would hide the row numbers."""
-    piece = inspect_parquet(connection, str(path), str(path), "Parquet", wanted)
-    names = [name for name, _ in piece.types]
-    if not any(name.lower() == ROW_NUMBER for name in names):
-        return piece
-    kept = ", ".join(map(quoted, keep(wanted, names, piece.name)))
-    with readable(piece.name, piece.kind):
-        file = literal(escape_glob(piece.path))
-        copy_rows(connection, f"SELECT {kept} FROM read_parquet({file}, hive_partitioning=false)", copy)
-    return inspect_parquet(connection, copy, piece.name, piece.kind, wanted)
-
-
-def stage_csv(connection: Connection, path: Path, wanted: Mapping[str, str] | None, copy: str) -> Piece:
-    """Copy the needed columns as text; rows that are too short or too long are set aside."""
-    import duckdb
-
-    header = read_header(path, wanted)
-    kept = keep(wanted, header.names, str(path))
-    plain = Path(f"{copy}.csv")
-    file = write_plain(path, plain, skip=header.blank) if header.blank else path
-    with readable(str(path), "CSV"):
-        try:
-            rejected, line, text = copy_csv(connection, file, header, kept, copy)
-        except duckdb.Error:
-            if file == plain or not has_mixed_ends(path):
-                raise
-            file = write_plain(path, plain)
-            rejected, line, text = copy_csv(connection, file, header, kept, copy)
-    piece = inspect_parquet(connection, copy, str(path), "CSV", wanted)
-    if not rejected:
-        return piece
-    return piece._replace(rejected=rejected, first_rejected=(row_of(file, line), why_rejected(text)))
-
-
 def copy_csv(
-    connection: Connection, path: Path, header: Header, kept: Sequence[str], copy: str
+    connection: Connection, path: Path, header: Header, needed: Sequence[str], copy: Path
 ) -> tuple[int, int, str]:
     """Copy these columns; how many rows were rejected, the line of the first, and why."""
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.names)
-    query = f"""SELECT {", ".join(map(quoted, kept))} FROM read_csv({literal(escape_glob(str(path)))},
+    query = f"""SELECT {listed(needed)} FROM read_csv({literal(escape_glob(path))},
         auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='"', escape='"', nullstr='',
         columns={{{columns}}}, hive_partitioning=false, ignore_errors=true,
         store_rejects=true, rejects_limit=0)"""
@@ -243,142 +271,53 @@ def copy_csv(
     return int(rejected), int(line or 0), text or ""
 
 
-def stage_json(connection: Connection, path: Path, wanted: Mapping[str, str] | None, copy: str) -> Piece:
-    """Copy the needed keys as text; lines that are not JSON are set aside."""
-    kept = keep(wanted, read_keys(path), str(path))
-    keys = ", ".join(f"json->>{literal(json_path(name))} AS {quoted(name)}" for name in kept)
-    plain = write_plain(path, Path(f"{copy}.jsonl")) if has_mark(path) else path
-    lines = f"read_ndjson_objects({literal(escape_glob(str(plain)))}, ignore_errors=true)"
-    with readable(str(path), "JSON lines"):
-        copy_rows(connection, f"SELECT {keys}, json IS NULL AS linoto_broken FROM {lines}", copy)
-        rejected, first = connection.execute(
-            f"SELECT count(*), min({ROW_NUMBER}) FROM {scan(copy)} WHERE linoto_broken"
-        ).fetchall()[0]
-        if rejected:
-            whole = f"{copy}.whole.parquet"
-            query = (
-                f"SELECT * EXCLUDE (linoto_broken, {ROW_NUMBER}) FROM {scan(copy)} WHERE NOT linoto_broken"
+def copy_json(connection: Connection, path: Path, needed: Sequence[str], copy: Path) -> None:
+    """Copy these keys of every line, and whether it is broken."""
+    keys = ", ".join(f"json->>{literal(json_path(name))} AS {quoted(name)}" for name in needed)
+    lines = f"read_ndjson_objects({literal(escape_glob(path))}, ignore_errors=true)"
+    copy_rows(connection, f"SELECT {keys}, json IS NULL AS linoto_broken FROM {lines}", copy)
+
+
+def count_broken(connection: Connection, copy: Path) -> tuple[int, int]:
+    """How many lines `copy_json` found broken, and the row of the first."""
+    found = f"SELECT count(*), coalesce(min({ROW_NUMBER}), 0) FROM {scan(copy)} WHERE linoto_broken"
+    rejected, first = connection.execute(found).fetchall()[0]
+    return int(rejected), int(first)
+
+
+def inspect_parquet(connection: Connection, path: Path, name: str, kind: str, wanted: Wanted) -> StagedFile:
+    """What a Parquet file holds, from its footer."""
+    with translate_errors(name, kind):
+        count = f"SELECT num_rows FROM parquet_file_metadata({literal(escape_glob(path))})"
+        rows = connection.execute(count).fetchall()[0][0]
+        columns = connection.execute(f"DESCRIBE SELECT * FROM {scan(path, numbered=False)}").fetchall()
+    types = {column[0]: column[1] for column in columns}
+    needed_columns(wanted, list(types), name)
+    for role, column in (wanted or {}).items():
+        if types[column].endswith(("]", ")")) and not types[column].startswith(("DECIMAL", "ENUM")):
+            raise ValueError(
+                f"{name}, column {column!r}: the {role} must be one value per row, got {types[column]}"
             )
-            copy_rows(connection, query, whole)
-            copy = whole
-    piece = inspect_parquet(connection, copy, str(path), "JSON lines", wanted)
-    types = tuple((name, kind) for name, kind in piece.types if name != "linoto_broken")
-    piece = piece._replace(types=types)
-    if not rejected:
-        return piece
-    return piece._replace(rejected=int(rejected), first_rejected=(int(first), "must be one JSON object"))
+    return StagedFile(name, str(path), kind, int(rows), types)
 
 
-def stage_frame(connection: Connection, source: Any, wanted: Mapping[str, str] | None, folder: Path) -> Piece:
-    """Copy the needed columns of a pandas, polars or Arrow table."""
-    name = source_name(source)
-    names = column_names(source)
-    check_once(names, name)
-    kept = keep(wanted, names, name)
-    table = as_arrow(source, kept)
-    if table.num_rows == 0:
-        raise ValueError(f"{name} must have at least one row, got none")
-    copy = str(folder / "frame.parquet")
-    with readable(name, "a table"):
-        connection.register("frame", table)
-        copy_rows(connection, f"SELECT {', '.join(map(quoted, kept))} FROM frame", copy)
-    return inspect_parquet(connection, copy, name, "a table", wanted)
+# -- words of SQL -----------------------------------------------------------------------------------------
 
 
-def column_names(source: Any) -> list[str]:
-    """The columns of anything that looks like a table."""
-    names = getattr(source, "column_names", None)
-    names = getattr(source, "columns", None) if names is None else names
-    if names is None or not hasattr(source, "__arrow_c_stream__"):
-        raise ValueError(
-            f"source must be a path, a list of paths, or a pandas, polars or Arrow table, "
-            f"got {type(source).__name__}"
-        )
-    return [str(name) for name in names]
+def scan(path: str | Path, *, numbered: bool = True) -> str:
+    """A Parquet file as a table, with the numbers of its rows."""
+    numbers = f", {ROW_NUMBER}=true" if numbered else ""
+    return f"read_parquet({literal(escape_glob(path))}{numbers}, hive_partitioning=false)"
 
 
-def as_arrow(source: Any, names: Sequence[str]) -> Any:
-    """A pyarrow table of these columns; those of mixed types as text."""
-    try:
-        import pyarrow as arrow
-    except ImportError:
-        raise ImportError('reading tables needs pyarrow: pip install "linoto[logs]"') from None
-    if hasattr(source, "select") and not hasattr(source, "iloc"):
-        return arrow.table(source.select(list(names)))
-    place = {str(name): position for position, name in enumerate(source.columns)}
-    columns = {}
-    for name in names:
-        values = source.iloc[:, place[name]]  # by position: the name may be a number, or several in one
-        try:
-            columns[name] = arrow.array(values, from_pandas=True)
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError):
-            columns[name] = arrow.array([None if is_missing(v) else text_of(v) for v in values])
-    return arrow.table(columns)
-
-
-def check_whole(piece: Piece) -> None:
-    """Refuse a file with malformed rows."""
-    if piece.first_rejected is not None:
-        row, text = piece.first_rejected
-        raise ValueError(f"{piece.name}, row {row + 1}: {text}")
-
-
-# -- SQL -------------------------------------------------------------------------------------------------
-
-
-def as_number(piece: Piece, name: str) -> str:
-    """A column as a float; text that is no number, true or false becomes NULL."""
-    kind, column = dict(piece.types)[name], quoted(name)
-    if kind == "DOUBLE":
-        return column  # unchanged, so that DuckDB can answer from the file's own statistics
-    if is_text(kind):
-        truth = f"CAST(TRY_CAST(trim({column}) AS BOOLEAN) AS DOUBLE)"
-        return f"coalesce(TRY_CAST({column} AS DOUBLE), {truth})"
-    return f"TRY_CAST({column} AS DOUBLE)"
-
-
-def as_time(piece: Piece, name: str) -> str:
-    """A column as seconds, or as the number that it is."""
-    kind, column = dict(piece.types)[name], quoted(name)
-    if is_date(kind):
-        return f"epoch(CAST({column} AS TIMESTAMPTZ))"
-    if is_text(kind):
-        return f"coalesce(TRY_CAST({column} AS DOUBLE), epoch(TRY_CAST({column} AS TIMESTAMPTZ)))"
-    return f"TRY_CAST({column} AS DOUBLE)"
-
-
-def as_text(expression: str, piece: Piece, name: str) -> str:
-    """An id as `features.text_of` writes it: 7.0 is 7. NULL where it is NaN."""
-    kind, text = dict(piece.types)[name], f"CAST({expression} AS VARCHAR)"
-    if kind in ("DOUBLE", "FLOAT"):
-        whole = f"CAST(TRY_CAST({expression} AS HUGEINT) AS VARCHAR)"
-        return f"""CASE WHEN {expression} = floor({expression}) AND abs({expression}) < {WHOLE!r} THEN {whole}
-            WHEN isfinite({expression}) OR isinf({expression}) THEN {text} END"""
-    if kind.startswith("DECIMAL"):
-        return f"CASE WHEN contains({text}, '.') THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
-    if is_text(kind):
-        return f"regexp_replace({text}, {literal(f'^{WHOLE_TEXT}$')}, '\\1')"
-    return text
-
-
-def is_date(kind: str) -> bool:
-    """Whether a DuckDB type is a date, or one with a time."""
-    return kind.startswith(("TIMESTAMP", "DATE"))
-
-
-def is_text(kind: str) -> bool:
-    """Whether a DuckDB type is written in words."""
-    return kind == "VARCHAR" or kind.startswith("ENUM") or kind == "JSON"
-
-
-def scan(path: str) -> str:
-    """A Parquet file with its row numbers."""
-    return f"read_parquet({literal(escape_glob(path))}, {ROW_NUMBER}=true, hive_partitioning=false)"
-
-
-def escape_glob(path: str) -> str:
+def escape_glob(path: str | Path) -> str:
     """A path that means itself."""
-    return re.sub(r"([*?\[])", r"[\1]", path)
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names of columns in SQL."""
+    return ", ".join(map(quoted, names))
 
 
 def quoted(name: str) -> str:
@@ -386,6 +325,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def literal(text: str) -> str:
+def literal(text: str | Path) -> str:
     """A string in SQL."""
-    return "'" + text.replace("'", "''") + "'"
+    return "'" + str(text).replace("'", "''") + "'"

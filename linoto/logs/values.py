@@ -1,4 +1,4 @@
-"""Single values of a table as text or as numbers, and the names of its columns."""
+"""Tables in Python: the names of their columns, and single values as text or as numbers."""
 
 from __future__ import annotations
 
@@ -36,6 +36,37 @@ def check_columns(wanted: Mapping[str, str], names: Sequence[str], where: str) -
                 raise ValueError(f"{role} must be the name of a column as text, got {name!r}")
             hint = nearest(name, names) or f": it has {', '.join(map(repr, names[:20]))}"
             raise UnknownColumn(f"{role} must be a column of {where}, which has none called {name!r}{hint}")
+
+
+def column_names(source: Any) -> list[str]:
+    """The columns of anything that looks like a table."""
+    names = getattr(source, "column_names", None)
+    names = getattr(source, "columns", None) if names is None else names
+    if names is None or not hasattr(source, "__arrow_c_stream__"):
+        raise ValueError(
+            f"source must be a path, a list of paths, or a pandas, polars or Arrow table, "
+            f"got {type(source).__name__}"
+        )
+    return [str(name) for name in names]
+
+
+def as_arrow(source: Any, names: Sequence[str]) -> Any:
+    """A pyarrow table of these columns; those of mixed types as text."""
+    try:
+        import pyarrow as arrow
+    except ImportError:
+        raise ImportError('reading tables needs pyarrow: pip install "linoto[logs]"') from None
+    if not hasattr(source, "iloc"):
+        return arrow.table(source.select(list(names)))
+    place = {str(name): position for position, name in enumerate(source.columns)}
+    columns = {}
+    for name in names:
+        values = source.iloc[:, place[name]]  # by position: the name may be a number, or several in one
+        try:
+            columns[name] = arrow.array(values, from_pandas=True)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+            columns[name] = arrow.array([None if is_missing(v) else text_of(v) for v in values])
+    return arrow.table(columns)
 
 
 def is_missing(value: Any) -> bool:

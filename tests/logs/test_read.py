@@ -163,13 +163,14 @@ def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) -> None:
-    pieces = [logs.Piece("x", "x", "Parquet", rows, ()) for rows in (logs.PART + 5, 3, 2 * logs.PART)]
-    parts = logs.cut_parts(pieces, halves=True)
-    total = sum(piece.rows for piece in pieces)
-    assert sum(part.end - part.first for part in parts) == total
-    assert sum(part.end - part.first for part in parts if not part.late) == total // 2
-    assert max(part.end - part.first for part in parts) <= logs.PART
-    assert not any(part.late for part in logs.cut_parts(pieces, halves=False))
+    files = [logs.StagedFile("x", "x", "Parquet", rows, {}) for rows in (logs.PART + 5, 3, 2 * logs.PART)]
+    parts = logs.cut_parts(files, logs.Columns("arm", "r"), halves=True)
+    sizes = [part.rows.end - part.rows.first for part in parts]
+    total = sum(file.rows for file in files)
+    assert sum(sizes) == total
+    assert sum(size for size, part in zip(sizes, parts, strict=True) if not part.late) == total // 2
+    assert max(sizes) <= logs.PART
+    assert not any(part.late for part in logs.cut_parts(files, logs.Columns("arm", "r"), halves=False))
 
 
 @pytest.mark.parametrize("kind", ["threads", "dask"])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 
 from linoto.core.offline import Offline
 from linoto.engines import Engine
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import read_log
-from linoto.logs.tables import as_text, connected, quoted, readable, scan, stage
+from linoto.logs.row_queries import distinct_ids
+from linoto.logs.tables import open_source
 from linoto.service.errors import invalid
 
 LONGEST_NAME = 200  # characters of an arm's name
@@ -66,15 +66,8 @@ def count_log(
 
 def read_actions(path: Path, action: str, reward: str, most: int) -> list[str]:
     """The distinct actions of a log, at most so many."""
-    with TemporaryDirectory(prefix="linoto-") as copies, connected() as connection:
-        (piece,) = stage(connection, path, {"action": action, "reward": reward}, Path(copies))
-        text = as_text(quoted(action), piece, action)
-        with readable(piece.name, piece.kind):
-            rows = connection.execute(
-                f"""SELECT DISTINCT action FROM (SELECT {text} AS action FROM {scan(piece.path)})
-                WHERE action IS NOT NULL LIMIT {most + 1}"""
-            ).fetchall()
-    names = sorted(row[0] for row in rows)
+    with open_source(path, {"action": action, "reward": reward}) as (connection, (staged,)):
+        names = sorted(distinct_ids(connection, staged, action, most + 1))
     if not names:
         raise ValueError(f"{path}, column {action!r}: must name at least one arm, got none")
     if len(names) > most:

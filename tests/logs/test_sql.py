@@ -1,0 +1,74 @@
+"""DuckDB and its SQL are in two files: who asks something of a log calls a function with a name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import linoto
+from linoto.logs import row_queries, tables
+
+PACKAGE = Path(linoto.__file__).parent
+WRITE_SQL = {Path(tables.__file__), Path(row_queries.__file__)}
+DUCKDB = re.compile(r"\b(read_(parquet|csv|json|ndjson)\w*|parquet_\w*metadata|file_row_number)\b|\bCOPY \(")
+STATEMENT = re.compile(r"\b(SELECT|COPY|DESCRIBE|CREATE (TEMP )?(TABLE|VIEW)|GROUP BY|LEFT JOIN|TRY_CAST)\b")
+SPEAKS_SQLITE = PACKAGE / "service"  # where statements are for another database
+
+
+def texts(source: str) -> Iterator[str]:
+    """Every text of a program that is not a docstring."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def composed(source: str, *patterns: re.Pattern[str]) -> list[str]:
+    """The texts of a program that look like SQL."""
+    return [text for text in texts(source) if any(pattern.search(text) for pattern in patterns)]
+
+
+@pytest.mark.parametrize(
+    "folder", ["logs", "audit", "service", "cli", "pages", "experiments", "worlds", "core"]
+)
+def test_duckdb_is_spoken_in_two_files_only(folder: str) -> None:
+    for path in sorted((PACKAGE / folder).rglob("*.py")):
+        if path in WRITE_SQL:
+            continue
+        words = (DUCKDB,) if path.is_relative_to(SPEAKS_SQLITE) else (DUCKDB, STATEMENT)
+        source = path.read_text(encoding="utf-8")
+        assert composed(source, *words) == [], f"{path} must call functions of {WRITE_SQL}"
+
+
+def test_what_builds_sql_is_imported_by_nobody_else() -> None:
+    """A statement may also be put together from the words of others."""
+    builders = {"as_number", "as_text", "as_time", "escape_glob", "listed", "literal", "quoted", "scan"}
+    builders |= {name for name in vars(row_queries) if name.startswith("select_")}
+    assert all(hasattr(tables, name) or hasattr(row_queries, name) for name in builders)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path in WRITE_SQL:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in (tables.__name__, row_queries.__name__):
+                assert not {alias.name for alias in node.names} & builders, path
+
+
+def test_sql_would_be_found() -> None:
+    """In the two files that write it, and in a line like those that were elsewhere."""
+    for path in WRITE_SQL:
+        assert composed(path.read_text(encoding="utf-8"), STATEMENT)
+    planted = (
+        'def f(c, rows):\n    """SELECT is a word."""\n    return c.execute(f"SELECT min(r) FROM ({rows})")\n'
+    )
+    assert composed(planted, STATEMENT) == ["SELECT min(r) FROM ("]
+    assert composed('q = f"""COPY ({x}) TO y"""', DUCKDB) and composed('q = "read_parquet(?)"', DUCKDB)
