@@ -9,7 +9,7 @@ import numpy as np
 from linoto.checks.problems import ROUNDS, expect, expect_same, shown_estimates, small_problem
 from linoto.core.protocols import Policy
 from linoto.worlds.bandits import LinearBandit
-from linoto.worlds.simulate import simulate_in_python, simulate
+from linoto.worlds.simulate import simulate, simulate_in_python
 
 
 def select_gives_an_arm(policy: Policy) -> None:

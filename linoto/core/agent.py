@@ -56,7 +56,8 @@ class LinearAgent:
         warm_up()
         agent = cls(params=params, state=state, **parts)
         kernels.begin(params, state)
-        state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
+        if params[0]["estimates_noise"]:
+            state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
         agent._draw()
         return agent
 
@@ -287,7 +288,9 @@ class LinearAgent:
             "rng": codec.encode_rng(self._rng),
         }
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
-        squares = {} if self._reward_squares is None else {"reward_squares": self._reward_squares}
+        squares = {}  # those of a log that nothing reads are not kept
+        if self._params[0]["estimates_noise"] and self._reward_squares is not None:
+            squares = {"reward_squares": self._reward_squares}
         return codec.pack(header, lasting_arrays(self._state, without) | squares)
 
     def __repr__(self) -> str:

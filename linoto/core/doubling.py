@@ -204,12 +204,17 @@ class DoublingAgent:
             "pulls": self.offline.pulls,
             "reward_sums": self.offline.reward_sums,
             "stale": self.stale,
-            **(
-                {} if self.offline.reward_squares is None else {"reward_squares": self.offline.reward_squares}
-            ),
+            **self._squares(),
             "inner": np.frombuffer(self.inner.snapshot(), dtype=np.uint8),
         }
         return codec.pack(header, arrays)
+
+    def _squares(self) -> dict[str, Floats]:
+        """The squares of the log, where the explorer of an epoch starts from them."""
+        explorer, squares = getattr(self.inner, "explorer", None), self.offline.reward_squares
+        if squares is None or not getattr(explorer, "estimates_noise", False):
+            return {}
+        return {"reward_squares": squares}
 
     def _for_inner(self, decision: Decision | int) -> Decision | int:
         """The decision as this epoch's agent numbers it."""

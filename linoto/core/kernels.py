@@ -483,8 +483,9 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -
         refine(s, x, step)
     growth = 1.0 + dot(x, step)  # det V_t / det V_{t-1}
     gain = (reward - mean[arm]) / growth
-    r.residuals += (reward - mean[arm]) * gain  # its mean is the variance of a reward, whatever is known of x
-    r.residual_count += 1.0
+    if p.estimates_noise == 1:
+        r.residuals += (reward - mean[arm]) * gain  # its mean is the variance of a reward, however known x is
+        r.residual_count += 1.0
     combine(s.actions, step, cross)
     for i in range(d):
         target[i] += reward * x[i]

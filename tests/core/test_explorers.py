@@ -52,7 +52,7 @@ class Worst:
 def test_an_explorer_of_ones_own_plays_the_arms_that_ours_would(gate: Any, reach: Any) -> None:
     bandit, log = problem(7, k=12, d=4, m=60)
     mine = Gated(explorer=Optimist(scale=0.5), gate=gate, reach=reach)
-    ours = Gated(explorer=LinUCB(scale=0.5), gate=gate, reach=reach)
+    ours = Gated(explorer=LinUCB(scale=0.5, noise="assumed"), gate=gate, reach=reach)
     runs = [linoto.simulate(policy, bandit, log, horizon=300, seed=3) for policy in (mine, ours)]
     np.testing.assert_array_equal(runs[0].arms, runs[1].arms)
     np.testing.assert_array_equal(runs[0].explored, runs[1].explored)
@@ -209,11 +209,10 @@ class Patient(Gate):
     """A new gate: a record that fills the parameters and says what it promises."""
 
     code = kernels.CLOSED
-    parameter = "patience"
-    grid = (1.0, 2.0)
+    parameters = {"patience": (1.0, 2.0)}  # noqa: RUF012 - a constant of the class
     patience: float = 1.0
 
-    def promise(self, situation: Situation) -> Promise:
+    def promised(self, situation: Situation) -> Promise:
         return Promise("patience is a promise", self.patience)
 
 
@@ -241,6 +240,8 @@ def test_a_new_gate_is_a_record_that_speaks_for_itself(monkeypatch: pytest.Monke
     assert agent.decide().budget is not None
     assert linoto.restore(agent.snapshot()).policy == policy
     assert linoto.from_dict(linoto.to_dict(policy)) == policy
+    points = linoto.preview(ACTIONS, LOG, policy=policy, horizon=20, worlds=2).points
+    assert [point.value for point in points] == [1.0, 2.0]
 
 
 def test_a_code_that_no_kernel_knows_explores_nothing() -> None:

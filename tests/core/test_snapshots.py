@@ -333,7 +333,7 @@ def test_missing_fields_take_their_defaults() -> None:
     [
         ({"type": "Nothing"}, "type must be one of Budget, .*, got 'Nothing'"),
         ({"scale": 1.0}, "type must be one of Budget, .*, got None"),
-        ({"type": "LinUCB", "size": 1.0}, "LinUCB must have the fields scale, confidence, got size"),
+        ({"type": "LinUCB", "size": 1.0}, "LinUCB must have the fields scale, noise, confidence, got size"),
         ({"type": "Random", "scale": 1.0}, r"Random must have the fields \(none\), got scale"),
         ({"type": "Doubling"}, "Doubling must have the fields policy, delta, got "),
         ({"type": "LinUCB", "scale": -1.0}, "scale must be a number >= 0, got -1.0"),
@@ -352,6 +352,8 @@ def test_other_data_is_refused(data: Any, message: str) -> None:
 
 
 def test_a_log_is_kept_by_doubling() -> None:
-    w = small_problem()
+    log = small_problem().offline
     restored = restore(agent_after(Doubling(policy=LinOtO()), 5).snapshot())
-    assert restored.offline == Offline(pulls=w.offline.pulls, reward_sums=w.offline.reward_sums)
+    assert restored.offline == Offline(pulls=log.pulls, reward_sums=log.reward_sums)
+    whole = restore(agent_after(Doubling(policy=LinTS()), 5).snapshot())  # an epoch starts from its squares
+    assert whole.offline == log
