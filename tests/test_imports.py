@@ -12,7 +12,19 @@ import pytest
 
 import linoto
 
-HEAVY = {"numba", "llvmlite", "numpy", "scipy", "pandas", "matplotlib", "rich", "duckdb", "dask", "litestar"}
+HEAVY = {
+    "numba",
+    "llvmlite",
+    "numpy",
+    "scipy",
+    "pandas",
+    "matplotlib",
+    "rich",
+    "duckdb",
+    "dask",
+    "litestar",
+    "jinja2",
+}
 ROOT = Path(linoto.__file__).parents[1]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.confidence import Confidence
 from linoto.core.kernels import Records, State
-from linoto.core.notebook import html_table
+from linoto.core.notebook import html_table, text_table
 
 NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 
@@ -79,9 +79,7 @@ class Certificate:
         return lines
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+        return text_table(self.rows())
 
     def _repr_html_(self) -> str:
         return html_table(self.rows(), caption="What is guaranteed before the first round")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from helpers.html import Page
 from helpers.odd_pages import ODD, PAGES
 
 import linoto.pages
-from linoto.pages.shell import fill, templates
+from linoto.pages.shell import check_installed, fill, templates
 
 TEMPLATES = Path(linoto.pages.__file__).parent / "templates"
 
@@ -38,3 +39,13 @@ def test_every_html_template_escapes_and_only_our_own_drawings_pass() -> None:
 def test_a_missing_value_is_an_error_and_not_a_gap() -> None:
     with pytest.raises(Exception, match="'title' is undefined"):
         fill("shell.html")
+
+
+@pytest.mark.parametrize("package, name", [("jinja2", "Jinja2"), ("matplotlib", "matplotlib")])
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    package: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    templates.cache_clear()
+    with pytest.raises(ImportError, match=rf'need {name}: pip install "linoto\[figures\]"'):
+        check_installed()
