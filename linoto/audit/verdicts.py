@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, Literal
@@ -28,7 +27,7 @@ from linoto.audit import (
     some,
 )
 from linoto.core.confidence import Confidence
-from linoto.core.notebook import html_table
+from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log
@@ -151,10 +150,10 @@ class Audit(Findings):
 
     def full_text(self) -> str:
         """Everything that was found, one fact a line."""
-        return as_lines(self.facts())
+        return text_table(self.facts())
 
     def __str__(self) -> str:
-        return as_lines(self.summary())
+        return text_table(self.summary())
 
     def _repr_html_(self) -> str:
         return html_table(self.summary(), caption="Audit of a log")
@@ -201,9 +200,10 @@ SUMMARY = (
     "steady?",
     "promise",
     "promise: most lost per round",
+    "promise: most lost in all",
 )
 UNTRUSTED = "would be this, but the log speaks against what it assumes"
-PROMISED = ("most lost per round", "vacuous", "probability", "assumes")
+PROMISED = ("most lost per round", "most lost in all", "vacuous", "probability", "assumes")
 
 
 def audit_log(
@@ -252,12 +252,6 @@ def audit_log(
 
 
 # -- words ------------------------------------------------------------------------------------------------
-
-
-def as_lines(rows: Sequence[tuple[str, str]]) -> str:
-    """Names and texts side by side."""
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
 
 def noise_text(noise: Noise | None) -> str:

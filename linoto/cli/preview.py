@@ -130,11 +130,11 @@ def command_of(arguments: argparse.Namespace) -> str:
 
 def table_row(row: dict[str, Any], parameter: str) -> dict[str, str]:
     """A row of the terminal's table."""
-    from linoto.pages.preview import value_cells
+    from linoto.pages.preview import heading, value_cells
 
     value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
     return {
-        "tolerance" if parameter == "epsilon" else "alpha": value,
+        heading(parameter): value,
         "lose at most": guaranteed,
         "9 worlds of 10": lost,
         "mean gain": gain,

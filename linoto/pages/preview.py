@@ -25,6 +25,7 @@ WORDS = {
     "the log's average",
     "vacuous": "a promise that says nothing, because no play at all could lose more",
     "epsilon": "the tolerance per round",
+    "budget": "the loss that is accepted in all rounds together",
     "kappa": "how far playing the log's arms in its own proportions can be off by rounding, in plays",
     "hi - lo": "the width of the range of average rewards",
     "alpha": "the paper's parameter",
@@ -61,10 +62,16 @@ def findings(preview: Preview, limit: float | None) -> dict[str, Any]:
         "safest": preview.points[int(np.argmin([inf if loss is None else loss for loss in losses]))],
         "least": min(float(np.quantile(point.worst_loss, 0.9)) for point in preview.points),
         "relative": getattr(preview.policy.composed().gate, "relative", False),
-        "noun": "tolerance" if preview.parameter == "epsilon" else "value of alpha",
+        "heading": heading(preview.parameter),
+        "noun": "value of alpha" if preview.parameter == "alpha" else heading(preview.parameter),
         "amount": amount,
         "signed": signed,
     }
+
+
+def heading(parameter: str) -> str:
+    """The name of a parameter above a table."""
+    return "tolerance" if parameter == "epsilon" else parameter
 
 
 def amount(value: float) -> str:

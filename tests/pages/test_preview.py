@@ -118,6 +118,15 @@ def test_a_relative_tolerance_is_a_share_in_words() -> None:
     assert "10\u00a0% of the log's average reward" in answers(shown, 1e6)[0][1]
 
 
+def test_a_budget_is_a_sum_in_words(tmp_path: Path) -> None:
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=20.0))
+    shown = result(policy=policy, grid=[5.0, 20.0])
+    assert answers(shown)[0][1].startswith("With a budget of 20 in all, 300 rounds together earn at most")
+    text = write(tmp_path / "page.html", shown, limit=50.0)
+    assert "What each budget brings" in text and "The budget is how much less than that, in all" in text
+    assert "budget: the loss that is accepted in all rounds together" in text
+
+
 def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
     policy = linoto.Gated(fallback="lcb")
     shown = result(policy=policy, grid=[0.1])

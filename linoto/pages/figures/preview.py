@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
     from linoto.worlds.preview import Preview
 
-PARAMETERS = {"epsilon": "tolerance per round (epsilon)", "alpha": "the paper's parameter (alpha)"}
+PARAMETERS = {
+    "epsilon": "tolerance per round (epsilon)",
+    "budget": "budget in all rounds together",
+    "alpha": "the paper's parameter (alpha)",
+}
 BLACK: dict[str, Any] = {"color": "#000000", "linewidth": 1.0}
 
 
