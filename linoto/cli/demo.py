@@ -42,7 +42,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
 def run_flights(arguments: argparse.Namespace) -> int:
     """The takeover of the flight bookings."""
     from linoto.experiments import takeover
-    from linoto.pages.demo import contenders_of_demo, introduction, story_row, write_story
+    from linoto.pages.demo import introduction, story_row, write_story
     from linoto.pages.figures.experiments import draw_story
     from linoto.pages.figures.pieces import save
     from linoto.pages.report import write_json
@@ -51,12 +51,13 @@ def run_flights(arguments: argparse.Namespace) -> int:
 
     check_installed()
     horizon = arguments.horizon or 6000
+    everyone = takeover.contenders()
     with progress("booking") as track:
         story = takeover.story(
             runs=arguments.runs,
             horizon=horizon,
             seed=arguments.seed,
-            policies=contenders_of_demo(),
+            policies={label: everyone[label] for label in ("Gated", "LinOtO", "LinUCB", "LinLCB")},
             track=track,
         )
     paths = save(draw_story(story), arguments.out / "demo")
@@ -92,8 +93,8 @@ def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
 
 def run_paper(arguments: argparse.Namespace) -> int:
     """The paper's default problem."""
+    from linoto.experiments.paper import default_problem
     from linoto.experiments.run import run_experiment
-    from linoto.pages.demo import demo
     from linoto.pages.figures.experiments import draw_both
     from linoto.pages.figures.pieces import save
     from linoto.pages.shell import check_installed
@@ -101,7 +102,9 @@ def run_paper(arguments: argparse.Namespace) -> int:
     check_installed()
     horizon = arguments.horizon or 8000
     with progress("playing") as track:
-        results = run_experiment(demo(horizon), runs=arguments.runs, seed=arguments.seed, track=track)
+        results = run_experiment(
+            default_problem(horizon), runs=arguments.runs, seed=arguments.seed, track=track
+        )
     table = results.table()
     paths = save(draw_both(results), arguments.out / "paper")
     if arguments.json:

@@ -34,6 +34,13 @@ def sized(m: int, **changes: Any) -> Setting:
     return Setting(**{"name": f"m={m}", "m": m, "policies": contenders(), **changes})
 
 
+def default_problem(horizon: int) -> Experiment:
+    """The default problem alone, over so many rounds."""
+    policies = {name: contenders()[name] for name in ("LinOtO", "LinUCB", "LinLCB", "Random")}
+    setting = Setting(name="default", horizon=horizon, policies=policies)
+    return Experiment(name="demo", title="The paper's default problem", settings=(setting,))
+
+
 HORIZON = Experiment(
     name="horizon",
     title="Cumulative regret across varying horizon lengths",

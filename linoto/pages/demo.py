@@ -1,4 +1,4 @@
-"""The first thing to run: who may take over flight bookings, and the paper's default problem."""
+"""The page of the demo: who may take over flight bookings, and at what risk."""
 
 from __future__ import annotations
 
@@ -7,27 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from linoto.experiments import takeover
-from linoto.experiments.paper import contenders
-from linoto.experiments.settings import Experiment, Setting
 from linoto.pages.figures.pieces import inline
 from linoto.pages.shell import write_page
 from linoto.worlds import flights
-
-TAKEOVER = ("Gated", "LinOtO", "LinUCB", "LinLCB")
-
-
-def demo(horizon: int) -> Experiment:
-    """The paper's default problem over so many rounds."""
-    order = ("LinOtO", "LinUCB", "LinLCB", "Random")
-    policies = {name: contenders()[name] for name in order}
-    setting = Setting(name="default", horizon=horizon, policies=policies)
-    return Experiment(name="demo", title="The paper's default problem", settings=(setting,))
-
-
-def contenders_of_demo() -> dict[str, Any]:
-    """The contenders of the story: the gate, the paper's algorithm, and the two it balances."""
-    everyone = takeover.contenders()
-    return {label: everyone[label] for label in TAKEOVER}
 
 
 def story_row(row: dict[str, Any]) -> dict[str, str]:
