@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from linoto.logs.evaluate import Estimate
     from linoto.logs.rows import Rows
 
-KINDS = ("normal", "bernstein", "hoeffding")  # evaluate.KINDS, without its imports
+KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.KINDS, without its imports
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -47,7 +47,13 @@ def add_evaluate(commands: Commands) -> None:
         "--policy", help="Gated, LinOtO, or a policy as JSON, as linoto.to_dict writes it: it learns"
     )
     add_policy_options(evaluate)
-    evaluate.add_argument("--interval", choices=KINDS, default="normal", help="kind of the intervals")
+    evaluate.add_argument(
+        "--interval",
+        choices=KINDS,
+        default="auto",
+        help="kind of the intervals (default: auto, which holds for any number of rows if rewards are 0 or "
+        "1 or have a --reward-range, and is normal elsewhere)",
+    )
     evaluate.add_argument("--level", type=above_zero, default=0.95, help="how surely they cover")
     evaluate.add_argument("--seed", type=seed, default=0, help="of rejection, and of the policy")
     evaluate.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -139,7 +145,7 @@ def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple
         options: dict[str, Any] = {"actions": arms.actions, "warm_start": warm, "methods": ("replay",)}
         policy = policy_of(arguments)
         return evaluate(held_out, policy, seed=arguments.seed, interval=interval, **options), len(warm)
-    methods = METHODS if interval.kind == "normal" else ("replay", "ips")
+    methods = METHODS if interval.kind in ("auto", "normal") else ("replay", "ips")
     target = fixed_target(arguments, arms)
     return evaluate(rows, target, methods=methods, seed=arguments.seed, interval=interval), 0
 
@@ -219,11 +225,26 @@ def row_of(found: Estimate) -> dict[str, str]:
     return {
         "method": found.method,
         "reward per round": f"{found.value:.4g}",
-        f"{found.level:.3g} interval": f"[{found.low:.4g}, {found.high:.4g}]",
+        f"{found.level:.3g} interval": interval_of(found),
         "rows": str(found.used),
         "worth": f"{found.effective:.0f}",
         "largest weight": f"{found.largest_weight:.3g}",
     }
+
+
+def interval_of(found: Estimate) -> str:
+    """An interval for people; a normal one from few events would mislead them."""
+    if found.interval == "normal" and not found.enough:
+        return "too few events to say"
+    return f"[{found.low:.4g}, {found.high:.4g}]"
+
+
+def said(name: str, texts: dict[str, str]) -> list[tuple[str, str]]:
+    """One line for each different text, with the methods it is about where there are several texts."""
+    methods = {text: [method for method in texts if texts[method] == text] for text in texts.values()}
+    if len(methods) == 1:
+        return [(name, text) for text in methods]
+    return [(name, f"{', '.join(about)}: {text}") for text, about in methods.items()]
 
 
 def notes_on(estimates: Sequence[Estimate], warm: int) -> list[tuple[str, str]]:
@@ -231,6 +252,8 @@ def notes_on(estimates: Sequence[Estimate], warm: int) -> list[tuple[str, str]]:
     notes = []
     if warm:
         notes.append(("warm start", f"{warm} other rows; they judged nothing"))
+    notes += said("intervals hold", {found.method: found.holds for found in estimates})
+    notes += said("caution", {found.method: found.reason for found in estimates if not found.enough})
     worst = max(estimates, key=lambda found: found.unseen)
     if worst.unseen > 0:
         notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))

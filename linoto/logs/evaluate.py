@@ -9,150 +9,33 @@ it: where there is one, rows carry ids, and an overlap is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from math import inf, log, sqrt
-from statistics import NormalDist
-from typing import Any, Literal
+from math import inf
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.intervals import MeanSequence, betting_interval
 from linoto.core.kernels import Bools, Floats
 from linoto.core.offline import Offline, as_offline
-from linoto.core.validation import (
-    as_actions,
-    as_arm,
-    as_floats,
-    as_range,
-    check_choice,
-    check_count,
-    check_seed,
-    is_number,
+from linoto.core.validation import as_actions, as_arm, check_choice, check_count, check_seed
+from linoto.logs.estimates import Estimate as Estimate
+from linoto.logs.estimates import (
+    Found,
+    Target,
+    Weighted,
+    is_policy,
+    needed_propensities,
+    of_logged,
+    per_arm,
 )
+from linoto.logs.estimates import Interval as Interval
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 
 METHODS = ("replay", "ips", "snips", "dr")
-KINDS = ("normal", "bernstein", "hoeffding")
-Target = Any  # an arm, (k,) or (n, k) probabilities, or for replay a policy
 
 
-# -- estimates --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """What the target earns per round according to one method, and how much the log could say about it."""
-
-    method: str
-    value: float
-    low: float
-    high: float
-    level: float
-    interval: str  # its kind
-    rows: int
-    used: int  # rows that count: accepted ones, or those with a weight
-    effective: float  # (sum w)^2 / sum w^2: so many rows logged by the target itself would say as much
-    largest_weight: float
-    mean_weight: float  # 1 on average where the propensities are right
-    weights_fit: bool  # whether it is within five standard errors of 1
-    unseen: float  # share of the target on arms that no row shows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """Which interval, and how surely it covers.
-
-    "normal" is the value ± z standard errors: right in the limit of many rows. "bernstein" (the empirical
-    bound of Maurer and Pontil 2009, Theorem 4, on both sides) and "hoeffding" (with Azuma) hold for any
-    number of rows; they need to know where single rewards lie, and that no propensity is below the least one
-    seen.
-    """
-
-    kind: Literal["normal", "bernstein", "hoeffding"] = "normal"
-    level: float = 0.95
-    reward_range: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("kind", self.kind, KINDS)
-        if not is_number(self.level) or not 0 < self.level < 1:
-            raise ValueError(f"level must be in (0, 1), got {self.level!r}")
-        if self.reward_range is not None:
-            object.__setattr__(self, "reward_range", as_range(self.reward_range))
-        elif self.kind != "normal":
-            raise ValueError(f"reward_range must be given for a {self.kind} interval, got None")
-
-    def limits(self, rewards: Floats) -> tuple[float, float]:
-        """Where single rewards lie, these among them."""
-        low, high = self.reward_range or (-inf, inf)
-        if rewards.min() < low or rewards.max() > high:
-            found = f"[{rewards.min():g}, {rewards.max():g}]"
-            raise ValueError(f"rewards must be in reward_range {(low, high)}, got {found}")
-        return low, high
-
-    def half_width(self, terms: Floats, width: float) -> float:
-        """Half the interval around the mean of terms (n,) that lie within `width` of each other."""
-        if self.kind == "normal":
-            return self.normal_half_width(terms)
-        error, n, miss = standard_error(terms), terms.size, 1 - self.level
-        if self.kind == "hoeffding":
-            return width * sqrt(log(2 / miss) / (2 * n))
-        return sqrt(2 * log(4 / miss)) * error + 7 * width * log(4 / miss) / (3 * (n - 1))
-
-    def normal_half_width(self, terms: Floats) -> float:
-        """z standard errors of the mean of terms (n,), whatever they lie between."""
-        return NormalDist().inv_cdf((1 + self.level) / 2) * standard_error(terms)
-
-
-def standard_error(terms: Floats) -> float:
-    """Of the mean of terms (n,)."""
-    if terms.size < 2:
-        raise ValueError(f"rows must leave at least two to judge by, got {terms.size}")
-    return float(terms.std(ddof=1)) / sqrt(terms.size)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Weighted:
-    """Rows seen from a target."""
-
-    rows: Rows
-    target: Floats  # (k,) or (n, k) probabilities
-    weights: Floats  # (n,) target over propensity of the logged arm
-    ceiling: float  # the largest weight any row could have, if no propensity is below the least one seen
-
-    @classmethod
-    def of(cls, rows: Rows, target: Target, method: str) -> Weighted:
-        """Refuse what the method cannot do without."""
-        propensities = needed_propensities(rows, method)
-        probabilities = as_target(target, rows, method)
-        weights = of_logged(probabilities, rows) / propensities
-        if not weights.any():
-            raise ValueError("rows must show at least one arm that the target plays, got none")
-        ceiling = float(probabilities.max() / propensities.min())
-        return cls(rows=rows, target=probabilities, weights=weights, ceiling=ceiling)
-
-    def estimate(self, method: str, value: float, half: float, used: int, interval: Interval) -> Estimate:
-        """An estimate with what a reader needs to judge it."""
-        w = self.weights
-        unseen = np.bincount(self.rows.arms, minlength=self.rows.k) == 0
-        return Estimate(
-            method=method,
-            value=value,
-            low=value - half,
-            high=value + half,
-            level=interval.level,
-            interval=interval.kind,
-            rows=len(self.rows),
-            used=used,
-            effective=float(w.sum() ** 2 / (w**2).sum()),
-            largest_weight=float(w.max()),
-            mean_weight=float(w.mean()),
-            weights_fit=bool(abs(w.mean() - 1) <= 5 * w.std() / sqrt(w.size) + 1e-9),
-            unseen=float(self.target[..., unseen].sum(axis=-1).mean()),
-        )
+# -- methods ----------------------------------------------------------------------------------------------
 
 
 def ips(
@@ -169,11 +52,11 @@ def ips(
     0.875
     """
     check_disjoint(rows, warm_start)
-    seen = Weighted.of(rows, target, "ips")
-    low, high = interval.limits(rows.rewards)
-    terms = seen.weights * rows.rewards
-    half = interval.half_width(terms, seen.ceiling * (max(high, 0.0) - min(low, 0.0)))
-    return seen.estimate("ips", float(terms.mean()), half, int(np.count_nonzero(seen.weights)), interval)
+    seen = Weighted.of(rows, target, "ips", interval)
+    low, high = min(seen.limits[0], 0.0), max(seen.limits[1], 0.0)  # a row without weight earns 0
+    terms, limits = seen.weights * rows.rewards, (seen.ceiling * low, seen.ceiling * high)
+    found = seen.mean_of(terms, limits, binary=seen.binary and seen.limits[0] == 0)
+    return seen.estimate("ips", float(terms.mean()), seen.with_unknown(found, low, high))
 
 
 def snips(
@@ -184,15 +67,21 @@ def snips(
     interval: Interval = Interval(),  # noqa: B008
 ) -> Estimate:
     """Self-normalised: weighted rewards over weights. A little bias, less noise, never out of range."""
-    if interval.kind != "normal":
-        raise ValueError(f"interval must be normal for snips, which is a ratio, got {interval.kind!r}")
+    if interval.kind in ("bernstein", "hoeffding"):
+        raise ValueError(f"interval must be auto or normal for snips, a ratio, got {interval.kind!r}")
     check_disjoint(rows, warm_start)
-    seen = Weighted.of(rows, target, "snips")
-    w = seen.weights
-    value = float(w @ rows.rewards / w.sum())
-    # The delta method: the ratio moves like the mean of w (r - value) / mean(w).
-    half = interval.normal_half_width(w * (rows.rewards - value) / w.mean())
-    return seen.estimate("snips", value, half, int(np.count_nonzero(w)), interval)
+    seen = Weighted.of(rows, target, "snips", interval)
+    w, r, limits = seen.weights, rows.rewards, seen.limits
+    value = float(w @ r / w.sum())
+    if not seen.bounded:
+        # The delta method: the ratio moves like the mean of w (r - value) / mean(w).
+        found = interval.around(value, w * (r - value) / w.mean(), inf)
+    elif seen.binary:
+        found = seen.mean_of(r[w > 0], limits, binary=True)
+    else:
+        options: dict[str, Any] = {"weights": w, "ceiling": seen.ceiling, "level": interval.level}
+        found = Found(*betting_interval(r, reward_range=limits, **options), "betting")
+    return seen.estimate("snips", value, seen.with_unknown(found, *limits, 1 - seen.unknown))
 
 
 def doubly_robust(
@@ -208,23 +97,27 @@ def doubly_robust(
 
     `model` is each arm's predicted reward, (k,) or (n, k), made without these rows. Without one, each arm's
     mean reward is taken from the other folds (row i is in fold i mod folds), shrunk towards the mean of all
-    by one row.
+    by one row; as folds depend on each other, coverage is then measured (docs/evaluation.md), not proven.
     """
     check_disjoint(rows, warm_start)
-    seen = Weighted.of(rows, target, "dr")
-    low, high = interval.limits(rows.rewards)
+    seen = Weighted.of(rows, target, "dr", interval)
+    low, high = seen.limits
     if model is not None:
         predicted = np.clip(as_model(model, rows), low, high)
         expected, own = np.einsum("...k,...k->...", seen.target, predicted), of_logged(predicted, rows)
-    elif interval.kind == "normal":
-        expected, own = cross_fitted(rows, seen.target, folds)
+    elif interval.kind in ("auto", "normal"):
+        expected, own, predicted = cross_fitted(rows, seen.target, folds)
     else:
         raise ValueError(
             f"model must be given for a {interval.kind} interval, got None: folds lean on each other"
         )
     terms = expected + seen.weights * (rows.rewards - own)
-    half = interval.half_width(terms, (high - low) * (1 + 2 * seen.ceiling))
-    return seen.estimate("dr", float(terms.mean()), half, len(rows), interval)
+    if seen.bounded:
+        limits = limits_of_terms(seen, predicted)
+    else:
+        limits = (0.0, (high - low) * (1 + 2 * seen.ceiling))  # textbooks' width
+    found = seen.with_unknown(seen.mean_of(terms, limits), low - high, high - low)
+    return seen.estimate("dr", float(terms.mean()), found, used=len(rows), proven=model is not None)
 
 
 def replay(
@@ -246,20 +139,25 @@ def replay(
     check_disjoint(rows, warm_start)
     check_seed(seed)
     rejection, own = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
-    low, high = interval.limits(rows.rewards)
     draws = rejection.random(len(rows))
     if is_policy(target):
         if interval.kind == "bernstein":
-            raise ValueError("interval must be normal or hoeffding for a policy that learns, got 'bernstein'")
+            raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
         offline = Offline.empty(rows.k) if warm_start is None else warm_start.offline
-        seen, kept = replayed(start(target, actions, offline, rows.k, own), rows, draws)
+        seen, kept = replayed(start(target, actions, offline, rows.k, own), rows, draws, interval)
     else:
-        seen = Weighted.of(rows, target, "replay")
+        seen = Weighted.of(rows, target, "replay", interval)
         kept = draws * seen.weights.max() < seen.weights
-    rewards = rows.rewards[kept]
-    half = interval.half_width(rewards, high - low)
-    found = seen.estimate("replay", float(rewards.mean()), half, rewards.size, interval)
-    return replace(found, effective=float(rewards.size))
+    rewards, limits = rows.rewards[kept], seen.limits
+    if rewards.size == 0:
+        raise ValueError("rows must leave at least one to judge by, got 0")
+    if is_policy(target) and seen.bounded:  # which arm it plays depends on what it earned
+        stream = MeanSequence.of(rewards, reward_range=limits)
+        found = Found(*stream.interval(interval.level), "anytime")
+    else:
+        found = seen.mean_of(rewards, limits, binary=bool(np.isin(rows.rewards, limits).all()))
+    found = seen.with_unknown(found, *limits, 1 - seen.unknown)
+    return seen.estimate("replay", float(rewards.mean()), found, kept=kept)
 
 
 def evaluate(
@@ -289,11 +187,6 @@ def evaluate(
 # -- pieces -----------------------------------------------------------------------------------------------
 
 
-def is_policy(target: Target) -> bool:
-    """Whether a target learns as it goes."""
-    return callable(getattr(target, "start", None))
-
-
 def start(
     policy: Any, actions: npt.ArrayLike | None, offline: Offline, k: int, rng: np.random.Generator
 ) -> Any:
@@ -306,7 +199,7 @@ def start(
     return policy.start(arms, as_offline(offline, k), rng=rng)
 
 
-def replayed(agent: Any, rows: Rows, draws: Floats) -> tuple[Weighted, Bools]:
+def replayed(agent: Any, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
     """The rows seen from a learning agent, and (n,) which it keeps.
 
     Whatever the agent asks for, a row is kept with the same probability, the least propensity: how many are
@@ -333,30 +226,16 @@ def replayed(agent: Any, rows: Rows, draws: Floats) -> tuple[Weighted, Bools]:
             f"which it waits for after {kept.sum()} rounds"
         )
     played = np.bincount(rows.arms[kept], minlength=rows.k) / max(int(kept.sum()), 1)
-    return Weighted(rows=rows, target=played, weights=weights, ceiling=1 / least), kept
-
-
-def needed_propensities(rows: Rows, method: str) -> Floats:
-    """(n,) the propensities, without which no method works."""
-    if rows.propensities is None:
-        raise ValueError(
-            f"propensities must be given for {method}, got None: with which probability was each row's arm "
-            "chosen? ('uniform' where every arm was as likely)"
-        )
-    return np.asarray(rows.propensities)
-
-
-def as_target(target: Target, rows: Rows, method: str) -> Floats:
-    """(k,) or (n, k) the target's probabilities."""
-    if is_policy(target):
-        raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
-    if isinstance(target, int | np.integer):
-        target = np.eye(rows.k)[as_arm(target, rows.k, "target")]
-    probabilities = per_arm("target", target, rows)
-    wrong = (probabilities < 0).any() or (abs(probabilities.sum(axis=-1) - 1) > 1e-6).any()
-    if wrong:
-        raise ValueError("target must be probabilities that sum to 1, got some that do not")
-    return probabilities
+    seen = Weighted(
+        rows=rows,
+        target=played,
+        weights=weights,
+        ceilings=np.full(rows.k, 1 / least),
+        unknown=0.0,
+        interval=interval,
+        limits=interval.limits(rows.rewards),
+    )
+    return seen, kept
 
 
 def as_model(model: npt.ArrayLike, rows: Rows) -> Floats:
@@ -364,32 +243,28 @@ def as_model(model: npt.ArrayLike, rows: Rows) -> Floats:
     return per_arm("model", model, rows)
 
 
-def per_arm(name: str, value: Any, rows: Rows) -> Floats:
-    """(k,) values of arms, or (n, k) where they differ from row to row."""
-    per_row = np.ndim(value) == 2
-    array = as_floats(name, value, ndim=2 if per_row else 1)
-    shape = (len(rows), rows.k) if per_row else (rows.k,)
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-    return array
+def limits_of_terms(seen: Weighted, predicted: Floats) -> tuple[float, float]:
+    """Where terms of doubly robust lie: predicted + w (r - predicted), with predictions (k,) or (n, k)."""
+    low, high = seen.limits
+    least, most = (end(predicted.reshape(-1, seen.rows.k), axis=0) for end in (np.min, np.max))
+    return (
+        float(least.min() - (seen.ceilings * (most - low)).max()),
+        float(most.max() + (seen.ceilings * (high - least)).max()),
+    )
 
 
-def of_logged(values: Floats, rows: Rows) -> Floats:
-    """(n,) the entries of (k,) or (n, k) values that belong to the logged arms."""
-    return np.asarray(values[rows.arms] if values.ndim == 1 else values[np.arange(len(rows)), rows.arms])
-
-
-def cross_fitted(rows: Rows, target: Floats, folds: int) -> tuple[Floats, Floats]:
-    """(n,) what the other folds predict of the target, and of the logged arm."""
+def cross_fitted(rows: Rows, target: Floats, folds: int) -> tuple[Floats, Floats, Floats]:
+    """(n,) what the other folds predict of the target, and of the logged arm; (folds, k) all predictions."""
     check_count("folds", folds)
     if not 2 <= folds <= len(rows):
         raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")
     fold = np.arange(len(rows)) % folds
     expected, own = np.empty((2, len(rows)))
+    predicted = np.empty((folds, rows.k))
     for held_out in range(folds):
         mine = fold == held_out
         rest = rows.take(~mine).offline
-        means = (rest.reward_sums + rest.reference) / (rest.pulls + 1)
+        means = predicted[held_out] = (rest.reward_sums + rest.reference) / (rest.pulls + 1)
         expected[mine] = (target if target.ndim == 1 else target[mine]) @ means
         own[mine] = means[rows.arms[mine]]
-    return expected, own
+    return expected, own, predicted

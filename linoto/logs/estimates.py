@@ -1,0 +1,306 @@
+"""What one method says of a target: the value, an interval around it, and how much the log could say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import inf, isfinite, log, sqrt
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from linoto.core.intervals import Limits, betting_interval, check_level, mean_from_total
+from linoto.core.kernels import Bools, Floats
+from linoto.core.validation import as_arm, as_floats, as_range, check_choice
+from linoto.logs.rows import Rows
+
+KINDS = ("auto", "normal", "bernstein", "hoeffding")
+LEAST_EVENTS = 10  # below it an interval that holds is still too wide to act on
+LEAST_EVENTS_NORMAL = 100  # below it a normal interval may miss far too often
+Target = Any  # an arm, (k,) or (n, k) probabilities, or for replay a policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What the target earns per round according to one method, and how much the log could say about it."""
+
+    method: str
+    value: float
+    low: float
+    high: float
+    level: float
+    interval: str  # its kind: see Interval
+    holds: str  # when it covers as surely as it says
+    rows: int
+    used: int  # rows that count: accepted ones, or those with a weight
+    effective: float  # (sum w)^2 / sum w^2: so many rows logged by the target itself would say as much
+    events: float  # the same over rows whose reward is not the most common one
+    enough: bool  # whether there are enough events to act on the value
+    reason: str  # why not
+    largest_weight: float
+    mean_weight: float  # 1 on average where the propensities are right
+    weights_fit: bool  # whether it is within five standard errors of 1
+    unseen: float  # share of the target on arms that no row shows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+
+class Found(NamedTuple):
+    """An interval, and which kind it became."""
+
+    low: float
+    high: float
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """Which interval, and how surely it covers.
+
+    "auto" holds at every number of rows where rewards are known to be bounded: a `reward_range` is given, or
+    every reward is 0 or 1. It becomes "binomial" (Clopper and Pearson) for 0/1 rewards that weigh the same,
+    "anytime" for a policy that learns, otherwise "betting"; `linoto.core.intervals` has the proofs. Where
+    rewards may be anything it becomes "normal".
+
+    "normal" is the value ± z standard errors: right in the limit of many rows. "bernstein" (the empirical
+    bound of Maurer and Pontil 2009, Theorem 4, on both sides) and "hoeffding" (with Azuma) hold for any
+    number of rows, are there to compare with, and need a `reward_range`.
+
+    All but "normal" assume that an arm is never less likely than in the row where it was least likely. An arm
+    that no row shows may earn anything in the range, unless logging was uniform.
+    """
+
+    kind: Literal["auto", "normal", "bernstein", "hoeffding"] = "auto"
+    level: float = 0.95
+    reward_range: Limits | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, KINDS)
+        check_level(self.level)
+        if self.reward_range is not None:
+            object.__setattr__(self, "reward_range", as_range(self.reward_range))
+        elif self.kind in ("bernstein", "hoeffding"):
+            raise ValueError(f"reward_range must be given for a {self.kind} interval, got None")
+
+    def limits(self, rewards: Floats) -> Limits:
+        """Where single rewards lie, these among them."""
+        if self.reward_range is None and self.kind == "auto" and np.isin(rewards, (0.0, 1.0)).all():
+            return 0.0, 1.0
+        low, high = self.reward_range or (-inf, inf)
+        if rewards.min() < low or rewards.max() > high:
+            found = f"[{rewards.min():g}, {rewards.max():g}]"
+            raise ValueError(f"rewards must be in reward_range {(low, high)}, got {found}")
+        return low, high
+
+    def around(self, value: float, terms: Floats, width: float) -> Found:
+        """The interval around the mean of terms (n,) that lie within `width` of each other."""
+        kind = "normal" if self.kind == "auto" else self.kind
+        error, n, miss = standard_error(terms), terms.size, 1 - self.level
+        half = NormalDist().inv_cdf((1 + self.level) / 2) * error
+        if kind == "hoeffding":
+            half = width * sqrt(log(2 / miss) / (2 * n))
+        elif kind == "bernstein":
+            half = sqrt(2 * log(4 / miss)) * error + 7 * width * log(4 / miss) / (3 * (n - 1))
+        return Found(value - half, value + half, kind)
+
+
+def standard_error(terms: Floats) -> float:
+    """Of the mean of terms (n,)."""
+    if terms.size < 2:
+        raise ValueError(f"rows must leave at least two to judge by, got {terms.size}")
+    return float(terms.std(ddof=1)) / sqrt(terms.size)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Weighted:
+    """Rows seen from a target."""
+
+    rows: Rows
+    target: Floats  # (k,) or (n, k) probabilities
+    weights: Floats  # (n,) target over propensity of the logged arm
+    ceilings: Floats  # (k,) the largest weight a row of each arm could have, 0 where nothing is known
+    unknown: float  # share of the target on arms of which nothing is known
+    interval: Interval
+    limits: Limits  # of single rewards; infinite where they may be anything
+
+    @classmethod
+    def of(cls, rows: Rows, target: Target, method: str, interval: Interval) -> Weighted:
+        """Refuse what the method cannot do without."""
+        limits = interval.limits(rows.rewards)
+        propensities = needed_propensities(rows, method)
+        probabilities = as_target(target, rows, method)
+        weights = of_logged(probabilities, rows) / propensities
+        if not weights.any():
+            raise ValueError("rows must show at least one arm that the target plays, got none")
+        least = least_propensities(rows, propensities)
+        most = probabilities if probabilities.ndim == 1 else probabilities.max(axis=0)
+        return cls(
+            rows=rows,
+            target=probabilities,
+            weights=weights,
+            ceilings=np.divide(most, least, out=np.zeros(rows.k), where=least > 0),
+            unknown=share_of(probabilities, least == 0),
+            interval=interval,
+            limits=limits,
+        )
+
+    @property
+    def ceiling(self) -> float:
+        """The largest weight any row could have."""
+        return float(self.ceilings.max())
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the interval is one that holds at every number of rows, of our own choice."""
+        return self.interval.kind == "auto" and isfinite(self.limits[0])
+
+    @property
+    def binary(self) -> bool:
+        """Whether every reward is at one end of the range, and rows count alike or not at all."""
+        counting = self.weights[self.weights > 0]
+        return bool(np.isin(self.rows.rewards, self.limits).all() and np.ptp(counting) <= 1e-9 * counting[0])
+
+    def mean_of(self, terms: Floats, limits: Limits, *, binary: bool = False) -> Found:
+        """The interval of the mean of terms (n,) that lie within limits."""
+        options: dict[str, Any] = {"reward_range": limits, "level": self.interval.level}
+        if not self.bounded:
+            return self.interval.around(float(terms.mean()), terms, limits[1] - limits[0])
+        if binary:
+            return Found(*mean_from_total(float(terms.sum()), terms.size, binary=True, **options), "binomial")
+        return Found(*betting_interval(terms, **options), "betting")
+
+    def with_unknown(self, found: Found, low: float, high: float, known: float = 1.0) -> Found:
+        """The interval of all arms from that of the known ones, if others earn between low and high.
+
+        A range that bounds every reward bounds their mean, whatever a few heavy weights say.
+        """
+        if found.kind == "normal":
+            return found
+        ends = (known * found.low + self.unknown * low, known * found.high + self.unknown * high)
+        least, most = self.limits if self.bounded else (-inf, inf)
+        return Found(min(max(ends[0], least), most), min(max(ends[1], least), most), found.kind)
+
+    def estimate(
+        self,
+        method: str,
+        value: float,
+        found: Found,
+        *,
+        used: int | None = None,
+        kept: Bools | None = None,
+        proven: bool = True,
+    ) -> Estimate:
+        """An estimate with what a reader needs to judge it; `kept` are the rows of a replay."""
+        w = self.weights
+        counting = w > 0 if kept is None else kept
+        shares = w[counting] if kept is None else np.ones(int(kept.sum()))
+        events, reason = judge(self.rows.rewards[counting], shares, found.kind)
+        return Estimate(
+            method=method,
+            value=value,
+            low=found.low,
+            high=found.high,
+            level=self.interval.level,
+            interval=found.kind,
+            holds=self.when(found.kind, proven),
+            rows=len(self.rows),
+            used=int(counting.sum()) if used is None else used,
+            effective=kish(shares),
+            events=events,
+            enough=not reason,
+            reason=reason,
+            largest_weight=float(w.max()),
+            mean_weight=float(w.mean()),
+            weights_fit=bool(abs(w.mean() - 1) <= 5 * w.std() / sqrt(w.size) + 1e-9),
+            unseen=share_of(self.target, np.bincount(self.rows.arms, minlength=self.rows.k) == 0),
+        )
+
+    def when(self, kind: str, proven: bool) -> str:
+        """When an interval of this kind covers as surely as it says."""
+        if kind == "normal":
+            return "in the limit of many rows"
+        low, high = self.limits
+        given = "as given" if self.interval.reward_range is not None else "every reward is 0 or 1"
+        rows = "for any number of rows" if proven else "in simulations from 40 rows on"
+        return f"{rows}, if propensities are right and rewards lie in [{low:g}, {high:g}] ({given})"
+
+
+def judge(rewards: Floats, weights: Floats, kind: str) -> tuple[float, str]:
+    """How many events are among the rows that count, and why these are too few, if they are."""
+    values, counts = np.unique(rewards, return_counts=True)
+    common = float(values[counts.argmax()])
+    event = rewards != common
+    events, least = kish(weights[event]), LEAST_EVENTS_NORMAL if kind == "normal" else LEAST_EVENTS
+    if events >= least:
+        return events, ""
+    seen = int(event.sum())
+    worth = "" if events > seen - 0.5 else f", worth {events:.3g} by their weights"
+    told = f"{seen:,} of the {rewards.size:,} rewards that count differ from {common:g}{worth}"
+    return events, f"too few events to say: {told}; it takes {least}"
+
+
+def kish(weights: Floats) -> float:
+    """(sum w)^2 / sum w^2: how many equal weights would say as much; 0 without any."""
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
+
+
+def share_of(target: Floats, arms: Bools) -> float:
+    """The share of a target (k,) or (n, k) on some arms."""
+    return float(target[..., arms].sum(axis=-1).mean())
+
+
+def least_propensities(rows: Rows, propensities: Floats) -> Floats:
+    """(k,) the least propensity seen of each arm; 0 where no row shows it and logging was not uniform."""
+    if np.allclose(propensities, 1 / rows.k, rtol=1e-9, atol=0):
+        return np.full(rows.k, 1 / rows.k)
+    least = np.full(rows.k, inf)
+    np.minimum.at(least, rows.arms, propensities)
+    return np.where(np.isfinite(least), least, 0.0)
+
+
+# -- targets and propensities ------------------------------------------------------------------------------
+
+
+def is_policy(target: Target) -> bool:
+    """Whether a target learns as it goes."""
+    return callable(getattr(target, "start", None))
+
+
+def needed_propensities(rows: Rows, method: str) -> Floats:
+    """(n,) the propensities, without which no method works."""
+    if rows.propensities is None:
+        raise ValueError(
+            f"propensities must be given for {method}, got None: with which probability was each row's arm "
+            "chosen? ('uniform' where every arm was as likely)"
+        )
+    return np.asarray(rows.propensities)
+
+
+def as_target(target: Target, rows: Rows, method: str) -> Floats:
+    """(k,) or (n, k) the target's probabilities."""
+    if is_policy(target):
+        raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
+    if isinstance(target, int | np.integer):
+        target = np.eye(rows.k)[as_arm(target, rows.k, "target")]
+    probabilities = per_arm("target", target, rows)
+    wrong = (probabilities < 0).any() or (abs(probabilities.sum(axis=-1) - 1) > 1e-6).any()
+    if wrong:
+        raise ValueError("target must be probabilities that sum to 1, got some that do not")
+    return probabilities
+
+
+def per_arm(name: str, value: Any, rows: Rows) -> Floats:
+    """(k,) values of arms, or (n, k) where they differ from row to row."""
+    per_row = np.ndim(value) == 2
+    array = as_floats(name, value, ndim=2 if per_row else 1)
+    shape = (len(rows), rows.k) if per_row else (rows.k,)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return array
+
+
+def of_logged(values: Floats, rows: Rows) -> Floats:
+    """(n,) the entries of (k,) or (n, k) values that belong to the logged arms."""
+    return np.asarray(values[rows.arms] if values.ndim == 1 else values[np.arange(len(rows)), rows.arms])
