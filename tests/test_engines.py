@@ -170,7 +170,8 @@ def test_a_sweep_on_a_cluster_equals_the_experiment_runner_and_leaves_no_process
     work = [partial(run_cell, cell, 5) for cell in cells] + [partial(pid_of, i) for i in range(20)]
     *curves, pids = grouped(list(map_cells(call, work, engine=Engine(kind="dask", jobs=2))), len(cells))
     for cell, found in zip(cells, curves, strict=True):
-        assert found == here.store.read_database("small", cell.label, cell.run)
+        kept = here.store.read("small", cell.label, cell.run)
+        assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(found, kept, strict=True))
     assert pids
     assert os.getpid() not in pids
     assert not any(alive(pid) for pid in pids)

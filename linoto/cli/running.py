@@ -37,10 +37,10 @@ def run_and_report(
     command: str,
 ) -> int:
     """Run experiments, judge the claims about them and write the report, with nobody else in the folder."""
-    from linoto.experiments.cells import alone_in
+    from linoto.experiments.cells import folder_lock
     from linoto.experiments.claims import judge
 
-    with alone_in(arguments.out):
+    with folder_lock(arguments.out):
         results = run_all(experiments, arguments)
         findings = judge(claims, {result.experiment.name: result for result in results})
         return publish(results, findings, arguments, title=title, command=command)
@@ -64,11 +64,13 @@ def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) ->
                 track=track,
                 engine=engine_of(arguments),
             )
-        if result.store.replaced:
+        store = result.store
+        if store.replaced:
+            kept = "--resume would have kept what still applies"
+            print(f"{experiment.name}: {store.replaced} earlier runs were replaced; {kept}", file=sys.stderr)
+        if store.old_file:
             print(
-                f"{experiment.name}: {result.store.replaced} earlier runs were replaced; "
-                "--resume would have kept what still applies",
-                file=sys.stderr,
+                f"{store.old_file} is of an earlier version: it was not read and not changed", file=sys.stderr
             )
         results.append(result)
     return results

@@ -227,7 +227,7 @@ def kept(*labels: str, only: str | None = None) -> Callable[[Results], Iterable[
     def measure(results: Results) -> Iterable[Measurement]:
         for setting in names(results) if only is None else [only]:
             for label in labels:
-                values = results.overdrawn(setting, label)
+                values = results.promise_violation(setting, label)
                 yield Measurement(label=f"{setting}, {label}", values=values, high=0, percent=False)
 
     return measure
@@ -261,14 +261,14 @@ def lifts(results: Results) -> Iterable[Measurement]:
 def breaks(results: Results) -> Iterable[Measurement]:
     """With the model as evidence, more is lost than was promised."""
     (setting,) = names(results)
-    values = results.overdrawn(setting, "model")
+    values = results.promise_violation(setting, "model")
     yield Measurement(label="model", values=values, low=0, percent=False)
 
 
 def vetoed(results: Results) -> Iterable[Measurement]:
     """With both, what is lost beyond the promise stays below a twentieth of what the model loses."""
     (setting,) = names(results)
-    values, per = (results.overdrawn(setting, label) for label in ("both", "model"))
+    values, per = (results.promise_violation(setting, label) for label in ("both", "model"))
     yield Measurement(label="both, of what the model loses beyond it", values=values, per=per, high=0.05)
 
 
@@ -286,7 +286,7 @@ def claim(name: str, quote: str, experiment: Experiment, measure: str, measureme
 
 
 OF_LINOTO = "final regret as a share of the published LinOtO's, on the paper's default problem"
-OVERDRAWN = "the largest R_t^off over all rounds less what the certificate allows then: below 0"
+VIOLATION = "the largest R_t^off over all rounds less what the certificate allows then: below 0"
 
 CLAIMS: tuple[Claim, ...] = (
     claim(
@@ -314,7 +314,7 @@ CLAIMS: tuple[Claim, ...] = (
         "tolerance-kept",
         "No run ever falls further below the log than was promised before the first round",
         BEYOND,
-        OVERDRAWN,
+        VIOLATION,
         kept(*OURS),
     ),
     *(
@@ -353,7 +353,7 @@ CLAIMS: tuple[Claim, ...] = (
         "bounded-kept",
         "and the promise is kept",
         BERNOULLI,
-        OVERDRAWN,
+        VIOLATION,
         kept(SUB_GAUSSIAN, BOUNDED),
     ),
     claim(
@@ -367,7 +367,7 @@ CLAIMS: tuple[Claim, ...] = (
         "wrong-model-rewards-kept",
         "one paid for by realised rewards is kept",
         WRONG,
-        OVERDRAWN,
+        VIOLATION,
         kept("rewards"),
     ),
     claim(

@@ -1,7 +1,7 @@
-"""Finished cells in a file that only grows: one line each, so that an interrupted experiment can go on.
+"""Finished cells in one SQLite file, one row each, so that an interrupted experiment can go on.
 
-A line ends in a checksum of all that stands before it, so that a damaged one is never taken for a result, and
-a file has one writer at a time.
+Each row has a checksum, because SQLite notices damage to its own structure but not to the numbers in it. A
+file has one writer at a time.
 """
 
 from __future__ import annotations
@@ -9,215 +9,217 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
+import sqlite3
 import sys
-import tempfile
 import weakref
-from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
+from linoto.core.kernels import Floats
 from linoto.version import __version__
 
-FORMAT = 2  # 1 had no checksums
-HEADER = json.dumps({"linoto": "cells", "format": FORMAT}).encode() + b"\n"
-SEAL = b',"check":"%08x"}\n'
-SEALED = len(SEAL % 0)
+FORMAT = 3  # 1 and 2 were text files, NAME.cells.jsonl
+APPLICATION = 0x6C696E6F  # "lino" in the header of the file: it is one of ours
+SCHEMA = f"""
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {FORMAT};
+CREATE TABLE cells (
+    setting TEXT,
+    policy TEXT,
+    key TEXT, -- digest of everything that decides the numbers, besides the run
+    run INTEGER,
+    numbers BLOB, -- float64, little-endian: worst, promise_violation, regret, offline_regret, explored
+    checksum INTEGER, -- of all the others
+    UNIQUE (setting, policy, key, run)
+);
+"""
+REFUSALS: dict[int, tuple[type[Exception], str]] = {
+    sqlite3.SQLITE_BUSY: (
+        BlockingIOError,
+        "is being written to by another run: wait for it, or choose another folder",
+    ),
+    sqlite3.SQLITE_CORRUPT: (ValueError, "is damaged: move it away"),
+    sqlite3.SQLITE_NOTADB: (
+        ValueError,
+        f"must be absent or hold cells of format {FORMAT}, got another file: move it away",
+    ),
+}
 
 
 class Curves(NamedTuple):
     """What is kept of one run."""
 
-    regret: list[float]  # R_t at the kept rounds
-    offline_regret: list[float]  # R_t^off there
-    explored: list[int]  # rounds up to there in which the explorer's arm was played
+    regret: Floats  # (p,) R_t at the kept rounds
+    offline_regret: Floats  # (p,) R_t^off there
+    explored: Floats  # (p,) rounds up to there in which the explorer's arm was played
     worst: float  # the largest R_t^off over all rounds, at least 0
-    overdrawn: float | None = None  # the largest R_t^off less what the certificate allows; None: no promise
+    promise_violation: float  # the largest R_t^off less what is promised then; NaN: no promise
 
 
 @dataclass(kw_only=True, eq=False)
 class CellStore:
     """The cells of one experiment, found by setting, label and run."""
 
-    file: IO[bytes]
+    connection: sqlite3.Connection
+    path: Path | None
     keys: dict[tuple[str, str], str]  # what each setting and label must be to count
-    offsets: dict[tuple[str, str], array[int]]  # where the line of each run begins; 0: it is not there
-    end: int = len(HEADER)  # where the next line goes; what stands there before the first one is dropped
-    grown: bool = False  # whether that first line was written
-    replaced: int = 0  # finished cells of an earlier experiment that this one writes over
+    resume: bool  # without it the first new cell removes those that are there
+    replaced: int = 0  # how many it removes
+    begun: bool = False  # whether it was written
 
     def __post_init__(self) -> None:
-        weakref.finalize(self, self.file.close)  # closed with the last result that reads from it
+        weakref.finalize(self, self.connection.close)  # closed with the last result that reads from it
 
     @classmethod
     def open(cls, path: Path | None, *, resume: bool, keys: dict[tuple[str, str], str]) -> CellStore:
-        """A store in a file, which nobody else may write to until `release`, or in a nameless one.
+        """A store in a file, to which nobody else may write until `release`; without a path a temporary one.
 
-        Without `resume` the file is emptied by the first finished cell and not before: whatever fails
-        earlier leaves it as it was.
+        Without `resume` the first finished cell removes what is there, and nothing does before.
         """
-        offsets = {place: array("q") for place in keys}  # eight bytes a cell: runs may be many
-        if path is None:
-            store = cls(file=tempfile.TemporaryFile(), keys=keys, offsets=offsets)  # noqa: SIM115
-            store._begin()
-            return store
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "r+b", opener=opened_or_made)  # noqa: SIM115 - closed in __post_init__
-        store = cls(file=file, keys=keys, offsets=offsets)
-        try:
-            lock(file.fileno(), path)
-            store._load(path, resume)
-        except BaseException:
-            file.close()  # at once: a traceback that somebody keeps would keep the lock as well
-            raise
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with explained(path):
+            connection = sqlite3.connect(
+                path or "", isolation_level=None, timeout=0.5, check_same_thread=False
+            )
+            connection.text_factory = lambda raw: raw.decode(errors="replace")  # damage is for the checksum
+            store = cls(connection=connection, path=path, keys=keys, resume=resume)
+            try:
+                lock_or_create(connection, path)
+                if not resume:
+                    (store.replaced,) = connection.execute("SELECT count(*) FROM cells").fetchone()
+                if damaged(connection, rows=resume):
+                    raise refusal(sqlite3.SQLITE_CORRUPT, path)
+            except BaseException:
+                connection.close()  # at once: a traceback that somebody keeps would keep the lock as well
+                raise
         return store
 
+    @property
+    def old_file(self) -> Path | None:
+        """Finished cells beside these, in a format that is not read any more."""
+        old = self.path and self.path.with_suffix(".jsonl")
+        return old if old and old.exists() else None
+
     def release(self) -> None:
-        """Let others write to the file: nothing more will be appended."""
-        unlock(self.file.fileno())
+        """Let others write to the file: nothing more will be added."""
+        with explained(self.path):
+            self.connection.execute("PRAGMA journal_mode = DELETE")  # everything in one file again
+            self.connection.execute("PRAGMA locking_mode = NORMAL")
+            self.connection.execute("SELECT count(*) FROM cells").fetchone()  # only now the lock ends
 
     def holds(self, setting: str, label: str, run: int) -> bool:
         """Whether this cell is finished."""
-        known = self.offsets[setting, label]
-        return run < len(known) and known[run] > 0
+        return (self.resume or self.begun) and self._find(setting, label, run) is not None
 
     def append(self, setting: str, label: str, run: int, curves: Curves) -> None:
-        """Keep a finished cell: one line, in one write."""
-        facts = {"setting": setting, "policy": label, "run": run, "key": self.keys[setting, label]}
-        line = sealed(json.dumps({**facts, **curves._asdict()}, separators=(",", ":"))[:-1].encode())
-        if not self.grown:
-            self.file.truncate(self.end)
-        self.file.seek(self.end)
-        self.file.write(line)
-        self.file.flush()
-        self._remember((setting, label), run, self.end)
-        self.end, self.grown = self.end + len(line), True
+        """Keep a finished cell: one transaction."""
+        head = [curves.worst, curves.promise_violation]
+        numbers = np.concatenate([head, curves.regret, curves.offline_regret, curves.explored])
+        row = setting, label, self.keys[setting, label], run, numbers.astype("<f8").tobytes()
+        with explained(self.path), self.connection:
+            if not self.begun:
+                # With a write-ahead log a commit waits for no disk, and a killed process loses no commit.
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                self.connection.execute("PRAGMA synchronous = NORMAL")
+            self.connection.execute("BEGIN")
+            if not self.begun and not self.resume:
+                self.connection.execute("DELETE FROM cells")
+            self.connection.execute("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(row)))
+        self.begun = True
 
     def read(self, setting: str, label: str, run: int) -> Curves:
         """A finished cell."""
-        self.file.seek(self.offsets[setting, label][run])
-        data = unsealed(self.file.readline())
-        wanted = {"setting": setting, "policy": label, "run": run, "key": self.keys[setting, label]}
-        if data is None or any(data[name] != value for name, value in wanted.items()):
-            raise ValueError(
-                f"setting {setting!r}, policy {label!r}, run {run} must be in {self.file.name}, "
-                "got another line there: the file was changed since"
-            )
-        return Curves(**{name: data[name] for name in Curves._fields})
+        row = self._find(setting, label, run)
+        if row is None:
+            what = f"setting {setting!r}, policy {label!r}, run {run}"
+            raise ValueError(f"{what} must be in {self.path}, got no such row: the file was changed since")
+        if checksum(row[:-1]) != row[-1]:
+            raise refusal(sqlite3.SQLITE_CORRUPT, self.path)
+        numbers = np.frombuffer(row[-2], dtype="<f8")
+        regret, offline_regret, explored = numbers[2:].reshape(3, -1)
+        return Curves(regret, offline_regret, explored, *numbers[:2].tolist())
 
-    def _load(self, path: Path, resume: bool) -> None:
-        """Find the finished cells, or count those to be replaced. A line cut off in writing is dropped."""
-        whole = 0
-        for number, line in enumerate(self.file, start=1):
-            if number == 1:
-                check_header(path, line)
-            if not line.endswith(b"\n"):
-                break
-            if number > 1 and resume:
-                self._index(path, number, whole, line)
-            self.replaced += number > 1 and not resume
-            whole += len(line)
-        if not whole:
-            self._begin()
-        elif resume:
-            self.end = whole
-
-    def _begin(self) -> None:
-        self.file.seek(0)
-        self.file.write(HEADER)
-        self.file.flush()
-
-    def _index(self, path: Path, number: int, offset: int, line: bytes) -> None:
-        data = unsealed(line)
-        if data is None:
-            raise ValueError(
-                f"{path} is damaged in line {number}: take that line out, or run again without --resume"
-            )
-        place = data["setting"], data["policy"]
-        if self.keys.get(place) == data["key"]:
-            self._remember(place, data["run"], offset)
-
-    def _remember(self, place: tuple[str, str], run: int, offset: int) -> None:
-        known = self.offsets[place]
-        known.extend([0] * (run + 1 - len(known)))
-        known[run] = offset
+    def _find(self, setting: str, label: str, run: int) -> tuple[Any, ...] | None:
+        """The row of a cell, if there is one."""
+        where = setting, label, self.keys[setting, label], run
+        query = "SELECT * FROM cells WHERE (setting, policy, key, run) = (?, ?, ?, ?)"
+        with explained(self.path):
+            found: tuple[Any, ...] | None = self.connection.execute(query, where).fetchone()
+        return found
 
 
-# -- lines ------------------------------------------------------------------------------------------------
+# -- one file, one writer ---------------------------------------------------------------------------------
 
 
-def sealed(body: bytes) -> bytes:
-    """A line: a JSON object without its closing brace, then a checksum of these bytes."""
-    return body + SEAL % crc32(body)
+def lock_or_create(connection: sqlite3.Connection, path: Path | None) -> None:
+    """Become the only writer of a file of ours, which is made where there is none."""
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # from the next transaction until `release`
+    with connection:
+        connection.execute("BEGIN EXCLUSIVE")
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
+    marks = ("application_id", "user_version")
+    if [connection.execute(f"PRAGMA {mark}").fetchone() for mark in marks] != [(APPLICATION,), (FORMAT,)]:
+        raise refusal(sqlite3.SQLITE_NOTADB, path)
 
 
-def unsealed(line: bytes) -> dict[str, Any] | None:
-    """What a line says; None if any byte of it is not as it was written."""
-    if line != sealed(line[:-SEALED]):
-        return None
-    data: dict[str, Any] = json.loads(line)
-    return data
+def damaged(connection: sqlite3.Connection, *, rows: bool) -> bool:
+    """Whether a file, or also a row of it, is not as it was written: known before hours of work."""
+    if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
+        return True
+    with closing(connection.execute("SELECT * FROM cells")) as found:
+        return rows and any(checksum(row[:-1]) != row[-1] for row in found)
 
 
-def check_header(path: Path, line: bytes) -> None:
-    """Refuse to touch a file that does not begin as ours do."""
-    if HEADER.startswith(line):
-        return
-    other = re.fullmatch(rb'\{"linoto": "cells", "format": (\d+)\}\n', line)
-    found = f"format {other[1].decode()}" if other else "another file"
-    raise ValueError(f"{path} must be absent or hold cells of format {FORMAT}, got {found}: move it away")
+def checksum(row: tuple[Any, ...]) -> int:
+    """A number that changes with any byte of a row."""
+    *names, numbers = row
+    start = crc32(ascii(names).encode())
+    return crc32(numbers, start) if isinstance(numbers, bytes) else -1  # damage may change the type
 
 
-# -- one writer -------------------------------------------------------------------------------------------
-
-
-def opened_or_made(path: str, flags: int) -> int:
-    """For `open`: a file that is made where there is none, and never emptied before it is locked."""
-    return os.open(path, flags | os.O_CREAT, 0o666)
-
-
-def lock(handle: int, place: Path) -> None:
-    """Refuse a file or folder that somebody else has locked. The lock ends with the handle."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BlockingIOError(
-            f"{place} is being written to by another run: wait for it, or choose another folder"
-        ) from None
-    except OSError:
-        return  # a file system that knows no locks: as good as it was without
-
-
-def unlock(handle: int) -> None:
-    """Let the next one write."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    with suppress(OSError):  # as above
-        fcntl.flock(handle, fcntl.LOCK_UN)
+def refusal(code: int, place: Path | None) -> Exception:
+    """One sentence about a file that cannot be used."""
+    kind, text = REFUSALS[code]
+    return kind(f"{place} {text}")
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """A folder in which no other process may be, from the first cell to the last page of the report."""
+def explained(place: Path | None) -> Iterator[None]:
+    """Errors of SQLite as one sentence each."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details
+        if code in REFUSALS:
+            raise refusal(code, place) from None
+        raise OSError(f"{place} must be a file that can be read and written: {error}") from None
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """A folder in which no other command may write, from the first cell to the last page of the report."""
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield
         return
+    import fcntl
+
     handle = os.open(folder, os.O_RDONLY)
     try:
-        lock(handle, folder)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise refusal(sqlite3.SQLITE_BUSY, folder) from None
+        except OSError:
+            pass  # a file system that knows no locks: as good as it was without
         yield
     finally:
         os.close(handle)

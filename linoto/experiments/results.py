@@ -53,16 +53,14 @@ class Results:
         """(runs,) the largest R_t^off over all rounds: how far it ever fell behind the log, from 0."""
         return np.array([cell.worst for cell in self.cells(setting, label)])
 
-    def overdrawn(self, setting: str, label: str) -> Floats:
-        """(runs,) the largest R_t^off less what was promised; above 0 it was broken, NaN: no promise."""
-        found = (cell.overdrawn for cell in self.cells(setting, label))
-        return np.array([np.nan if value is None else value for value in found])
+    def promise_violation(self, setting: str, label: str) -> Floats:
+        """(runs,) the largest R_t^off less what was promised; above 0 it is a violation, NaN: no promise."""
+        return np.array([cell.promise_violation for cell in self.cells(setting, label)])
 
     def curve(self, setting: str, label: str, field: str) -> Curve:
         """Mean and standard error over runs."""
         rounds = self.experiment.setting(setting).rounds
-        rows = (np.asarray(getattr(cell, field), dtype=np.float64) for cell in self.cells(setting, label))
-        mean, error = mean_and_error(rows)
+        mean, error = mean_and_error(getattr(cell, field) for cell in self.cells(setting, label))
         return Curve(label=label, rounds=rounds, mean=mean, error=error)
 
     def table(self) -> list[dict[str, Any]]:
@@ -76,9 +74,9 @@ class Results:
             for label in setting.labels:
                 for run, cell in enumerate(self.cells(setting.name, label)):
                     names = {"setting": setting.name, "policy": label, "run": run}
-                    for round, *values in zip(
-                        rounds, cell.regret, cell.offline_regret, cell.explored, strict=True
-                    ):
+                    explored = cell.explored.astype(np.int64)
+                    curves = [curve.tolist() for curve in (cell.regret, cell.offline_regret, explored)]
+                    for round, *values in zip(rounds, *curves, strict=True):
                         yield {**names, "round": round, **dict(zip(FIELDS, values, strict=True))}
 
     def final_rows(self) -> list[list[str]]:

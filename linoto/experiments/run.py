@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from itertools import filterfalse, tee
+from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,14 +54,14 @@ def run_experiment(
 ) -> Results:
     """Run every cell of an experiment: the same numbers, bit for bit, on every engine.
 
-    With `out`, finished cells are kept in `<out>/<name>.cells.jsonl`, and `resume` takes from there every
+    With `out`, finished cells are kept in `<out>/<name>.cells.sqlite`, and `resume` takes from there every
     cell that is exactly what would be computed: same setting, policy, seed, run and version, and for classes
     of your own the same file that defines them. Without `resume` the first finished cell replaces what is
     there. `track` is called after each cell with how many of how many are done.
     """
     check_count("runs", runs)
     check_seed(seed)
-    path = None if out is None else Path(out) / f"{experiment.name}.cells.jsonl"
+    path = None if out is None else Path(out) / f"{experiment.name}.cells.sqlite"
     store = CellStore.open(path, resume=resume, keys=describe(experiment, seed))
     try:
         run_missing(experiment, store, runs=runs, seed=seed, track=track, engine=engine)
@@ -101,26 +102,26 @@ def run_cell(cell: Cell, seed: int) -> Curves:
         bandit, offline, own = world(setting, seed, cell.run)
         policy = setting.policy(cell.label)
         run = simulate(policy, bandit, offline, horizon=setting.horizon, seed=own)
-        over = overdrawn(policy, bandit, offline, run)
+        violation = promise_violation(policy, bandit, offline, run)
     except Exception as error:
         raise CellFailed(f"{cell} failed: {type(error).__name__}: {error}") from error
     kept = setting.rounds - 1
     return Curves(
-        regret=run.regret[kept].tolist(),
-        offline_regret=run.offline_regret[kept].tolist(),
-        explored=np.cumsum(run.explored)[kept].tolist(),
+        regret=run.regret[kept],
+        offline_regret=run.offline_regret[kept],
+        explored=np.cumsum(run.explored, dtype=np.float64)[kept],
         worst=max(0.0, float(run.offline_regret.max())),
-        overdrawn=over,
+        promise_violation=violation,
     )
 
 
-def overdrawn(policy: Any, bandit: LinearBandit, offline: Offline, run: Run) -> float | None:
-    """The largest R_t^off less what the policy's certificate allows; above 0 the promise was broken."""
+def promise_violation(policy: Any, bandit: LinearBandit, offline: Offline, run: Run) -> float:
+    """The largest R_t^off less what the policy promises then: above 0 it is a violation; NaN: no promise."""
     if not hasattr(policy, "certificate"):
-        return None
+        return nan
     certificate = policy.certificate(bandit.actions, offline)
     if not certificate.holds:
-        return None
+        return nan
     rounds = np.arange(1, run.arms.size + 1)
     return float((run.offline_regret - certificate.per_round * rounds).max() - certificate.constant)
 

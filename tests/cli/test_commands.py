@@ -6,12 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cells import rows_of, wait_for_cells
 
 from linoto import __version__, cli
 from linoto.experiments import paper
@@ -228,10 +228,10 @@ def test_a_file_of_somebody_else_is_not_overwritten(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / "mine.cells.jsonl").write_text("precious")
+    (out / "mine.cells.sqlite").write_text("precious")
     code, _, err = run(capsys, "study", study, "--out", out)
     assert code == 1 and "move it away" in err
-    assert (out / "mine.cells.jsonl").read_text() == "precious"
+    assert (out / "mine.cells.sqlite").read_text() == "precious"
 
 
 # -- commands ---------------------------------------------------------------------------------------------
@@ -371,13 +371,29 @@ def test_a_study_runs_resumes_and_says_what_it_replaces(
     out = tmp_path / "out"
     code, text, err = run(capsys, "study", study, "--runs", 2, "--out", out)
     assert (code, err) == (0, "") and "small" in text and f"wrote {out / 'mine'} .png" in text
-    fresh = {path.name: path.read_bytes() for path in out.iterdir()}
+    fresh = contents(out)
     code, _, err = run(capsys, "study", study, "--runs", 2, "--out", out, "--resume")
     assert (code, err) == (0, "")
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == fresh
+    assert contents(out) == fresh
     code, _, err = run(capsys, "study", study, "--runs", 2, "--out", out)
     assert code == 0 and "4 earlier runs were replaced" in err
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == fresh
+    assert contents(out) == fresh
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Every file: the rows of a database, else its bytes."""
+    return {p.name: rows_of(p) if p.suffix == ".sqlite" else p.read_bytes() for p in folder.iterdir()}
+
+
+def test_runs_of_an_earlier_version_are_named_and_left_alone(
+    capsys: pytest.CaptureFixture[str], study: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "out" / "mine.cells.jsonl"
+    old.parent.mkdir()
+    old.write_text("precious")
+    code, _, err = run(capsys, "study", study, "--runs", 1, "--out", old.parent, "--resume")
+    assert (code, err) == (0, f"{old} is of an earlier version: it was not read and not changed\n")
+    assert old.read_text() == "precious"
 
 
 def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -> None:
@@ -385,19 +401,17 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -
     command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--out", str(tmp_path / "cut")]
     environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
     child = subprocess.Popen([*command, "--runs", "5000"], stderr=subprocess.PIPE, text=True, env=environment)
-    cells = tmp_path / "cut" / "mine.cells.jsonl"
-    deadline = time.monotonic() + 120  # a cold machine compiles first
-    while time.monotonic() < deadline and not (cells.exists() and cells.read_bytes().count(b"\n") > 8):
-        time.sleep(0.05)
+    cells = tmp_path / "cut" / "mine.cells.sqlite"
+    wait_for_cells(cells)
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
     assert "interrupted" in err and "--resume" in err and str(tmp_path / "cut") in err
     assert "Traceback" not in err
-    kept = cells.read_bytes()
-    assert kept.endswith(b"\n") and kept.count(b"\n") > 8
+    kept = rows_of(cells)
+    assert len(kept) > 8
     assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "cut"), "--resume"]) == 0
     assert cli.main(["study", str(study), "--runs", "3", "--out", str(tmp_path / "whole")]) == 0
-    assert cells.read_bytes() == kept  # all three runs were there
+    assert rows_of(cells) == kept  # all three runs were there
     for name in ("mine.csv", "mine.table.csv", "mine.svg", "report.html"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

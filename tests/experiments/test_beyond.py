@@ -27,7 +27,7 @@ def shortened(experiment: Experiment, horizon: int) -> Experiment:
 
 
 def given(experiment: Experiment, regret: dict[str, float], over: dict[str, float]) -> Results:
-    """Six runs whose final regret and overdraft are what a label's ending says, a little scattered."""
+    """Six runs whose final regret and promise violation are given by label, a little scattered."""
     keys = {(setting.name, label): "fake" for setting in experiment.settings for label in setting.labels}
     store = CellStore.open(None, resume=False, keys=keys)
     for setting in experiment.settings:
@@ -35,11 +35,9 @@ def given(experiment: Experiment, regret: dict[str, float], over: dict[str, floa
         for label in setting.labels:
             for run in range(6):
                 final = regret.get(label, 100.0) * (1 + 0.001 * run)
-                curve = (final * share).tolist()
-                zero = [0] * len(curve)
-                off = [-value for value in curve]
-                overdrawn = over.get(label, -1.0) + 0.001 * run
-                store.append(setting.name, label, run, Curves(curve, off, zero, 0.0, overdrawn))
+                curve = final * share
+                violation = over.get(label, -1.0) + 0.001 * run
+                store.append(setting.name, label, run, Curves(curve, -curve, 0 * curve, 0.0, violation))
     return Results(experiment=experiment, runs=6, seed=0, store=store)
 
 
@@ -74,7 +72,7 @@ def test_each_part_is_judged_against_its_own_rival() -> None:
     assert found["affordable-at-0.1"] == "holds" and found["tight-bias-at-0.1"] == "does not hold"
 
 
-def test_a_wrong_model_is_judged_by_what_is_overdrawn() -> None:
+def test_a_wrong_model_is_judged_by_how_far_the_promise_is_violated() -> None:
     found = verdicts(given(beyond.WRONG, {}, {"model": 900.0, "both": 20.0, "rewards": -0.05}))
     assert set(found.values()) == {"holds"}
     found = verdicts(given(beyond.WRONG, {}, {"model": 900.0, "both": 500.0, "rewards": 3.0}))
@@ -115,9 +113,9 @@ def test_ours_are_better_even_in_a_few_short_runs() -> None:
     results = run_experiment(Experiment(name="x", settings=(setting,)), runs=5)
     paper, ours = (results.final("m=100", label, "regret") for label in ("LinOtO", "Tolerance 0.1"))
     assert ours.mean() < 0.6 * paper.mean()
-    assert (results.overdrawn("m=100", "Tolerance 0.1") < 0).all()
-    assert (results.overdrawn("m=100", "LinOtO") < 0).all()  # easily: its promise is empty
-    assert np.isnan(results.overdrawn("m=100", "0.25 UCB")).all()
+    assert (results.promise_violation("m=100", "Tolerance 0.1") < 0).all()
+    assert (results.promise_violation("m=100", "LinOtO") < 0).all()  # easily: its promise is empty
+    assert np.isnan(results.promise_violation("m=100", "0.25 UCB")).all()
 
 
 def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:

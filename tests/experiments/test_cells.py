@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cells import change, rows_of
 
 from linoto import Engine, LinOtO, Random
-from linoto.experiments.cells import HEADER, CellStore, alone_in, unsealed
+from linoto.experiments.cells import CellStore, folder_lock
 from linoto.experiments.run import CellFailed, describe, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
@@ -34,7 +34,7 @@ RUNS = 3
 def cells(tmp_path: Path) -> Path:
     """A file of six finished cells."""
     run_experiment(EXPERIMENT, runs=RUNS, out=tmp_path)
-    return tmp_path / "tiny.cells.jsonl"
+    return tmp_path / "tiny.cells.sqlite"
 
 
 def played(out: Path, experiment: Experiment = EXPERIMENT) -> int:
@@ -83,52 +83,78 @@ def test_only_a_finished_cell_replaces_finished_cells(cells: Path) -> None:
 # -- damage -----------------------------------------------------------------------------------------------
 
 
-def changed(line: bytes, name: str, value: Any) -> bytes:
-    """The line with one value replaced and its checksum kept."""
-    return json.dumps({**json.loads(line), name: value}, separators=(",", ":")).encode() + b"\n"
-
-
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("column", "value"),
     [
-        ("regret", []),
-        ("regret", None),
+        ("numbers", b""),
+        ("numbers", None),
+        ("numbers", "text"),
         ("run", -1),
         ("run", 10**9),
-        ("run", True),
-        ("setting", ["small"]),
-        ("worst", 0.25),
-        ("check", "00000000"),
-        ("check", None),
+        ("setting", b"\xff\xfe"),
+        ("policy", "Randon"),
+        ("key", ""),
+        ("checksum", 0),
+        ("checksum", None),
     ],
 )
-def test_a_line_that_is_still_json_but_not_ours_is_named(cells: Path, name: str, value: Any) -> None:
-    lines = cells.read_bytes().splitlines(keepends=True)
-    cells.write_bytes(b"".join([*lines[:2], changed(lines[2], name, value), *lines[3:]]))
-    with pytest.raises(ValueError, match=r"is damaged in line 3: take that line out, or run again without"):
+def test_a_row_that_is_not_as_it_was_written_is_refused(cells: Path, column: str, value: Any) -> None:
+    change(cells, f"UPDATE cells SET {column} = ? WHERE rowid = 3", value)
+    with pytest.raises(ValueError, match=r"tiny\.cells\.sqlite is damaged: move it away$"):
         played(cells.parent)
-    cells.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    change(cells, "DELETE FROM cells WHERE rowid = 3")
     assert played(cells.parent) == 1
 
 
-def test_no_byte_of_a_line_can_change_unseen(cells: Path) -> None:
-    line = cells.read_bytes().splitlines(keepends=True)[1]
-    assert unsealed(line) == json.loads(line)
-    for place in range(len(line)):
-        for bit in (1, 4):
-            hurt = bytearray(line)
-            hurt[place] ^= bit
-            assert unsealed(bytes(hurt)) is None
-    assert unsealed(line[1:]) is None and unsealed(b"\n") is None and unsealed(b"") is None
+def test_a_number_that_changed_is_never_shown(tmp_path: Path) -> None:
+    results = run_experiment(EXPERIMENT, runs=1, out=tmp_path)
+    path = tmp_path / "tiny.cells.sqlite"
+    (numbers,) = {row[4] for row in rows_of(path) if row[1] == "Random"}
+    for place in range(0, len(numbers), 7):
+        hurt = bytearray(numbers)
+        hurt[place] ^= 1
+        change(path, "UPDATE cells SET numbers = ? WHERE policy = 'Random'", bytes(hurt))
+        with pytest.raises(ValueError, match="is damaged"):
+            results.store.read("small", "Random", 0)
+    change(path, "UPDATE cells SET numbers = ? WHERE policy = 'Random'", numbers)
+    assert results.store.read("small", "Random", 0).worst >= 0
 
 
-def test_a_file_without_checksums_is_refused_and_left_alone(tmp_path: Path) -> None:
-    old = b'{"linoto": "cells", "format": 1}\n{"setting":"small"}\n'
-    (tmp_path / "tiny.cells.jsonl").write_bytes(old)
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_file_that_is_cut_or_overwritten_is_refused_or_replaced_and_never_believed(
+    cells: Path, resume: bool
+) -> None:
+    whole, table = cells.read_bytes(), rows_of(cells)
+    for place in range(0, len(whole), 977):
+        for hurt in (whole[:place], whole[:place] + bytes(600) + whole[place + 600 :]):
+            cells.write_bytes(hurt)
+            try:
+                run_experiment(EXPERIMENT, runs=RUNS, out=cells.parent, resume=resume)
+            except ValueError as error:
+                assert "move it away" in str(error)
+                assert cells.read_bytes() == hurt
+            else:
+                assert sorted(rows_of(cells)) == sorted(table)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path, resume: bool) -> None:
+    path = tmp_path / "tiny.cells.sqlite"
+    change(path, "CREATE TABLE cells (precious)")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="hold cells of format 3, got another file: move it away"):
+        run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=resume)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_the_earlier_format_is_left_alone_and_named(tmp_path: Path) -> None:
+    old = tmp_path / "tiny.cells.jsonl"
+    old.write_bytes(b'{"linoto": "cells", "format": 2}\n{"setting":"small"}\n')
     for resume in (True, False):
-        with pytest.raises(ValueError, match="hold cells of format 2, got format 1: move it away"):
-            run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=resume)
-    assert (tmp_path / "tiny.cells.jsonl").read_bytes() == old
+        results = run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=resume)
+        assert results.store.old_file == old
+    assert old.read_bytes() == b'{"linoto": "cells", "format": 2}\n{"setting":"small"}\n'
+    assert run_experiment(EXPERIMENT, runs=1, out=tmp_path / "new").store.old_file is None
 
 
 def test_results_whose_file_was_replaced_say_so_and_show_nobody_else_s_numbers(tmp_path: Path) -> None:
@@ -137,8 +163,15 @@ def test_results_whose_file_was_replaced_say_so_and_show_nobody_else_s_numbers(t
     run_experiment(EXPERIMENT, runs=RUNS + 1, out=tmp_path, seed=0, resume=True)
     assert first.table() == table
     run_experiment(EXPERIMENT, runs=RUNS, out=tmp_path, seed=1)
-    with pytest.raises(ValueError, match=r"run 0 must be in .*tiny\.cells\.jsonl, got another line there"):
+    with pytest.raises(ValueError, match=r"run 0 must be in .*tiny\.cells\.sqlite, got no such row"):
         first.table()
+
+
+def test_with_resume_every_variant_keeps_its_cells(tmp_path: Path) -> None:
+    other = replace(EXPERIMENT, settings=(replace(SETTING, policies={"LinOtO": LinOtO(alpha=3.0)}),))
+    assert played(tmp_path) == 2 * RUNS
+    assert played(tmp_path, other) == RUNS
+    assert played(tmp_path) == played(tmp_path, other) == 0
 
 
 # -- one writer -------------------------------------------------------------------------------------------
@@ -154,10 +187,19 @@ def test_a_file_has_one_writer_at_a_time(cells: Path, resume: bool) -> None:
     command = [sys.executable, "-c", code, str(cells)]
     store = CellStore.open(cells, resume=True, keys=describe(EXPERIMENT, 0))
     other = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "tiny.cells.jsonl is being written to by another run: wait for it" in other.stderr
+    assert "tiny.cells.sqlite is being written to by another run: wait for it" in other.stderr
     assert cells.read_bytes() == before
     store.release()
     subprocess.run(command, check=True)
+
+
+def test_results_are_not_read_while_another_run_writes_and_are_afterwards(tmp_path: Path) -> None:
+    results = run_experiment(EXPERIMENT, runs=1, out=tmp_path)
+    store = CellStore.open(tmp_path / "tiny.cells.sqlite", resume=True, keys=describe(EXPERIMENT, 0))
+    with pytest.raises(BlockingIOError, match="is being written to by another run"):
+        results.table()
+    store.release()
+    assert len(results.table()) == 2
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -174,19 +216,25 @@ def test_a_run_that_ended_has_no_lock_however_it_ended(tmp_path: Path, fails: bo
 
 def test_a_damaged_file_is_not_locked_by_the_complaint(cells: Path) -> None:
     whole = cells.read_bytes()
-    cells.write_bytes(whole.replace(b"worst", b"Worst", 1))
+    change(cells, "UPDATE cells SET checksum = 1")
     with pytest.raises(ValueError, match="damaged") as kept:
         played(cells.parent)
     cells.write_bytes(whole)
     assert played(cells.parent) == 0
-    assert "line 2" in str(kept.value)
+    assert "tiny" in str(kept.value)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tiny.cells.sqlite").mkdir()
+    with pytest.raises(OSError, match=r"tiny\.cells\.sqlite must be a file that can be read and written"):
+        run_experiment(EXPERIMENT, runs=1, out=tmp_path)
 
 
 def test_two_commands_cannot_share_a_folder(tmp_path: Path) -> None:
     study = tmp_path / "mine.toml"
     study.write_text("[policies.x]\ntype = 'Random'\n[[setting]]\nk = 5\nlogged_arms = 2\nhorizon = 9\n")
     command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--runs", "1", "--out", str(tmp_path)]
-    with alone_in(tmp_path):
+    with folder_lock(tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 1
         assert done.stderr == (
@@ -194,7 +242,7 @@ def test_two_commands_cannot_share_a_folder(tmp_path: Path) -> None:
         )
         assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml"]
     subprocess.run(command, capture_output=True, check=True)
-    assert (tmp_path / "mine.cells.jsonl").read_bytes().startswith(HEADER)
+    assert len(rows_of(tmp_path / "mine.cells.sqlite")) == 1
 
 
 # -- whose code it was ------------------------------------------------------------------------------------

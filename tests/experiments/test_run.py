@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cells import rows_of, wait_for_cells
 
 from linoto import Engine, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.experiments.cells import CellStore
 from linoto.experiments.results import mean_and_error
 from linoto.experiments.run import CellFailed, run_experiment, world
 from linoto.experiments.settings import Experiment, Setting
@@ -20,7 +20,7 @@ from linoto.experiments.settings import Experiment, Setting
 POLICIES = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "LinTS": LinTS(), "Random": Random()}
 SMALL = Setting(name="small", k=12, d=4, m=20, logged_arms=3, horizon=60, policies=POLICIES)
 EXPERIMENT = Experiment(name="tiny", settings=(SMALL, replace(SMALL, name="larger", m=40)))
-CELLS = "tiny.cells.jsonl"
+CELLS = "tiny.cells.sqlite"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def test_a_cell_does_not_depend_on_what_else_is_run() -> None:
 def test_more_runs_only_add_to_the_end(tmp_path: Path) -> None:
     run_experiment(EXPERIMENT, runs=2, out=tmp_path / "few")
     run_experiment(EXPERIMENT, runs=3, out=tmp_path / "more")
-    few, more = ((tmp_path / name / CELLS).read_bytes() for name in ("few", "more"))
-    assert more.startswith(few) and len(more) > len(few)
+    few, more = (rows_of(tmp_path / name / CELLS) for name in ("few", "more"))
+    assert more[: len(few)] == few and len(more) > len(few)
 
 
 def test_settings_share_worlds_and_logged_arms() -> None:
@@ -110,7 +110,7 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path: Path, jobs
             engine=Engine(jobs=jobs),
             track=interrupt_after(cells),
         )
-    finished = (tmp_path / "cut" / CELLS).read_bytes().count(b"\n") - 1
+    finished = len(rows_of(tmp_path / "cut" / CELLS))
     assert cells <= finished < 24
     seen: list[int] = []
     run_experiment(
@@ -122,17 +122,7 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path: Path, jobs
         track=lambda done, _: seen.append(done),
     )
     assert seen == list(range(finished, 25))  # nothing was computed twice
-    assert (tmp_path / "cut" / CELLS).read_bytes() == (tmp_path / "whole" / CELLS).read_bytes()
-
-
-@pytest.mark.parametrize("lost", [1, 50, 700, 5000])
-def test_a_torn_last_line_is_never_read_back(tmp_path: Path, lost: int) -> None:
-    run_experiment(EXPERIMENT, runs=2, out=tmp_path)
-    path = tmp_path / CELLS
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-lost])
-    run_experiment(EXPERIMENT, runs=2, out=tmp_path, resume=True)
-    assert path.read_bytes() == whole
+    assert rows_of(tmp_path / "cut" / CELLS) == rows_of(tmp_path / "whole" / CELLS)
 
 
 def test_resume_keeps_only_what_would_come_out_the_same(tmp_path: Path) -> None:
@@ -155,7 +145,7 @@ def test_without_resume_our_file_is_replaced_and_counted(tmp_path: Path) -> None
     run_experiment(EXPERIMENT, runs=2, out=tmp_path)
     results = run_experiment(EXPERIMENT, runs=1, out=tmp_path)
     assert results.store.replaced == 16
-    assert (tmp_path / CELLS).read_bytes().count(b"\n") == 1 + 8
+    assert len(rows_of(tmp_path / CELLS)) == 8
 
 
 @pytest.mark.parametrize("resume", [True, False])
@@ -167,31 +157,24 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: str, re
     assert (tmp_path / CELLS).read_text() == content
 
 
-def test_damage_in_the_middle_is_named(tmp_path: Path) -> None:
-    run_experiment(EXPERIMENT, runs=1, out=tmp_path)
-    lines = (tmp_path / CELLS).read_text().splitlines(keepends=True)
-    (tmp_path / CELLS).write_text("".join([*lines[:3], "}{\n", *lines[4:]]))
-    with pytest.raises(ValueError, match="damaged in line 4"):
-        run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=True)
-
-
-def test_a_real_interrupt_keeps_whole_lines(tmp_path: Path) -> None:
-    """Ctrl-C in a process of its own: nobody else's signal handlers, and an end in any case."""
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_process_that_is_stopped_loses_no_finished_cell(tmp_path: Path, how: signal.Signals) -> None:
+    """In a process of its own: nobody else's signal handlers, and an end in any case."""
     command = [sys.executable, "-m", "linoto.cli", "reproduce", "horizon", "--runs", "1000", "--jobs", "2"]
-    cells = tmp_path / "horizon.cells.jsonl"
+    cells = tmp_path / "horizon.cells.sqlite"
     with subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True) as process:
         try:
-            until = time.monotonic() + 60
-            while not (cells.exists() and cells.read_text().count("\n") > 5) and time.monotonic() < until:
-                time.sleep(0.05)
-            process.send_signal(signal.SIGINT)
+            wait_for_cells(cells)
+            process.send_signal(how)
             _, err = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert process.returncode == 130 and "--resume to go on" in err
-    lines = cells.read_text().splitlines()
-    assert all(json.loads(line) for line in lines)
-    runs = [json.loads(line)["run"] for line in lines[1:]]
+    if how == signal.SIGINT:
+        assert process.returncode == 130 and "--resume to go on" in err
+        assert list(tmp_path.iterdir()) == [cells]  # everything is in the one file
+    finished = CellStore.open(cells, resume=True, keys={})  # checks every row
+    finished.release()
+    runs = [row[3] for row in rows_of(cells)]
     assert 4 < len(runs) < 12_000 and runs == sorted(runs)
 
 
@@ -204,8 +187,7 @@ def test_a_failed_cell_fails_the_run_and_names_itself(tmp_path: Path, jobs: int)
     experiment = Experiment(name="tiny", settings=(SMALL, broken))
     with pytest.raises(CellFailed, match="setting 'odd', policy 'mine', run 0 failed: ArithmeticError: it"):
         run_experiment(experiment, runs=2, engine=Engine(jobs=jobs), out=tmp_path)
-    kept = (tmp_path / CELLS).read_text().splitlines()[1:]
-    assert [json.loads(line)["policy"] for line in kept] == [*POLICIES, "LinOtO"]
+    assert [row[1] for row in rows_of(tmp_path / CELLS)] == [*POLICIES, "LinOtO"]
 
 
 @pytest.mark.parametrize(
@@ -328,5 +310,5 @@ def test_a_cluster_plays_the_same_bits_as_threads(tmp_path: Path) -> None:
     here = run_experiment(experiment, runs=3, out=tmp_path / "here")
     there = run_experiment(experiment, runs=3, out=tmp_path / "there", engine=Engine(kind="dask", jobs=2))
     assert here.table() == there.table()
-    files = [tmp_path / name / "mine.cells.jsonl" for name in ("here", "there")]
+    files = [tmp_path / name / "mine.cells.sqlite" for name in ("here", "there")]
     assert files[0].read_bytes() == files[1].read_bytes()

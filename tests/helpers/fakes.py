@@ -25,10 +25,11 @@ def fake_results(experiment: Experiment, formula: Formula, *, runs: int = 6) -> 
                 regret = np.asarray(formula(setting, label, run, rounds), dtype=np.float64)
                 offline = regret - rounds / 2
                 curves = Curves(
-                    regret=regret.tolist(),
-                    offline_regret=offline.tolist(),
-                    explored=setting.rounds.tolist(),
+                    regret=regret,
+                    offline_regret=offline,
+                    explored=rounds,
                     worst=max(0.0, float(offline.max())),
+                    promise_violation=np.nan,
                 )
                 store.append(setting.name, label, run, curves)
     return Results(experiment=experiment, runs=runs, seed=0, store=store)

@@ -111,7 +111,7 @@ def test_the_same_arguments_write_the_same_files(tmp_path: Path) -> None:
         out = tmp_path / name
         results = run_experiment(experiment, runs=3, engine=Engine(jobs=jobs), out=out)
         paths = write_report([results], [], out, title="t", command="c", with_bounds=True)
-        assert set(paths) == set(out.iterdir()) - {out / "same.cells.jsonl"}
+        assert set(paths) == set(out.iterdir()) - {out / "same.cells.sqlite"}
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert names == sorted(path.name for path in (tmp_path / "two").iterdir()) and len(names) == 10
     for name in names:
