@@ -7,7 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.problem import FILE_HELP, Problem, add_problem_options, read_policy, read_problem, shown, told
+from linoto.cli.problem import (
+    FILE_HELP,
+    Problem,
+    add_problem_options,
+    read_policy,
+    read_problem,
+    shown,
+    told,
+    with_gate_options,
+)
 from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_table, print_written, progress
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of
 
@@ -30,6 +39,7 @@ def add_preview(commands: Commands) -> None:
     )
     add_problem_options(preview)
     group = preview.add_mutually_exclusive_group()
+    group.add_argument("--budget-grid", type=grid, metavar="LIST", help="loss budgets to try, as 20,50,100")
     group.add_argument(
         "--epsilon-grid", type=grid, metavar="LIST", help="tolerances to try, as 0.01,0.02,0.05"
     )
@@ -83,7 +93,13 @@ def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
     from linoto.worlds.preview import preview
 
     policy = read_policy(arguments)
-    values = values_to_try(policy, problem, arguments)
+    name, asked = asked_grid(arguments)
+    gate = policy.composed().gate
+    if asked is not None and gate.parameters and name not in gate.parameters:
+        raise ValueError(f"the parameter of this policy is {gate.varied}: give --{gate.varied}-grid")
+    if asked is not None and name != gate.varied:  # the grid's parameter alone, with no other beside it
+        policy = with_gate_options(policy, argparse.Namespace(**{name: max(asked)}))
+    values = asked or values_to_try(policy, problem, arguments)
     with progress("playing") as track:
         return preview(
             problem.actions,
@@ -99,15 +115,21 @@ def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
         )
 
 
+def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
+    """The parameter whose grid was given, and its values."""
+    for name in ("budget", "epsilon", "alpha"):
+        values = getattr(arguments, f"{name}_grid")
+        if values is not None:
+            return name, values
+    return "", None
+
+
 def values_to_try(policy: Any, problem: Problem, arguments: argparse.Namespace) -> list[float]:
-    """The grid that was asked for, or the usual one and the tolerance that just keeps to the limit."""
+    """The usual grid, and the tolerance that just keeps to the limit."""
     from linoto.worlds.preview import epsilon_for, parameter_of
 
-    asked = arguments.epsilon_grid or arguments.alpha_grid
-    parameter, values = parameter_of(policy, asked)
-    if asked is not None and getattr(arguments, f"{parameter}_grid") is None:
-        raise ValueError(f"the parameter of this policy is {parameter}: give --{parameter}-grid")
-    if asked is not None or arguments.limit is None:
+    _, values = parameter_of(policy, None)
+    if arguments.limit is None:
         return values
     exact = epsilon_for(
         policy, problem.actions, problem.offline, limit=arguments.limit, horizon=arguments.horizon
@@ -118,7 +140,7 @@ def values_to_try(policy: Any, problem: Problem, arguments: argparse.Namespace) 
 def command_of(arguments: argparse.Namespace) -> str:
     """The command that writes the same page: nothing in it that does not decide a number."""
     words = ["linoto", "preview", *told(arguments)]
-    for name in ("epsilon_grid", "alpha_grid"):
+    for name in ("budget_grid", "epsilon_grid", "alpha_grid"):
         values = getattr(arguments, name)
         if values is not None:
             words += [f"--{name.replace('_', '-')}", ",".join(map(shown, values))]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.terminal import above_zero, number, seed
+from linoto.cli.terminal import above_zero, at_least_zero, number, seed
 from linoto.cli.usage import hint
 
 if TYPE_CHECKING:
@@ -195,7 +195,6 @@ def read_policy(arguments: argparse.Namespace) -> Any:
     from dataclasses import replace
 
     from linoto.core.confidence import Confidence
-    from linoto.core.gates import Tolerance
     from linoto.core.policies import Gated
 
     policy = named_policy(arguments.policy)
@@ -216,9 +215,37 @@ def read_policy(arguments: argparse.Namespace) -> Any:
             raise ValueError(f"--explorer is for Gated, got --policy {type(policy).__name__}")
         policy = replace(policy, explorer=explorer(arguments.explorer))
     if arguments.evidence is not None:
-        if not isinstance(policy, Gated) or not isinstance(policy.gate, Tolerance):
+        if not isinstance(policy, Gated) or not hasattr(policy.gate, "evidence"):
             raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(policy).__name__}")
-        policy = replace(policy, gate=replace(policy.gate, evidence=arguments.evidence))
+        change: dict[str, Any] = {"evidence": arguments.evidence}
+        policy = replace(policy, gate=replace(policy.gate, **change))
+    return policy
+
+
+def add_gate_options(command: argparse.ArgumentParser) -> None:
+    """How much may be lost: what `with_gate_options` reads."""
+    command.add_argument(
+        "--budget", type=at_least_zero, help="the most that may be lost in all, in units of the reward"
+    )
+    command.add_argument(
+        "--epsilon", type=at_least_zero, help="the most that may be lost per round (default: 0.1)"
+    )
+    command.add_argument(
+        "--alpha", type=at_least_zero, help="the paper's parameter, for LinOtO and Budget gates"
+    )
+
+
+def with_gate_options(policy: Any, arguments: argparse.Namespace) -> Any:
+    """The policy with the parameters that were given; of several, the others are 0."""
+    names = ("budget", "epsilon", "alpha")
+    given = {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
+    known = policy.composed().gate.parameters
+    for name in given:
+        if name not in known:
+            has = " or ".join(f"--{other}" for other in known) or "none of these"
+            raise ValueError(f"--{name} is not what this policy has: give {has}")
+    for name in known if given else ():
+        policy = policy.with_parameter(name, given.get(name, 0.0))
     return policy
 
 
