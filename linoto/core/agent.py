@@ -195,6 +195,17 @@ class LinearAgent:
         return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
 
     @property
+    def budget(self) -> float | None:
+        """The room that the gate sees now, as in the next decision; None where there is no gate."""
+        if not self.gate.measures:
+            return None
+        state, scratch = self._state, [kernels.SCORE, kernels.ROOM]
+        run, rows = state.run.copy(), state.arms[scratch].copy()
+        budget = self.decide().budget
+        state.run[:], state.arms[scratch] = run, rows  # the latest decision stays the latest
+        return budget
+
+    @property
     def mixture_plays(self) -> Ints:
         """(k,) plays of the logging mixture so far."""
         return np.array(self._state.counts[kernels.MIXED])

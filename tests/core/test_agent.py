@@ -458,6 +458,16 @@ def test_an_arm_by_number_is_judged_by_decide_and_not_by_guard() -> None:
     assert agent._state.run[0]["mixed"] == 1
 
 
+@pytest.mark.parametrize("policy", [LinOtO(), Gated(gate=Tolerance(epsilon=0.1)), LinUCB()], ids=repr)
+def test_the_budget_is_that_of_the_next_decision_and_reading_it_changes_nothing(policy: Any) -> None:
+    agent = agent_of(policy, rounds=7)
+    agent.decide([0, 1])
+    before = [array.tobytes() for array in (agent._state.run, agent._state.arms, agent._state.counts)]
+    budget = agent.budget
+    assert before == [array.tobytes() for array in (agent._state.run, agent._state.arms, agent._state.counts)]
+    assert budget == agent.decide().budget
+
+
 def test_an_agent_says_what_it_is() -> None:
     agent = LinOtO().start(np.eye(2), Offline.empty(2))
     assert repr(agent).startswith("<agent of LinOtO(") and "0 rounds" in repr(agent)
