@@ -97,6 +97,11 @@ class Rule(NamedTuple):
     propensity: Callable[[Odds, int], float | None] = certain
 
     @property
+    def deterministic(self) -> bool:
+        """Whether it always plays what it played, so that its propensity is 1 without asking."""
+        return self.propensity is certain
+
+    @property
     def needs_redraws(self) -> bool:
         """Whether a propensity takes fresh draws, which cost a decision each."""
         return self.propensity is by_redrawing

@@ -14,7 +14,7 @@ from linoto import Budget, Closed, Confidence, Gated, LinearBandit, LinUCB, Offl
 from linoto.core import kernels, snapshots
 from linoto.core.certificates import Promise, Situation
 from linoto.core.codec import type_name
-from linoto.core.explorers import Rule, View, certain
+from linoto.core.explorers import Rule, View
 from linoto.core.gates import GATES, Gate
 from linoto.core.policies import EXPLORERS, Composed
 
@@ -162,7 +162,7 @@ def test_every_explorer_that_draws_has_a_propensity_that_is_not_certainty() -> N
     """A random explorer logged with propensity 1 would spoil every later evaluation without a word."""
     for explorer in EXPLORERS:
         if explorer.rule.draws != kernels.NO_DRAWS:
-            assert explorer.rule.propensity is not certain, explorer
+            assert not explorer.rule.deterministic, explorer
 
 
 @pytest.mark.parametrize("explorer", [explorer() for explorer in EXPLORERS], ids=str)
