@@ -39,9 +39,11 @@ def serve_bare(path: str, port: str) -> None:
     from granian.server.embed import Server
     from litestar import Litestar, post
 
-    from linoto.service.loops.messages import RewardResult, RewardValue
+    from linoto.service.loops.operations import RewardResult
     from linoto.service.storage.store import Store
-    from linoto.service.web.app import AnyRequest, Json
+    from linoto.service.web.access import AnyRequest
+    from linoto.service.web.messages import RewardValue
+    from linoto.service.web.routing import Json
 
     store = Store(Path(path))
     store.write_sync(lambda c: c.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, reward REAL)"))
@@ -187,10 +189,10 @@ def throughput(folder: Path, seconds: float, rounds: int) -> dict[str, Any]:
 
 def recovery(folder: Path, events: int) -> dict[str, Any]:
     """Seconds to open a database of so many events: with its snapshot, and from the first event."""
+    from linoto.service.loops.events import RewardRecorded
     from linoto.service.loops.loop import Loop
-    from linoto.service.loops.messages import Arm, Closed, DecideRequest, LoopSpec
     from linoto.service.loops.records import recover
-    from linoto.service.loops.spec import canonical
+    from linoto.service.loops.spec import Arm, LoopSpec, canonical
     from linoto.service.server import open_service
     from linoto.service.storage.sql import one_loop
 
@@ -199,12 +201,12 @@ def recovery(folder: Path, events: int) -> dict[str, Any]:
     path = folder / "long.sqlite"
     service = open_service(path)
     service.store.write_sync(lambda c: service.loops.create(c, Loop.fresh("long", spec)))
-    loop, request = service.loops.get("long"), DecideRequest()
+    loop = service.loops.get("long")
 
     def some(connection: sqlite3.Connection) -> None:
         for _ in range(500):
-            service.loops.decide(connection, "long", request)
-            service.loops.record(connection, loop, Closed(loop.books.decided, 0.5, "reported"))
+            service.loops.decide(connection, "long")
+            service.loops.record(connection, loop, RewardRecorded(loop.state.decided, 0.5, "reported"))
 
     for _ in range(events // 1000):
         service.store.write_sync(some)
@@ -222,7 +224,7 @@ def recovery(folder: Path, events: int) -> dict[str, Any]:
     service.close()
     size = path.stat().st_size / 1e6
     return {
-        "events": loop.books.seq,
+        "events": loop.state.seq,
         "MB": round(size),
         "with snapshot s": round(opened, 2),
         "from scratch s": round(scratch, 1),

@@ -40,9 +40,9 @@ def rebuild(path: Path) -> Iterator[str]:
             loop = recover(connection, row, from_scratch=True)
             database.begin(connection)
             sql.delete_snapshots(connection, loop.id)
-            sql.insert_snapshot(connection, loop.id, loop.books.seq, *loop.snapshot())
+            sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
             database.commit(connection)
-            yield f"{loop.name}: replayed {loop.books.seq - sql.base_seq(connection, loop.id)} events"
+            yield f"{loop.name}: replayed {loop.state.seq - sql.base_seq(connection, loop.id)} events"
 
 
 def migrate(path: Path, scripts: dict[int, str] = schema.MIGRATIONS, target: int = schema.VERSION) -> str:
@@ -67,4 +67,4 @@ def check(path: Path) -> Iterator[str]:
                 raise ValueError(f"loop {row[1]!r}: its snapshot is not what its events make of it")
             base = sql.base_seq(connection, row[0])
             pruned = f" of which {base} were pruned" if base else ""
-            yield f"{row[1]}: {long.books.seq} events{pruned}, snapshot and replay agree"
+            yield f"{row[1]}: {long.state.seq} events{pruned}, snapshot and replay agree"

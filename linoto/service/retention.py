@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 
-from linoto.service.loops.records import begun, follow, recover
+from linoto.service.loops.records import recover, replay, restored
 from linoto.service.storage import database, sql
 from linoto.service.storage.database import open_database, open_exclusively
 
@@ -88,11 +88,11 @@ def base_at(connection: Connection, row: sql.Row, before: float) -> Base | None:
     first = sql.base_seq(connection, row[0])
     seq = max(first, min(saved[0], sql.last_seq_before(connection, row[0], before)))
     loop = recover(connection, row, from_scratch=True, last=seq)
-    decided, pending = loop.books.decided, frozenset(loop.books.pending)
+    decided, pending = loop.state.decided, frozenset(loop.pending)
     base = Base(loop.id, loop.name, seq, decided, pending, *loop.snapshot())
     if seq > first:
-        follow(connection, loop, saved[0])
-        if loop.digest() != begun(connection, row, saved).digest():
+        replay(connection, loop, saved[0])
+        if loop.digest() != restored(connection, row, saved).digest():
             raise ValueError(
                 f"loop {loop.name!r}: its snapshot is not what its events make of it, so nothing is pruned: "
                 "see `linoto db check`"

@@ -22,7 +22,7 @@ from linoto.core.warm_up import warm_up
 from linoto.service import traffic
 from linoto.service.errors import Refused, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
-from linoto.service.loops.loops import SNAPSHOT_EVERY, Clock, Loops
+from linoto.service.loops.operations import SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.store import Store
 from linoto.service.web.access import LOOPBACK, Access
@@ -97,9 +97,7 @@ def open_service(
     except BaseException:
         store.close()
         raise
-    app = make_app(loops, store, access)
-    app.state.logs = folder
-    return Service(store, loops, access, app)
+    return Service(store, loops, access, make_app(loops, store, access, folder))
 
 
 def check_address(host: str, port: int, access: Access) -> int:

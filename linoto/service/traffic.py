@@ -16,11 +16,10 @@ from sqlite3 import Connection
 from linoto.core.snapshots import to_dict
 from linoto.experiments.takeover import contenders
 from linoto.service.errors import Refused, Unavailable
-from linoto.service.loops.chance import chance
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.loops import Clock, Loops
-from linoto.service.loops.messages import Arm, DecideRequest, LogStatistics, LoopSpec, RewardReport
-from linoto.service.loops.spec import canonical
+from linoto.service.loops.operations import Clock, Loops
+from linoto.service.loops.seeded import seeded_uniform
+from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.storage.store import Store
 from linoto.worlds import flights
 
@@ -101,20 +100,19 @@ def reward_of(scene: Scene, number: int, arm: int) -> float:
     likely = float(flights.load().bandit.means[arm])
     if number > scene.storm_after:
         likely *= STORM
-    return float(chance(scene.name, "reward", number, arm) < likely)
+    return float(seeded_uniform(scene.name, "reward", number, arm) < likely)
 
 
 def delay_of(scene: Scene, number: int) -> float:
     """Seconds until the reward of a decision is reported."""
-    return SLOWEST * chance(scene.name, "delay", number)
+    return SLOWEST * seeded_uniform(scene.name, "delay", number)
 
 
-def known(scene: Scene, loop: Loop, now: float, pace: float) -> Iterator[RewardReport]:
-    """The rewards that have become known of decisions still open."""
-    for number, opened in list(loop.books.pending.items()):
-        if (now - (opened.expires_at - WINDOW)) * pace >= delay_of(scene, number):
-            reward = reward_of(scene, number, opened.arm)
-            yield RewardReport(decision_id=loop.decision_id(number), reward=reward)
+def known_rewards(scene: Scene, loop: Loop, now: float, pace: float) -> Iterator[tuple[int, float]]:
+    """(number, reward) of open decisions whose reward has become known."""
+    for number, decision in list(loop.pending.items()):
+        if (now - (decision.expires_at - WINDOW)) * pace >= delay_of(scene, number):
+            yield number, reward_of(scene, number, decision.arm)
 
 
 # -- the bookings
@@ -123,12 +121,12 @@ def known(scene: Scene, loop: Loop, now: float, pace: float) -> Iterator[RewardR
 def book(connection: Connection, loops: Loops, scene: Scene, count: int, pace: float) -> None:
     """Report what has become known, then decide so many times."""
     loop = loops.get(scene.name)
-    for report in known(scene, loop, loops.now(loop), pace):
-        loops.reward(connection, scene.name, report)
-    if loop.books.archived:
+    for number, reward in known_rewards(scene, loop, loops.now(loop), pace):
+        loops.reward(connection, scene.name, loop.decision_id(number), reward)
+    if loop.state.archived:
         return
-    for _ in range(min(count, LAST - loop.books.decided)):
-        loops.decide(connection, scene.name, DecideRequest())
+    for _ in range(min(count, LAST - loop.state.decided)):
+        loops.decide(connection, scene.name)
 
 
 class Pacer:

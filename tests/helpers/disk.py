@@ -15,6 +15,6 @@ def state_on_disk(path: Path) -> tuple[int, str, str]:
     try:
         row = sql.all_loops(connection)[0]
         short, long = recover(connection, row), recover(connection, row, from_scratch=True)
-        return long.books.seq, short.digest(), long.digest()
+        return long.state.seq, short.digest(), long.digest()
     finally:
         connection.close()

@@ -10,24 +10,31 @@ from helpers.service_process import FakeClock
 
 import linoto
 from linoto.service.errors import Refused
-from linoto.service.loops.messages import Change, DecideRequest, Decision, RewardReport, RewardResult
+from linoto.service.loops.events import Mode
+from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.records import recover
 from linoto.service.server import Service
 from linoto.service.storage import sql
+from linoto.service.web.messages import DecisionResponse, decision_response
 
 THOMPSON = linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open())
 
 
-def decide(service: Service, name: str = "loop", **request: Any) -> Decision:
-    return service.store.write_sync(lambda c: service.loops.decide(c, name, DecideRequest(**request)))
+def decide(service: Service, name: str = "loop", **request: Any) -> DecisionResponse:
+    loops = service.loops
+    event = service.store.write_sync(lambda c: loops.decide(c, name, **request))
+    return decision_response(loops.get(name), event)
 
 
 def reward(service: Service, decision_id: str, value: float, name: str = "loop") -> RewardResult:
-    return service.store.write_sync(lambda c: service.loops.reward(c, name, RewardReport(decision_id, value)))
+    return service.store.write_sync(lambda c: service.loops.reward(c, name, decision_id, value))
 
 
-def change(service: Service, **changes: Any) -> None:
-    service.store.write_sync(lambda c: service.loops.change(c, "loop", Change(**changes), "test"))
+def change(
+    service: Service, name: str = "loop", *, mode: Mode | None = None, holdback: float | None = None
+) -> None:
+    changes = {"by": "test", "mode": mode, "holdback": holdback}
+    service.store.write_sync(lambda c: service.loops.change(c, name, **changes))
 
 
 def digests(service: Service, name: str = "loop") -> tuple[str, str, str]:

@@ -17,8 +17,7 @@ from typing import Any
 import linoto
 from linoto.client import Client
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.messages import Arm, LogStatistics, LoopSpec
-from linoto.service.loops.spec import canonical
+from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.server import Service, open_service
 
 CODE = "import sys; from pathlib import Path; from linoto.service.server import run; "

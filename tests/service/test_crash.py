@@ -15,8 +15,7 @@ from helpers.loop_of_three import make_loop
 from helpers.service_process import Server, served, spec_of
 
 from linoto.client import Client, ServedDecision, ServiceError
-from linoto.service.loops.loop import EVENTS
-from linoto.service.loops.messages import Closed, Decided
+from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
 from linoto.service.loops.spec import start
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
@@ -96,8 +95,8 @@ def check_diaries(path: Path, diaries: list[Diary]) -> None:
     connection = connect(path)
     rows = [EVENTS.decode(body) for _, _, body in sql.events_after(connection, 1, 0)]
     connection.close()
-    decided = [event for event in rows if isinstance(event, Decided)]
-    closed = [event for event in rows if isinstance(event, Closed)]
+    decided = [event for event in rows if isinstance(event, DecisionMade)]
+    closed = [event for event in rows if isinstance(event, RewardRecorded)]
     assert [event.number for event in decided] == list(range(1, len(decided) + 1))
     assert len({event.number for event in closed}) == len(closed)
     keys = {event.key: event for event in decided}
@@ -168,7 +167,7 @@ def replay_one_by_one(path: Path) -> int:
     agent, plays, explored = start(SPEC), {}, 0
     for _, _, body in rows:
         event: Any = EVENTS.decode(body)
-        if isinstance(event, Decided):
+        if isinstance(event, DecisionMade):
             decision = agent.decide() if event.proposal is None else agent.guard(event.proposal)
             assert (decision.arm, decision.mode, decision.budget) == (event.arm, event.mode, event.budget)
             assert decision.mode == "safe" or decision.budget > 0

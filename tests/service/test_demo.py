@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 from helpers.command import Command, Process, ask
+from helpers.loops import change
 from helpers.service_process import FakeClock, close_due, create, opened
 
 from linoto.service import server as serving
 from linoto.service.log_lines import JsonLines, TextLines
-from linoto.service.loops.messages import Change
 from linoto.service.maintenance import check
 from linoto.service.server import Service
 from linoto.service.traffic import (
@@ -148,35 +148,35 @@ def test_every_reward_becomes_known_and_once(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create_loops(service.loops, service.store)
-        books = service.loops.get("flights").books
+        loop = service.loops.get("flights")
         for _ in range(10):
             step(service, HEALTHY, 25)
             clock.now += 1.0
         open_yet = [n for n in range(1, 251) if 9 - (n - 1) // 25 < delay_of(HEALTHY, n)]
-        assert books.decided == 250 and list(books.pending) == open_yet
+        assert loop.state.decided == 250 and list(loop.pending) == open_yet
         clock.now += SLOWEST
         step(service, HEALTHY, 0)
-        tallies = list(books.groups.values())
-        assert not books.pending and sum(tally.closed for tally in tallies) == 250
-        assert sum(tally.defaults for tally in tallies) == 0
+        groups = list(loop.state.groups.values())
+        assert not loop.pending and sum(group.closed for group in groups) == 250
+        assert sum(group.defaults for group in groups) == 0
 
 
 def test_the_storm_is_an_alarm_that_stops_the_exploring(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create_loops(service.loops, service.store)
-        books = service.loops.get("flights-storm").books
-        while books.decided < STORMY.storm_after:
+        state = service.loops.get("flights-storm").state
+        while state.decided < STORMY.storm_after:
             step(service, STORMY, 10)
             clock.now += 1.0
-        assert books.mode == "live" and not books.alarms
-        while books.mode == "live" and books.decided < 600:
+        assert state.mode == "live" and not state.alarms
+        while state.mode == "live" and state.decided < 600:
             step(service, STORMY, 10)
             clock.now += 1.0
-        explored = books.groups["explore"].plays
+        explored = state.groups["explore"].plays
         step(service, STORMY, 50)
-        assert books.mode == "safe-only" and books.alarms
-        assert books.groups["explore"].plays == explored > 100
+        assert state.mode == "safe-only" and state.alarms
+        assert state.groups["explore"].plays == explored > 100
 
 
 def test_a_pause_of_days_leaves_the_fair_weather_without_an_alarm(tmp_path: Path) -> None:
@@ -189,9 +189,9 @@ def test_a_pause_of_days_leaves_the_fair_weather_without_an_alarm(tmp_path: Path
         create_loops(service.loops, service.store)
         close_due(service)
         step(service, HEALTHY, 0)
-        books = service.loops.get("flights").books
-        assert not books.pending and not books.alarms
-        assert sum(tally.defaults for tally in books.groups.values()) == 0
+        loop = service.loops.get("flights")
+        assert not loop.pending and not loop.state.alarms
+        assert sum(group.defaults for group in loop.state.groups.values()) == 0
 
 
 def fly(service: Service, clock: FakeClock, seconds: int) -> Any:
@@ -200,24 +200,24 @@ def fly(service: Service, clock: FakeClock, seconds: int) -> Any:
     for _ in range(seconds):
         step(service, HEALTHY, int(HEALTHY.rate))
         clock.now += 1.0
-    return service.loops.get("flights").books
+    return service.loops.get("flights").state
 
 
 def test_fair_weather_raises_no_alarm(tmp_path: Path) -> None:
     """At an error of 0.01 a healthy loop would raise one in a hundred times at the most, and here in none."""
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
-        books = fly(service, clock, 120)
-        assert books.decided == 3000 and not books.alarms and books.mode == "live"
+        state = fly(service, clock, 120)
+        assert state.decided == 3000 and not state.alarms and state.mode == "live"
 
 
 @pytest.mark.slow
 def test_twenty_thousand_bookings_in_fair_weather_raise_no_alarm(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
-        books = fly(service, clock, 800)
-        assert books.decided == 20_000 and not books.alarms
-        assert books.drift.evidence < 0 and books.promise.evidence < 0
+        state = fly(service, clock, 800)
+        assert state.decided == 20_000 and not state.alarms
+        assert state.drift.evidence < 0 and state.promise.evidence < 0
 
 
 def test_an_archived_loop_gets_its_rewards_and_no_more_decisions(tmp_path: Path) -> None:
@@ -228,21 +228,18 @@ def test_an_archived_loop_gets_its_rewards_and_no_more_decisions(tmp_path: Path)
         service.store.write_sync(lambda connection: service.loops.archive(connection, "flights", "test"))
         clock.now += SLOWEST
         step(service, HEALTHY, 10)
-        books = service.loops.get("flights").books
-        assert books.decided == 10 and not books.pending
+        loop = service.loops.get("flights")
+        assert loop.state.decided == 10 and not loop.pending
 
 
 def test_the_demo_finds_its_loops_as_they_were_and_touches_no_others(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock) as service:
         create_loops(service.loops, service.store)
-        change = Change(mode="shadow")
-        service.store.write_sync(
-            lambda connection: service.loops.change(connection, "flights", change, "test")
-        )
+        change(service, "flights", mode="shadow")
     with opened(path, clock=clock) as service:
         create_loops(service.loops, service.store)
-        assert service.loops.get("flights").books.mode == "shadow"
+        assert service.loops.get("flights").state.mode == "shadow"
     with opened(tmp_path / "y.sqlite", clock=clock) as service:
         create(service, "flights-storm")
         with pytest.raises(

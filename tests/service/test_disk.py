@@ -27,8 +27,7 @@ from helpers.service_process import TOLERANT, FakeClock, Server, close_due, crea
 
 import linoto
 from linoto.client import Client, ServiceError
-from linoto.service.loops.loop import EVENTS
-from linoto.service.loops.messages import Closed, Decided
+from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
 from linoto.service.storage.store import Store
@@ -117,8 +116,8 @@ def on_disk(path: Path) -> tuple[dict[str | None, str], dict[str, float]]:
     rows = list(sql.events_after(connection, 1, 0))
     connection.close()
     events = [EVENTS.decode(body) for _, _, body in rows]
-    decided = [event for event in events if isinstance(event, Decided)]
-    closed = [event for event in events if isinstance(event, Closed)]
+    decided = [event for event in events if isinstance(event, DecisionMade)]
+    closed = [event for event in events if isinstance(event, RewardRecorded)]
     assert [seq for seq, _, _ in rows] == list(range(1, len(rows) + 1))
     assert [event.number for event in decided] == list(range(1, len(decided) + 1))
     assert len({event.number for event in closed}) == len(closed)

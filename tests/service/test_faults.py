@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from helpers.loops import decide, digests, reward
 from helpers.service_process import FakeClock, close_due, create, opened, served, spec_of
@@ -17,10 +18,9 @@ import linoto
 from linoto.service.errors import Unavailable
 from linoto.service.loops import views
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.messages import DecideRequest
 from linoto.service.server import Service, notice_tokens, steady_clock, tick
 from linoto.service.web.access import create_token
-from linoto.service.web.making import Making
+from linoto.service.web.creation import LoopCreation
 
 
 def test_memory_never_runs_ahead_of_a_disk_that_fails_twice(tmp_path: Path) -> None:
@@ -56,14 +56,14 @@ def test_a_loop_and_its_first_decision_survive_a_neighbour_that_fails(tmp_path: 
         fresh = Loop.fresh("loop", spec_of())
         jobs = [
             lambda c: service.loops.create(c, fresh),
-            lambda c: service.loops.decide(c, "loop", DecideRequest()),
+            lambda c: service.loops.decide(c, "loop"),
             fault,
         ]
         return await asyncio.gather(*(service.store.write(job) for job in jobs), return_exceptions=True)
 
     with opened(tmp_path / "x.sqlite") as service:
         _, made, failed = asyncio.run(batch(service))
-        assert made.decision_id == "1-1" and isinstance(failed, KeyError)
+        assert made.number == 1 and isinstance(failed, KeyError)
         assert service.loops.get("loop").agent.rounds == 1
         assert len(set(digests(service))) == 1
 
@@ -74,15 +74,15 @@ def test_a_snapshot_does_not_grow_with_open_decisions_and_knows_them_all(tmp_pat
         create(service, window=1e6)
         loops = service.loops
         for _ in range(3):
-            service.store.write_sync(lambda c: [loops.decide(c, "loop", DecideRequest()) for _ in range(300)])
-            reward(service, f"1-{loops.get('loop').books.decided - 5}", 1.0)
+            service.store.write_sync(lambda c: [loops.decide(c, "loop") for _ in range(300)])
+            reward(service, f"1-{loops.get('loop').state.decided - 5}", 1.0)
             service.store.write_sync(loops.save_all)
             sizes.append(len(loops.get("loop").snapshot()[0]))
-            reward(service, f"1-{loops.get('loop').books.decided - 7}", 1.0)  # after the snapshot
+            reward(service, f"1-{loops.get('loop').state.decided - 7}", 1.0)  # after the snapshot
             assert len(set(digests(service))) == 1
     assert max(sizes) - min(sizes) < 600  # three more points of its course
     with opened(tmp_path / "x.sqlite") as service:
-        assert len(service.loops.get("loop").books.pending) == 900 - 6
+        assert len(service.loops.get("loop").pending) == 900 - 6
 
 
 def test_a_bound_that_is_no_number_can_be_read_again(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_bound_that_is_no_number_can_be_read_again(tmp_path: Path) -> None:
         assert decide(service).ucb is None
         assert all(arm.ucb is None for arm in views.arm_views(service.loops.get("loop")))
     with opened(tmp_path / "x.sqlite") as service:
-        assert service.loops.get("loop").books.decided == 1
+        assert service.loops.get("loop").state.decided == 1
 
 
 def test_who_sets_the_clock_of_the_machine_does_not_move_that_of_the_server() -> None:
@@ -110,7 +110,7 @@ def test_one_bad_loop_stops_neither_the_others_nor_the_server(tmp_path: Path) ->
 
     async def work(service: Service) -> None:
         ticking = asyncio.create_task(tick(service, every=0.01))
-        while service.loops.get("good").books.pending:
+        while service.loops.get("good").pending:
             await asyncio.sleep(0.01)
         assert not ticking.done()
         ticking.cancel()
@@ -119,10 +119,11 @@ def test_one_bad_loop_stops_neither_the_others_nor_the_server(tmp_path: Path) ->
         for name in ("bad", "good"):
             create(service, name, window=10.0)
             decide(service, name)
-        service.loops.get("bad").books.pending[1].arm = 99  # a fault: no such arm
+        bad = service.loops.get("bad")
+        bad.pending[1] = msgspec.structs.replace(bad.pending[1], arm=99)  # a fault: no such arm
         clock.now += 20.0
         asyncio.run(asyncio.wait_for(work(service), 20.0))
-        assert service.loops.get("good").books.counted.defaults == 1
+        assert service.loops.get("good").state.counted.defaults == 1
 
 
 def test_no_window_is_closed_twice_or_early_by_looking_for_what_is_due(tmp_path: Path) -> None:
@@ -142,16 +143,16 @@ def test_who_asks_again_for_a_loop_that_is_being_made_waits_for_it(tmp_path: Pat
     """Four equal requests at once: one makes the loop, the others find it."""
     made: list[str] = []
 
-    async def put(making: Making, loops: dict[str, str]) -> str:
-        async with making.turn("loop"):
+    async def put(creation: LoopCreation, loops: dict[str, str]) -> str:
+        async with creation.lock("loop"):
             if "loop" not in loops:
-                loops["loop"] = await making.run(lambda: (time.sleep(0.05), made.append("loop"), "loop")[2])
+                loops["loop"] = await creation.run(lambda: (time.sleep(0.05), made.append("loop"), "loop")[2])
         return loops["loop"]
 
     async def four() -> list[str]:
-        making, loops = Making(), dict[str, str]()
-        answers = await asyncio.gather(*(put(making, loops) for _ in range(4)))
-        assert making._turns == {}
+        creation, loops = LoopCreation(), dict[str, str]()
+        answers = await asyncio.gather(*(put(creation, loops) for _ in range(4)))
+        assert creation._locks == {}
         return answers
 
     assert asyncio.run(four()) == ["loop"] * 4 and made == ["loop"]
@@ -177,13 +178,13 @@ def test_revoked_tokens_are_noticed_however_much_is_due(tmp_path: Path) -> None:
         clock.now += 100.0
         while not service.access.guarded:
             await asyncio.sleep(0.005)
-        assert service.loops.get("loop").books.pending  # still busy closing
+        assert service.loops.get("loop").pending  # still busy closing
         for task in tasks:
             task.cancel()
 
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create(service, window=10.0)
         loops = service.loops
-        service.store.write_sync(lambda c: [loops.decide(c, "loop", DecideRequest()) for _ in range(20_000)])
+        service.store.write_sync(lambda c: [loops.decide(c, "loop") for _ in range(20_000)])
         service.store.write_sync(lambda c: create_token(c, "shop", "reader", 0.0))
         asyncio.run(asyncio.wait_for(work(service), 30.0))

@@ -16,8 +16,7 @@ from pyarrow import parquet
 
 import linoto
 from linoto.service.errors import Refused
-from linoto.service.loops.messages import Arm, LogFile, LogStatistics, LoopSpec
-from linoto.service.loops.spec import MOST_FEATURES, canonical, start
+from linoto.service.loops.spec import MOST_FEATURES, Arm, LogFile, LogStatistics, LoopSpec, canonical, start
 from linoto.service.storage.log_files import open_folder
 
 ROWS = [("b", 1.0), ("a", 0.0), ("b", 0.0), ("a", 1.0), ("a", 1.0)]

@@ -16,12 +16,10 @@ from helpers.service_process import FakeClock, close_due, create, opened, spec_o
 import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops import views
-from linoto.service.loops.books import Tally
-from linoto.service.loops.chance import chance
-from linoto.service.loops.choice import probability
 from linoto.service.loops.history import MOST
-from linoto.service.loops.messages import DecideRequest, RewardReport
+from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import start
+from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
 
 UNIFORM = linoto.Gated(explorer=linoto.Random(), gate=linoto.Open())
@@ -90,8 +88,8 @@ def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path
         answer = reward(service, late.decision_id, 1.0)
         assert (answer.status, answer.code, answer.reward) == ("expired", 410, 0.25)
         assert close_due(service) == 1
-        books = service.loops.get("loop").books
-        assert not books.pending and books.counted.defaults == 2 and books.learned == 3
+        loop = service.loops.get("loop")
+        assert not loop.pending and loop.state.counted.defaults == 2 and loop.state.learned == 3
         assert reward(service, idle.decision_id, 0.25).code == 410
         kept = service.store.write_sync(lambda c: [sql.late_reward_of(c, 1, number) for number in (1, 2, 3)])
         assert kept == [(1.0, clock.now), (0.25, clock.now), None]
@@ -150,7 +148,7 @@ def test_propensities_of_all_arms_sum_to_one(explorer: Any, reach: Any) -> None:
     agent = start(spec_of(linoto.Gated(explorer=explorer, gate=linoto.Budget(alpha=1.0), reach=reach)))
     for _ in range(20):
         live = agent.decide()
-        chances = [probability(agent, arm, live, None, None, (0, 1), 50) for arm in range(3)]
+        chances = [agent.propensity(arm, redraws=50) for arm in range(3)]
         assert sum(c for c in chances if c is not None) == pytest.approx(1.0)
         assert chances[live.arm]
         agent.update(agent.decide(), 1.0)
@@ -159,26 +157,47 @@ def test_propensities_of_all_arms_sum_to_one(explorer: Any, reach: Any) -> None:
 def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
     spec = spec_of(THOMPSON)
     agent = start(spec)
-    live = agent.decide()
-    said = [probability(agent, arm, live, None, None, (0, 1), 4000) for arm in range(3)]
+    said = [agent.propensity(arm, redraws=4000) for arm in range(3)]
     drawn = Counter(start(spec_of(THOMPSON, seed=seed)).select() for seed in range(2000))
     for arm in range(3):
         assert said[arm] == pytest.approx(drawn[arm] / 2000, abs=0.06)  # five standard deviations
 
 
+def test_the_recorded_propensity_is_the_explorers_own(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        for name, policy, redraws in (("even", UNIFORM, 0), ("drawn", THOMPSON, 50), ("none", THOMPSON, 0)):
+            create(service, name, policy=policy, redraws=redraws)
+        assert decide(service, "even").propensity == pytest.approx(1 / 3)
+        assert decide(service, "none").propensity is None
+        fresh, made = start(spec_of(THOMPSON)), decide(service, "drawn")
+        rng = np.random.default_rng((0, 1))
+        assert made.propensity == fresh.propensity(fresh.select(), redraws=50, rng=rng)
+
+
+def test_reading_a_loop_changes_nothing_at_all(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        decide(service, allowed=["a", "b"])
+        loop = service.loops.get("loop")
+        arrays = [getattr(loop.agent._state, name) for name in loop.agent._state._fields]
+        before = [array.tobytes() for array in arrays]
+        views.report(loop), views.history(loop), views.arm_views(loop), loop.snapshot(), loop.digest()
+        assert [array.tobytes() for array in arrays] == before
+
+
 def test_asking_for_a_propensity_changes_no_decision() -> None:
     plain, asked = start(spec_of(THOMPSON)), start(spec_of(THOMPSON))
     for t in range(50):
-        probability(asked, 0, asked.decide(), None, None, (0, t), 20)
+        asked.propensity(0, redraws=20, rng=t)
         assert asked.decide() == plain.decide()
         for agent in (plain, asked):
             agent.update(agent.decide(), float(t % 2))
 
 
 def test_coins_are_fair_and_fixed() -> None:
-    coins = np.array([chance(3, number) for number in range(20_000)])
+    coins = np.array([seeded_uniform(3, number) for number in range(20_000)])
     assert coins.min() >= 0 and coins.max() < 1 and abs(coins.mean() - 0.5) < 0.01
-    assert chance(3, 7) == coins[7] != chance(4, 7)
+    assert seeded_uniform(3, 7) == coins[7] != seeded_uniform(4, 7)
 
 
 def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> None:
@@ -243,9 +262,9 @@ def test_the_course_of_a_long_loop_is_told_in_few_points_evenly_and_ends_now(tmp
 
         def play(connection: Connection) -> None:
             for t in range(1500):
-                made = loops.decide(connection, "loop", DecideRequest())
-                loops.reward(connection, "loop", RewardReport(made.decision_id, float(t % 3 == 0)))
-            loops.decide(connection, "loop", DecideRequest())
+                made = loops.decide(connection, "loop")
+                loops.reward(connection, "loop", f"1-{made.number}", float(t % 3 == 0))
+            loops.decide(connection, "loop")
 
         service.store.write_sync(play)
         loop = service.loops.get("loop")
@@ -285,10 +304,10 @@ def test_the_lift_compares_only_plays_that_could_have_been_held_back(tmp_path: P
 
 
 def test_a_mean_far_from_zero_has_the_standard_error_of_its_spread() -> None:
-    tally, rewards = Tally(), np.random.default_rng(0).normal(1e9, 1.0, 400)
+    totals, rewards = RewardTotals(), np.random.default_rng(0).normal(1e9, 1.0, 400)
     for value in rewards.tolist():
-        tally.close(value, default=False)
-    shown = views.group_view(tally)
+        totals.add(value, default=False)
+    shown = views.group_view(totals)
     assert shown.mean == pytest.approx(rewards.mean(), rel=1e-12)
     assert shown.standard_error == pytest.approx(rewards.std(ddof=1) / 20, rel=1e-6)
 
@@ -304,4 +323,4 @@ def test_a_promise_about_unrestricted_rounds_ends_with_the_first_restricted_one(
         assert not views.report(loop).certificate["holds"]
         for number in range(1, 3):
             reward(service, f"1-{number}", -1000.0)
-        assert loop.books.alarms == [] and len(set(digests(service))) == 1
+        assert loop.state.alarms == [] and len(set(digests(service))) == 1

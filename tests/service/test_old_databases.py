@@ -29,13 +29,13 @@ def test_a_loop_of_version_0_1_goes_on(path: Path, name: str) -> None:
     clock = FakeClock(wanted["clock"])
     with opened(path, clock=clock) as service:
         loop = service.loops.get(name)
-        assert (loop.books.decided, loop.books.seq, loop.books.plays) == (
+        assert (loop.state.decided, loop.state.seq, loop.state.plays) == (
             wanted["decided"],
             wanted["seq"],
             wanted["plays"],
         )
-        assert sorted(loop.books.pending) == wanted["open"]
-        groups = {group: [t.plays, t.closed, t.rewards] for group, t in loop.books.groups.items()}
+        assert sorted(loop.pending) == wanted["open"]
+        groups = {group: [t.plays, t.closed, t.rewards] for group, t in loop.state.groups.items()}
         assert groups == wanted["groups"]
         np.testing.assert_allclose(loop.agent.theta, wanted["theta"], rtol=1e-12)
         for turn, (arm, mode, propensity, holdback) in enumerate(wanted["next"]):
@@ -50,7 +50,7 @@ def test_a_key_of_version_0_1_gives_the_same_decision_again(path: Path) -> None:
     with opened(path, clock=FakeClock(RECORD["now"])) as service:
         once, twice = (decide(service, "thompson", key="key 3") for _ in range(2))
         assert once == twice
-        assert service.loops.get("thompson").books.decided == RECORD["loops"]["thompson"]["decided"]
+        assert service.loops.get("thompson").state.decided == RECORD["loops"]["thompson"]["decided"]
 
 
 def test_the_check_finds_a_database_of_version_0_1_sound(path: Path) -> None:

@@ -20,7 +20,6 @@ from helpers.service_process import FakeClock, close_due, create, opened
 import linoto
 from linoto.cli import main
 from linoto.service.loops import views
-from linoto.service.loops.messages import DecideRequest
 from linoto.service.maintenance import backup, check, rebuild
 from linoto.service.retention import base_at, prune, prune_loop
 from linoto.service.server import Service
@@ -59,7 +58,7 @@ def play(service: Service, clock: FakeClock, rounds: int = 60, seed: int = 0) ->
         kind = rng.integers(4)
         if kind < 2:
             reward(service, made.decision_id, float(rng.random() < 0.6))
-        elif kind == 2 and service.loops.get("loop").books.decided > 15:
+        elif kind == 2 and service.loops.get("loop").state.decided > 15:
             reward(service, f"1-{int(made.decision_id[2:]) - 15}", 1.0)
 
 
@@ -177,7 +176,7 @@ def test_a_commit_that_fails_after_pruning_is_still_undone_from_disk(tmp_path: P
         before = digests(service)[0]
 
         def fail(connection: Connection) -> None:
-            service.loops.decide(connection, "loop", DecideRequest())
+            service.loops.decide(connection, "loop")
             raise KeyError("a fault")
 
         with pytest.raises(KeyError):

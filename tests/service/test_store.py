@@ -77,7 +77,7 @@ def test_a_failed_commit_rolls_memory_back_and_service_resumes(tmp_path: Path, h
         service.store.write_sync(mend_disk)
         memory, short, long = digests(service)
         assert memory == short == long
-        assert service.loops.get("loop").books.decided >= 30
+        assert service.loops.get("loop").state.decided >= 30
         assert reward(service, acknowledged[0].decision_id, 1.0).status == "applied"
         assert decide(service).arm
 

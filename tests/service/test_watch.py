@@ -60,28 +60,28 @@ LOG: dict[str, Any] = {"pulls": [3000, 2000, 0], "reward_sums": [2700.0, 1800.0,
 
 @pytest.mark.parametrize("on_alarm", ["warn", "safe-only"])
 def test_a_world_that_turned_bad_raises_both_alarms_once(tmp_path: Path, on_alarm: str) -> None:
-    from linoto.service.loops.messages import LogStatistics
+    from linoto.service.loops.spec import LogStatistics
 
     with opened(tmp_path / "x.sqlite", snapshot_every=50) as service:
         create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm=on_alarm)
         for t in range(150):
             reward(service, decide(service).decision_id, float(t % 2))
-        books = service.loops.get("loop").books
-        assert "promise" in [alarm.kind for alarm in books.alarms]
-        assert on_alarm == "warn" or len({alarm.kind for alarm in books.alarms}) == len(books.alarms)
-        assert books.mode == ("safe-only" if on_alarm == "safe-only" else "live")
+        state = service.loops.get("loop").state
+        assert "promise" in [alarm.kind for alarm in state.alarms]
+        assert on_alarm == "warn" or len({alarm.kind for alarm in state.alarms}) == len(state.alarms)
+        assert state.mode == ("safe-only" if on_alarm == "safe-only" else "live")
         assert len(set(digests(service))) == 1
 
 
 def test_a_world_as_the_log_raises_no_alarm(tmp_path: Path) -> None:
-    from linoto.service.loops.messages import LogStatistics
+    from linoto.service.loops.spec import LogStatistics
 
     rng = np.random.default_rng(2)
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICY, offline=LogStatistics(**LOG), holdback=0.3)
         for _ in range(400):
             reward(service, decide(service).decision_id, float(rng.random() < 0.9))
-        assert service.loops.get("loop").books.alarms == []
+        assert service.loops.get("loop").state.alarms == []
 
 
 @pytest.mark.parametrize("noise", ["bounded", 0.5])
@@ -122,43 +122,45 @@ def test_which_rewards_come_late_raises_no_alarm(late: float | None) -> None:
 
 
 def test_a_range_that_nobody_gave_is_not_taken_for_drift(tmp_path: Path) -> None:
-    from linoto.service.loops.messages import LogStatistics
+    from linoto.service.loops.spec import LogStatistics
 
     log = LogStatistics(pulls=[50, 50, 0], reward_sums=[5000.0, 5000.0, 0.0])  # bound 1 would allow 1 each
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=linoto.LinUCB(), offline=log, holdback=0.5)
         for _ in range(40):
             reward(service, decide(service).decision_id, 100.0)
-        assert service.loops.get("loop").books.alarms == []
+        assert service.loops.get("loop").state.alarms == []
 
 
 def test_a_warning_comes_again_when_the_evidence_is_squared(tmp_path: Path) -> None:
-    from linoto.service.loops.messages import LogStatistics
+    from linoto.service.loops.spec import LogStatistics
 
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm="warn")
         for _ in range(400):
             reward(service, decide(service).decision_id, 0.0)
-        books = service.loops.get("loop").books
-        kinds = [alarm.kind for alarm in books.alarms]
-        assert books.mode == "live" and 3 <= kinds.count("promise") <= 10
-        assert books.promise.above is not None and books.promise.above > books.promise.evidence
+        state = service.loops.get("loop").state
+        kinds = [alarm.kind for alarm in state.alarms]
+        assert state.mode == "live" and 3 <= kinds.count("promise") <= 10
+        assert (
+            state.promise.next_threshold is not None and state.promise.next_threshold > state.promise.evidence
+        )
         assert len(set(digests(service))) == 1
 
 
 def test_an_alarm_that_was_answered_rings_again_for_much_more_evidence(tmp_path: Path) -> None:
-    from linoto.service.loops.messages import LogStatistics
+    from linoto.service.loops.spec import LogStatistics
 
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICY, offline=LogStatistics(**LOG), on_alarm="safe-only")
-        books = service.loops.get("loop").books
+        state = service.loops.get("loop").state
         rang: list[int] = []
         for t in range(300):
             reward(service, decide(service).decision_id, 0.0)
-            if books.mode == "safe-only":
+            if state.mode == "safe-only":
                 rang.append(t)
                 change(service, mode="live")
-        kinds = [alarm.kind for alarm in books.alarms]
+        kinds = [alarm.kind for alarm in state.alarms]
         assert len(rang) >= 3 and kinds.count("promise") >= 2
-        assert len(books.alarms) < 300  # not at every reward
+        assert len(state.alarms) < 300  # not at every reward
         assert len(set(digests(service))) == 1

@@ -7,8 +7,8 @@ from sqlite3 import Connection
 from msgspec import Struct
 
 from linoto.service.errors import not_found
-from linoto.service.loops.loop import EVENTS, Loop
-from linoto.service.loops.messages import Decided
+from linoto.service.loops.events import DECISIONS, DecisionMade
+from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
 
 WHY_SAFE = {
@@ -73,8 +73,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
     if number is None or row is None:
         raise not_found("decision", decision_id)
     at, body = row
-    event = EVENTS.decode(body)
-    assert isinstance(event, Decided)
+    event = DECISIONS.decode(body)
     reward = sql.reward_of(connection, loop.id, number)
     late = sql.late_reward_of(connection, loop.id, number)
     names = loop.names
@@ -99,12 +98,13 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         reward=None if reward is None else reward[0],
         origin=None if reward is None else reward[1],
         late_reward=None if late is None else late[0],
-        reasons=reasons(event, names),
+        reasons=reasons(event, loop),
     )
 
 
-def reasons(event: Decided, names: list[str]) -> list[str]:
+def reasons(event: DecisionMade, loop: Loop) -> list[str]:
     """The decision in sentences."""
+    names = loop.names
     who = "The policy" if event.proposal is None else "The caller"
     lines = [f"{who} wanted to play {names[event.favourite]}."]
     room = "" if event.budget is None else f" with {event.budget:.4g} to spare"
@@ -116,8 +116,7 @@ def reasons(event: Decided, names: list[str]) -> list[str]:
         )
         lines.append(f"The gate found that {best} can be afforded{room}.")
     else:
-        short = "" if event.budget is None else f": it would leave the budget at {event.budget:.4g}"
-        lines.append(f"The gate refused{short}.")
+        lines.append(loop.agent.gate.refusal(event.budget))
     if event.group == "holdback":
         lines.append(f"This decision was drawn for the control group, so {names[event.arm]} was played.")
     elif event.mode == "safe":

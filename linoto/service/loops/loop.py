@@ -1,30 +1,33 @@
-"""One decision loop: an agent and its books, both a fold of the loop's events."""
+"""One decision loop: an agent, a state and open decisions, all of them a fold of the loop's events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 
-from linoto.core import kernels
 from linoto.core.certificates import Certificate
-from linoto.core.decisions import Decision
 from linoto.core.snapshots import restore
-from linoto.service.loops import inside
 from linoto.service.loops import spec as specs
-from linoto.service.loops.books import Alarm, Books, Gauge, Pending, Switch, Tally
+from linoto.service.loops.events import (
+    DecisionMade,
+    Event,
+    LoopArchived,
+    Mode,
+    RewardRecorded,
+    SettingsChanged,
+)
 from linoto.service.loops.history import Point
-from linoto.service.loops.messages import Archived, Closed, Decided, Event, LoopSpec, Mode, Source, Switched
+from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.state import Alarm, AlarmState, LoopState, ModeChange, RewardTotals
 from linoto.service.loops.watch import Watch
 
 ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
     "drift": "plays of the logging mixture no longer earn what they earned in the log",
 }
-EVENTS: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 @dataclass
@@ -35,16 +38,16 @@ class Loop:
     name: str
     created_at: float
     spec: LoopSpec
-    agent: Any
-    books: Books
+    agent: LoopAgent
+    state: LoopState
     certificate: Certificate  # what was promised before the first decision
     watch: Watch
     names: list[str]
     index: dict[str, int]
     reference: float | None
-    unrestricted: bool  # the promise is about rounds in which every arm is allowed
-    saved: int = 0  # seq of the last snapshot
-    told: int = 0  # alarms that are in the log
+    pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
+    snapshot_seq: int = 0  # of the last snapshot
+    alarms_logged: int = 0
 
     @classmethod
     def fresh(cls, name: str, spec: LoopSpec, *, id: int = 0, created_at: float = 0.0) -> Loop:
@@ -52,146 +55,146 @@ class Loop:
         agent = specs.start(spec)
         names = [arm.name for arm in spec.arms]
         promised, total = agent.certificate, agent.offline.total
+        zeros = [0] * len(names)
         return cls(
             id=id,
             name=name,
             created_at=created_at,
             spec=spec,
             agent=agent,
-            books=Books(
-                mode=spec.mode,
-                holdback=spec.holdback,
-                plays=[0] * len(names),
-                held=[0] * len(names),
-                at=created_at,
+            state=LoopState(
+                mode=spec.mode, holdback=spec.holdback, plays=zeros, uncounted=zeros.copy(), at=created_at
             ),
             certificate=promised,
             watch=Watch.of(agent, promised, spec.alarm_error),
             names=names,
             index={arm: i for i, arm in enumerate(names)},
             reference=agent.offline.reference if total else None,
-            unrestricted=inside.parameter(agent, "gate") == kernels.CLOSED,
         )
 
     # -- the fold
 
     def apply(self, event: Event, at: float) -> None:
         """The next event."""
-        books = self.books
-        books.seq += 1
-        books.at = at
-        if isinstance(event, Decided):
-            self._apply_decided(event)
-        elif isinstance(event, Closed):
-            self._apply_closed(event)
-        elif isinstance(event, Switched):
-            self._switch(event.mode, event.by)
-            books.holdback = event.holdback
+        state = self.state
+        state.seq += 1
+        state.at = at
+        if isinstance(event, DecisionMade):
+            self._apply_decision(event)
+        elif isinstance(event, RewardRecorded):
+            self._apply_reward(event)
+        elif isinstance(event, SettingsChanged):
+            self._change_mode(event.mode, event.by)
+            state.holdback = event.holdback
         else:
-            assert isinstance(event, Archived)
-            books.archived = True
+            assert isinstance(event, LoopArchived)
+            state.archived = True
 
-    def _apply_decided(self, event: Decided) -> None:
-        books = self.books
+    def _apply_decision(self, event: DecisionMade) -> None:
+        state = self.state
         if event.counted:
-            self.agent.commit(play(event.arm, event.source, event.round))
+            self.agent.commit(event.as_decision())
         else:
-            books.held[event.arm] += 1
-        books.plays[event.arm] += 1
-        books.decided, books.budget = event.number, event.budget
-        opened = books.pending[event.number] = Pending.of(event)
-        for tally in self._tallies(opened):
-            tally.plays += 1
-        if event.allowed is not None and self.unrestricted:
-            books.void = True
+            state.uncounted[event.arm] += 1
+        state.plays[event.arm] += 1
+        state.decided, state.budget = event.number, event.budget
+        self.pending[event.number] = event
+        for totals in self._totals_of(event):
+            totals.plays += 1
+        if event.allowed is not None and self.agent.gate.needs_every_arm:
+            state.promise_void = True
 
-    def _apply_closed(self, event: Closed) -> None:
-        books = self.books
-        opened = books.pending.pop(event.number)
-        if opened.counted:
-            self.agent.observe(play(opened.arm, opened.source, opened.round), event.reward)
-            books.learned += 1
-        for tally in self._tallies(opened):
-            tally.close(event.reward, default=event.origin == "default")
-        if opened.counted:
-            books.history.add(self.now())
-        self._look(opened)
+    def _apply_reward(self, event: RewardRecorded) -> None:
+        state = self.state
+        decision = self.pending.pop(event.number)
+        if decision.counted:
+            self.agent.observe(decision.as_decision(), event.reward)
+            state.learned += 1
+        for totals in self._totals_of(decision):
+            totals.add(event.reward, default=event.origin == "default")
+        if decision.counted:
+            state.history.add(self.now())
+        self._check_claims(decision)
 
-    def _tallies(self, opened: Pending) -> list[Tally]:
-        books = self.books
-        tallies = [books.groups[opened.group]]
-        if opened.counted:
-            tallies.append(books.counted)
-        if opened.source == "mixture":
-            tallies.append(books.mixture)
-        if opened.compared and opened.group != "holdback":
-            tallies.append(books.treated)
-        return tallies
+    def _totals_of(self, decision: DecisionMade) -> list[RewardTotals]:
+        """The totals that a decision counts in."""
+        state = self.state
+        found = [state.groups[decision.group]]
+        if decision.counted:
+            found.append(state.counted)
+        if decision.source == "mixture":
+            found.append(state.mixture)
+        if decision.compared and decision.group != "holdback":
+            found.append(state.treated)
+        return found
 
-    def _look(self, closed: Pending) -> None:
-        """What the watch makes of one more reward."""
-        books, watch, c, m = self.books, self.watch, self.books.counted, self.books.mixture
-        if closed.counted and not books.void:
-            self._judge("promise", books.promise, watch.promise(c.plays, c.closed, c.rewards))
+    def _check_claims(self, closed: DecisionMade) -> None:
+        """What one more reward says about the promise, and about the log."""
+        state, watch, c, m = self.state, self.watch, self.state.counted, self.state.mixture
+        if closed.counted and not state.promise_void:
+            self._update_alarm("promise", state.promise, watch.promise(c.plays, c.closed, c.rewards))
         if closed.source == "mixture":
-            self._judge("drift", books.drift, watch.drift(m.plays, m.closed, m.rewards))
+            self._update_alarm("drift", state.drift, watch.drift(m.plays, m.closed, m.rewards))
 
-    def _judge(self, kind: str, gauge: Gauge, evidence: float) -> None:
-        books = self.books
-        if not gauge.rings(evidence, self.watch.threshold):
+    def _update_alarm(self, kind: str, alarm: AlarmState, evidence: float) -> None:
+        state = self.state
+        if not alarm.update(evidence, self.watch.threshold):
             return
-        books.alarms.append(Alarm(kind=kind, at=books.at, seq=books.seq, message=ALARMS[kind]))
+        state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=ALARMS[kind]))
         if self.spec.on_alarm == "safe-only":
-            self._switch("safe-only", f"{kind} alarm")
+            self._change_mode("safe-only", f"{kind} alarm")
         else:
-            gauge.go_on()
+            alarm.rearm()
 
-    def _switch(self, mode: Mode, by: str) -> None:
-        books = self.books
-        if mode == books.mode:
+    def _change_mode(self, mode: Mode, by: str) -> None:
+        state = self.state
+        if mode == state.mode:
             return
-        books.mode, books.switched = mode, Switch(at=books.at, by=by)
+        state.mode, state.mode_change = mode, ModeChange(at=state.at, by=by)
         if mode != "safe-only":
-            books.promise.answer()
-            books.drift.answer()
+            state.promise.acknowledge()
+            state.drift.acknowledge()
 
     def now(self) -> Point:
         """Where the loop stands, as a point of its history."""
-        books, counted = self.books, self.books.counted
+        state, counted = self.state, self.state.counted
         return Point(
-            at=books.at,
-            decisions=books.decided,
-            explored=books.groups["explore"].plays,
-            held=books.groups["holdback"].plays,
+            at=state.at,
+            decisions=state.decided,
+            explored=state.groups["explore"].plays,
+            held=state.groups["holdback"].plays,
             closed=counted.closed,
             rewards=counted.rewards,
-            budget=books.budget,
+            budget=state.budget,
         )
 
-    # -- keeping
+    # -- snapshots
 
     def snapshot(self) -> tuple[bytes, bytes]:
-        """(books, agent) as bytes that `restored` reads; equal states give equal bytes."""
-        self.agent.decide()  # what was asked and not played leaves traces in scratch space: overwrite them
-        return self.books.kept(), self.agent.snapshot()
+        """(state, agent) as bytes that `restore` reads; equal states give equal bytes.
 
-    def restored(self, books: bytes, agent: bytes) -> None:
+        Open decisions are in their own events: a snapshot does not grow with them.
+        """
+        oldest = next(iter(self.pending), self.state.decided + 1)
+        return msgspec.json.encode(msgspec.structs.replace(self.state, oldest=oldest)), self.agent.snapshot()
+
+    def restore(self, state: bytes, agent: bytes) -> None:
         """Become what the snapshot says; refuse one of other arms or of another policy."""
         restored = restore(agent, actions=specs.features(self.spec))
         if restored.policy != self.agent.policy or list(restored.names or ()) != self.names:
             raise ValueError(f"the snapshot of loop {self.name!r} must have its policy and arms, got others")
-        self.agent, self.books = restored, msgspec.json.decode(books, type=Books)
-        self.saved = self.books.seq
+        self.agent, self.state = restored, msgspec.json.decode(state, type=LoopState)
+        self.snapshot_seq = self.state.seq
 
-    def reopen(self, events: Iterable[Decided]) -> None:
+    def reopen(self, decisions: Iterable[DecisionMade]) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
-        self.books.pending = {event.number: Pending.of(event) for event in events}
-        self.books.oldest = 0
+        self.pending = {event.number: event for event in decisions}
+        self.state.oldest = 0
 
     def digest(self) -> str:
         """One line that differs if anything in the state differs."""
-        _, agent = self.snapshot()
-        return sha256(msgspec.json.encode(self.books) + agent).hexdigest()
+        memory = msgspec.json.encode((self.state, list(self.pending.values())))
+        return sha256(memory + self.agent.snapshot()).hexdigest()
 
     # -- names
 
@@ -205,10 +208,4 @@ class Loop:
         if not (dash and loop == str(self.id) and number.isascii() and number.isdigit() and len(number) < 16):
             return None
         value = int(number)
-        return value if 1 <= value <= self.books.decided and str(value) == number else None
-
-
-def play(arm: int, source: Source, round: int) -> Decision:
-    """A play as the agent's books need it: arm, source and round."""
-    mode: Any = "explore" if source == "explorer" else "safe"
-    return Decision(arm=arm, mode=mode, source=source, proposal=arm, fallback=None, budget=None, round=round)
+        return value if 1 <= value <= self.state.decided and str(value) == number else None

@@ -10,38 +10,52 @@ import logging
 import re
 from collections.abc import Callable
 from sqlite3 import Connection
-from typing import Any
+from typing import Literal
 
 import msgspec
 
 from linoto.core.decisions import NoSafeArm
 from linoto.service.errors import Refused, invalid, not_found
-from linoto.service.loops import inside
-from linoto.service.loops.choice import choose
-from linoto.service.loops.loop import EVENTS, Loop
-from linoto.service.loops.messages import (
-    Archived,
-    Change,
-    Closed,
-    Decided,
-    DecideRequest,
-    Decision,
+from linoto.service.loops.choice import make_decision
+from linoto.service.loops.events import (
+    DECISIONS,
+    DecisionMade,
     Event,
-    RewardReport,
-    RewardResult,
-    Switched,
+    LoopArchived,
+    Mode,
+    RewardRecorded,
+    SettingsChanged,
 )
-from linoto.service.loops.records import answer, decision_row, default_of, event_of, recover, repeat
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.records import insert, recover
 from linoto.service.loops.spec import check_holdback
 from linoto.service.storage import sql
 
 logger = logging.getLogger("linoto.service")
 Clock = Callable[[], float]
 SNAPSHOT_EVERY = 10_000  # events; replaying as many takes about half a second
-AHEAD = 60.0  # seconds that a clock may be behind the last event without a word
+CLOCK_TOLERANCE = 60.0  # seconds that a clock may be behind the last event without a warning
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-CLOSE_AT_ONCE = 500  # due decisions closed in one go, so that nobody waits long behind them
-STATUS = {"applied": 200, "duplicate": 200, "conflict": 409, "expired": 410, "unknown": 404, "invalid": 422}
+CLOSE_AT_ONCE = 500  # due decisions closed in one job, so that nobody waits long for it
+RewardStatus = Literal["applied", "duplicate", "conflict", "expired", "unknown", "invalid"]
+HTTP_STATUS: dict[RewardStatus, int] = {
+    "applied": 200,
+    "duplicate": 200,
+    "conflict": 409,
+    "expired": 410,
+    "unknown": 404,
+    "invalid": 422,
+}
+
+
+class RewardResult(msgspec.Struct, omit_defaults=True):
+    """What became of a reward: `code` is the status it would have alone."""
+
+    decision_id: str
+    status: RewardStatus
+    code: int
+    reward: float | None = None  # the value that stands
+    message: str | None = None
 
 
 class Loops:
@@ -50,7 +64,7 @@ class Loops:
     def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY) -> None:
         self.clock, self.snapshot_every = clock, snapshot_every
         self.by_name: dict[str, Loop] = {}
-        self._touched: dict[int, Loop] = {}  # changed since the last commit
+        self._changed: dict[int, Loop] = {}  # since the last commit
 
     # -- memory and disk
 
@@ -59,50 +73,44 @@ class Loops:
         for row in sql.all_loops(connection):
             loop = recover(connection, row)
             self.by_name[loop.name] = loop
-            ahead = loop.books.at - self.clock()
-            if ahead > AHEAD:
+            ahead = loop.state.at - self.clock()
+            if ahead > CLOCK_TOLERANCE:
                 logger.warning(
                     "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
                 )
 
     def committed(self) -> None:
-        """What was recorded is on disk: now alarms may be told."""
-        for loop in self._touched.values():
-            for alarm in loop.books.alarms[loop.told :]:
+        """What was recorded is on disk: now alarms may be logged."""
+        for loop in self._changed.values():
+            for alarm in loop.state.alarms[loop.alarms_logged :]:
                 logger.warning("alarm", extra={"loop": loop.name, "kind": alarm.kind, "why": alarm.message})
-            loop.told = len(loop.books.alarms)
-        self._touched.clear()
+            loop.alarms_logged = len(loop.state.alarms)
+        self._changed.clear()
 
     def rolled_back(self, connection: Connection) -> None:
-        """What was recorded is gone: read the loops it was about again."""
-        for loop in list(self._touched.values()):
+        """What was recorded was not kept: read the changed loops again."""
+        for loop in list(self._changed.values()):
             row = sql.one_loop(connection, loop.id)
             if row is None or row[1] != loop.name:
                 self.by_name.pop(loop.name, None)
             else:
                 self.by_name[loop.name] = recover(connection, row)
-            del self._touched[loop.id]
+            del self._changed[loop.id]
 
     def record(self, connection: Connection, loop: Loop, event: Event) -> None:
         """One event, in memory and in the transaction."""
-        self._touched[loop.id] = loop
-        at = self.now(loop)
-        loop.apply(event, at)
-        seq = loop.books.seq
-        sql.insert_event(connection, loop.id, seq, at, msgspec.json.encode(event))
-        if isinstance(event, Decided):
-            sql.insert_decision(connection, decision_row(loop, event))
-        elif isinstance(event, Closed):
-            sql.insert_reward(connection, (loop.id, event.number, at, event.reward, event.origin, seq))
-        if seq - loop.saved >= self.snapshot_every:
+        self._changed[loop.id] = loop
+        loop.apply(event, self.now(loop))
+        insert(connection, loop, event)
+        if loop.state.seq - loop.snapshot_seq >= self.snapshot_every:
             self.save(connection, loop)
 
     def save(self, connection: Connection, loop: Loop) -> None:
         """A snapshot, so that recovery need not begin at the beginning."""
-        if loop.books.seq > loop.saved:
-            self._touched[loop.id] = loop
-            sql.insert_snapshot(connection, loop.id, loop.books.seq, *loop.snapshot())
-            loop.saved = loop.books.seq
+        if loop.state.seq > loop.snapshot_seq:
+            self._changed[loop.id] = loop
+            sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
+            loop.snapshot_seq = loop.state.seq
 
     def save_all(self, connection: Connection) -> None:
         """A snapshot of every loop, as before a stop."""
@@ -111,7 +119,7 @@ class Loops:
 
     def now(self, loop: Loop) -> float:
         """The time, which never goes back within a loop even if the clock does."""
-        return max(self.clock(), loop.books.at)
+        return max(self.clock(), loop.state.at)
 
     def get(self, name: str) -> Loop:
         """The loop of this name."""
@@ -123,7 +131,7 @@ class Loops:
     # -- operations
 
     def create(self, connection: Connection, loop: Loop) -> tuple[Loop, bool]:
-        """Take a fresh loop in, or find the one there is if it was made from the same spec.
+        """Add a fresh loop, or find the one there is if it was made from the same spec; whether it is new.
 
         To make a fresh loop may take seconds, so it is made before and elsewhere.
         """
@@ -137,128 +145,113 @@ class Loops:
             raise invalid(f"name must match {NAME.pattern}, got {name!r}")
         at = self.clock()
         id = sql.insert_loop(connection, name, msgspec.json.encode(spec), at)
-        if loop.books.seq:  # taken in before, in a transaction that was undone
+        if loop.state.seq:  # added before, in a transaction that was rolled back
             loop = Loop.fresh(name, spec)
-        loop.id, loop.created_at, loop.books.at = id, at, at
-        self.by_name[name] = self._touched[id] = loop
+        loop.id, loop.created_at, loop.state.at = id, at, at
+        self.by_name[name] = self._changed[id] = loop
         return loop, True
 
-    def decide(self, connection: Connection, name: str, request: DecideRequest) -> Decision:
-        """Decide and commit in one step; the same key gets the same answer.
+    def decide(
+        self,
+        connection: Connection,
+        name: str,
+        *,
+        key: str | None = None,
+        proposal: str | None = None,
+        allowed: list[str] | None = None,
+    ) -> DecisionMade:
+        """Decide and commit in one step; the same key gets the same decision.
 
-        Until the decision is pruned (`linoto db prune`): then its key is forgotten, and gets a new decision.
+        Until that decision is pruned (`linoto db prune`): then its key is forgotten, and gets a new one.
         """
         loop = self.get(name)
-        proposal = None if request.proposal is None else arm_of(loop, request.proposal)
-        allowed = None if request.allowed is None else sorted({arm_of(loop, arm) for arm in request.allowed})
-        if request.key is not None:
-            body = sql.event_of_key(connection, loop.id, request.key)
-            if body is not None:
-                return repeat(loop, EVENTS.decode(body), proposal, allowed)
-        if proposal is not None and allowed is not None and proposal not in allowed:
-            raise invalid(f"proposal must be among the allowed arms, got {request.proposal!r}")
-        if loop.books.archived:
+        wanted = None if proposal is None else arm_of(loop, proposal)
+        among = None if allowed is None else sorted({arm_of(loop, arm) for arm in allowed})
+        earlier = None if key is None else sql.event_of_key(connection, loop.id, key)
+        if earlier is not None:
+            return same_request(DECISIONS.decode(earlier), wanted, among)
+        if wanted is not None and among is not None and wanted not in among:
+            raise invalid(f"proposal must be among the allowed arms, got {proposal!r}")
+        if loop.state.archived:
             raise Refused(409, "archived", f"loop {name!r} is archived and decides no more")
         self.close_due(connection, loop)
-        event = self._decided(loop, request.key, proposal, allowed)
-        self.record(connection, loop, event)
-        return answer(loop, event)
-
-    def _decided(
-        self, loop: Loop, key: str | None, proposal: int | None, allowed: list[int] | None
-    ) -> Decided:
-        books, spec = loop.books, loop.spec
-        number = books.decided + 1
+        expires_at = self.now(loop) + loop.spec.window
         try:
-            choice = choose(
-                loop.agent,
-                mode=books.mode,
-                holdback=books.holdback,
-                held=books.held,
-                proposal=proposal,
-                allowed=allowed,
-                seed=spec.seed,
-                number=number,
-                redraws=spec.redraws,
-            )
+            event = make_decision(loop, key=key, proposal=wanted, allowed=among, expires_at=expires_at)
         except NoSafeArm as error:
             raise Refused(409, "no_safe_arm", str(error)) from error
-        return event_of(loop, choice, number, self.now(loop) + spec.window, key, proposal, allowed)
+        self.record(connection, loop, event)
+        return event
 
-    def reward(self, connection: Connection, name: str, report: RewardReport) -> RewardResult:
-        """Close a decision with its reward, once; say what stands if it is closed already."""
+    def reward(self, connection: Connection, name: str, decision_id: str, reward: float) -> RewardResult:
+        """Close a decision with its reward, once; say which reward stands if it is closed already."""
         loop = self.get(name)
-        number = loop.number_of(report.decision_id)
+        number = loop.number_of(decision_id)
         if number is None:
-            return result(
-                report, "unknown", message=f"there is no decision {report.decision_id!r} in {name!r}"
-            )
-        opened = loop.books.pending.get(number)
-        if opened is None:
-            return self._closed_already(connection, loop, number, report)
-        if self.now(loop) >= opened.expires_at:
-            self.record(connection, loop, default_of(loop, number))
-            return self._closed_already(connection, loop, number, report)
+            return result(decision_id, "unknown", message=f"there is no decision {decision_id!r} in {name!r}")
+        decision = loop.pending.get(number)
+        if decision is None:
+            return self._closed_already(connection, loop, number, reward)
+        if self.now(loop) >= decision.expires_at:
+            self.record(connection, loop, default_reward(loop, number))
+            return self._closed_already(connection, loop, number, reward)
         try:
-            inside.check_reward(loop.agent, report.reward)
+            loop.agent.check_reward(reward)
         except ValueError as error:
-            return result(report, "invalid", message=str(error))
-        self.record(connection, loop, Closed(number=number, reward=report.reward, origin="reported"))
-        return result(report, "applied", reward=report.reward)
+            return result(decision_id, "invalid", message=str(error))
+        self.record(connection, loop, RewardRecorded(number=number, reward=reward, origin="reported"))
+        return result(decision_id, "applied", reward=reward)
 
-    def _closed_already(
-        self, connection: Connection, loop: Loop, number: int, report: RewardReport
-    ) -> RewardResult:
-        row = sql.reward_of(connection, loop.id, number)
-        if row is None:  # every decision is pending or has its reward, unless it is older than is kept
+    def _closed_already(self, connection: Connection, loop: Loop, number: int, reward: float) -> RewardResult:
+        decision_id, row = loop.decision_id(number), sql.reward_of(connection, loop.id, number)
+        if row is None:  # every decision is pending or has its reward, unless it was pruned
             message = "the records of this decision were pruned: the reward it had stands"
-            return result(report, "expired", message=message)
+            return result(decision_id, "expired", message=message)
         first, origin = row
         if origin == "default":
-            sql.insert_late_reward(connection, (loop.id, number, self.now(loop), report.reward))
+            sql.insert_late_reward(connection, (loop.id, number, self.now(loop), reward))
             message = "the window is over: the default reward stands, this one is kept for audit"
-            return result(report, "expired", reward=first, message=message)
-        if first == report.reward:
-            return result(report, "duplicate", reward=first)
-        return result(report, "conflict", reward=first, message=f"the first value stands: {first!r}")
+            return result(decision_id, "expired", reward=first, message=message)
+        if first == reward:
+            return result(decision_id, "duplicate", reward=first)
+        return result(decision_id, "conflict", reward=first, message=f"the first value stands: {first!r}")
 
-    def rewards(self, connection: Connection, name: str, reports: list[RewardReport]) -> list[RewardResult]:
-        """Many rewards, each with its own answer."""
-        return [self.reward(connection, name, report) for report in reports]
-
-    def change(self, connection: Connection, name: str, change: Change, by: str) -> Loop:
-        """Another mode or share held back, from the next decision on."""
+    def change(
+        self, connection: Connection, name: str, *, by: str, mode: Mode | None, holdback: float | None
+    ) -> Loop:
+        """Another mode or share held back, from the next decision on; None leaves what there is."""
         loop = self.get(name)
-        if loop.books.archived:
+        state = loop.state
+        if state.archived:
             raise Refused(409, "archived", f"loop {name!r} is archived and changes no more")
-        mode = change.mode if change.mode is not None else loop.books.mode
-        holdback = change.holdback if change.holdback is not None else loop.books.holdback
+        mode = state.mode if mode is None else mode
+        holdback = state.holdback if holdback is None else holdback
         check_holdback(holdback, loop.agent)
-        if (mode, holdback) != (loop.books.mode, loop.books.holdback):
-            self.record(connection, loop, Switched(mode=mode, holdback=holdback, by=by))
+        if (mode, holdback) != (state.mode, state.holdback):
+            self.record(connection, loop, SettingsChanged(mode=mode, holdback=holdback, by=by))
         return loop
 
     def archive(self, connection: Connection, name: str, by: str) -> Loop:
         """No more decisions; rewards of past ones are still taken."""
         loop = self.get(name)
-        if not loop.books.archived:
-            self.record(connection, loop, Archived(by=by))
+        if not loop.state.archived:
+            self.record(connection, loop, LoopArchived(by=by))
         return loop
 
     def close_due(self, connection: Connection, loop: Loop) -> int:
         """Close decisions whose window is over with the default reward, oldest first."""
         now, closed = self.now(loop), 0
-        while loop.books.pending and closed < CLOSE_AT_ONCE:
-            number, oldest = next(iter(loop.books.pending.items()))
+        while loop.pending and closed < CLOSE_AT_ONCE:
+            number, oldest = next(iter(loop.pending.items()))
             if oldest.expires_at > now:
                 break
-            self.record(connection, loop, default_of(loop, number))
+            self.record(connection, loop, default_reward(loop, number))
             closed += 1
         return closed
 
     def is_due(self, loop: Loop) -> bool:
-        """Whether a window is over: looks at memory only."""
-        oldest = next(iter(loop.books.pending.values()), None)
+        """Whether a window is over: reads memory only."""
+        oldest = next(iter(loop.pending.values()), None)
         return oldest is not None and oldest.expires_at <= self.now(loop)
 
 
@@ -270,10 +263,22 @@ def arm_of(loop: Loop, name: str) -> int:
     return arm
 
 
+def same_request(event: DecisionMade, proposal: int | None, allowed: list[int] | None) -> DecisionMade:
+    """The decision that a key got before, if it was asked for in the same way."""
+    if (event.proposal, event.allowed) != (proposal, allowed):
+        raise Refused(409, "key_reused", f"key {event.key!r} was used with another proposal or allowed set")
+    return event
+
+
+def default_reward(loop: Loop, number: int) -> RewardRecorded:
+    """What closes a decision whose reward never came."""
+    return RewardRecorded(number=number, reward=loop.spec.default_reward, origin="default")
+
+
 def result(
-    report: RewardReport, status: Any, *, reward: float | None = None, message: str | None = None
+    decision_id: str, status: RewardStatus, *, reward: float | None = None, message: str | None = None
 ) -> RewardResult:
     """What became of a reward."""
     return RewardResult(
-        decision_id=report.decision_id, status=status, code=STATUS[status], reward=reward, message=message
+        decision_id=decision_id, status=status, code=HTTP_STATUS[status], reward=reward, message=message
     )

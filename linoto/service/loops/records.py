@@ -1,4 +1,4 @@
-"""Events: made from choices, answered to callers, written as rows, and folded back into loops."""
+"""A loop and its rows in the database: read back from events, and written as they happen."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from sqlite3 import Connection
 
 import msgspec
 
-from linoto.service.errors import Refused
-from linoto.service.loops import inside
-from linoto.service.loops.books import finite
-from linoto.service.loops.choice import Choice
-from linoto.service.loops.loop import EVENTS, Loop
-from linoto.service.loops.messages import Closed, Decided, Decision, Event, LoopSpec
+from linoto.service.loops.events import DECISIONS, EVENTS, DecisionMade, Event, RewardRecorded
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import sql
 
 REBUILD = "`linoto db rebuild` replays its events"
-BASE = "its earlier events were pruned, so only a version of linoto that reads this can go on"
+PRUNED = "its earlier events were pruned, so only a version of linoto that reads this can go on"
 
 
 def recover(
@@ -28,126 +25,51 @@ def recover(
     """
     saved, hint = None if from_scratch else sql.latest_snapshot(connection, row[0]), REBUILD
     if saved is None:
-        saved, hint = sql.base_of(connection, row[0]), BASE
-    loop = begun(connection, row, saved, hint)
-    follow(connection, loop, last)
+        saved, hint = sql.base_of(connection, row[0]), PRUNED
+    loop = restored(connection, row, saved, hint)
+    replay(connection, loop, last)
     return loop
 
 
-def begun(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: str = REBUILD) -> Loop:
+def restored(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: str = REBUILD) -> Loop:
     """A loop as it was saved, or before its first event."""
     id, name, spec, created_at = row
     loop = Loop.fresh(name, msgspec.json.decode(spec, type=LoopSpec), id=id, created_at=created_at)
     if saved is not None:
         try:
-            loop.restored(saved[1], saved[2])
+            loop.restore(saved[1], saved[2])
         except ValueError as error:
             raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
-        loop.reopen(still_open(connection, loop))
-    loop.told = len(loop.books.alarms)
+        loop.reopen(open_decisions(connection, loop))
+    loop.alarms_logged = len(loop.state.alarms)
     return loop
 
 
-def still_open(connection: Connection, loop: Loop) -> Iterator[Decided]:
-    """The decisions that are open where a loop stands, in their order."""
-    for (body,) in sql.open_decisions(connection, loop.id, loop.books.seq, loop.books.oldest):
-        event = EVENTS.decode(body)
-        assert isinstance(event, Decided)
-        yield event
+def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]:
+    """The decisions that are open in the state of a loop, in their order."""
+    for (body,) in sql.open_decisions(connection, loop.id, loop.state.seq, loop.state.oldest):
+        yield DECISIONS.decode(body)
 
 
-def follow(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
+def replay(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
     """Apply the events that come next, up to number `last`."""
-    for seq, at, body in sql.events_after(connection, loop.id, loop.books.seq, last):
-        if seq != loop.books.seq + 1:
+    for seq, at, body in sql.events_after(connection, loop.id, loop.state.seq, last):
+        if seq != loop.state.seq + 1:
             raise ValueError(
-                f"loop {loop.name!r} must have event {loop.books.seq + 1}, got {seq}: the log has a gap"
+                f"loop {loop.name!r} must have event {loop.state.seq + 1}, got {seq}: the log has a gap"
             )
         loop.apply(EVENTS.decode(body), at)
-    loop.told = len(loop.books.alarms)
+    loop.alarms_logged = len(loop.state.alarms)
 
 
-def event_of(
-    loop: Loop,
-    choice: Choice,
-    number: int,
-    expires_at: float,
-    key: str | None,
-    proposal: int | None,
-    allowed: list[int] | None,
-) -> Decided:
-    """A choice as an event."""
-    played = choice.decision
-    lcb, ucb = inside.interval(loop.agent, played.arm)
-    return Decided(
-        number=number,
-        arm=played.arm,
-        mode=played.mode,
-        source=played.source,
-        round=played.round,
-        group=choice.group,
-        counted=choice.counted,
-        compared=choice.compared,
-        favourite=choice.live.proposal,
-        fallback=choice.live.fallback,
-        budget=finite(choice.live.budget),
-        loop_mode=loop.books.mode,
-        live_arm=choice.live.arm,
-        live_mode=choice.live.mode,
-        propensity=choice.propensity,
-        lcb=finite(lcb),
-        ucb=finite(ucb),
-        version=loop.books.learned,
-        expires_at=expires_at,
-        key=key,
-        proposal=proposal,
-        allowed=allowed,
-    )
-
-
-def answer(loop: Loop, event: Decided) -> Decision:
-    """An event as the caller sees it."""
-    return Decision(
-        decision_id=loop.decision_id(event.number),
-        arm=loop.names[event.arm],
-        mode=event.mode,
-        propensity=event.propensity,
-        lcb=event.lcb,
-        ucb=event.ucb,
-        budget=event.budget,
-        reference=loop.reference,
-        model_version=event.version,
-        expires_at=event.expires_at,
-        loop_mode=event.loop_mode,
-        holdback=event.group == "holdback",
-    )
-
-
-def repeat(loop: Loop, event: Event, proposal: int | None, allowed: list[int] | None) -> Decision:
-    """The answer a key has had before, to the same question."""
-    assert isinstance(event, Decided)
-    if (event.proposal, event.allowed) != (proposal, allowed):
-        raise Refused(409, "key_reused", f"key {event.key!r} was used with another proposal or allowed set")
-    return answer(loop, event)
-
-
-def decision_row(loop: Loop, event: Decided) -> sql.Row:
-    """The event just applied, as a row of decisions."""
-    return (
-        loop.id,
-        event.number,
-        loop.books.seq,
-        loop.books.at,
-        event.key,
-        event.arm,
-        event.mode,
-        event.source,
-        event.group,
-        event.loop_mode,
-        event.propensity,
-    )
-
-
-def default_of(loop: Loop, number: int) -> Closed:
-    """What closes a decision whose reward never came."""
-    return Closed(number=number, reward=loop.spec.default_reward, origin="default")
+def insert(connection: Connection, loop: Loop, event: Event) -> None:
+    """The event just applied, and what can be looked up of it."""
+    state = loop.state
+    sql.insert_event(connection, loop.id, state.seq, state.at, msgspec.json.encode(event))
+    if isinstance(event, DecisionMade):
+        e, place = event, (loop.id, event.number, state.seq, state.at)
+        played = (e.arm, e.mode, e.source, e.group, e.loop_mode, e.propensity)
+        sql.insert_decision(connection, (*place, e.key, *played))
+    elif isinstance(event, RewardRecorded):
+        reward = (loop.id, event.number, state.at, event.reward, event.origin, state.seq)
+        sql.insert_reward(connection, reward)

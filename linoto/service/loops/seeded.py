@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 
-def chance(*what: object) -> float:
-    """A number in [0, 1) that belongs to `what`."""
-    digest = blake2b(repr(what).encode(), digest_size=8).digest()
+def seeded_uniform(*seed: object) -> float:
+    """A number in [0, 1) that only depends on the seed."""
+    digest = blake2b(repr(seed).encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53

@@ -1,26 +1,84 @@
-"""A loop as it is asked for: checked once, made canonical, and started."""
+"""What a loop is made from: checked once, made canonical, and started."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Meta, Struct, field
 
-from linoto.core import kernels
+from linoto.core.agent import LinearAgent
+from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
-from linoto.service.loops import inside
-from linoto.service.loops.messages import Arm, LogStatistics, LoopSpec
+from linoto.service.loops.events import Mode
 from linoto.service.storage.log_files import count_log
 
+LONGEST_NAME = 200  # characters
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
 MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
 MOST_NUMBERS = 4_000_000  # of all features together
+ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
+Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite
+Total = Annotated[float, Meta(ge=-1e100, le=1e100)]  # of many numbers, or of their squares
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Share = Annotated[float, Meta(ge=0.0, le=0.9)]
+LoopAgent = LinearAgent | DoublingAgent
+
+
+class Arm(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    """One thing that can be played; without features every arm is its own."""
+
+    name: ArmName
+    features: list[Number] | None = None
+
+
+class LogStatistics(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    """What the log says of each arm, in the order of the arms."""
+
+    pulls: list[Count]
+    reward_sums: list[Total]
+    reward_squares: list[Total] | None = None
+
+
+class LogFile(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    """A log in the server's log folder: which file, and which columns hold the arm played and its reward."""
+
+    file: Annotated[str, Meta(min_length=1, max_length=1000, description="relative to the log folder")]
+    action: ColumnName
+    reward: ColumnName
+
+
+class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True):
+    """Everything that defines a loop. `default_reward` closes decisions whose reward never comes.
+
+    The log is given in one of three forms, `offline`, `rows` or `log`. With `log` the arms may be left out:
+    they are then the distinct actions of the file, in alphabetical order.
+    """
+
+    arms: Annotated[list[Arm], Meta(min_length=1, max_length=100_000)] = field(default_factory=list)
+    policy: dict[str, Any]
+    default_reward: Number
+    offline: LogStatistics | None = None
+    rows: list[tuple[ArmName, Number]] | None = None  # a log as (arm name, reward), instead of `offline`
+    log: LogFile | None = None
+    description: Annotated[str, Meta(max_length=1000, description="for those who look at it")] = ""
+    window: Annotated[float, Meta(ge=0.001, le=3.2e7, description="seconds a reward may take")] = 86400.0
+    mode: Mode = "live"
+    holdback: Share = 0.0
+    seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    redraws: Annotated[int, Meta(ge=0, le=10_000, description="for Thompson's propensities")] = 100
+    on_alarm: Literal["warn", "safe-only"] = "warn"
+    alarm_error: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.01
+
+
+# -- as it is stored
 
 
 def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
@@ -35,10 +93,10 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
     if not callable(getattr(policy, "start", None)):
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
     arms, offline = counted(spec, logs)
-    kept = msgspec.structs.replace(
+    stored = msgspec.structs.replace(
         spec, arms=arms, policy=to_dict(policy), offline=offline, rows=None, log=None
     )
-    return as_read_back(kept)
+    return as_read_back(stored)
 
 
 def as_read_back(spec: LoopSpec) -> LoopSpec:
@@ -55,9 +113,10 @@ def counted(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], LogStatistics
     if len(given) > 1:
         raise invalid(f"a log must be given once, as offline, rows or log, got {' and '.join(given)}")
     if spec.log is not None:
-        file, given_arms = spec.log, [arm.name for arm in spec.arms]
+        names = [arm.name for arm in spec.arms]
+        file, action, reward = spec.log.file, spec.log.action, spec.log.reward
         log, names = count_log(
-            logs, file.file, action=file.action, reward=file.reward, arms=given_arms, most=MOST_FEATURES
+            logs, file, action=action, reward=reward, arms=names, most=MOST_FEATURES, longest=LONGEST_NAME
         )
         return spec.arms or [Arm(name=name) for name in names], as_statistics(log)
     if not spec.arms:
@@ -81,6 +140,9 @@ def as_statistics(log: Offline) -> LogStatistics:
     return LogStatistics(
         pulls=log.pulls.tolist(), reward_sums=log.reward_sums.tolist(), reward_squares=squares
     )
+
+
+# -- as it is started
 
 
 def features(spec: LoopSpec) -> Floats:
@@ -114,14 +176,14 @@ def log_of(spec: LoopSpec) -> Offline:
     )
 
 
-def start(spec: LoopSpec) -> Any:
+def start(spec: LoopSpec) -> LoopAgent:
     """The agent of a canonical spec, before its first decision."""
     names = [arm.name for arm in spec.arms]
     try:
-        agent = from_dict(spec.policy, stored=True).start(
+        agent: LoopAgent = from_dict(spec.policy, stored=True).start(
             features(spec), log_of(spec), rng=as_generator(spec.seed), names=names
         )
-        inside.check_reward(agent, spec.default_reward)
+        agent.check_reward(spec.default_reward)
     except (ValueError, MemoryError) as error:
         raise invalid(str(error)) from error
     check_holdback(spec.holdback, agent)
@@ -129,9 +191,9 @@ def start(spec: LoopSpec) -> Any:
     return agent
 
 
-def check_redraws(redraws: int, agent: Any) -> None:
-    """Refuse draws that would keep everybody waiting at each decision."""
-    if inside.parameter(agent, "explorer") != kernels.THOMPSON:
+def check_redraws(redraws: int, agent: LoopAgent) -> None:
+    """Refuse draws that would keep every caller waiting at each decision."""
+    if not agent.rule.needs_redraws:
         return
     k, d = agent.actions.shape
     most = MOST_DRAWN // (d * (k + d))
@@ -139,7 +201,7 @@ def check_redraws(redraws: int, agent: Any) -> None:
         raise invalid(f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}")
 
 
-def check_holdback(holdback: float, agent: Any) -> None:
+def check_holdback(holdback: float, agent: LoopAgent) -> None:
     """Refuse a control group where there is no mixture to play."""
     if holdback > 0 and agent.offline.total == 0:
         raise invalid("holdback must be 0 where there is no log, got a share of the logging mixture")

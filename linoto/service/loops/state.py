@@ -1,44 +1,21 @@
-"""Everything a loop remembers besides its agent."""
+"""Everything a loop remembers besides its agent and its open decisions: what a snapshot holds.
+
+The names in the stored JSON are those of version 0.1, some of which are called otherwise here.
+"""
 
 from __future__ import annotations
 
 from math import inf, log
 
-import msgspec
 from msgspec import Struct, field
 
+from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import History
-from linoto.service.loops.messages import GROUPS, Decided, Group, Mode, Source
 
-AGAIN = log(10.0)  # an alarm that was answered rings again at ten times the evidence
-
-
-class Pending(Struct, array_like=True):
-    """A decision whose reward is still to come."""
-
-    arm: int
-    source: Source
-    round: int
-    group: Group
-    counted: bool
-    compared: bool
-    expires_at: float
-
-    @classmethod
-    def of(cls, event: Decided) -> Pending:
-        """What must be known of a decision until it is closed."""
-        return cls(
-            arm=event.arm,
-            source=event.source,
-            round=event.round,
-            group=event.group,
-            counted=event.counted,
-            compared=event.compared,
-            expires_at=event.expires_at,
-        )
+MORE_EVIDENCE = log(10.0)  # an alarm that was acknowledged is raised again at ten times the evidence
 
 
-class Tally(Struct):
+class RewardTotals(Struct):
     """What some decisions have earned so far."""
 
     plays: int = 0
@@ -48,7 +25,7 @@ class Tally(Struct):
     mean: float = 0.0
     spread: float = 0.0  # summed squares of the distances to the mean, without cancellation (Welford)
 
-    def close(self, reward: float, *, default: bool) -> None:
+    def add(self, reward: float, *, default: bool) -> None:
         """One more reward."""
         self.closed += 1
         self.defaults += default
@@ -58,33 +35,33 @@ class Tally(Struct):
         self.spread += away * (reward - self.mean)
 
 
-class Gauge(Struct):
-    """Evidence against a claim, at its highest, and the alarm that belongs to it."""
+class AlarmState(Struct):
+    """The most evidence there ever was against a claim, and whether an alarm about it is raised."""
 
     evidence: float = -1e300  # a log
-    above: float | None = None  # where it rings next, once it has rung
-    ringing: bool = False
+    next_threshold: float | None = field(default=None, name="above")  # once an alarm was raised
+    raised: bool = field(default=False, name="ringing")
 
-    def rings(self, evidence: float, first: float) -> bool:
-        """Whether the alarm begins with this."""
+    def update(self, evidence: float, first: float) -> bool:
+        """Whether the alarm is raised by this evidence; `first` is the threshold of a first alarm."""
         self.evidence = max(self.evidence, evidence)
-        if self.ringing or evidence <= self.threshold(first):
+        if self.raised or evidence <= self.threshold(first):
             return False
-        self.ringing = True
+        self.raised = True
         return True
 
-    def answer(self) -> None:
-        """Somebody knows and goes on: ring again only for much more evidence."""
-        if self.ringing:
-            self.ringing, self.above = False, self.evidence + AGAIN
+    def acknowledge(self) -> None:
+        """A person knows and goes on: the next alarm needs much more evidence."""
+        if self.raised:
+            self.raised, self.next_threshold = False, self.evidence + MORE_EVIDENCE
 
-    def go_on(self) -> None:
-        """Nobody has to answer: ring again when the evidence is squared, so that warnings stay few."""
-        self.ringing, self.above = False, 2 * self.evidence
+    def rearm(self) -> None:
+        """Nobody has to acknowledge it: the next is due when the evidence is squared, so they stay few."""
+        self.raised, self.next_threshold = False, 2 * self.evidence
 
     def threshold(self, first: float) -> float:
-        """The log evidence at which it rings next; `first` is where it rings at all."""
-        return first if self.above is None else self.above
+        """The log evidence at which the next alarm is raised."""
+        return first if self.next_threshold is None else self.next_threshold
 
 
 class Alarm(Struct):
@@ -96,45 +73,41 @@ class Alarm(Struct):
     message: str
 
 
-class Switch(Struct):
+class ModeChange(Struct):
     """The last change of mode: when, and by whom."""
 
     at: float
     by: str
 
 
-class Books(Struct):
-    """The fold of a loop's events, but for its agent."""
+class LoopState(Struct):
+    """The fold of a loop's events, except for its agent and its open decisions."""
 
     mode: Mode
     holdback: float
     plays: list[int]  # (k,)
-    held: list[int]  # (k,) control plays that the agent does not count
+    uncounted: list[int] = field(name="held")  # (k,) control plays that the agent does not count
     seq: int = 0
     at: float = 0.0
     decided: int = 0
     learned: int = 0
     archived: bool = False
-    void: bool = False  # something was asked for that the promise does not cover
-    pending: dict[int, Pending] = field(default_factory=dict)  # in the order of decisions
-    groups: dict[str, Tally] = field(default_factory=lambda: {group: Tally() for group in GROUPS})
-    counted: Tally = field(default_factory=Tally)  # the plays that the promise is about
-    mixture: Tally = field(default_factory=Tally)  # the plays of the logging mixture
-    treated: Tally = field(default_factory=Tally)  # plays that could have been drawn for the control group
-    promise: Gauge = field(default_factory=Gauge)
-    drift: Gauge = field(default_factory=Gauge)
+    promise_void: bool = field(default=False, name="void")  # a decision was asked for that it does not cover
+    groups: dict[str, RewardTotals] = field(
+        default_factory=lambda: {group: RewardTotals() for group in GROUPS}
+    )
+    counted: RewardTotals = field(default_factory=RewardTotals)  # the plays that the promise is about
+    mixture: RewardTotals = field(default_factory=RewardTotals)  # the plays of the logging mixture
+    treated: RewardTotals = field(default_factory=RewardTotals)  # those that could have been control plays
+    promise: AlarmState = field(default_factory=AlarmState)
+    drift: AlarmState = field(default_factory=AlarmState)
     alarms: list[Alarm] = field(default_factory=list)
-    switched: Switch | None = None
+    mode_change: ModeChange | None = field(default=None, name="switched")
     budget: float | None = None  # at the last decision
     history: History = field(default_factory=History)
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions
 
-    def kept(self) -> bytes:
-        """All but the open decisions, which their own events know: a snapshot does not grow with them."""
-        oldest = next(iter(self.pending), self.decided + 1)
-        return msgspec.json.encode(msgspec.structs.replace(self, pending={}, oldest=oldest))
-
 
 def finite(value: float | None) -> float | None:
-    """A number JSON can carry, else nothing; NaN is none."""
+    """A number that JSON can hold, otherwise None."""
     return float(value) if value is not None and -inf < value < inf else None

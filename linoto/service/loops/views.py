@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from linoto.service.loops.books import Tally, finite
+from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.loops import Loops
-from linoto.service.loops.messages import GROUPS, Mode
+from linoto.service.loops.operations import Loops
+from linoto.service.loops.state import RewardTotals, finite
 from linoto.service.loops.watch import as_factor
 
 
@@ -109,46 +109,46 @@ class Report(Struct):
     lift_standard_error: float | None
 
 
-def group_view(tally: Tally) -> GroupView:
-    """A tally with its mean."""
-    n = tally.closed
-    error = sqrt(tally.spread / (n - 1) / n) if n > 1 else None
-    return GroupView(tally.plays, n, tally.defaults, tally.rewards, tally.mean if n else None, error)
+def group_view(totals: RewardTotals) -> GroupView:
+    """Totals with their mean."""
+    n = totals.closed
+    error = sqrt(totals.spread / (n - 1) / n) if n > 1 else None
+    return GroupView(totals.plays, n, totals.defaults, totals.rewards, totals.mean if n else None, error)
 
 
 def loop_view(loop: Loop) -> LoopView:
     """The numbers of now."""
-    books, watch = loop.books, loop.watch
-    counted, switched = books.counted, books.switched
-    expected, least = owed(loop, counted.closed)
+    state, watch = loop.state, loop.watch
+    counted, switched = state.counted, state.mode_change
+    expected, least = expected_and_least(loop, counted.closed)
     return LoopView(
         name=loop.name,
         description=loop.spec.description,
-        mode=books.mode,
-        holdback=books.holdback,
-        archived=books.archived,
+        mode=state.mode,
+        holdback=state.holdback,
+        archived=state.archived,
         created_at=loop.created_at,
-        decisions=books.decided,
-        pending=len(books.pending),
-        rewards=sum(books.groups[group].closed for group in GROUPS),
-        model_version=books.learned,
+        decisions=state.decided,
+        pending=len(loop.pending),
+        rewards=sum(state.groups[group].closed for group in GROUPS),
+        model_version=state.learned,
         arms=len(loop.names),
         policy=str(loop.spec.policy.get("type")),
         switched_at=None if switched is None else switched.at,
         switched_by=None if switched is None else switched.by,
-        budget=finite(loop.agent.decide().budget),
+        budget=finite(loop.agent.budget),
         reference=loop.reference,
         closed=counted.closed,
         realised=counted.rewards,
         expected_by_log=expected,
         promised_least=least,
         alarm_below=alarm_sums(loop, [counted.closed])[0],
-        evidence_against_promise=as_factor(books.promise.evidence) if promised(loop) else None,
-        promise_alarm_at=as_factor(books.promise.threshold(watch.threshold)),
-        drift_alarm_at=as_factor(books.drift.threshold(watch.threshold)),
-        evidence_of_drift=as_factor(books.drift.evidence) if watch.drifts else None,
-        groups={group: group_view(books.groups[group]) for group in GROUPS},
-        alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in books.alarms],
+        evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
+        promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
+        drift_alarm_at=as_factor(state.drift.threshold(watch.threshold)),
+        evidence_of_drift=as_factor(state.drift.evidence) if watch.drifts else None,
+        groups={group: group_view(state.groups[group]) for group in GROUPS},
+        alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in state.alarms],
     )
 
 
@@ -157,24 +157,24 @@ def loop_views(loops: Loops) -> list[LoopView]:
     return [loop_view(loop) for loop in loops.by_name.values()]
 
 
-def owed(loop: Loop, closed: int) -> tuple[float | None, float | None]:
+def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | None]:
     """What so many plays of the log would have earned, and the least that the promise allows."""
     if loop.reference is None:
         return None, None
     expected, watch = closed * loop.reference, loop.watch
-    if watch.per_round is None or loop.books.void:
+    if watch.per_round is None or loop.state.promise_void:
         return expected, None
     return expected, expected - closed * watch.per_round - watch.constant
 
 
 def promised(loop: Loop) -> bool:
     """Whether there is a promise, and nothing was asked for that it does not cover."""
-    return loop.watch.per_round is not None and not loop.books.void
+    return loop.watch.per_round is not None and not loop.state.promise_void
 
 
 def history(loop: Loop) -> HistoryView:
     """The course so far, and where it stands now."""
-    points, now = loop.books.history.points, loop.now()
+    points, now = loop.state.history.points, loop.now()
     points = points if points and points[-1].closed == now.closed else [*points, now]
     alarms = alarm_sums(loop, [point.closed for point in points])
     return HistoryView([point_view(loop, *pair) for pair in zip(points, alarms, strict=True)])
@@ -185,14 +185,14 @@ def alarm_sums(loop: Loop, closed: list[int]) -> list[float | None]:
     watch = loop.watch
     counts = np.array(closed, dtype=np.float64)
     sums = (
-        watch.alarm_below(counts, loop.books.promise.threshold(watch.threshold)) if promised(loop) else None
+        watch.alarm_below(counts, loop.state.promise.threshold(watch.threshold)) if promised(loop) else None
     )
     return [None] * len(closed) if sums is None else [finite(value) for value in sums.tolist()]
 
 
 def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     """A point with what it is compared with."""
-    expected, least = owed(loop, point.closed)
+    expected, least = expected_and_least(loop, point.closed)
     return PointView(
         at=point.at,
         decisions=point.decisions,
@@ -209,7 +209,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
 
 def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
     """Every arm with its interval, in the order of the loop; or the most played ones first."""
-    agent, plays = loop.agent, loop.books.plays
+    agent, plays = loop.agent, loop.state.plays
     means, lcb, ucb = agent.actions @ agent.theta, agent.lcb, agent.ucb
     pending, logged = agent.pending, agent.offline.pulls
     order = list(range(len(plays)))
@@ -231,7 +231,7 @@ def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
 
 def report(loop: Loop) -> Report:
     """The account of a loop."""
-    a, b = group_view(loop.books.treated), group_view(loop.books.groups["holdback"])
+    a, b = group_view(loop.state.treated), group_view(loop.state.groups["holdback"])
     lift = error = None
     if a.mean is not None and b.mean is not None:
         lift = a.mean - b.mean
@@ -242,8 +242,8 @@ def report(loop: Loop) -> Report:
 
 def certificate(loop: Loop) -> dict[str, Any]:
     """What was promised before the first decision, and over the decisions so far."""
-    data = loop.certificate.to_dict(rounds=loop.books.counted.plays)
-    if loop.books.void:
+    data = loop.certificate.to_dict(rounds=loop.state.counted.plays)
+    if loop.state.promise_void:
         data |= {
             "holds": False,
             "theorem": "a decision was restricted to some arms",

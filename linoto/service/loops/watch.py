@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from linoto.core.agent import LinearAgent
 from linoto.core.certificates import Certificate
+from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
-from linoto.service.loops import inside
+from linoto.service.loops.spec import LoopAgent
 
 TILTS = 4.0 * 0.7 ** np.arange(20)  # l, of a reward scaled to [0, 1], or of one in units of its noise
 WEIGHTS = -np.expm1(-TILTS)  # 1 - exp(-l)
@@ -103,17 +103,12 @@ class Watch:
     drifts: bool  # whether enough is known of rewards to tell drift
 
     @classmethod
-    def of(cls, agent: Any, c: Certificate, error: float) -> Watch:
+    def of(cls, agent: LoopAgent, c: Certificate, error: float) -> Watch:
         """The watch over a fresh agent with this certificate."""
-        low, high = c.reward_range
+        (low, high), assumed = c.reward_range, agent.confidence
         promised = c.holds and c.per_round is not None and agent.offline.total > 0
         return cls(
-            scale=Scale(
-                low=low,
-                high=high,
-                noise=inside.parameter(agent, "noise"),
-                bounded=bool(inside.parameter(agent, "bounded")),
-            ),
+            scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
             error=error,
             reference=c.reference_interval,
             per_round=c.per_round if promised else None,
@@ -161,16 +156,15 @@ class Watch:
         return -log(self.error)
 
 
-def is_given(agent: Any, c: Certificate) -> bool:
-    """Whether the range of rewards was said, and the log keeps to it: a guess would be taken for drift.
+def is_given(agent: LoopAgent, c: Certificate) -> bool:
+    """Whether the range of rewards was given, and the log keeps to it: a guess would look like drift.
 
     A policy that begins anew in every epoch leaves the mixture's schedule each time, and is not watched.
     """
-    if not isinstance(agent, LinearAgent):
+    if isinstance(agent, DoublingAgent) or agent.confidence.reward_range is None:
         return False
-    given = getattr(agent.policy.composed().confidence, "reward_range", None) is not None
     (low, high), (least, most) = c.reference_interval, c.reward_range
-    return given and least <= low and high <= most
+    return least <= low and high <= most
 
 
 def as_factor(evidence: float) -> float:

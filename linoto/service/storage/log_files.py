@@ -14,8 +14,6 @@ from linoto.logs.row_queries import distinct_ids
 from linoto.logs.tables import open_source
 from linoto.service.errors import invalid
 
-LONGEST_NAME = 200  # characters of an arm's name
-
 
 def open_folder(path: Path) -> Path:
     """The log folder as it really lies on disk, so that names in it can be compared with it."""
@@ -50,7 +48,7 @@ def told_by_name(path: Path, file: str) -> Iterator[None]:
 
 
 def count_log(
-    folder: Path | None, file: str, *, action: str, reward: str, arms: Sequence[str], most: int
+    folder: Path | None, file: str, *, action: str, reward: str, arms: Sequence[str], most: int, longest: int
 ) -> tuple[Offline, list[str]]:
     """The log counted by arm, and the arms: those given, or where none are its distinct actions, sorted.
 
@@ -58,13 +56,13 @@ def count_log(
     """
     path = find_log(folder, file)
     with told_by_name(path, file):
-        names = list(arms) or read_actions(path, action, reward, most)
+        names = list(arms) or read_actions(path, action, reward, most, longest)
         table = ArmTable.from_columns({"name": names})
         found = read_log(path, action=action, reward=reward, arms=table, engine=Engine(jobs=1))
         return found.offline, names
 
 
-def read_actions(path: Path, action: str, reward: str, most: int) -> list[str]:
+def read_actions(path: Path, action: str, reward: str, most: int, longest: int) -> list[str]:
     """The distinct actions of a log, at most so many."""
     with open_source(path, {"action": action, "reward": reward}) as (connection, (staged,)):
         names = sorted(distinct_ids(connection, staged, action, most + 1))
@@ -72,8 +70,8 @@ def read_actions(path: Path, action: str, reward: str, most: int) -> list[str]:
         raise ValueError(f"{path}, column {action!r}: must name at least one arm, got none")
     if len(names) > most:
         raise ValueError(f"{path} must name at most {most} arms where arms are left out, got more")
-    wrong = next((name for name in names if not 1 <= len(name) <= LONGEST_NAME), None)
+    wrong = next((name for name in names if not 1 <= len(name) <= longest), None)
     if wrong is not None:
-        must = f"an arm must have 1 to {LONGEST_NAME} characters"
+        must = f"an arm must have 1 to {longest} characters"
         raise ValueError(f"{path}, column {action!r}: {must}, got {len(wrong)}")
     return names

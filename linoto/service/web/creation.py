@@ -1,4 +1,4 @@
-"""Making loops, which may take seconds: beside everything else, and each name once at a time."""
+"""Making loops, which may take seconds: in threads of their own, and each name once at a time."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
-THREADS = 2  # those who read or refresh must never queue behind those who make
+THREADS = 2  # requests that read, and the refresh of tokens, must never queue behind new loops
 
 
-class Making:
-    """Threads of its own, and a turn for each name."""
+class LoopCreation:
+    """Threads for new loops, and a lock for each name."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="linoto-making")
-        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}  # by name, with how many hold or await it
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="linoto-creation")
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}  # by name, with how many hold or await it
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do it in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     @asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[None]:
+    async def lock(self, name: str) -> AsyncIterator[None]:
         """One at a time for each name."""
-        lock, waiting = self._turns.get(name, (asyncio.Lock(), 0))
-        self._turns[name] = lock, waiting + 1
+        lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = lock, waiting + 1
         try:
             async with lock:
                 yield
         finally:
-            lock, waiting = self._turns.pop(name)
+            lock, waiting = self._locks.pop(name)
             if waiting > 1:
-                self._turns[name] = lock, waiting - 1
+                self._locks[name] = lock, waiting - 1

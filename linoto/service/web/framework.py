@@ -1,4 +1,4 @@
-"""Where the web framework says or does less than we promise: descriptions of bodies, faults that are none."""
+"""Where the web framework says or does less than we promise: descriptions of bodies, errors of callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import Receive, Scope, Send
 
 from linoto.service.errors import Refused
-from linoto.service.loops.messages import Change, DecideRequest, LoopSpec, RewardBatch, RewardValue
+from linoto.service.loops.spec import LoopSpec
+from linoto.service.web.messages import Change, DecideRequest, RewardBatch, RewardValue
 
 _, BODIES = msgspec.json.schema_components(
     [LoopSpec, DecideRequest, Change, RewardBatch, RewardValue], ref_template="#/components/schemas/{name}"
@@ -32,7 +33,7 @@ class Description(JsonRenderPlugin):
         return super().render(request, {**openapi_schema, "components": components})
 
 
-class Told:
+class JsonResponse:
     """An answer in JSON, sent as it is: the framework's own takes several times as long to make."""
 
     def __init__(self, answer: msgspec.Struct) -> None:
@@ -46,17 +47,17 @@ class Told:
 
 
 class JsonRequest(Request[Any, Any, State]):
-    """A request whose body is refused where the framework would take it for a fault."""
+    """A request whose body is refused where the framework would answer with an error of its own."""
 
     async def body(self) -> bytes:
-        """The bytes of it; a caller who hangs up in the middle is no fault of ours."""
+        """The bytes of it; a caller who hangs up in the middle is not an error of the service."""
         try:
             return await super().body()
         except InternalServerException as error:
             raise Refused(400, "bad_request", error.detail) from None
 
     async def json(self) -> Any:
-        """What they say; the framework catches what is no JSON, but not these two."""
+        """The parsed body; the framework refuses what is not valid JSON, but misses these two cases."""
         try:
             return await super().json()
         except (UnicodeDecodeError, RecursionError):

@@ -1,0 +1,96 @@
+"""Handlers about decisions and their rewards: the hot path, and what can be looked up."""
+
+from __future__ import annotations
+
+from sqlite3 import Connection
+from typing import Annotated
+
+from litestar import get, post, put
+from litestar.params import Parameter
+from litestar.types import ASGIApp
+
+from linoto.service.errors import Refused
+from linoto.service.loops import explanations
+from linoto.service.loops.operations import RewardResult
+from linoto.service.web.access import AnyRequest
+from linoto.service.web.framework import JsonResponse
+from linoto.service.web.messages import (
+    DecideRequest,
+    DecisionResponse,
+    RewardBatch,
+    RewardResults,
+    RewardValue,
+    decision_response,
+)
+from linoto.service.web.routing import (
+    DecisionId,
+    Json,
+    LoopName,
+    loops_of,
+    read_database,
+    responses_with,
+    route,
+    write,
+)
+
+Limit = Annotated[int, Parameter(ge=1, le=1000, description="how many at most")]
+Described = Annotated[DecisionResponse, Parameter(schema_component_key="Decision")]  # as in version 0.1
+Before = Annotated[int | None, Parameter(ge=1, le=2**53, description="only decisions before this number")]
+
+
+@route(post, "/loops/{name:str}/decide", "writer", responses=responses_with(Described))
+async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest]) -> ASGIApp:
+    """Decide."""
+    loops = loops_of(request)
+
+    def job(connection: Connection) -> DecisionResponse:
+        event = loops.decide(connection, name, key=data.key, proposal=data.proposal, allowed=data.allowed)
+        return decision_response(loops.get(name), event)
+
+    return JsonResponse(await write(request, job))
+
+
+@route(get, "/loops/{name:str}/decisions", "reader")
+async def list_decisions(
+    request: AnyRequest, name: LoopName, limit: Limit = 50, before: Before = None
+) -> list[explanations.DecisionRow]:
+    """Recent decisions, newest first."""
+    return await read_database(request, name, explanations.recent, before, limit)
+
+
+@route(get, "/loops/{name:str}/decisions/{decision_id:str}", "reader")
+async def explain_decision(
+    request: AnyRequest, name: LoopName, decision_id: DecisionId
+) -> explanations.Explanation:
+    """Explain a decision."""
+    return await read_database(request, name, explanations.explain, decision_id)
+
+
+@route(
+    put,
+    "/loops/{name:str}/decisions/{decision_id:str}/reward",
+    "writer",
+    responses=responses_with(RewardResult),
+)
+async def reward_decision(
+    request: AnyRequest, name: LoopName, decision_id: DecisionId, data: Json[RewardValue]
+) -> ASGIApp:
+    """Report the reward of a decision."""
+    result = await write(request, loops_of(request).reward, name, decision_id, data.reward)
+    if result.code != 200:
+        raise Refused(result.code, result.status, result.message or result.status)
+    return JsonResponse(result)
+
+
+@route(post, "/loops/{name:str}/rewards", "writer")
+async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatch]) -> RewardResults:
+    """Report many rewards; each gets its own answer."""
+    loops = loops_of(request)
+
+    def job(connection: Connection) -> list[RewardResult]:
+        return [loops.reward(connection, name, each.decision_id, each.reward) for each in data.rewards]
+
+    return RewardResults(await write(request, job))
+
+
+HANDLERS = (decide, list_decisions, explain_decision, reward_decision, reward_many)

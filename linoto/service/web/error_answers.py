@@ -1,0 +1,63 @@
+"""Errors as answers: one shape for all of them."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from litestar import Response
+from litestar.exceptions import HTTPException
+from litestar.types import ExceptionHandlersMap
+
+from linoto.service.errors import Busy, Refused, Unavailable
+from linoto.service.web.access import AnyRequest
+from linoto.service.web.messages import ErrorBody, Failure
+
+logger = logging.getLogger("linoto.service")
+
+
+def failure(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response[bytes]:
+    """The one shape."""
+    body = msgspec.json.encode(ErrorBody(Failure(code, message)))
+    return Response(body, status_code=status, media_type="application/json", headers=headers)
+
+
+def on_refused(request: AnyRequest, error: Refused) -> Response[bytes]:
+    """A refusal of ours."""
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
+    if error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
+    return failure(error.status, error.code, error.message, headers)
+
+
+def on_unavailable(request: AnyRequest, error: Unavailable) -> Response[bytes]:
+    """Nothing was kept."""
+    logger.error("unavailable", extra={"path": request.url.path, "error": str(error)})
+    code = "busy" if isinstance(error, Busy) else "unavailable"
+    return failure(503, code, str(error), {"retry-after": "1"})
+
+
+def on_http(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+    """A refusal of the framework, in our shape."""
+    details = error.extra if isinstance(error.extra, list) else []
+    parts = [
+        f"{part.get('key', 'body')}: {part.get('message')}" for part in details if isinstance(part, dict)
+    ]
+    names = {404: "unknown", 405: "method_not_allowed", 413: "too_large"}
+    return failure(
+        error.status_code, names.get(error.status_code, "bad_request"), "; ".join(parts) or error.detail
+    )
+
+
+def on_fault(request: AnyRequest, error: Exception) -> Response[bytes]:
+    """A mistake in our code: the log gets all of it, the caller nothing of it."""
+    logger.error("fault", exc_info=error, extra={"path": request.url.path})
+    return failure(500, "fault", "a fault of the service: its log says more")
+
+
+HANDLERS: ExceptionHandlersMap = {
+    Refused: on_refused,
+    Unavailable: on_unavailable,
+    HTTPException: on_http,
+    Exception: on_fault,
+}

@@ -1,0 +1,132 @@
+"""Handlers about loops: list, create, inspect, change, archive, export."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, cast
+
+from litestar import delete, get, patch, put
+from litestar.params import Parameter
+from litestar.response import Stream
+
+from linoto.service.errors import Refused
+from linoto.service.loops import spec, views
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.spec import LoopSpec
+from linoto.service.web.access import AnyRequest
+from linoto.service.web.creation import LoopCreation
+from linoto.service.web.export import parquet
+from linoto.service.web.messages import Change
+from linoto.service.web.routing import (
+    Json,
+    LoopName,
+    loops_of,
+    read_loop,
+    read_loops,
+    route,
+    store_of,
+    write,
+)
+
+Pending = Annotated[bool, Parameter(description="those without a reward too")]
+Most = Annotated[int | None, Parameter(ge=1, le=100_000, description="how many at most; all if left out")]
+SPEC_BODY = 64_000_000  # bytes of a new loop, which brings its features and maybe rows
+logger = logging.getLogger("linoto.service")
+
+
+@route(get, "/loops", "reader")
+async def list_loops(request: AnyRequest) -> list[views.LoopView]:
+    """List the loops."""
+    return await read_loops(request, views.loop_views)
+
+
+@route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)
+async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec]) -> views.LoopView:
+    """Create a loop; the same again changes nothing."""
+    loops, folder = loops_of(request), request.app.state.logs
+    creation = cast(LoopCreation, request.app.state.creation)
+    async with creation.lock(name):  # the same request again waits until it is made, and finds it
+        canonical = await creation.run(lambda: spec.canonical(data, logs=folder))
+        known = loops.by_name.get(name)
+        if known is None or known.spec != canonical:
+            fresh = await creation.run(lambda: Loop.fresh(name, canonical))
+            await write(request, loops.create, fresh)
+            logger.info("loop created", extra={"loop": name, "by": request.user.name})
+    return await read_loop(request, name, views.loop_view)
+
+
+@route(get, "/loops/{name:str}", "reader")
+async def inspect_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
+    """The live numbers of a loop."""
+    return await read_loop(request, name, views.loop_view)
+
+
+@route(get, "/loops/{name:str}/spec", "reader")
+async def inspect_spec(request: AnyRequest, name: LoopName) -> LoopSpec:
+    """What a loop was made from."""
+    return loops_of(request).get(name).spec
+
+
+@route(patch, "/loops/{name:str}", "writer")
+async def change_loop(request: AnyRequest, name: LoopName, data: Json[Change]) -> views.LoopView:
+    """Change the mode or the share held back; a writer may only set safe-only, the kill switch."""
+    if request.user.role != "admin" and (data.mode != "safe-only" or data.holdback is not None):
+        raise Refused(403, "forbidden", "a writer may only set the mode safe-only")
+    loops, by = loops_of(request), request.user.name
+    view = await write(
+        request,
+        lambda connection: views.loop_view(
+            loops.change(connection, name, by=by, mode=data.mode, holdback=data.holdback)
+        ),
+    )
+    logger.info("loop changed", extra={"loop": name, "by": by, "mode": view.mode})
+    return view
+
+
+@route(delete, "/loops/{name:str}", "admin")
+async def archive_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
+    """Archive a loop."""
+    loops, by = loops_of(request), request.user.name
+    view = await write(request, lambda connection: views.loop_view(loops.archive(connection, name, by)))
+    logger.info("loop archived", extra={"loop": name, "by": by})
+    return view
+
+
+@route(get, "/loops/{name:str}/arms", "reader")
+async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[views.ArmView]:
+    """The arms with their intervals; with a limit, the most played ones first."""
+    return await read_loop(request, name, lambda loop: views.arm_views(loop, limit))
+
+
+@route(get, "/loops/{name:str}/history", "reader")
+async def show_history(request: AnyRequest, name: LoopName) -> views.HistoryView:
+    """The course of a loop, for a picture."""
+    return await read_loop(request, name, views.history)
+
+
+@route(get, "/loops/{name:str}/report", "reader")
+async def report_loop(request: AnyRequest, name: LoopName) -> views.Report:
+    """The promise and what was earned."""
+    return await read_loop(request, name, views.report)
+
+
+@route(get, "/loops/{name:str}/export", "reader", media_type="application/vnd.apache.parquet")
+async def export_loop(request: AnyRequest, name: LoopName, pending: Pending = False) -> Stream:
+    """Decisions and rewards as Parquet."""
+    loop, store = loops_of(request).get(name), store_of(request)
+    headers = {"content-disposition": f'attachment; filename="{loop.name}.parquet"'}
+    return Stream(lambda: parquet(store, loop, pending=pending), headers=headers)
+
+
+HANDLERS = (
+    list_loops,
+    create_loop,
+    inspect_loop,
+    inspect_spec,
+    change_loop,
+    archive_loop,
+    list_arms,
+    show_history,
+    report_loop,
+    export_loop,
+)

@@ -1,0 +1,103 @@
+"""What goes over the wire: every field typed, unknown fields refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from linoto.service.loops.events import DecisionMade, Mode
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.operations import RewardResult
+from linoto.service.loops.spec import ArmName, Number, Share
+
+Key = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Ask for a decision. The same key always gets the same answer."""
+
+    key: Key | None = None
+    proposal: ArmName | None = None  # the arm that the caller's own model would play
+    allowed: Annotated[list[ArmName], Meta(min_length=1, max_length=100_000)] | None = None
+
+
+class DecisionResponse(Struct):
+    """The answer to `decide`."""
+
+    __schema_name__: ClassVar[str] = "Decision"  # in the OpenAPI description, as in version 0.1
+    decision_id: str
+    arm: str
+    mode: Literal["explore", "safe"]
+    propensity: float | None
+    lcb: float | None
+    ucb: float | None
+    budget: float | None
+    reference: float | None
+    model_version: int
+    expires_at: float
+    loop_mode: Mode
+    holdback: bool
+
+
+def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
+    """A decision as the caller sees it."""
+    return DecisionResponse(
+        decision_id=loop.decision_id(event.number),
+        arm=loop.names[event.arm],
+        mode=event.mode,
+        propensity=event.propensity,
+        lcb=event.lcb,
+        ucb=event.ucb,
+        budget=event.budget,
+        reference=loop.reference,
+        model_version=event.version,
+        expires_at=event.expires_at,
+        loop_mode=event.loop_mode,
+        holdback=event.group == "holdback",
+    )
+
+
+class RewardReport(Struct, forbid_unknown_fields=True):
+    """A reward and the decision it is for."""
+
+    decision_id: Annotated[str, Meta(min_length=1, max_length=100)]
+    reward: Number
+
+
+class RewardValue(Struct, forbid_unknown_fields=True):
+    """A reward whose decision is in the address."""
+
+    reward: Number
+
+
+class RewardBatch(Struct, forbid_unknown_fields=True):
+    """Many rewards at once; each gets its own answer."""
+
+    rewards: Annotated[list[RewardReport], Meta(min_length=1, max_length=1000)]
+
+
+class RewardResults(Struct):
+    """In the order of the request."""
+
+    results: list[RewardResult]
+
+
+class Change(Struct, forbid_unknown_fields=True):
+    """A new mode, a new share to hold back, or both."""
+
+    mode: Mode | None = None
+    holdback: Share | None = None
+
+
+class Failure(Struct):
+    """Why not, for a program and for a person."""
+
+    code: str
+    message: str
+
+
+class ErrorBody(Struct):
+    """The shape of every error."""
+
+    error: Failure

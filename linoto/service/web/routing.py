@@ -1,0 +1,83 @@
+"""What every handler is made with: its role, its parameters, and its ways to read and to write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar, cast
+
+from litestar import MediaType
+from litestar.enums import RequestEncodingType
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import Body, Parameter
+
+from linoto.service.loops.operations import NAME, Loops
+from linoto.service.storage.store import Store
+from linoto.service.web.access import AnyRequest, needs
+from linoto.service.web.messages import ErrorBody
+
+T = TypeVar("T")
+Json = Annotated[T, Body(media_type=RequestEncodingType.JSON)]
+LoopName = Annotated[str, Parameter(pattern=f"^{NAME.pattern}$", description="of the loop")]
+DecisionId = Annotated[str, Parameter(max_length=100, description="as `decide` gave it")]
+ERRORS = {
+    status: ResponseSpec(ErrorBody, description=text, generate_examples=False)
+    for status, text in (
+        (400, "not a well-formed request"),
+        (401, "no valid token"),
+        (403, "the role does not allow it"),
+        (404, "there is no such thing"),
+        (409, "it conflicts with what is there"),
+        (410, "the reward window is over, or the records were pruned"),
+        (413, "too large"),
+        (415, "not JSON"),
+        (422, "valid JSON, unacceptable values"),
+        (429, "more requests than this caller may make; nothing was done"),
+        (503, "nothing was kept; asking again is safe"),
+    )
+}
+
+
+def responses_with(kind: Any) -> dict[int, ResponseSpec]:
+    """What is described of a handler that sends its answer itself."""
+    return {200: ResponseSpec(kind, description="done", generate_examples=False), **ERRORS}
+
+
+def route(method: Callable[..., Any], path: str, role: str, **options: Any) -> Callable[..., Any]:
+    """A handler for those who have the role; a success is a 200."""
+    options = {"status_code": 200, "media_type": MediaType.JSON, "responses": ERRORS, **options}
+    return cast(Callable[..., Any], method(path, before_request=needs(role), **options))
+
+
+def loops_of(request: AnyRequest) -> Loops:
+    """The loops this application serves."""
+    loops: Loops = request.app.state.loops
+    return loops
+
+
+def store_of(request: AnyRequest) -> Store:
+    """Where they are kept."""
+    store: Store = request.app.state.store
+    return store
+
+
+def write(request: AnyRequest, operation: Callable[..., T], *arguments: Any, **named: Any) -> Awaitable[T]:
+    """Run an operation and wait until it is on disk."""
+    return store_of(request).write(lambda connection: operation(connection, *arguments, **named))
+
+
+async def read_database(request: AnyRequest, name: str, view: Callable[..., T], *arguments: Any) -> T:
+    """Something of a loop's records, on a connection of its own."""
+    store, loop = store_of(request), loops_of(request).get(name)
+    return await asyncio.to_thread(store.read_database, lambda connection: view(connection, loop, *arguments))
+
+
+async def read_loops(request: AnyRequest, view: Callable[[Loops], T]) -> T:
+    """Something of all loops in memory, when memory and disk agree."""
+    loops = loops_of(request)
+    return await store_of(request).read_memory(lambda: view(loops))
+
+
+async def read_loop(request: AnyRequest, name: str, view: Callable[..., T]) -> T:
+    """Something of one loop in memory, between two events."""
+    return await read_loops(request, lambda loops: view(loops.get(name)))

@@ -1,0 +1,45 @@
+"""Handlers for programs that watch the service: alive, ready, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+
+from litestar import MediaType, Response, get, head
+
+from linoto.service.errors import Unavailable
+from linoto.service.loops import views
+from linoto.service.web import metrics
+from linoto.service.web.access import AnyRequest, needs
+from linoto.service.web.routing import read_loops, store_of
+
+
+@get("/healthz", include_in_schema=False, media_type=MediaType.TEXT)
+async def healthy() -> str:
+    """The process answers."""
+    return "ok"
+
+
+@head("/healthz", include_in_schema=False)
+async def alive() -> None:
+    """The same without a body."""
+
+
+@get("/readyz", include_in_schema=False, media_type=MediaType.TEXT)
+async def ready(request: AnyRequest) -> str:
+    """The database can be written: tested once a second, since a test costs a sync."""
+    try:
+        await asyncio.wait_for(store_of(request).check_ready(), timeout=5.0)
+    except TimeoutError:
+        raise Unavailable("the writer does not answer") from None
+    return "ok"
+
+
+@get("/metrics", before_request=needs("reader"), include_in_schema=False)
+async def show_metrics(request: AnyRequest) -> Response[bytes]:
+    """What Prometheus reads."""
+    numbers = await read_loops(request, views.loop_views)
+    text = metrics.render(numbers, store_of(request), request.app.state.get("latency"))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+HANDLERS = (healthy, alive, ready, show_metrics)
