@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-import numpy as np
-
 from linoto.audit.bound import propose_bound
-from linoto.audit.noise import estimate_noise, noisiest_arm
+from linoto.audit.noise import estimate_noise, noisiest_arm, sums_equal_squares
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
@@ -17,17 +15,11 @@ from linoto.logs.read import Log
 
 
 def is_binary(log: Log) -> bool:
-    """Whether every reward is 0 or 1: then each equals its square, and only then."""
-    offline = log.offline
-    return (
-        log.extent[0] >= 0
-        and log.extent[1] <= 1
-        and offline.reward_squares is not None
-        and bool(np.array_equal(offline.reward_sums, offline.reward_squares))
-    )
+    """Whether every reward is 0 or 1: between them, only these equal their squares."""
+    return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
 
 
-def leaves(log: Log, limits: tuple[float, float]) -> bool:
+def has_rewards_outside(log: Log, limits: tuple[float, float]) -> bool:
     """Whether some logged reward is outside a range."""
     return log.extent[0] < limits[0] or log.extent[1] > limits[1]
 
@@ -64,7 +56,7 @@ def propose_noise(
     log: Log, limits: tuple[float, float] | None
 ) -> tuple[float | Literal["bounded"] | None, str]:
     """The word bounded where no reward leaves the range; else the upper end of what is plausible."""
-    if limits is not None and not leaves(log, limits):
+    if limits is not None and not has_rewards_outside(log, limits):
         return "bounded", f"no logged reward is outside [{limits[0]:g}, {limits[1]:g}]"
     found = estimate_noise(log.offline)
     if found is None:
@@ -83,7 +75,7 @@ def propose_noise(
     return noisiest, why
 
 
-def promise_of(log: Log, confidence: Confidence, *, epsilon: float) -> tuple[Certificate | None, str]:
+def certify_tolerance(log: Log, confidence: Confidence, *, epsilon: float) -> tuple[Certificate | None, str]:
     """The certificate of a tolerance, or why there is none."""
     policy = Gated(gate=Tolerance(epsilon=epsilon), confidence=confidence)
     try:

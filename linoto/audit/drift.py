@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.audit.noise import Scatter, scatter_of
+from linoto.audit.noise import Scatter, scatter_of, sums_equal_squares
 from linoto.audit.pvalues import ALPHA, fisher, holm, unequal_noise_p
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
@@ -60,7 +60,7 @@ def find_drift(early: Offline, late: Offline) -> Drift | None:
     """
     both = np.flatnonzero((early.pulls > 0) & (late.pulls > 0))
     before, after = scatter_of(early, both), scatter_of(late, both)
-    clicks = is_clicks(early) and is_clicks(late)
+    clicks = sums_equal_squares(early) and sums_equal_squares(late)
     found = compare_clicks(before, after) if clicks else compare_means(before, after)
     if not found.tested.any():
         return None
@@ -75,12 +75,6 @@ def find_drift(early: Offline, late: Offline) -> Drift | None:
         early_reference=early.reference,
         late_reference=late.reference,
     )
-
-
-def is_clicks(offline: Offline) -> bool:
-    """Whether rewards are 0 or 1: then each equals its square."""
-    squares = offline.reward_squares
-    return squares is not None and bool(np.array_equal(offline.reward_sums, squares))
 
 
 def gaps_of(early: Scatter, late: Scatter) -> Floats:

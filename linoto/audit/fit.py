@@ -26,14 +26,14 @@ class LackOfFit:
     misfit: float  # root mean square over logged rows of what the model misses, noise taken out
 
     @property
-    def surely(self) -> float:
+    def cautious_p(self) -> float:
         """The larger p: right whether or not arms are equally noisy."""
         return max(self.p, self.p_unequal)
 
     @property
     def rejected(self) -> bool:
         """Whether a linear model would look this wrong less than once in a hundred logs."""
-        return self.surely < ALPHA
+        return self.cautious_p < ALPHA
 
 
 def lack_of_fit(actions: npt.ArrayLike, offline: Offline) -> LackOfFit | None:

@@ -44,6 +44,12 @@ def scatter_of(offline: Offline, arms: Ints | None = None) -> Scatter:
     return Scatter(n, sums / n, np.where(around > rounding, around, 0.0), np.maximum(around, rounding))
 
 
+def sums_equal_squares(offline: Offline) -> bool:
+    """Whether rewards look like 0 and 1, each of which equals its square."""
+    squares = offline.reward_squares
+    return squares is not None and bool(np.array_equal(offline.reward_sums, squares))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Noise:
     """The standard deviation of a reward around the mean of its arm, pooled over arms."""

@@ -9,7 +9,7 @@ import pytest
 from helpers.audit_logs import ACTIONS, K, draw_log
 
 import linoto
-from linoto.audit import propose_bound, shortest_parameter
+from linoto.audit.bound import propose_bound, shortest_parameter
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 

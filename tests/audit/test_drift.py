@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, draw_log
 
-from linoto.audit import find_drift, holm
+from linoto.audit.drift import find_drift
+from linoto.audit.pvalues import holm
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
 

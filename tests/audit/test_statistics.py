@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, draw_log
 
-from linoto.audit import (
-    arm_intervals,
-    estimate_noise,
-    find_miscalibrated,
-    lack_of_fit,
-)
+from linoto.audit.fit import lack_of_fit
+from linoto.audit.noise import arm_intervals, estimate_noise
+from linoto.audit.propensities import find_miscalibrated
 from linoto.core.offline import Offline
 from linoto.logs.read import Propensities
 

@@ -9,7 +9,8 @@ import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, clean_log, draw_log, log_of
 
 import linoto
-from linoto.audit import estimate_noise, find_coverage
+from linoto.audit.coverage import find_coverage
+from linoto.audit.noise import estimate_noise
 from linoto.audit.verdicts import audit_log
 from linoto.core.offline import Offline
 from linoto.logs.arms import ArmTable

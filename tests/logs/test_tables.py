@@ -74,6 +74,26 @@ def test_a_row_that_is_no_text_is_one_bad_row(tmp_path: Path) -> None:
     assert log.bad == {"malformed row": 1} and log.offline.pulls.tolist() == [5000, 1]
 
 
+QUOTES = {
+    "never closed, in a column that nobody needs": b'a,1,"x\nb,2,"y"\nb,4,z\n',
+    "never closed, until the end": b'a,1,"x\nb,2,y\nb,4,z\n',
+    "within quotes": b'a,1,"he said "hi" to me"\nb,4,z\n',
+    "closed too early": b'a,"1"0,x\nb,4,z\n',
+}
+
+
+@pytest.mark.parametrize("what", QUOTES)
+def test_a_row_with_wrong_quotes_is_never_lost_in_silence(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"arm,r,note\n" + QUOTES[what])
+    for read in (read_log, read_rows):
+        with pytest.raises(ValueError, match=r"log\.csv, row 1: must be a row of CSV in UTF-8"):
+            read(path, **COLUMNS, arms=ARMS)
+    path.write_bytes(b"arm,r,note\nb,8,z\n" + QUOTES[what])
+    log = read_log(path, **COLUMNS, arms=ARMS, skip_bad=True)
+    assert log.bad == {"malformed row": 1} and log.offline.reward_sums[0] == 0.0
+
+
 # -- names of columns -------------------------------------------------------------------------------------
 
 FRAMES: dict[str, tuple[Any, str, str]] = {

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linoto.audit import arm_intervals, regress
+from linoto.audit.noise import arm_intervals
+from linoto.audit.regression import regress
 from linoto.audit.verdicts import Audit
 from linoto.core.kernels import Floats, Ints
 from linoto.pages.figures.pieces import COLOURS, panel, styled, with_legend

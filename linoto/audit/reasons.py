@@ -1,11 +1,11 @@
-"""What was found in a log, weighed: the verdict, its reasons, and what is worth knowing."""
+"""What speaks for a log and against it: the verdict, its reasons, and what is worth knowing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from linoto.audit.assume import leaves
+from linoto.audit.assume import has_rewards_outside
 from linoto.audit.coverage import Coverage
 from linoto.audit.drift import Drift
 from linoto.audit.fit import LackOfFit
@@ -19,11 +19,11 @@ from linoto.logs.read import Log
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
 FAR = 10.0  # standard deviations from its arm's mean that no sub-Gaussian reward should be
 SHOWN = 8  # arms that are listed by name
-Verdict = Literal["deploy", "deploy with arm effects", "do not trust"]
+AuditVerdict = Literal["deploy", "deploy with arm effects", "do not trust"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Findings:
+class AuditFindings:
     """What was found, before it is weighed."""
 
     log: Log
@@ -39,7 +39,7 @@ class Findings:
     shortest: float  # what |theta| does not fall below, under these assumptions
 
 
-def judge(found: Findings) -> tuple[Verdict, tuple[str, ...]]:
+def reach_verdict(found: AuditFindings) -> tuple[AuditVerdict, tuple[str, ...]]:
     """The verdict, and everything that speaks for it."""
     against = [*reasons_in_rows(found), *reasons_in_assumptions(found)]
     nonlinear = reasons_for_effects(found)
@@ -51,7 +51,7 @@ def judge(found: Findings) -> tuple[Verdict, tuple[str, ...]]:
     return "deploy", tuple(good)
 
 
-def reasons_in_rows(found: Findings) -> list[str]:
+def reasons_in_rows(found: AuditFindings) -> list[str]:
     """What is wrong with the rows, whatever is assumed."""
     drift, reasons = found.drift, []
     dropped = dropped_share(found.log)
@@ -65,23 +65,23 @@ def reasons_in_rows(found: Findings) -> list[str]:
     return reasons
 
 
-def reasons_in_assumptions(found: Findings) -> list[str]:
+def reasons_in_assumptions(found: AuditFindings) -> list[str]:
     """What is assumed and cannot be so."""
-    assumed_, noise = found.confidence, found.noise
-    if assumed_ is None:
+    given, noise = found.confidence, found.noise
+    if given is None:
         return [f"nothing is known of the noise ({found.why['noise']}): give it"]
-    reasons, limits = [], assumed_.reward_range
-    if noise is not None and assumed_.scale < noise.low:
-        reasons.append(f"the log is noisier ({noise.low:.3g} at least) than assumed ({assumed_.scale:.3g})")
-    if assumed_.noise == "bounded" and limits is not None and leaves(found.log, limits):
+    reasons, limits = [], given.reward_range
+    if noise is not None and given.scale < noise.low:
+        reasons.append(f"the log is noisier ({noise.low:.3g} at least) than assumed ({given.scale:.3g})")
+    if given.noise == "bounded" and limits is not None and has_rewards_outside(found.log, limits):
         low, high = found.log.extent
         reasons.append(
             f"rewards are said never to leave [{limits[0]:g}, {limits[1]:g}], and the log has them from "
             f"{low:.4g} to {high:.4g}"
         )
-    if assumed_.bound < found.shortest:
+    if given.bound < found.shortest:
         reasons.append(
-            f"the log contradicts bound={assumed_.bound:g}: a linear model needs a parameter of length "
+            f"the log contradicts bound={given.bound:g}: a linear model needs a parameter of length "
             f"{found.shortest:.3g} at least"
         )
     if found.broken:
@@ -94,13 +94,13 @@ def dropped_share(log: Log) -> float:
     return sum(log.bad.values()) / max(log.rows, 1)
 
 
-def reasons_for_effects(found: Findings) -> list[str]:
+def reasons_for_effects(found: AuditFindings) -> list[str]:
     """Why the features alone should not be believed."""
     if found.log.arms.effects is not None:
         return []
     if found.fit is not None and found.fit.rejected:
         return [
-            f"rewards are not linear in these features (p = {found.fit.surely:.2g}): the model misses an "
+            f"rewards are not linear in these features (p = {found.fit.cautious_p:.2g}): the model misses an "
             f"arm's mean by {found.fit.misfit:.2g} on average, so give every arm an effect of its own"
         ]
     if found.fit is None and found.coverage.untested.size:
@@ -111,7 +111,7 @@ def reasons_for_effects(found: Findings) -> list[str]:
     return []
 
 
-def fit_reason(found: Findings) -> str:
+def fit_reason(found: AuditFindings) -> str:
     """Why the model may be believed."""
     if found.log.arms.effects is not None:
         return "every arm has an effect of its own, so no linearity is needed"
@@ -120,7 +120,7 @@ def fit_reason(found: Findings) -> str:
     return "the logged means lie where a linear model puts them"
 
 
-def notes_on(found: Findings) -> tuple[str, ...]:
+def notes_on(found: AuditFindings) -> tuple[str, ...]:
     """What a deployer should know, without being a reason for or against."""
     log, names, notes = found.log, found.log.arms.names, []
     if 0 < dropped_share(log) <= DROPPED:
@@ -129,7 +129,7 @@ def notes_on(found: Findings) -> tuple[str, ...]:
     if farthest(log) > FAR * loudest(found) > 0:
         notes.append(f"some reward is over {FAR:g} standard deviations from its arm's mean: tails are heavy")
     limits = means_within(found)
-    if limits is not None and leaves(log, limits):
+    if limits is not None and has_rewards_outside(log, limits):
         notes.append(f"some rewards are outside [{limits[0]:g}, {limits[1]:g}]: only their means may not be")
     if found.certificate is not None and found.certificate.vacuous:
         notes.append(f"a tolerance of {found.epsilon:g} promises nothing: no play could lose more")
@@ -140,17 +140,19 @@ def notes_on(found: Findings) -> tuple[str, ...]:
     if log.propensities is not None:
         wrong = find_miscalibrated(log.propensities, log.offline.total)
         if wrong.size:
-            notes.append(f"propensities do not fit how often these were pulled: {some(names, wrong)}")
+            notes.append(
+                f"propensities do not fit how often these were pulled: {shortened_list(names, wrong)}"
+            )
     return tuple(notes)
 
 
-def means_within(found: Findings) -> tuple[float, float] | None:
+def means_within(found: AuditFindings) -> tuple[float, float] | None:
     """The range of mean rewards, where rewards themselves may leave it."""
     given = found.confidence
     return None if given is None or given.noise == "bounded" else given.reward_range
 
 
-def reaches_far(found: Findings) -> bool:
+def reaches_far(found: AuditFindings) -> bool:
     """Whether mean rewards may lie, as far as is assumed, much further apart than any logged rewards do."""
     if found.certificate is None or found.confidence is None or found.confidence.reward_range is not None:
         return False
@@ -158,7 +160,7 @@ def reaches_far(found: Findings) -> bool:
     return high - low > FAR * (found.log.extent[1] - found.log.extent[0])
 
 
-def loudest(found: Findings) -> float:
+def loudest(found: AuditFindings) -> float:
     """The noise of the noisiest arm, or of all together if larger; 0 where nothing is known."""
     return max(found.noise.value, noisiest_arm(found.log.offline)) if found.noise else 0.0
 
@@ -169,7 +171,7 @@ def farthest(log: Log) -> float:
     return max(log.extent[1] - float(means.max()), float(means.min()) - log.extent[0])
 
 
-def some(names: tuple[str, ...], arms: Ints) -> str:
+def shortened_list(names: tuple[str, ...], arms: Ints) -> str:
     """A few names, and how many more."""
     shown = ", ".join(names[arm] for arm in arms[:SHOWN])
     return shown + (f" and {arms.size - SHOWN:,} more" if arms.size > SHOWN else "")
