@@ -13,7 +13,7 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.theory import effective_dimension
 from linoto.core.validation import as_actions
 
-SHOWN = 8  # directions that are described
+SHOWN_DIRECTIONS = 8  # directions that are described
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +55,7 @@ def find_coverage(actions: npt.ArrayLike, offline: Offline, *, ridge: float, rou
         unseen=np.flatnonzero(unseen),
         unknown=np.flatnonzero(away > 1e-8 * lengths),
         untested=np.flatnonzero(unseen & touched(arms, log)),
-        directions=tuple(main_features(direction) for direction in hidden[:SHOWN]),
+        directions=tuple(main_features(direction) for direction in hidden[:SHOWN_DIRECTIONS]),
         effective=effective_dimension(eigenvalues[::-1] + ridge, rounds=rounds, norm=longest),
     )
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from linoto.audit.noise import Scatter, scatter_of, sums_equal_squares
-from linoto.audit.pvalues import ALPHA, fisher, holm, unequal_noise_p
+from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_noise_p
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 
-ALONE = 10  # pulls in each half from which an arm is judged on its own
-RARE = 5  # of the rarer of 0 and 1 from which an arm of such rewards is
-MANY = 25  # of it expected in the smaller half from which means are Gaussian enough
-COMMON = 10.0  # variance from which rarer arms of 0/1 rewards together are close to Gaussian
+PULLS_ALONE = 10  # pulls in each half from which an arm is judged on its own
+RARE_ALONE = 5  # of the rarer of 0 and 1 from which an arm of such rewards is
+RARE_GAUSSIAN = 25  # of it expected in the smaller half from which means are Gaussian enough
+VARIANCE_TOGETHER = 10.0  # variance from which rarer arms of 0/1 rewards together are close to Gaussian
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,13 +34,13 @@ class Drift:
     def moved(self) -> Ints:
         """The arms that changed, the surest first."""
         order = np.argsort(self.p, kind="stable")
-        return np.asarray(self.arms[order][self.p[order] < ALPHA / 2])
+        return np.asarray(self.arms[order][self.p[order] < TEST_LEVEL / 2])
 
     @property
     def rejected(self) -> bool:
         """Whether steady arms would look this unsteady less than once in a hundred logs: half the false
         alarms are spent on single arms, half on all together."""
-        return bool(self.overall < ALPHA / 2 or self.moved.size)
+        return bool(self.overall < TEST_LEVEL / 2 or self.moved.size)
 
 
 class Comparison(NamedTuple):
@@ -84,7 +84,7 @@ def gaps_of(early: Scatter, late: Scatter) -> Floats:
     return np.asarray(gap**2 / (1 / early.pulls + 1 / late.pulls))
 
 
-def student(squared: Floats, around: Floats, degrees: Floats) -> Floats:
+def student_p(squared: Floats, around: Floats, degrees: Floats) -> Floats:
     """(q,) p-values of squared gaps against the arms' own scatter; 1 where there is none."""
     from scipy.special import stdtr  # type: ignore[import-untyped]
 
@@ -100,10 +100,10 @@ def compare_means(early: Scatter, late: Scatter) -> Comparison:
     """
     squared, degrees = gaps_of(early, late), early.pulls + late.pulls - 2
     tested = degrees >= 2
-    alone = (early.pulls >= ALONE) & (late.pulls >= ALONE)
+    alone = (early.pulls >= PULLS_ALONE) & (late.pulls >= PULLS_ALONE)
     rest = tested & ~alone
     around = np.where(alone, early.most + late.most, early.around + late.around)
-    p = student(squared, around, degrees)
+    p = student_p(squared, around, degrees)
     parts = p[alone]
     if rest.any():
         variance, nothing = around[rest] / degrees[rest], np.zeros((int(rest.sum()), 0))
@@ -128,16 +128,16 @@ def compare_clicks(early: Scatter, late: Scatter) -> Comparison:
     here = np.where(zeros_are_rare, early.pulls - ones, ones)
     total = np.where(zeros_are_rare, pulls - all_ones, all_ones)
     p, middle = binomial(here, total, share)
-    often = total * np.minimum(share, 1 - share) >= MANY
-    t = student(gaps_of(early, late), early.around + late.around, pulls - 2)
+    often = total * np.minimum(share, 1 - share) >= RARE_GAUSSIAN
+    t = student_p(gaps_of(early, late), early.around + late.around, pulls - 2)
     p, middle = np.where(often, t, p), np.where(often, t, middle)
-    alone = total >= RARE
+    alone = total >= RARE_ALONE
     parts = middle[alone]
     shift = (np.where(zeros_are_rare, -1, 1) * (here - total * share))[~alone].sum()
     variance = float((total * share * (1 - share))[~alone].sum())
-    if variance >= COMMON:
+    if variance >= VARIANCE_TOGETHER:
         parts = np.append(parts, 2 * ndtr(-max(abs(shift) - 0.5, 0.0) / np.sqrt(variance)))
-    tested = alone | (variance >= COMMON)
+    tested = alone | (variance >= VARIANCE_TOGETHER)
     return Comparison(tested, alone, p, fisher(parts))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.audit.noise import scatter_of
-from linoto.audit.pvalues import ALPHA, unequal_noise_p
+from linoto.audit.pvalues import TEST_LEVEL, unequal_noise_p
 from linoto.audit.regression import regress
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
@@ -33,7 +33,7 @@ class LackOfFit:
     @property
     def rejected(self) -> bool:
         """Whether a linear model would look this wrong less than once in a hundred logs."""
-        return self.cautious_p < ALPHA
+        return self.cautious_p < TEST_LEVEL
 
 
 def lack_of_fit(actions: npt.ArrayLike, offline: Offline) -> LackOfFit | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linoto.audit.pvalues import ALPHA, holm
+from linoto.audit.pvalues import TEST_LEVEL, holm
 from linoto.core.kernels import Ints
 from linoto.logs.read import Propensities
 
@@ -26,4 +26,4 @@ def find_miscalibrated(propensities: Propensities, rows: int) -> Ints:
     few = inverse * propensities.low
     at_most = np.where(few < rows, betaincc(few + 1, np.maximum(rows - few, 1e-9), propensities.low), 1.0)
     p = holm(np.minimum(2 * np.minimum(at_least, at_most), 1.0))
-    return np.asarray(np.flatnonzero(pulled)[p < ALPHA])
+    return np.asarray(np.flatnonzero(pulled)[p < TEST_LEVEL])

@@ -6,7 +6,7 @@ import numpy as np
 
 from linoto.core.kernels import Floats
 
-ALPHA = 0.01  # of each test that can change the verdict: its chance to raise a false alarm
+TEST_LEVEL = 0.01  # of each test that can change the verdict: its chance to raise a false alarm
 
 
 def holm(p: Floats) -> Floats:

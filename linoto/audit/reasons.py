@@ -18,7 +18,7 @@ from linoto.logs.read import Log
 
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
 FAR = 10.0  # standard deviations from its arm's mean that no sub-Gaussian reward should be
-SHOWN = 8  # arms that are listed by name
+SHOWN_ARMS = 8  # arms that are listed by name
 AuditVerdict = Literal["deploy", "deploy with arm effects", "do not trust"]
 
 
@@ -120,20 +120,20 @@ def fit_reason(found: AuditFindings) -> str:
     return "the logged means lie where a linear model puts them"
 
 
-def notes_on(found: AuditFindings) -> tuple[str, ...]:
+def audit_notes(found: AuditFindings) -> tuple[str, ...]:
     """What a deployer should know, without being a reason for or against."""
     log, names, notes = found.log, found.log.arms.names, []
     if 0 < dropped_share(log) <= DROPPED:
         lost = sum(log.bad.values())
         notes.append(f"bad rows were dropped ({lost:,}): which ones should not depend on the reward")
-    if farthest(log) > FAR * loudest(found) > 0:
+    if farthest_reward(log) > FAR * largest_noise(found) > 0:
         notes.append(f"some reward is over {FAR:g} standard deviations from its arm's mean: tails are heavy")
     limits = means_within(found)
     if limits is not None and has_rewards_outside(log, limits):
         notes.append(f"some rewards are outside [{limits[0]:g}, {limits[1]:g}]: only their means may not be")
     if found.certificate is not None and found.certificate.vacuous:
         notes.append(f"a tolerance of {found.epsilon:g} promises nothing: no play could lose more")
-    if reaches_far(found):
+    if allows_far_rewards(found):
         notes.append("the bound alone limits rewards, and loosely: a reward range would promise more")
     if found.drift is None:
         notes.append("drift could not be tested: too few arms were pulled in both halves")
@@ -152,7 +152,7 @@ def means_within(found: AuditFindings) -> tuple[float, float] | None:
     return None if given is None or given.noise == "bounded" else given.reward_range
 
 
-def reaches_far(found: AuditFindings) -> bool:
+def allows_far_rewards(found: AuditFindings) -> bool:
     """Whether mean rewards may lie, as far as is assumed, much further apart than any logged rewards do."""
     if found.certificate is None or found.confidence is None or found.confidence.reward_range is not None:
         return False
@@ -160,12 +160,12 @@ def reaches_far(found: AuditFindings) -> bool:
     return high - low > FAR * (found.log.extent[1] - found.log.extent[0])
 
 
-def loudest(found: AuditFindings) -> float:
+def largest_noise(found: AuditFindings) -> float:
     """The noise of the noisiest arm, or of all together if larger; 0 where nothing is known."""
     return max(found.noise.value, noisiest_arm(found.log.offline)) if found.noise else 0.0
 
 
-def farthest(log: Log) -> float:
+def farthest_reward(log: Log) -> float:
     """How far some reward is at least from the mean of its arm, whichever arm it came from."""
     means = scatter_of(log.offline).mean
     return max(log.extent[1] - float(means.max()), float(means.min()) - log.extent[0])
@@ -173,5 +173,5 @@ def farthest(log: Log) -> float:
 
 def shortened_list(names: tuple[str, ...], arms: Ints) -> str:
     """A few names, and how many more."""
-    shown = ", ".join(names[arm] for arm in arms[:SHOWN])
-    return shown + (f" and {arms.size - SHOWN:,} more" if arms.size > SHOWN else "")
+    shown = ", ".join(names[arm] for arm in arms[:SHOWN_ARMS])
+    return shown + (f" and {arms.size - SHOWN_ARMS:,} more" if arms.size > SHOWN_ARMS else "")

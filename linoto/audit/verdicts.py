@@ -15,8 +15,8 @@ from linoto.audit.coverage import find_coverage
 from linoto.audit.drift import Drift, find_drift
 from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import estimate_noise
-from linoto.audit.pvalues import ALPHA
-from linoto.audit.reasons import AuditFindings, AuditVerdict, notes_on, reach_verdict, shortened_list
+from linoto.audit.pvalues import TEST_LEVEL
+from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, reach_verdict, shortened_list
 from linoto.core.confidence import Confidence
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
@@ -56,7 +56,7 @@ def audit_log(
     certificate, broken, shortest = None, "", 0.0
     if confidence is not None:
         certificate, broken = certify_tolerance(log, confidence, epsilon=epsilon)
-        shortest = shortest_parameter(actions, offline, noise=confidence.scale, delta=ALPHA)
+        shortest = shortest_parameter(actions, offline, noise=confidence.scale, delta=TEST_LEVEL)
     ridge = (confidence or Confidence()).ridge_for(actions.shape[1])
     found = AuditFindings(
         log=log,
@@ -72,7 +72,7 @@ def audit_log(
         shortest=shortest,
     )
     verdict, reasons = reach_verdict(found)
-    return Audit(**vars(found), verdict=verdict, reasons=reasons, notes=notes_on(found))
+    return Audit(**vars(found), verdict=verdict, reasons=reasons, notes=audit_notes(found))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -222,9 +222,9 @@ class Audit(AuditFindings):
         if fit is None:
             return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
         misfit = f"; the model misses an arm's mean by {fit.misfit:.2g} on average" if fit.rejected else ""
-        unequal = f", {fit.p_unequal:.2g} where arms differ in noise" if fit.p < ALPHA else ""
+        unequal = f", {fit.p_unequal:.2g} where arms differ in noise" if fit.p < TEST_LEVEL else ""
         f = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}"
-        return f"{answer(fit.rejected)}: {f}, p = {fit.p:.2g}{unequal}{misfit}"
+        return f"{answer_text(fit.rejected)}: {f}, p = {fit.p:.2g}{unequal}{misfit}"
 
     def drift_text(self) -> str:
         """The comparison of the halves."""
@@ -233,7 +233,7 @@ class Audit(AuditFindings):
             return "cannot be tested: no arm was pulled often enough in both halves"
         moved = f"; changed: {shortened_list(self.log.arms.names, drift.moved)}" if drift.moved.size else ""
         return (
-            f"{answer(drift.rejected)}: p = {drift.overall:.2g} over "
+            f"{answer_text(drift.rejected)}: p = {drift.overall:.2g} over "
             f"{drift.arms.size} arms, early and late by {self.log.split}, means {drift.early_reference:.4g} "
             f"and {drift.late_reference:.4g}{moved}"
         )
@@ -249,7 +249,7 @@ class Audit(AuditFindings):
                 yield f"promise: {name}", text
 
 
-def answer(rejected: bool) -> str:
+def answer_text(rejected: bool) -> str:
     """What a test says of what it tests."""
     return "no" if rejected else "no sign against it"
 

@@ -22,8 +22,8 @@ from linoto.engines import THREADS, Engine, Track, map_cells, tracked
 from linoto.logs.arms import ArmTable
 from linoto.logs.row_queries import (
     KEPT_UNKNOWN,
-    Arrays,
     Columns,
+    ResultColumns,
     RowRange,
     count_bad_rows,
     count_unknown_ids,
@@ -36,7 +36,7 @@ from linoto.logs.row_queries import (
 from linoto.logs.tables import (
     Connection,
     StagedFile,
-    open_database,
+    open_duckdb,
     open_source,
     refuse_rejected,
     source_name,
@@ -233,7 +233,7 @@ def sum_here(connection: Connection, part: Part, options: PartOptions) -> ArmSum
 
 def sum_elsewhere(part: Part, options: PartOptions) -> ArmSums:
     """The sums of one part, on a worker that has no database open."""
-    with open_database() as connection:
+    with open_duckdb() as connection:
         introduce_arms(connection, options.ids)
         return sum_part(connection, part, options)
 
@@ -254,7 +254,7 @@ def sum_part(connection: Connection, part: Part, options: PartOptions) -> ArmSum
     return ArmSums(early=early, late=late, propensities=propensities, rows=size, bad=bad, unknown=unknown)
 
 
-def by_arm(found: Arrays, k: int) -> tuple[Offline, Offline, Propensities]:
+def by_arm(found: ResultColumns, k: int) -> tuple[Offline, Offline, Propensities]:
     """Early and late sums and those of propensities; an id written in several ways is found as often."""
     halves, inverse, low, high = np.zeros((2, 3, k)), np.zeros((2, k)), np.inf, -np.inf
     late, arms = found["late"].astype(np.int64), found["arm"]
@@ -269,7 +269,7 @@ def by_arm(found: Arrays, k: int) -> tuple[Offline, Offline, Propensities]:
     return early_sums, late_sums, propensities
 
 
-def refuse_sums(found: Arrays, rows: RowRange) -> None:
+def refuse_sums(found: ResultColumns, rows: RowRange) -> None:
     """Name the column whose rows are fine one by one, but not together."""
     name, columns = rows.file.name, rows.columns
     if np.isfinite(found["square"]).all():
@@ -277,7 +277,7 @@ def refuse_sums(found: Arrays, rows: RowRange) -> None:
     raise ValueError(f"{name}, column {columns.reward!r}: rewards are too large to be squared and summed")
 
 
-def is_clean(found: Arrays, size: int) -> bool:
+def is_clean(found: ResultColumns, size: int) -> bool:
     """Whether these sums can only come from good rows."""
     if any(np.ma.is_masked(column) for column in found.values()):
         return False

@@ -25,7 +25,7 @@ from linoto.logs.tables import (
 from linoto.logs.values import WHOLE, WHOLE_TEXT, nearest
 
 KEPT_UNKNOWN = 100  # ids that are listed, most frequent first
-Arrays = dict[str, npt.NDArray[Any]]
+ResultColumns = dict[str, npt.NDArray[Any]]
 """Columns of equal length, masked where a value is NULL."""
 
 
@@ -117,7 +117,7 @@ def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -
 def select_rows(rows: RowRange) -> str:
     """action, reward, propensity, time and id of some rows, and the last four as they were given too."""
     file, parts = rows.file, [f"{ROW_NUMBER} AS row", f"{quoted(rows.columns.action)} AS action"]
-    forms = {"reward": as_number, "propensity": as_number, "time": as_time, "id": as_text}
+    forms = {"reward": number_sql, "propensity": number_sql, "time": time_sql, "id": id_sql}
     for role, name in rows.columns.given().items():
         parts.append(f"{quoted(name)} AS {role}_given")
         if role in forms:
@@ -143,7 +143,7 @@ def select_good(rows: RowRange) -> str:
 
 def action_id(rows: RowRange) -> str:
     """The action as the id of an arm."""
-    return as_text(rows.file.types[rows.columns.action], "action")
+    return id_sql(rows.file.types[rows.columns.action], "action")
 
 
 # -- statements -------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def fetch_tuples(connection: Connection, file: StagedFile, statement: str) -> li
         return connection.execute(statement).fetchall()
 
 
-def fetch_arrays(connection: Connection, file: StagedFile, statement: str) -> Arrays:
+def fetch_arrays(connection: Connection, file: StagedFile, statement: str) -> ResultColumns:
     """What a statement about a file finds, column by column."""
     with translate_errors(file.name, file.kind):
         found: Any = connection.execute(statement).fetchnumpy()
@@ -172,7 +172,7 @@ def introduce_arms(connection: Connection, ids: Sequence[str]) -> None:
 
 def sum_by_arm(
     connection: Connection, rows: RowRange, *, cut: float | None, late: bool, good_only: bool
-) -> Arrays:
+) -> ResultColumns:
     """Pulls, reward sums and squares of each arm, and what its propensities and times add up to.
 
     Rows from the time `cut` on are late; without one, all of them or none. By action first, and only then by
@@ -201,7 +201,7 @@ def reward_extent(connection: Connection, rows: RowRange, *, good_only: bool) ->
     return None if low is None else (low, high)
 
 
-def fetch_rows(connection: Connection, rows: RowRange) -> Arrays:
+def fetch_rows(connection: Connection, rows: RowRange) -> ResultColumns:
     """arm, reward, propensity, time and id as far as they are given, and the kind of bad row, in order."""
     wanted = ", ".join(role for role in rows.columns.given() if role != "action")
     statement = f"SELECT arm, {wanted}, kind FROM ({select_checked(rows)}) ORDER BY row"
@@ -235,7 +235,7 @@ def count_unknown_ids(connection: Connection, rows: RowRange) -> Counter[str]:
 
 def fetch_table(connection: Connection, file: StagedFile, names: Sequence[str], id: str) -> list[list[Any]]:
     """The values of these columns, each in the order of rows; ids as the ids of arms are written."""
-    columns = (as_text(file.types[name], quoted(name)) if name == id else quoted(name) for name in names)
+    columns = (id_sql(file.types[name], quoted(name)) if name == id else quoted(name) for name in names)
     statement = f"SELECT {', '.join(columns)} FROM {scan(file.path)} ORDER BY {ROW_NUMBER}"
     rows = fetch_tuples(connection, file, statement)
     return [list(values) for values in zip(*rows, strict=True)] or [[] for _ in names]
@@ -243,7 +243,7 @@ def fetch_table(connection: Connection, file: StagedFile, names: Sequence[str], 
 
 def distinct_ids(connection: Connection, file: StagedFile, column: str, most: int) -> list[str]:
     """The distinct values of a column as ids, at most so many, in any order."""
-    ids = as_text(file.types[column], quoted(column))
+    ids = id_sql(file.types[column], quoted(column))
     statement = f"""SELECT DISTINCT id FROM (SELECT {ids} AS id FROM {scan(file.path)})
         WHERE id IS NOT NULL LIMIT {most}"""
     return [found[0] for found in fetch_tuples(connection, file, statement)]
@@ -292,8 +292,8 @@ def holds_dates(connection: Connection, file: StagedFile, column: str) -> bool:
 # -- values by type ---------------------------------------------------------------------------------------
 
 
-def as_number(kind: str, value: str) -> str:
-    """A value of this type as a float; text that is no number, true or false becomes NULL."""
+def number_sql(kind: str, value: str) -> str:
+    """A value of this type as a float; text that is not a number, true or false becomes NULL."""
     if kind == "DOUBLE":
         return value  # unchanged, so that DuckDB can answer from the file's own statistics
     if is_text(kind):
@@ -302,7 +302,7 @@ def as_number(kind: str, value: str) -> str:
     return f"TRY_CAST({value} AS DOUBLE)"
 
 
-def as_time(kind: str, value: str) -> str:
+def time_sql(kind: str, value: str) -> str:
     """A value of this type as seconds, or as the number that it is."""
     if is_date(kind):
         return f"epoch(CAST({value} AS TIMESTAMPTZ))"
@@ -311,7 +311,7 @@ def as_time(kind: str, value: str) -> str:
     return f"TRY_CAST({value} AS DOUBLE)"
 
 
-def as_text(kind: str, value: str) -> str:
+def id_sql(kind: str, value: str) -> str:
     """An id as `values.text_of` writes it: 7.0 is 7. NULL where it is NaN."""
     text = f"CAST({value} AS VARCHAR)"
     if kind in ("DOUBLE", "FLOAT"):

@@ -23,7 +23,7 @@ from linoto.logs.text_files import (
     json_path,
     read_header,
     read_keys,
-    row_of,
+    row_of_line,
     why_rejected,
     write_plain,
 )
@@ -36,7 +36,7 @@ Connection: TypeAlias = "DuckDBPyConnection"
 Wanted: TypeAlias = Mapping[str, str] | None  # the names of the needed columns by role; None: all of them
 ROW_GROUP = 2**17
 ROW_NUMBER = "file_row_number"  # DuckDB's name for it, which no column that is read may have
-KINDS = {
+FILE_KINDS = {
     ".csv": "CSV",
     ".tsv": "CSV",
     ".txt": "CSV",
@@ -61,7 +61,7 @@ class StagedFile(NamedTuple):
 
 
 @contextmanager
-def open_database() -> Iterator[Connection]:
+def open_duckdb() -> Iterator[Connection]:
     """A database in memory that fetches nothing from elsewhere, with one thread for each query."""
     try:
         import duckdb
@@ -76,7 +76,7 @@ def open_database() -> Iterator[Connection]:
 @contextmanager
 def open_source(source: Any, wanted: Wanted) -> Iterator[tuple[Connection, list[StagedFile]]]:
     """A database, and every file of a source as Parquet: as it is, or as a copy that goes away again."""
-    with TemporaryDirectory(prefix="linoto-") as folder, open_database() as connection:
+    with TemporaryDirectory(prefix="linoto-") as folder, open_duckdb() as connection:
         yield connection, stage(connection, source, wanted, Path(folder))
 
 
@@ -154,9 +154,9 @@ def find_files(source: Any) -> list[Path]:
 def kind_of(path: Path) -> str:
     """CSV, Parquet or JSON lines, by the name."""
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    if suffix.lower() not in KINDS:
-        raise ValueError(f"{path} must end in one of {', '.join(KINDS)} (or .csv.gz, .jsonl.gz)")
-    return KINDS[suffix.lower()]
+    if suffix.lower() not in FILE_KINDS:
+        raise ValueError(f"{path} must end in one of {', '.join(FILE_KINDS)} (or .csv.gz, .jsonl.gz)")
+    return FILE_KINDS[suffix.lower()]
 
 
 def needed_columns(wanted: Wanted, names: Sequence[str], where: str) -> list[str]:
@@ -199,7 +199,7 @@ def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) ->
     staged = inspect_parquet(connection, copy, str(path), "CSV", wanted)
     if not rejected:
         return staged
-    return staged._replace(rejected=rejected, first_rejected=(row_of(file, line), why_rejected(text)))
+    return staged._replace(rejected=rejected, first_rejected=(row_of_line(file, line), why_rejected(text)))
 
 
 def stage_json(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:

@@ -1,4 +1,4 @@
-"""CSV and JSON lines as they are written: what DuckDB must be told of them, and what it stumbles over."""
+"""CSV and JSON lines as they are written: what DuckDB must be told of them, and what it cannot read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def json_path(name: str) -> str:
     return '$."' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-# -- what DuckDB stumbles over ----------------------------------------------------------------------------
+# -- what DuckDB cannot read ------------------------------------------------------------------------------
 
 
 def has_mark(path: Path) -> bool:
@@ -109,7 +109,7 @@ def write_plain(path: Path, copy: Path, *, skip: int = 0) -> Path:
     return copy
 
 
-def row_of(path: Path, line: int) -> int:
+def row_of_line(path: Path, line: int) -> int:
     """Which row (from 0) is DuckDB's n-th line: it counts empty lines, and not those within quotes."""
     records = blank = 0
     quoted = False

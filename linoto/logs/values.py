@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-WORDS = {"true": 1.0, "false": 0.0}
+TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 WHOLE = 1e38  # whole floats up to here are written without a point, the others as Python writes them
 WHOLE_TEXT = r"(0|-?[1-9][0-9]*)\.0+"  # not 007.0, which is somebody's code
 Table = Mapping[str, Sequence[Any]]
 """Columns of equal length, by name."""
 
 
-class UnknownColumn(ValueError):  # noqa: N818 - a name that was mistyped, not a fault of the data
+class UnknownColumn(ValueError):  # noqa: N818 - a mistyped name, not wrong data
     """A table has no column of this name."""
 
 
@@ -79,8 +79,8 @@ def number_of(value: Any) -> float | None:
     if isinstance(value, Real):
         return float(value)
     text = str(value).strip()
-    if text.lower() in WORDS:
-        return WORDS[text.lower()]
+    if text.lower() in TRUTH_WORDS:
+        return TRUTH_WORDS[text.lower()]
     try:
         return float(text)
     except ValueError:

@@ -25,8 +25,8 @@ def test_the_test_of_linearity_keeps_its_size() -> None:
 def test_the_test_of_linearity_has_power() -> None:
     """Arms off the plane by 0.15 at noise 0.4: with a noncentrality of 70 a test at level 0.01 misses it with
     probability 1e-4, and 4 of 100 with probability 4e-10."""
-    crooked = ACTIONS @ THETA + 0.15 * np.where(np.arange(K) % 2, 1, -1)
-    found = [lack_of_fit(ACTIONS, draw_log(crooked, PULLS, seed)) for seed in range(100)]
+    nonlinear = ACTIONS @ THETA + 0.15 * np.where(np.arange(K) % 2, 1, -1)
+    found = [lack_of_fit(ACTIONS, draw_log(nonlinear, PULLS, seed)) for seed in range(100)]
     assert sum(test is not None and test.rejected for test in found) >= 97
     misfits = [test.misfit for test in found if test is not None]
     assert 0.12 < np.mean(misfits) < 0.16
@@ -93,10 +93,10 @@ def test_linearity_is_not_tested_where_nothing_is_left_over() -> None:
 
 def test_rewards_without_any_noise_are_judged_exactly() -> None:
     pulls = np.full(K, 5)
-    straight, crooked = ACTIONS @ THETA, np.arange(K) ** 2.0
+    linear, nonlinear = ACTIONS @ THETA, np.arange(K) ** 2.0
     good, bad = (
         lack_of_fit(ACTIONS, Offline(pulls=pulls, reward_sums=5 * mu, reward_squares=5 * mu**2))
-        for mu in (straight, crooked)
+        for mu in (linear, nonlinear)
     )
     assert good is not None and bad is not None
     assert good.p == 1.0 and bad.p == 0.0

@@ -51,17 +51,17 @@ def test_a_sound_log_is_deployed() -> None:
     assert audit.confidence.bound >= float(np.linalg.norm(THETA))
 
 
-def test_a_crooked_log_wants_arm_effects_and_is_sound_with_them() -> None:
-    crooked = ACTIONS @ THETA + 0.2 * np.where(np.arange(K) % 2, 1, -1)
-    log = log_of(*(draw_log(crooked, PULLS, half) for half in (0, 1)))
+def test_a_nonlinear_log_needs_arm_effects_and_is_sound_with_them() -> None:
+    nonlinear = ACTIONS @ THETA + 0.2 * np.where(np.arange(K) % 2, 1, -1)
+    log = log_of(*(draw_log(nonlinear, PULLS, half) for half in (0, 1)))
     audit = audit_log(log)
     assert audit.verdict == "deploy with arm effects"
     assert "not linear" in audit.reasons[0]
-    mended = Log(**{**vars(log), "arms": log.arms.with_effects()})
-    assert audit_log(mended).verdict == "deploy"
+    with_effects = Log(**{**vars(log), "arms": log.arms.with_effects()})
+    assert audit_log(with_effects).verdict == "deploy"
 
 
-def test_linearity_that_cannot_be_tested_wants_arm_effects_only_where_it_is_leaned_on() -> None:
+def test_linearity_that_cannot_be_tested_needs_arm_effects_only_where_it_is_used() -> None:
     pulls = np.where(np.arange(K) < 4, 30, 0)  # as many logged arms as features
     audit = audit_log(log_of(*(draw_log(ACTIONS @ THETA, pulls, half) for half in (0, 1))))
     assert audit.verdict == "deploy with arm effects" and "cannot be tested" in audit.reasons[0]
@@ -166,7 +166,7 @@ def test_bounded_rewards_that_leave_their_range_are_not_to_be_trusted() -> None:
 
 
 @pytest.mark.parametrize("level", [1e7, 1e9])
-def test_rewards_too_large_for_their_noise_say_so_and_accuse_nobody(level: float) -> None:
+def test_rewards_too_large_for_their_noise_say_so_and_raise_no_other_alarm(level: float) -> None:
     """Squares of 1e14 hold sixteen digits: a scatter of 0.3 is lost in them."""
     log = priced_log(level=level)
     audit = audit_log(log)

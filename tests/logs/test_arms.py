@@ -1,4 +1,4 @@
-"""Arms as a table: the encoding is kept, applies to new arms, and arm effects mend a wrong model."""
+"""Arms as a table: the encoding is kept, applies to new arms, and arm effects correct a wrong model."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_arm_effects_append_a_scaled_one_hot() -> None:
 EPSILON, K, ROUNDS = 0.05, 12, 1200
 
 
-def crooked_world(seed: int) -> tuple[linoto.Bandit, linoto.Offline]:
+def nonlinear_world(seed: int) -> tuple[linoto.Bandit, linoto.Offline]:
     """Six logged arms rise along a line; six unlogged ones go on along it in their features, but not in what
     they earn. With arm effects it is a linear world, and 2 bounds its parameter (0.64 at the shortest)."""
     x = np.linspace(0, 1, K)
@@ -113,7 +113,7 @@ def crooked_world(seed: int) -> tuple[linoto.Bandit, linoto.Offline]:
 
 def excess(actions: np.ndarray, explorer: str, seed: int) -> float:
     """max_t R_t^off less what the certificate allows, of a greedy explorer or of an adversary."""
-    bandit, log = crooked_world(seed)
+    bandit, log = nonlinear_world(seed)
     policy = linoto.Gated(
         explorer=linoto.Greedy(),
         gate=linoto.Tolerance(epsilon=EPSILON, evidence="model"),
@@ -140,13 +140,13 @@ def play_worst(agent: Any, means: np.ndarray, draw: float) -> int:
     return int(decision.arm)
 
 
-def test_a_wrong_model_breaks_the_certificate_and_arm_effects_mend_it() -> None:
+def test_a_wrong_model_breaks_the_certificate_and_arm_effects_keep_it() -> None:
     """The plain model loses more than a hundred beyond the promise. With effects a run may fail with
     probability 0.05, but no run of 200 with either explorer came closer than ten rewards."""
-    plain, mended = crooked_world(0)[0].actions, arm_effects(crooked_world(0)[0].actions)
+    plain, with_effects = nonlinear_world(0)[0].actions, arm_effects(nonlinear_world(0)[0].actions)
     for explorer in ("greedy", "worst"):
         assert min(excess(plain, explorer, seed) for seed in range(3)) > 100
-        assert max(excess(mended, explorer, seed) for seed in range(10)) <= 0
+        assert max(excess(with_effects, explorer, seed) for seed in range(10)) <= 0
 
 
 # -- on disk ----------------------------------------------------------------------------------------------

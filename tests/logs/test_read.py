@@ -1,4 +1,4 @@
-"""Files in, statistics out: the same bits from every kind of input, and every planted fault named."""
+"""Files in, statistics out: the same bits from every kind of input, and every bad row named."""
 
 from __future__ import annotations
 
@@ -211,9 +211,9 @@ def test_equal_times_are_split_as_evenly_as_they_can() -> None:
         assert read_log(table, **COLUMNS, arms=ARMS, time="t").early.total in (early, 4 - early)
 
 
-# -- planted faults ---------------------------------------------------------------------------------------
+# -- bad rows ---------------------------------------------------------------------------------------------
 
-FAULTS = {
+BAD_ROWS = {
     "a word for a reward": (
         "arm,r\na,1\nb,abc\nb,x\n",
         "row 2, column 'r': the reward must be a finite number, got 'abc'",
@@ -262,9 +262,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_the_first_bad_row_is_named_and_skipping_counts_them_all(fault: str, tmp_path: Path) -> None:
-    text, message, counts = FAULTS[fault]
+@pytest.mark.parametrize("what", BAD_ROWS)
+def test_the_first_bad_row_is_named_and_skipping_counts_them_all(what: str, tmp_path: Path) -> None:
+    text, message, counts = BAD_ROWS[what]
     path = tmp_path / "log.csv"
     path.write_text(text)
     with pytest.raises(ValueError) as caught:

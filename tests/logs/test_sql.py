@@ -16,7 +16,7 @@ PACKAGE = Path(linoto.__file__).parent
 WRITE_SQL = {Path(tables.__file__), Path(row_queries.__file__)}
 DUCKDB = re.compile(r"\b(read_(parquet|csv|json|ndjson)\w*|parquet_\w*metadata|file_row_number)\b|\bCOPY \(")
 STATEMENT = re.compile(r"\b(SELECT|COPY|DESCRIBE|CREATE (TEMP )?(TABLE|VIEW)|GROUP BY|LEFT JOIN|TRY_CAST)\b")
-SPEAKS_SQLITE = PACKAGE / "service"  # where statements are for another database
+USES_SQLITE = PACKAGE / "service"  # where statements are for another database
 
 
 def texts(source: str) -> Iterator[str]:
@@ -41,18 +41,18 @@ def composed(source: str, *patterns: re.Pattern[str]) -> list[str]:
 @pytest.mark.parametrize(
     "folder", ["logs", "audit", "service", "cli", "pages", "experiments", "worlds", "core"]
 )
-def test_duckdb_is_spoken_in_two_files_only(folder: str) -> None:
+def test_sql_for_duckdb_is_written_in_two_files_only(folder: str) -> None:
     for path in sorted((PACKAGE / folder).rglob("*.py")):
         if path in WRITE_SQL:
             continue
-        words = (DUCKDB,) if path.is_relative_to(SPEAKS_SQLITE) else (DUCKDB, STATEMENT)
+        words = (DUCKDB,) if path.is_relative_to(USES_SQLITE) else (DUCKDB, STATEMENT)
         source = path.read_text(encoding="utf-8")
         assert composed(source, *words) == [], f"{path} must call functions of {WRITE_SQL}"
 
 
 def test_what_builds_sql_is_imported_by_nobody_else() -> None:
     """A statement may also be put together from the words of others."""
-    builders = {"as_number", "as_text", "as_time", "escape_glob", "listed", "literal", "quoted", "scan"}
+    builders = {"number_sql", "id_sql", "time_sql", "escape_glob", "listed", "literal", "quoted", "scan"}
     builders |= {name for name in vars(row_queries) if name.startswith("select_")}
     assert all(hasattr(tables, name) or hasattr(row_queries, name) for name in builders)
     for path in sorted(PACKAGE.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Files and frames as people really have them: odd line ends, odd names, and rows that are counted alike."""
+"""Unusual files and frames: line ends, names of columns, quotes, ids, and rows that are counted alike."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_mixed_ends_are_seen_however_late_they_come(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", ["", "\n", "\n\n\n"])
 @pytest.mark.parametrize("between", ["", "\n", "\n\n", '"a\n\nx",1\n'])
-def test_every_fault_counts_rows_alike(start: str, between: str, tmp_path: Path) -> None:
-    """Empty lines are no rows, and a line end within quotes ends none: for each kind of fault."""
+def test_rows_are_counted_alike_whatever_is_wrong(start: str, between: str, tmp_path: Path) -> None:
+    """Empty lines are no rows, and a line end within quotes ends none: for each kind of bad row."""
     arms = ArmTable.from_columns({"id": ["a", "b", "a\n\nx"]})
     row = 3 + between.startswith('"')
-    for fault, message in (("b,2,3", f"row {row}: must have 2 columns"), ("b,x", f"row {row}, column 'r'")):
+    for bad_row, message in (("b,2,3", f"row {row}: must have 2 columns"), ("b,x", f"row {row}, column 'r'")):
         path = tmp_path / "log.csv"
-        path.write_text(f"{start}arm,r\na,1\n{between}a,1\n{fault}\n\nb,y\nb\n")
+        path.write_text(f"{start}arm,r\na,1\n{between}a,1\n{bad_row}\n\nb,y\nb\n")
         for read in (read_log, read_rows):
             with pytest.raises(ValueError, match=message):
                 read(path, **COLUMNS, arms=arms)
