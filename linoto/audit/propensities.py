@@ -6,7 +6,7 @@ import numpy as np
 
 from linoto.audit.pvalues import TEST_LEVEL, holm
 from linoto.core.kernels import Ints
-from linoto.logs.read import Propensities
+from linoto.logs.sums import Propensities
 
 
 def find_miscalibrated(propensities: Propensities, rows: int) -> Ints:

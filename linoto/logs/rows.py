@@ -14,8 +14,15 @@ from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, is_number
 from linoto.logs.arms import ArmTable
-from linoto.logs.row_queries import Columns, RowRange, fetch_rows, introduce_arms, refuse_bad_row
-from linoto.logs.tables import StagedFile, open_source, refuse_rejected
+from linoto.logs.row_queries import (
+    Columns,
+    ResultColumns,
+    RowRange,
+    fetch_rows,
+    introduce_arms,
+    refuse_bad_row,
+)
+from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected
 from linoto.logs.values import text_of
 
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
@@ -194,17 +201,10 @@ def read_rows(
     if not isinstance(arms, ArmTable):
         raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
     columns = Columns(action=action, reward=reward, propensity=propensity, time=time, id=id)
-    found = []
     with open_source(source, columns.given()) as (connection, files):
         introduce_arms(connection, arms.names)
-        for file in files:
-            whole = RowRange.whole(file, columns)
-            part = fetch_rows(connection, whole)
-            if not np.ma.getmaskarray(part.pop("kind")).all():
-                refuse_bad_row(connection, whole, arms.names)
-            refuse_rejected([file])
-            found.append(part)
-    values = {role: np.concatenate([np.asarray(part[role]) for part in found]) for role in found[0]}
+        found = [fetch_good_rows(connection, RowRange.whole(file, columns), arms.names) for file in files]
+    values = {role: np.concatenate([part[role] for part in found]) for role in found[0]}
     rows = Rows(
         arms=values["arm"],
         rewards=values["reward"],
@@ -214,6 +214,15 @@ def read_rows(
         names=arms.names,
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
+
+
+def fetch_good_rows(connection: Connection, rows: RowRange, names: Sequence[str]) -> ResultColumns:
+    """Rows of a file, by column; the first bad one is refused."""
+    found = fetch_rows(connection, rows)
+    if not np.ma.getmaskarray(found.pop("kind")).all():
+        refuse_bad_row(connection, rows, names)
+    refuse_rejected([rows.file])
+    return {role: np.asarray(column) for role, column in found.items()}
 
 
 def places(files: Sequence[StagedFile]) -> list[str] | None:

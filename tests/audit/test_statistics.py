@@ -10,7 +10,7 @@ from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import arm_intervals, estimate_noise
 from linoto.audit.propensities import find_miscalibrated
 from linoto.core.offline import Offline
-from linoto.logs.read import Propensities
+from linoto.logs.sums import Propensities
 
 
 def test_the_test_of_linearity_keeps_its_size() -> None:

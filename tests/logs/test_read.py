@@ -17,7 +17,7 @@ import pytest
 
 from linoto.core.offline import Offline
 from linoto.engines import Engine
-from linoto.logs import read as logs
+from linoto.logs import sums
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log, read_arms, read_log
 from linoto.logs.values import UnknownColumn
@@ -148,7 +148,7 @@ def test_the_bits_do_not_depend_on_threads_or_runs(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many small parts, so that threads would disagree about the order if they could."""
-    monkeypatch.setattr(logs, "PART", 2**12)
+    monkeypatch.setattr(sums, "PART", 2**12)
     source = SOURCES[kind](tmp_path, sample(200_000))
     first = read_log(source, **COLUMNS, arms=ARMS, engine=Engine(jobs=1))
     for jobs in (1, 2, 3, 8, 8, 8):
@@ -156,21 +156,21 @@ def test_the_bits_do_not_depend_on_threads_or_runs(
 
 
 def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "PART", 2**10)
+    monkeypatch.setattr(sums, "PART", 2**10)
     source = parquet_file(tmp_path, sample(5000))
     here = read_log(source, **COLUMNS, arms=ARMS)
     assert same(read_log(source, **COLUMNS, arms=ARMS, engine=Engine(kind="dask", jobs=2)), here)
 
 
 def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) -> None:
-    files = [logs.StagedFile("x", "x", "Parquet", rows, {}) for rows in (logs.PART + 5, 3, 2 * logs.PART)]
-    parts = logs.cut_parts(files, logs.Columns("arm", "r"), halves=True)
+    files = [sums.StagedFile("x", "x", "Parquet", rows, {}) for rows in (sums.PART + 5, 3, 2 * sums.PART)]
+    parts = sums.cut_parts(files, sums.Columns("arm", "r"), halves=True)
     sizes = [part.rows.end - part.rows.first for part in parts]
     total = sum(file.rows for file in files)
     assert sum(sizes) == total
     assert sum(size for size, part in zip(sizes, parts, strict=True) if not part.late) == total // 2
-    assert max(sizes) <= logs.PART
-    assert not any(part.late for part in logs.cut_parts(files, logs.Columns("arm", "r"), halves=False))
+    assert max(sizes) <= sums.PART
+    assert not any(part.late for part in sums.cut_parts(files, sums.Columns("arm", "r"), halves=False))
 
 
 @pytest.mark.parametrize("kind", ["threads", "dask"])
@@ -178,7 +178,7 @@ def test_ids_written_in_many_ways_add_up_to_the_same_bits(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each spelling of an id is summed for itself, and the sums of one arm are added in one order."""
-    monkeypatch.setattr(logs, "PART", 2**10)
+    monkeypatch.setattr(sums, "PART", 2**10)
     rng = np.random.default_rng(4)
     spelt = np.array(["7", "7.0", "7.00", "7.000", "a", "b"])[rng.integers(0, 6, 20_000)]
     table = pa.table({"arm": spelt, "r": rng.standard_normal(20_000), "t": rng.random(20_000)})
@@ -280,7 +280,7 @@ def test_the_first_bad_row_is_named_and_skipping_counts_them_all(what: str, tmp_
 def test_the_first_bad_row_is_the_first_of_all_parts_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "PART", 100)
+    monkeypatch.setattr(sums, "PART", 100)
     rewards = ["1.5"] * 1000
     for row in (350, 351, 920):
         rewards[row] = "oops"

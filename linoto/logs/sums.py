@@ -1,0 +1,190 @@
+"""Sums of a log by arm: the same rows give the same bits on every run, whatever the number of threads.
+
+A log is cut into fixed ranges of rows, each is summed by one thread, and the sums are added in order. (Left
+to its own threads, DuckDB adds floats in a different order each time.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import pairwise
+from operator import add
+from typing import NamedTuple
+
+import numpy as np
+
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.engines import Engine, Track, map_cells, tracked
+from linoto.logs.row_queries import (
+    Columns,
+    ResultColumns,
+    RowRange,
+    count_bad_rows,
+    count_unknown_ids,
+    introduce_arms,
+    refuse_bad_row,
+    sum_by_arm,
+)
+from linoto.logs.tables import Connection, StagedFile, open_duckdb, refuse_rejected
+
+PART = 2**22  # rows of a part: beside them the 5 ms that a query costs before its first row do not count
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Propensities:
+    """How likely the logged arms were, as the log says itself."""
+
+    low: float
+    high: float
+    inverse: Floats  # (k,) sums of 1 / propensity over the pulls of each arm
+    inverse_squares: Floats  # (k,)
+
+    def __add__(self, other: Propensities) -> Propensities:
+        return Propensities(
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            inverse=self.inverse + other.inverse,
+            inverse_squares=self.inverse_squares + other.inverse_squares,
+        )
+
+
+class Part(NamedTuple):
+    """What one thread sums."""
+
+    rows: RowRange
+    late: bool
+
+
+class PartOptions(NamedTuple):
+    """What every part needs to know."""
+
+    ids: tuple[str, ...]
+    cut: float | None  # rows with a time at or after it are late; None: each part knows
+    skip_bad: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ArmSums:
+    """What some rows add up to, arm by arm. Sums add; one order of adding gives one result."""
+
+    early: Offline
+    late: Offline
+    propensities: Propensities
+    rows: int
+    bad: Counter[str]
+    unknown: Counter[str]
+
+    @classmethod
+    def start(cls, k: int, *, malformed: int) -> ArmSums:
+        """No rows but the malformed ones."""
+        early = late = Offline.empty(k)
+        none = Propensities(low=np.inf, high=-np.inf, inverse=np.zeros(k), inverse_squares=np.zeros(k))
+        bad = Counter({"malformed row": malformed})
+        return cls(early=early, late=late, propensities=none, rows=malformed, bad=bad, unknown=Counter())
+
+    def __add__(self, other: ArmSums) -> ArmSums:
+        return ArmSums(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
+
+
+def cut_parts(files: Sequence[StagedFile], columns: Columns, *, halves: bool) -> list[Part]:
+    """Ranges of PART rows, also cut in the middle of the whole log where rows decide what is early."""
+    middle = sum(file.rows for file in files) // 2 if halves else None
+    parts, before = [], 0
+    for file in files:
+        edges = {*range(0, file.rows, PART), file.rows}
+        if middle is not None and 0 < middle - before < file.rows:
+            edges.add(middle - before)
+        for first, end in pairwise(sorted(edges)):
+            late = middle is not None and before + first >= middle
+            parts.append(Part(RowRange(file, columns, first, end), late))
+        before += file.rows
+    return parts
+
+
+def sum_files(
+    connection: Connection,
+    files: Sequence[StagedFile],
+    columns: Columns,
+    options: PartOptions,
+    engine: Engine,
+    track: Track | None,
+) -> ArmSums:
+    """The sums of all files, added in the order of their rows."""
+    parts = cut_parts(files, columns, halves=options.cut is None)
+    sum_one = partial(sum_here, connection) if engine.kind == "threads" else sum_elsewhere
+    found = map_cells(partial(sum_one, options=options), parts, engine=engine)
+    start = ArmSums.start(len(options.ids), malformed=sum(file.rejected for file in files))
+    sums = reduce(add, tracked(found, track, total=len(parts)), start)
+    if not options.skip_bad:
+        refuse_rejected(files)
+    return sums
+
+
+def sum_here(connection: Connection, part: Part, options: PartOptions) -> ArmSums:
+    """The sums of one part, on a thread of this process: each query has its own cursor of one database."""
+    with connection.cursor() as cursor:
+        return sum_part(cursor, part, options)
+
+
+def sum_elsewhere(part: Part, options: PartOptions) -> ArmSums:
+    """The sums of one part, on a worker that has no database open."""
+    with open_duckdb() as connection:
+        introduce_arms(connection, options.ids)
+        return sum_part(connection, part, options)
+
+
+def sum_part(connection: Connection, part: Part, options: PartOptions) -> ArmSums:
+    """The sums of one part. Only where they show that something is wrong are rows looked at one by one."""
+    rows, size = part.rows, part.rows.end - part.rows.first
+    sum_rows = partial(sum_by_arm, connection, rows, cut=options.cut, late=part.late)
+    bad, unknown, found = Counter[str](), Counter[str](), sum_rows(good_only=False)
+    if not is_clean(found, size):
+        if not options.skip_bad:
+            refuse_bad_row(connection, rows, options.ids)
+        bad, unknown = count_bad_rows(connection, rows), count_unknown_ids(connection, rows)
+        found = sum_rows(good_only=True)
+        if not is_clean(found, size - bad.total()):
+            refuse_sums(found, rows)
+    early, late, propensities = by_arm(found, len(options.ids))
+    return ArmSums(early=early, late=late, propensities=propensities, rows=size, bad=bad, unknown=unknown)
+
+
+def by_arm(found: ResultColumns, k: int) -> tuple[Offline, Offline, Propensities]:
+    """Early and late sums and those of propensities; an id written in several ways is found as often."""
+    halves, inverse, low, high = np.zeros((2, 3, k)), np.zeros((2, k)), np.inf, -np.inf
+    late, arms = found["late"].astype(np.int64), found["arm"]
+    for place, name in enumerate(("pulls", "sum", "square")):
+        np.add.at(halves[:, place], (late, arms), found[name])
+    if "weighed" in found and arms.size:
+        for place, name in enumerate(("inverse", "inverse_square")):
+            np.add.at(inverse[place], arms, found[name])
+        low, high = float(found["low"].min()), float(found["high"].max())
+    early_sums, late_sums = (Offline(pulls=n, reward_sums=x, reward_squares=xx) for n, x, xx in halves)
+    propensities = Propensities(low=low, high=high, inverse=inverse[0], inverse_squares=inverse[1])
+    return early_sums, late_sums, propensities
+
+
+def refuse_sums(found: ResultColumns, rows: RowRange) -> None:
+    """Name the column whose rows are fine one by one, but not together."""
+    name, columns = rows.file.name, rows.columns
+    if np.isfinite(found["square"]).all():
+        raise ValueError(f"{name}, column {columns.propensity!r}: propensities are too small to be inverted")
+    raise ValueError(f"{name}, column {columns.reward!r}: rewards are too large to be squared and summed")
+
+
+def is_clean(found: ResultColumns, size: int) -> bool:
+    """Whether these sums can only come from good rows."""
+    if any(np.ma.is_masked(column) for column in found.values()):
+        return False
+    if found["pulls"].sum() != size or (found["arm"] < 0).any() or not np.isfinite(found["square"]).all():
+        return False
+    if "timed" in found and found["timed"].sum() != size:
+        return False
+    if "weighed" not in found or not size:
+        return True
+    probable = (found["low"] > 0).all() and (found["high"] <= 1).all()
+    return bool(found["weighed"].sum() == size and probable and np.isfinite(found["inverse_square"]).all())
