@@ -57,7 +57,7 @@ def run_flights(arguments: argparse.Namespace) -> int:
             runs=arguments.runs,
             horizon=horizon,
             seed=arguments.seed,
-            policies={label: everyone[label] for label in ("Gated", "LinOtO", "LinUCB", "LinLCB")},
+            policies={label: everyone[label] for label in takeover.WHY},
             track=track,
         )
     paths = save(draw_story(story), arguments.out / "demo")

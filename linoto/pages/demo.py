@@ -18,7 +18,7 @@ def story_row(row: dict[str, Any]) -> dict[str, str]:
     return {
         "policy": row["policy"],
         "on time": f"{row['mean_reward']:.1%}",
-        "largest shortfall below the log": f"{row['worst_shortfall_of_all']:.0f}",
+        "largest shortfall": f"{row['worst_shortfall_of_all']:.0f}",
         "promised limit": "none" if limit is None else f"{limit:.0f}{' (vacuous)' if row['vacuous'] else ''}",
         "explored": f"{row['explored']:.0%}",
     }
@@ -54,6 +54,7 @@ def write_story(
         runs=story.results.runs,
         columns=list(rows[0]),
         rows=[list(row.values()) for row in rows],
+        reasons=[(label, takeover.WHY[label]) for label in story.labels if label in takeover.WHY],
         svg=inline(picture.read_text("utf-8"), "story", "Shortfall, punctuality and exploration"),
         promise=story.certificates["Gated"].rows(rounds=story.setting.horizon),
         audit=audit,
