@@ -1,11 +1,10 @@
-"""Clients of the decision service: every request may be repeated, so a failed one simply is.
+"""Clients of the decision service: every request is safe to repeat, so a failed one is repeated.
 
-What can be asked is in `calls`, what is answered and when to ask again in `answers`. `Client` is for threads,
-`AsyncClient` its asyncio twin; both need only the standard library.
+`operations` describes each request once; `Client` sends them from threads, `AsyncClient` from asyncio.
 """
 
 from linoto.client.aio import AsyncClient as AsyncClient
-from linoto.client.answers import RewardResult as RewardResult
-from linoto.client.answers import ServedDecision as ServedDecision
-from linoto.client.answers import ServiceError as ServiceError
+from linoto.client.responses import RewardResult as RewardResult
+from linoto.client.responses import ServedDecision as ServedDecision
+from linoto.client.responses import ServiceError as ServiceError
 from linoto.client.threads import Client as Client

@@ -1,4 +1,4 @@
-"""A service that says what it is told to and remembers what it was asked, and both clients to ask it."""
+"""Services that answer as a test tells them to, and both clients to send them requests."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import json
 import ssl
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
+from socket import SHUT_RDWR, socket
 from typing import Any
 
 from linoto import AsyncClient, Client
 
 Raw = bytes | Iterable[bytes]
-LOST = b""  # the request was read, and not a word came back
+NOTHING = b""  # the request was read, and the connection closed without an answer
 DECISION: dict[str, Any] = {"decision_id": "1-1", "arm": "a", "mode": "safe", "propensity": 1.0, "lcb": 0.0}
 DECISION |= {"ucb": 1.0, "budget": None, "reference": None, "model_version": 0, "expires_at": 1.0}
 DECISION |= {"loop_mode": "live", "holdback": False}
 
-# For 127.0.0.1 and nothing else, so that these tests need no tool that makes such things.
+# For 127.0.0.1 only; written here so that the tests need no tool that makes certificates.
 KEY_AND_CERTIFICATE = """
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgLrTTUBaTNtI4aLcp
@@ -42,7 +43,7 @@ rYGWDg97f0CiqBvAfK3raqJQ
 
 
 def answer(status: int, body: Any, **headers: str) -> bytes:
-    """A whole answer, after which the connection ends."""
+    """A complete answer, after which the connection is closed."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = {"content-length": str(len(data)), "connection": "close", **headers}
     lines = [f"HTTP/1.1 {status} said", *(f"{key.replace('_', '-')}: {fields[key]}" for key in fields)]
@@ -50,7 +51,7 @@ def answer(status: int, body: Any, **headers: str) -> bytes:
 
 
 def error(status: int, code: str, **headers: str) -> bytes:
-    """A refusal in the service's own shape."""
+    """A refusal as the service writes it."""
     return answer(status, {"error": {"code": code, "message": "no"}}, **headers)
 
 
@@ -72,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Script(HTTPServer):
-    """Gives these answers in turn, each on a connection of its own."""
+    """Gives these answers in order, each on a connection of its own."""
 
     def __init__(self, *answers: Raw) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -82,7 +83,7 @@ class Script(HTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def secure(self, folder: Path) -> Path:
-        """Speak TLS from now on; the file with its certificate."""
+        """Use TLS from now on; returns the file with the certificate."""
         file = folder / "loopback.pem"
         file.write_text(KEY_AND_CERTIFICATE)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -94,41 +95,104 @@ class Script(HTTPServer):
 
 @contextmanager
 def scripted(*answers: Raw, folder: Path | None = None) -> Iterator[Script]:
-    """A script that is served; over TLS where there is a folder for the certificate."""
+    """A running script; over TLS if there is a folder for the certificate."""
     with Script(*answers) as script:
         if folder is not None:
             script.secure(folder)
-        thread = threading.Thread(target=script.serve_forever, args=(0.01,))
-        thread.start()
-        try:
+        with serving(script):
             yield script
+
+
+@contextmanager
+def serving(server: HTTPServer) -> Iterator[None]:
+    """Serve from a thread meanwhile."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+class KeepAliveHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: KeepAlive
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections.append(self.connection)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.server.requests.release()
+        if self.connection in self.server.silent:
+            self.rfile.read(1)  # until the client closes it
+            return
+        self.server.may_answer.wait()
+        body = json.dumps(DECISION).encode()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+class KeepAlive(ThreadingHTTPServer):
+    """Answers every request with a decision and keeps its connections."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), KeepAliveHandler)
+        self.connections: list[socket] = []  # all there ever were
+        self.silent: list[socket] = []  # on these it does not answer any more
+        self.requests = threading.Semaphore(0)  # how many have come
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def hang_up(self) -> None:
+        """Close every connection from this side."""
+        for connection in self.connections:
+            with suppress(OSError):  # the client may have been faster
+                connection.shutdown(SHUT_RDWR)
+
+
+@contextmanager
+def keeping_alive() -> Iterator[KeepAlive]:
+    """A running service of that kind."""
+    with KeepAlive() as server, serving(server):
+        try:
+            yield server
         finally:
-            script.shutdown()
-            thread.join()
+            server.may_answer.set()
+            server.hang_up()
 
 
-class Twin:
-    """Either client, asked one thing at a time; its pauses are only noted."""
+class AnyClient:
+    """Either client, called from a plain function; its pauses are only recorded."""
 
     def __init__(self, kind: type[Client] | type[AsyncClient], url: str, **options: Any) -> None:
         self.pauses: list[float] = []
         self.runner = asyncio.Runner()
-        self.client: Any = kind(url, **{"sleep": self.note(kind), **options})
+        self.client: Any = kind(url, **{"sleep": self.recorder(kind), **options})
 
-    def note(self, kind: type) -> Any:
-        async def note(pause: float) -> None:
+    def recorder(self, kind: type) -> Any:
+        async def record(pause: float) -> None:
             self.pauses.append(pause)
 
-        return self.pauses.append if kind is Client else note
+        return self.pauses.append if kind is Client else record
 
     def __getattr__(self, name: str) -> Any:
-        def ask(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             result = getattr(self.client, name)(*args, **kwargs)
             return self.runner.run(result) if asyncio.iscoroutine(result) else result
 
-        return ask
+        return call
 
-    def __enter__(self) -> Twin:
+    def wait(self, seconds: float) -> None:
+        """Let time pass, in the client's event loop too."""
+        self.runner.run(asyncio.sleep(seconds))
+
+    def __enter__(self) -> AnyClient:
         return self
 
     def __exit__(self, *reason: object) -> None:

@@ -10,12 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
 import linoto
 from linoto.client import Client
+from linoto.client.exchange import Request
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.server import Service, open_service
@@ -54,7 +56,7 @@ class Server:
     def wait(self) -> None:
         """Until it answers: thirty seconds at the most."""
         client = self.client(retries=600, sleep=lambda _: time.sleep(0.05))
-        client._ask("GET", "/readyz", None)
+        client._send(Request("GET", "/readyz", lambda _: None, file=BytesIO()))  # its answer is not JSON
         client.close()
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""The asyncio client: many requests at once, any of which may be given up."""
+"""The asyncio client: many requests at once, any of which may be cancelled."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ async def make(client: AsyncClient, name: str) -> None:
 
 
 class Echo:
-    """Plays the arm that is called like the key, when told to; counts its connections."""
+    """Decides for the arm with the name of the key, when it may; counts its connections."""
 
     def __init__(self) -> None:
         self.open = self.most = self.ever = 0
-        self.asked = asyncio.Queue[str]()
+        self.keys = asyncio.Queue[str]()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.writers: list[asyncio.StreamWriter] = []
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open, self.ever = self.open + 1, self.ever + 1
         self.most = max(self.most, self.open)
         self.writers.append(writer)
@@ -59,7 +59,7 @@ class Echo:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         size = int(head.partition("content-length:")[2].partition("\r\n")[0])
         key = json.loads(await reader.readexactly(size))["key"]
-        self.asked.put_nowait(key)
+        self.keys.put_nowait(key)
         await self.may_answer.wait()
         body = json.dumps({**DECISION, "arm": key}).encode()
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
@@ -69,7 +69,7 @@ class Echo:
 @asynccontextmanager
 async def echoing() -> AsyncIterator[tuple[Echo, str]]:
     echo = Echo()
-    server = await asyncio.start_server(echo.talk, "127.0.0.1", 0)
+    server = await asyncio.start_server(echo.serve, "127.0.0.1", 0)
     try:
         yield echo, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
@@ -101,42 +101,42 @@ def test_sixty_four_requests_at_once_are_sixty_four_decisions(server: Server) ->
     asyncio.run(work())
 
 
-def test_what_was_cancelled_can_be_asked_again_with_its_key(server: Server) -> None:
+def test_a_cancelled_request_can_be_repeated_with_its_key(server: Server) -> None:
     keys = [f"key-{i}" for i in range(64)]
 
     async def work() -> None:
         async with AsyncClient(url_of(server), connections=8) as client:
-            await make(client, "given-up")
-            tasks = [asyncio.create_task(client.decide("given-up", key=key)) for key in keys]
+            await make(client, "cancelled")
+            tasks = [asyncio.create_task(client.decide("cancelled", key=key)) for key in keys]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 task.cancel()
             first = dict(zip(keys, await asyncio.gather(*tasks, return_exceptions=True), strict=True))
             assert any(isinstance(made, asyncio.CancelledError) for made in first.values())
-            again = await asyncio.gather(*(client.decide("given-up", key=key) for key in keys))
+            again = await asyncio.gather(*(client.decide("cancelled", key=key) for key in keys))
             for key, made in zip(keys, again, strict=True):
                 assert isinstance(first[key], asyncio.CancelledError) or first[key] == made
-            assert (await client.loop("given-up"))["decisions"] == 64
+            assert (await client.loop("cancelled"))["decisions"] == 64
 
     asyncio.run(work())
 
 
-def test_nobody_gets_the_answer_to_a_request_that_was_given_up() -> None:
+def test_the_answer_to_a_cancelled_request_is_given_to_no_other() -> None:
     async def work() -> None:
         async with echoing() as (echo, url), AsyncClient(url, connections=1) as client:
             echo.may_answer.clear()
-            given_up = asyncio.create_task(client.decide("loop", key="given up"))
-            assert await echo.asked.get() == "given up"
-            given_up.cancel()
+            cancelled = asyncio.create_task(client.decide("loop", key="cancelled"))
+            assert await echo.keys.get() == "cancelled"
+            cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await given_up
+                await cancelled
             echo.may_answer.set()
             assert (await client.decide("loop", key="wanted")).arm == "wanted"
 
     asyncio.run(work())
 
 
-def test_a_request_is_given_up_while_it_pauses_too() -> None:
+def test_a_request_can_be_cancelled_while_it_pauses() -> None:
     paused = asyncio.Event()
 
     async def sleep(_: float) -> None:
@@ -145,11 +145,11 @@ def test_a_request_is_given_up_while_it_pauses_too() -> None:
 
     async def work() -> None:
         async with AsyncClient("http://127.0.0.1:9", sleep=sleep) as client, asyncio.timeout(10):
-            asking = asyncio.create_task(client.loops())
+            sending = asyncio.create_task(client.loops())
             await paused.wait()
-            asking.cancel()
+            sending.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asking
+                await sending
 
     asyncio.run(work())
 
@@ -170,7 +170,7 @@ def test_connections_are_kept_shared_and_closed() -> None:
     asyncio.run(work())
 
 
-def test_connections_that_the_service_gave_up_cost_nothing() -> None:
+def test_connections_that_the_service_closed_cost_nothing() -> None:
     async def work() -> None:
         async with echoing() as (echo, url), AsyncClient(url, retries=0) as client:
             await asyncio.gather(*(client.decide("loop", key="k") for _ in range(8)))
@@ -182,23 +182,24 @@ def test_connections_that_the_service_gave_up_cost_nothing() -> None:
     asyncio.run(work())
 
 
-def test_closing_waits_for_no_answer_and_leaves_no_connection() -> None:
+def test_closing_does_not_wait_and_requests_under_way_get_their_answer() -> None:
     async def work() -> None:
         async with echoing() as (echo, url):
-            client = AsyncClient(url)
+            client = AsyncClient(url, connections=2)
             await client.decide("loop", key="one")
             echo.may_answer.clear()
-            under_way = asyncio.create_task(client.decide("loop", key="two"))
-            await until(lambda: echo.asked.qsize() == 2)
+            keys = ["two", "three", "waits for a connection"]
+            under_way = [asyncio.create_task(client.decide("loop", key=key)) for key in keys]
+            await until(lambda: echo.keys.qsize() == 3)
             await client.close()
             echo.may_answer.set()
-            assert (await under_way).arm == "two"
+            assert [made.arm for made in await asyncio.gather(*under_way)] == keys
             await until(lambda: echo.open == 0)
 
     asyncio.run(work())
 
 
-def test_an_export_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+def test_an_export_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 100_000)
         while await reader.read(1000):
@@ -228,6 +229,7 @@ def test_a_client_stays_in_one_event_loop() -> None:
         assert asyncio.run(client.loops()) == []
         with pytest.raises(RuntimeError, match="one event loop"):
             asyncio.run(client.loops())
+        asyncio.run(client.close())
 
 
 def test_a_client_needs_at_least_one_connection() -> None:

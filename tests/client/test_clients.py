@@ -1,4 +1,4 @@
-"""Both clients: typed answers, and repetitions that are safe."""
+"""Both clients against the real service, and what they promise about themselves."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from helpers.scripted_service import Twin
+from helpers.scripted_service import AnyClient
 from helpers.service_process import TOLERANT, Server, served
 
 import linoto
 from linoto import AsyncClient, Client
-from linoto.client import RewardResult, ServedDecision, ServiceError, calls
+from linoto.client import RewardResult, ServedDecision, ServiceError, operations
+from linoto.client.operations import Operations
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 
@@ -36,8 +38,8 @@ def kind(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def client(server: Server, kind: Any) -> Iterator[Twin]:
-    with Twin(kind, f"http://127.0.0.1:{server.port}") as client:
+def client(server: Server, kind: Any) -> Iterator[AnyClient]:
+    with AnyClient(kind, f"http://127.0.0.1:{server.port}") as client:
         yield client
 
 
@@ -47,10 +49,10 @@ def make(client: Any, name: str, **settings: Any) -> Any:
     return client.create(name, arms=features, policy=TOLERANT, default_reward=0.0, **given)
 
 
-# -- the service itself
+# -- against the service
 
 
-def test_a_whole_round_trip(client: Twin, kind: Any, tmp_path: Path) -> None:
+def test_a_whole_round_trip(client: AnyClient, kind: Any, tmp_path: Path) -> None:
     loop = f"trip-{kind.__name__}"
     make(client, loop, window=60.0)
     first, second = client.decide(loop, key="k"), client.decide(loop, proposal="c", allowed=["a", "b", "c"])
@@ -66,6 +68,7 @@ def test_a_whole_round_trip(client: Twin, kind: Any, tmp_path: Path) -> None:
     report = client.report(loop)
     assert report["loop"]["decisions"] == 2 and report["certificate"]["holds"]
     assert [arm["name"] for arm in client.arms(loop)] == ["a", "b", "c"]
+    assert client.arms(loop, limit=1) == [max(client.arms(loop), key=itemgetter("plays", "logged"))]
     ids = [row["decision_id"] for row in client.decisions(loop)]
     assert ids == [second.decision_id, first.decision_id]
     assert [row["decision_id"] for row in client.decisions(loop, before=2)] == [first.decision_id]
@@ -83,21 +86,21 @@ def test_a_whole_round_trip(client: Twin, kind: Any, tmp_path: Path) -> None:
     assert loop in [numbers["name"] for numbers in client.loops()]
 
 
-def test_the_twins_get_the_same_answers(server: Server) -> None:
+def test_both_clients_get_the_same_answers(server: Server) -> None:
     url = f"http://127.0.0.1:{server.port}"
-    with Twin(Client, url) as one, Twin(AsyncClient, url) as other:
+    with AnyClient(Client, url) as one, AnyClient(AsyncClient, url) as other:
         made = make(one, "same")
         assert make(other, "same") == made
         decision = one.decide("same", key="k")
         assert other.decide("same", key="k") == decision
         one.reward("same", decision.decision_id, 0.5)
-        for ask in ("loops", "loop", "spec", "arms", "decisions", "report"):
-            given = [] if ask == "loops" else ["same"]
-            assert getattr(one, ask)(*given) == getattr(other, ask)(*given), ask
+        for name in ("loops", "loop", "spec", "arms", "decisions", "report"):
+            given = [] if name == "loops" else ["same"]
+            assert getattr(one, name)(*given) == getattr(other, name)(*given), name
         assert one.explain("same", decision.decision_id) == other.explain("same", decision.decision_id)
 
 
-def test_a_loop_is_made_from_all_that_the_log_knows(client: Twin, kind: Any) -> None:
+def test_a_loop_is_made_from_all_statistics_of_the_log(client: AnyClient, kind: Any) -> None:
     loop = f"squares-{kind.__name__}"
     log = linoto.Offline.from_rows([0, 0, 1, 1], [1.0, 0.5, 0.0, 0.5], k=3)
     make(client, loop, offline=log, window=60.0)
@@ -108,7 +111,7 @@ def test_a_loop_is_made_from_all_that_the_log_knows(client: Twin, kind: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "ask"),
+    ("status", "code", "send"),
     [
         (404, "unknown", lambda c: c.decide("nowhere")),
         (404, "unknown", lambda c: c.reward("errors", "1-1", 1.0)),
@@ -122,19 +125,19 @@ def test_a_loop_is_made_from_all_that_the_log_knows(client: Twin, kind: Any) -> 
         (400, "bad_request", lambda c: c.change("errors", mode="fast")),
         (400, "bad_request", lambda c: c.change("errors", holdback=1.0)),
         (422, "invalid", lambda c: c.create("p", arms=["a"], policy={"type": "Path"}, default_reward=0.0)),
-        (405, "method_not_allowed", lambda c: c._ask("DELETE", "/v1/loops")),
-        (404, "unknown", lambda c: c._ask("GET", "/v2/loops")),
+        (405, "method_not_allowed", lambda c: c._send(operations.send("DELETE", "/v1/loops"))),
+        (404, "unknown", lambda c: c._send(operations.get("/v2/loops"))),
         (413, "too_large", lambda c: c.rewards("errors", [("1-1", 1.0)] * 200_000)),
         (404, "unknown", lambda c: c.export("nowhere", "never.parquet")),
     ],
 )
 def test_every_refusal_has_the_same_shape(
-    client: Twin, status: int, code: str, ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: AnyClient, status: int, code: str, send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make(client, "errors")
     with pytest.raises(ServiceError) as refused:
-        ask(client)
+        send(client)
     assert (refused.value.status, refused.value.code) == (status, code)
     assert list(tmp_path.iterdir()) == []
 
@@ -158,11 +161,11 @@ def example(of: type, name: str) -> Any:
     return scope[name]
 
 
-def test_a_service_that_was_started_anew_is_found_again(tmp_path: Path) -> None:
+def test_a_service_that_was_restarted_is_found_again(tmp_path: Path) -> None:
     with served(tmp_path / "x.sqlite") as server:
         client = server.client(retries=1)
         make(client, "loop")
-        with ThreadPoolExecutor(16) as threads:  # so that many connections wait when it goes
+        with ThreadPoolExecutor(16) as threads:  # so that there are many unused connections when it stops
             list(threads.map(lambda _: client.decide("loop"), range(64)))
         server.stop()
         with served(tmp_path / "x.sqlite", port=server.port):
@@ -179,41 +182,74 @@ def public(kind: type) -> dict[str, inspect.Signature]:
     return {name: inspect.signature(method) for name, method in members if not name.startswith("_")}
 
 
-def test_the_twins_have_the_same_methods() -> None:
+def test_both_clients_have_the_same_methods_and_options() -> None:
     assert public(Client) == public(AsyncClient)
-    assert all(map(inspect.iscoroutinefunction, (getattr(AsyncClient, name) for name in public(Client))))
     one, other = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
     assert set(other) - set(one) == {"connections"} and list(one) == list(other)[: len(one)]
     assert all(one[name].default == other[name].default for name in one if name != "sleep")
 
 
-def test_every_operation_is_a_method_that_says_what_it_is_for() -> None:
-    operations = {
-        name: inspect.signature(made)
-        for name, made in inspect.getmembers(calls, inspect.isfunction)
-        if str(inspect.signature(made).return_annotation).startswith("Call[")
-    }
-    assert set(operations) - set(public(Client)) == {"look", "ask_object"}
-    for name, shape in operations.items():
-        if name in ("look", "ask_object", "export"):
-            continue
-        with Client() as client:
-            assert inspect.signature(getattr(client, name)).parameters == shape.parameters
-        assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__ != None  # noqa: E711
-        assert getattr(Client, name).__name__ == name
-    assert str(inspect.signature(Client.archive)) == "(self, /, loop: 'str') -> 'dict[str, Any]'"
+def test_every_request_is_described_once_and_says_what_it_is_for() -> None:
+    assert set(public(Client)) - set(public(Operations)) == {"export", "close"}
+    for name in public(Operations):
+        method = getattr(Operations, name)
+        assert getattr(Client, name) is getattr(AsyncClient, name) is method
+        assert method.__name__ == name and method.__doc__
+    assert str(inspect.signature(Client.archive)) == "(self, loop: 'str') -> 'dict[str, Any]'"
 
 
-def test_the_clients_need_only_the_standard_library() -> None:
-    code = "import sys, linoto; linoto.Client(); linoto.AsyncClient(); linoto.client.calls.decide('x')\n"
-    code += "print(*({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    foreign = {name for name in done.stdout.split() if not name.startswith("_")}
-    assert foreign == {"linoto"}
+@pytest.mark.slow
+def test_a_type_checker_knows_every_result(tmp_path: Path) -> None:
+    (tmp_path / "typed.py").write_text(TYPED)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "typed.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Found 2 errors in 1 file" in done.stdout, done.stdout
+    assert 'typed.py:10: error: Unexpected keyword argument "kez"' in done.stdout
+    assert "typed.py:14: error: Value of type" in done.stdout and "missing an await" in done.stdout
 
 
-def test_a_closed_client_answers_no_more(kind: Any, server: Server) -> None:
-    client = Twin(kind, f"http://127.0.0.1:{server.port}")
+TYPED = """
+from typing import assert_type
+
+from linoto import AsyncClient, Client
+from linoto.client import RewardResult, ServedDecision
+
+def threads(client: Client) -> None:
+    assert_type(client.decide("x", key="k"), ServedDecision)
+    assert_type(client.rewards("x", []), list[RewardResult])
+    client.decide("x", kez="k")
+
+async def asynchronous(client: AsyncClient) -> None:
+    assert_type(await client.decide("x"), ServedDecision)
+    client.loops()
+"""
+
+
+def loaded_after(code: str) -> set[str]:
+    """The packages outside the standard library that a fresh interpreter has loaded after this code."""
+    code += "\nprint(*({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+    command = [sys.executable, "-c", f"import sys, linoto\n{code}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {name for name in done.stdout.split() if not name.startswith("_")}
+
+
+def test_each_client_loads_its_own_library_and_only_when_it_is_made() -> None:
+    assert loaded_after("linoto.Client; linoto.AsyncClient; linoto.ServiceError") == {"linoto"}
+    assert loaded_after("linoto.Client()") == {"linoto", "urllib3"}
+    packages = loaded_after("linoto.AsyncClient()")
+    assert {"linoto", "aiohttp"} <= packages and not packages & {"urllib3", "numpy", "numba", "rich"}
+
+
+@pytest.mark.parametrize(("name", "library"), [("Client", "urllib3"), ("AsyncClient", "aiohttp")])
+def test_without_its_library_a_client_says_what_to_install(name: str, library: str) -> None:
+    code = f"import sys; sys.modules['{library}'] = None; import linoto; linoto.{name}()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    sentence = f'ImportError: {name} needs {library}: pip install "linoto[client]"'
+    assert done.stderr.splitlines()[-1] == sentence
+
+
+def test_a_closed_client_sends_nothing(kind: Any, server: Server) -> None:
+    client = AnyClient(kind, f"http://127.0.0.1:{server.port}")
     client.loops()
     client.close()
     with pytest.raises(RuntimeError, match="got one that was closed"):
@@ -235,12 +271,12 @@ def test_a_closed_client_answers_no_more(kind: Any, server: Server) -> None:
         ("retries must be", {"retries": -1}),
     ],
 )
-def test_a_client_that_cannot_work_is_refused(kind: Any, wrong: str, options: dict[str, Any]) -> None:
+def test_wrong_options_are_refused(kind: Any, wrong: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=wrong) as refused:
         kind(**options)
-    assert "two" not in str(refused.value), "a token is nobody's business"
+    assert "two" not in str(refused.value), "a token is a secret"
 
 
-def test_every_spelling_of_an_address_is_understood(kind: Any) -> None:
-    with Twin(kind, "http://[::1]:8080/") as client:
+def test_an_address_may_be_ipv6_and_end_with_a_slash(kind: Any) -> None:
+    with AnyClient(kind, "http://[::1]:8080/") as client:
         assert client.client.url == "http://[::1]:8080"

@@ -1,0 +1,90 @@
+"""A request, its response, and when to send it again: the same for both clients."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Generic, TypeVar
+
+from linoto.client.responses import ServiceError
+
+T = TypeVar("T")
+FIRST_PAUSE = 0.05  # seconds before the first repetition; doubled each time
+LONGEST_PAUSE = 10.0  # seconds, even if the service asks for more: a caller is waiting
+RETRY_STATUSES = frozenset({429, 502, 503, 504})  # too many requests, or not now: the service or a proxy says
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """One request: made once, sent as often as needed."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]  # the result, from the JSON of the response
+    body: bytes | None = None
+    file: BinaryIO | None = None  # takes a response that is too large for memory; `read` then gets None
+
+    def sink(self, status: int, headers: Mapping[str, str]) -> BinaryIO:
+        """Where the body of a response with this head is written."""
+        if "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "").lower():
+            raise ConnectionError(
+                "the response does not say where it ends"
+            )  # cut off, it would look complete
+        if self.file is None or not is_good(status):
+            return io.BytesIO()
+        self.file.seek(0)  # over what an earlier response that broke off has left
+        self.file.truncate()
+        return self.file
+
+    def result(self, status: int, headers: Mapping[str, str], sink: BinaryIO) -> T:
+        """What a complete response says; ServiceError if it is a refusal."""
+        try:
+            sink.seek(0)
+            data: Any = None if sink is self.file else json.load(sink)
+            if is_good(status):
+                return self.read(data)
+            code, message = data["error"]["code"], data["error"]["message"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            code, message = "unreadable", "the service gave an answer that is not its own"
+        raise ServiceError(status, code, message, retry_after=headers.get("retry-after", ""))
+
+
+def is_good(status: int) -> bool:
+    """Whether a status says that the request was done."""
+    return 200 <= status < 300
+
+
+class Retries:
+    """The pauses before one request is sent again, and when to give up.
+
+    >>> retries = Retries(3)
+    >>> retries.pause_after(ConnectionError())
+    0.05
+    >>> retries.pause_after(ServiceError(429, "too_many", "later", retry_after="2"))
+    2.0
+    >>> retries.pause_after(ServiceError(503, "unavailable", "later"))
+    0.2
+    """
+
+    def __init__(self, left: int) -> None:
+        self._left, self._pause = left, FIRST_PAUSE
+
+    def pause_after(self, error: ConnectionError | ServiceError) -> float:
+        """Seconds to wait after this error; raises it if it is final."""
+        asked = ""
+        if isinstance(error, ServiceError):
+            if error.status not in RETRY_STATUSES:
+                raise error
+            asked = error.retry_after
+        if self._left == 0:
+            raise error
+        pause = max(self._pause, min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0)
+        self._left, self._pause = self._left - 1, min(2 * self._pause, LONGEST_PAUSE)
+        return pause
+
+
+def no_answer(url: str, error: Exception) -> ConnectionError:
+    """The error for an answer that did not come; whether the request was done is unknown."""
+    return ConnectionError(f"no answer from {url}: {str(error) or type(error).__name__}")

@@ -1,0 +1,211 @@
+"""What the service can be asked: each operation as its request and the way its response is read.
+
+Every one is safe to repeat: a decision carries a key, and the same key always gets the same answer; a reward
+counts once; the others set a state or only read. Both clients inherit these.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import secrets
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from urllib.parse import quote, urlencode
+
+from linoto.client.exchange import Request
+from linoto.client.responses import RewardResult, ServedDecision, record
+
+if TYPE_CHECKING:
+    from linoto.client.aio import AsyncClient
+    from linoto.client.threads import Client
+    from linoto.core.offline import Offline
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Operation(Generic[P, T]):
+    """A method as type checkers see it: a `Client` returns its result, an `AsyncClient` is awaited."""
+
+    @overload
+    def __get__(self, client: Client, owner: type[Client]) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, client: AsyncClient, owner: type[AsyncClient]
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Any, owner: Any) -> Any:
+        raise NotImplementedError("`operation` makes functions")
+
+
+def operation(request_of: Callable[Concatenate[Any, P], Request[T]]) -> Operation[P, T]:
+    """Make the method that sends a request and returns what the response says."""
+
+    @wraps(request_of)
+    def method(self: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._send(request_of(self, *args, **kwargs))
+
+    shape = inspect.signature(request_of)
+    returns = str(shape.return_annotation).removeprefix("Request[").removesuffix("]")
+    method.__signature__ = shape.replace(return_annotation=returns)  # type: ignore[attr-defined]
+    return cast("Operation[P, T]", method)
+
+
+class Operations:
+    """The methods of both clients."""
+
+    @operation
+    def create(
+        self,
+        /,
+        loop: str,
+        *,
+        policy: Any,
+        default_reward: float,
+        arms: Sequence[str] | Mapping[str, Sequence[float]] | None = None,
+        offline: Offline | None = None,
+        rows: Iterable[tuple[str, float]] | None = None,
+        log: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Request[dict[str, Any]]:
+        """Make a loop, or find it as it was made. `arms` are names, or names with their features.
+
+        Its log is given as statistics (`offline`), as `rows` of (arm, reward), or as a file in the log folder
+        of the service: `log={"file": "june.parquet", "action": "banner", "reward": "clicked"}`. The arms may
+        then be left out: they are those in the file.
+        """
+        if not isinstance(policy, Mapping):
+            from linoto.core.snapshots import to_dict
+
+            policy = to_dict(policy)
+        spec = {"policy": dict(policy), "default_reward": float(default_reward), **settings}
+        if isinstance(arms, Mapping):
+            spec["arms"] = [{"name": name, "features": list(map(float, x))} for name, x in arms.items()]
+        elif arms is not None:
+            spec["arms"] = [{"name": name} for name in arms]
+        if offline is not None:
+            columns = {name: getattr(offline, name) for name in ("pulls", "reward_sums", "reward_squares")}
+            spec["offline"] = {name: given.tolist() for name, given in columns.items() if given is not None}
+        if rows is not None:
+            spec["rows"] = [[name, float(reward)] for name, reward in rows]
+        if log is not None:
+            spec["log"] = dict(log)
+        return send("PUT", path_to(loop), spec)
+
+    @operation
+    def loops(self) -> Request[list[dict[str, Any]]]:
+        """The live numbers of every loop."""
+        return get("/v1/loops")
+
+    @operation
+    def loop(self, loop: str) -> Request[dict[str, Any]]:
+        """The live numbers of one."""
+        return get(path_to(loop))
+
+    @operation
+    def spec(self, loop: str) -> Request[dict[str, Any]]:
+        """What it was made from."""
+        return get(f"{path_to(loop)}/spec")
+
+    @operation
+    def change(
+        self, loop: str, *, mode: str | None = None, holdback: float | None = None
+    ) -> Request[dict[str, Any]]:
+        """Another mode ("live", "shadow", "safe-only") or share held back, from the next decision on."""
+        return send("PATCH", path_to(loop), {"mode": mode, "holdback": holdback})
+
+    @operation
+    def archive(self, loop: str) -> Request[dict[str, Any]]:
+        """No more decisions."""
+        return send("DELETE", path_to(loop))
+
+    @operation
+    def decide(
+        self,
+        loop: str,
+        *,
+        key: str | None = None,
+        proposal: str | None = None,
+        allowed: Sequence[str] | None = None,
+    ) -> Request[ServedDecision]:
+        """What to play. Without a key of yours one is made up, so that repeating is safe."""
+        body: dict[str, Any] = {"key": secrets.token_hex(16) if key is None else key, "proposal": proposal}
+        if allowed is not None:
+            body["allowed"] = list(allowed)
+        path = f"{path_to(loop)}/decide"
+        return Request("POST", path, lambda data: record(ServedDecision, data), to_json(body))
+
+    @operation
+    def reward(self, loop: str, decision_id: str, reward: float) -> Request[RewardResult]:
+        """Report one reward; ServiceError if it conflicts, is late, or is for nothing known."""
+        path, body = f"{path_to(loop, decision_id)}/reward", to_json({"reward": float(reward)})
+        return Request("PUT", path, lambda data: record(RewardResult, data), body)
+
+    @operation
+    def rewards(self, loop: str, rewards: Iterable[tuple[str, float]]) -> Request[list[RewardResult]]:
+        """Report many; each gets its own answer, in order."""
+        reports = [{"decision_id": id, "reward": float(reward)} for id, reward in rewards]
+
+        def read(data: Any) -> list[RewardResult]:
+            return [record(RewardResult, result) for result in data["results"]]
+
+        return Request("POST", f"{path_to(loop)}/rewards", read, to_json({"rewards": reports}))
+
+    @operation
+    def arms(self, loop: str, *, limit: int | None = None) -> Request[list[dict[str, Any]]]:
+        """The arms with their intervals; with a limit, the most played ones first."""
+        return get(f"{path_to(loop)}/arms", limit=limit)
+
+    @operation
+    def decisions(
+        self, loop: str, *, limit: int = 50, before: int | None = None
+    ) -> Request[list[dict[str, Any]]]:
+        """Recent decisions, newest first; `before` is the number of one, to go further back."""
+        return get(f"{path_to(loop)}/decisions", limit=limit, before=before)
+
+    @operation
+    def explain(self, loop: str, decision_id: str) -> Request[dict[str, Any]]:
+        """Why a decision was made as it was."""
+        return get(path_to(loop, decision_id))
+
+    @operation
+    def history(self, loop: str) -> Request[dict[str, Any]]:
+        """The course of a loop: `points`, oldest first."""
+        return get(f"{path_to(loop)}/history")
+
+    @operation
+    def report(self, loop: str) -> Request[dict[str, Any]]:
+        """The promise, and what was earned."""
+        return get(f"{path_to(loop)}/report")
+
+
+# -- how a request is written
+
+
+def path_to(loop: str, decision_id: str | None = None) -> str:
+    """Where a loop or one of its decisions is; no name can lead anywhere else."""
+    path = f"/v1/loops/{quote(loop, safe='')}"
+    return path if decision_id is None else f"{path}/decisions/{quote(decision_id, safe='')}"
+
+
+def export(loop: str, file: BinaryIO, *, pending: bool) -> Request[None]:
+    """Decisions and rewards as Parquet, written into a file."""
+    path = f"{path_to(loop)}/export?pending={str(pending).lower()}"
+    return Request("GET", path, lambda _: None, file=file)
+
+
+def get(path: str, **query: int | None) -> Request[Any]:
+    """A request that changes nothing."""
+    given = urlencode({name: value for name, value in query.items() if value is not None})
+    return Request("GET", f"{path}?{given}" if given else path, lambda data: data)
+
+
+def send(method: str, path: str, body: Mapping[str, Any] | None = None) -> Request[dict[str, Any]]:
+    """A request that sets a state."""
+    return Request(method, path, lambda data: data, None if body is None else to_json(body))
+
+
+def to_json(body: Mapping[str, Any]) -> bytes:
+    """The body of a request."""
+    return json.dumps(body, allow_nan=False).encode()
