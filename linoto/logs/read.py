@@ -17,7 +17,7 @@ from linoto.logs.row_queries import (
     introduce_arms,
     reward_extent,
 )
-from linoto.logs.sums import PartOptions, Propensities, sum_files
+from linoto.logs.sums import Propensities, SumOptions, sum_files
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.times import describe_cut, time_cut
 from linoto.logs.values import check_columns
@@ -98,7 +98,7 @@ def read_log(
     with open_source(source, columns.given()) as (connection, files):
         introduce_arms(connection, arms.names)
         cut = None if time is None else time_cut(connection, files, columns)
-        options = PartOptions(ids=arms.names, cut=cut, skip_bad=skip_bad)
+        options = SumOptions(ids=arms.names, cut=cut, skip_bad=skip_bad)
         sums = sum_files(connection, files, columns, options, engine, track)
         if not (sums.early.total or sums.late.total):
             raise ValueError(f"{source_name(source)} must have at least one usable row, got none")
@@ -121,7 +121,6 @@ def find_extent(
     connection: Connection, files: Sequence[StagedFile], columns: Columns, *, good_only: bool
 ) -> tuple[float, float]:
     """The smallest and the largest reward of all files."""
-    whole = (RowRange.whole(file, columns) for file in files)
-    found = [reward_extent(connection, rows, good_only=good_only) for rows in whole]
-    lows, highs = zip(*(extent for extent in found if extent is not None), strict=True)
-    return min(lows), max(highs)
+    whole = (RowRange.whole(file, columns, good_only=good_only) for file in files)
+    found = [extent for rows in whole if (extent := reward_extent(connection, rows)) is not None]
+    return min(low for low, _ in found), max(high for _, high in found)

@@ -50,11 +50,13 @@ class RowRange(NamedTuple):
     columns: Columns
     first: int
     end: int
+    late: bool = False  # of the second half, where no time says which half a row is of
+    good_only: bool = False
 
     @classmethod
-    def whole(cls, file: StagedFile, columns: Columns) -> RowRange:
+    def whole(cls, file: StagedFile, columns: Columns, *, good_only: bool = False) -> RowRange:
         """All rows of a file."""
-        return cls(file, columns, 0, file.rows)
+        return cls(file, columns, 0, file.rows, good_only=good_only)
 
 
 NUMBER = "the {role} must be a finite number, got {value!r}"
@@ -114,8 +116,8 @@ def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -
 # -- rows -------------------------------------------------------------------------------------------------
 
 
-def select_rows(rows: RowRange) -> str:
-    """action, reward, propensity, time and id of some rows, and the last four as they were given too."""
+def select_given(rows: RowRange) -> str:
+    """Every value of some rows as given, and reward, propensity, time and id as they are understood."""
     file, parts = rows.file, [f"{ROW_NUMBER} AS row", f"{quoted(rows.columns.action)} AS action"]
     forms = {"reward": number_sql, "propensity": number_sql, "time": time_sql, "id": id_sql}
     for role, name in rows.columns.given().items():
@@ -133,11 +135,13 @@ def select_checked(rows: RowRange) -> str:
     kinds = [item for role in rows.columns.given() for item in BAD_VALUES[role].items()]
     tests = [f"WHEN {test} THEN {literal(kind)}" for kind, (test, _) in kinds]
     return f"""SELECT given.*, known.arm AS arm, CASE {" ".join(tests)} END AS kind
-        FROM ({select_rows(rows)}) AS given LEFT JOIN known ON known.id = {action_id(rows)}"""
+        FROM ({select_given(rows)}) AS given LEFT JOIN known ON known.id = {action_id(rows)}"""
 
 
-def select_good(rows: RowRange) -> str:
-    """The same rows without the bad ones."""
+def select_rows(rows: RowRange) -> str:
+    """The rows that a sum is about: all of them, or the good ones."""
+    if not rows.good_only:
+        return select_given(rows)
     return f"SELECT * FROM ({select_checked(rows)}) WHERE kind IS NULL"
 
 
@@ -170,15 +174,13 @@ def introduce_arms(connection: Connection, ids: Sequence[str]) -> None:
     )
 
 
-def sum_by_arm(
-    connection: Connection, rows: RowRange, *, cut: float | None, late: bool, good_only: bool
-) -> ResultColumns:
+def sum_by_arm(connection: Connection, rows: RowRange, cut: float | None) -> ResultColumns:
     """Pulls, reward sums and squares of each arm, and what its propensities and times add up to.
 
-    Rows from the time `cut` on are late; without one, all of them or none. By action first, and only then by
-    arm: a log has many more rows than actions.
+    Rows from the time `cut` on are late. By action first, and only then by arm: a log has many more rows than
+    actions.
     """
-    is_late, groups = (str(late).lower(), "action") if cut is None else (f"time >= {cut!r}", "action, late")
+    late, groups = (rows.late, "action") if cut is None else (f"time >= {cut!r}", "action, late")
     extra = ""
     if rows.columns.propensity is not None:
         extra = """, sum(1 / propensity) AS inverse, sum(1 / propensity / propensity) AS inverse_square,
@@ -186,17 +188,16 @@ def sum_by_arm(
     if rows.columns.time is not None:
         extra += ", count(*) FILTER (isfinite(time)) AS timed"
     statement = f"""SELECT coalesce(known.arm, -1) AS arm, sums.* EXCLUDE (action) FROM (
-            SELECT action, {is_late} AS late, count(reward) AS pulls, sum(reward) AS sum,
+            SELECT action, {late} AS late, count(reward) AS pulls, sum(reward) AS sum,
             sum(reward * reward) AS square{extra}
-            FROM ({select_good(rows) if good_only else select_rows(rows)}) GROUP BY {groups}
+            FROM ({select_rows(rows)}) GROUP BY {groups}
         ) AS sums LEFT JOIN known ON known.id = {action_id(rows)}"""
     return fetch_arrays(connection, rows.file, statement)
 
 
-def reward_extent(connection: Connection, rows: RowRange, *, good_only: bool) -> tuple[float, float] | None:
+def reward_extent(connection: Connection, rows: RowRange) -> tuple[float, float] | None:
     """The smallest and the largest reward; Parquet mostly knows them without being read."""
-    source = select_good(rows) if good_only else select_rows(rows)
-    statement = f"SELECT min(reward), max(reward) FROM ({source})"
+    statement = f"SELECT min(reward), max(reward) FROM ({select_rows(rows)})"
     low, high = fetch_tuples(connection, rows.file, statement)[0]
     return None if low is None else (low, high)
 

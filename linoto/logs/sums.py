@@ -52,14 +52,7 @@ class Propensities:
         )
 
 
-class Part(NamedTuple):
-    """What one thread sums."""
-
-    rows: RowRange
-    late: bool
-
-
-class PartOptions(NamedTuple):
+class SumOptions(NamedTuple):
     """What every part needs to know."""
 
     ids: tuple[str, ...]
@@ -90,7 +83,7 @@ class ArmSums:
         return ArmSums(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
 
 
-def cut_parts(files: Sequence[StagedFile], columns: Columns, *, halves: bool) -> list[Part]:
+def cut_parts(files: Sequence[StagedFile], columns: Columns, *, halves: bool) -> list[RowRange]:
     """Ranges of PART rows, also cut in the middle of the whole log where rows decide what is early."""
     middle = sum(file.rows for file in files) // 2 if halves else None
     parts, before = [], 0
@@ -100,7 +93,7 @@ def cut_parts(files: Sequence[StagedFile], columns: Columns, *, halves: bool) ->
             edges.add(middle - before)
         for first, end in pairwise(sorted(edges)):
             late = middle is not None and before + first >= middle
-            parts.append(Part(RowRange(file, columns, first, end), late))
+            parts.append(RowRange(file, columns, first, end, late))
         before += file.rows
     return parts
 
@@ -109,7 +102,7 @@ def sum_files(
     connection: Connection,
     files: Sequence[StagedFile],
     columns: Columns,
-    options: PartOptions,
+    options: SumOptions,
     engine: Engine,
     track: Track | None,
 ) -> ArmSums:
@@ -124,29 +117,28 @@ def sum_files(
     return sums
 
 
-def sum_here(connection: Connection, part: Part, options: PartOptions) -> ArmSums:
-    """The sums of one part, on a thread of this process: each query has its own cursor of one database."""
+def sum_here(connection: Connection, rows: RowRange, options: SumOptions) -> ArmSums:
+    """The sums of a part, on a thread of this process: each query has its own cursor of one database."""
     with connection.cursor() as cursor:
-        return sum_part(cursor, part, options)
+        return sum_part(cursor, rows, options)
 
 
-def sum_elsewhere(part: Part, options: PartOptions) -> ArmSums:
-    """The sums of one part, on a worker that has no database open."""
+def sum_elsewhere(rows: RowRange, options: SumOptions) -> ArmSums:
+    """The sums of a part, on a worker that has no database open."""
     with open_duckdb() as connection:
         introduce_arms(connection, options.ids)
-        return sum_part(connection, part, options)
+        return sum_part(connection, rows, options)
 
 
-def sum_part(connection: Connection, part: Part, options: PartOptions) -> ArmSums:
-    """The sums of one part. Only where they show that something is wrong are rows looked at one by one."""
-    rows, size = part.rows, part.rows.end - part.rows.first
-    sum_rows = partial(sum_by_arm, connection, rows, cut=options.cut, late=part.late)
-    bad, unknown, found = Counter[str](), Counter[str](), sum_rows(good_only=False)
+def sum_part(connection: Connection, rows: RowRange, options: SumOptions) -> ArmSums:
+    """The sums of a part. Only where they show that something is wrong are rows looked at one by one."""
+    size, bad, unknown = rows.end - rows.first, Counter[str](), Counter[str]()
+    found = sum_by_arm(connection, rows, options.cut)
     if not is_clean(found, size):
         if not options.skip_bad:
             refuse_bad_row(connection, rows, options.ids)
         bad, unknown = count_bad_rows(connection, rows), count_unknown_ids(connection, rows)
-        found = sum_rows(good_only=True)
+        found = sum_by_arm(connection, rows._replace(good_only=True), options.cut)
         if not is_clean(found, size - bad.total()):
             refuse_sums(found, rows)
     early, late, propensities = by_arm(found, len(options.ids))

@@ -165,7 +165,7 @@ def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monke
 def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) -> None:
     files = [sums.StagedFile("x", "x", "Parquet", rows, {}) for rows in (sums.PART + 5, 3, 2 * sums.PART)]
     parts = sums.cut_parts(files, sums.Columns("arm", "r"), halves=True)
-    sizes = [part.rows.end - part.rows.first for part in parts]
+    sizes = [part.end - part.first for part in parts]
     total = sum(file.rows for file in files)
     assert sum(sizes) == total
     assert sum(size for size, part in zip(sizes, parts, strict=True) if not part.late) == total // 2
