@@ -239,7 +239,7 @@ class LinearAgent:
     @property
     def actions(self) -> Floats:
         """(k, d) the arm set."""
-        return np.ascontiguousarray(self._state.actions.T)
+        return np.array(self._state.actions.T, order="C")  # a copy, with one arm or one feature too
 
     @property
     def theta(self) -> Floats:

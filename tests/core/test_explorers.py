@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.own_explorers import Dice, Optimist, Worst
 from helpers.problems import problem
 
 import linoto
@@ -20,31 +21,6 @@ from linoto.core.policies import EXPLORERS, Composed
 
 ACTIONS = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [-0.6, 0.8]])
 LOG = Offline(pulls=[60, 30, 0, 0], reward_sums=[30.0, 12.0, 0.0, 0.0])
-
-
-@dataclass(frozen=True)
-class Optimist:
-    """LinUCB, written by somebody else."""
-
-    scale: float = 0.5
-    deterministic: ClassVar[bool] = True
-
-    def score(self, view: View) -> Any:
-        return view.mean + self.scale * (view.ucb - view.mean)
-
-
-class Dice:
-    """Scores drawn with the generator of the view."""
-
-    def score(self, view: View) -> Any:
-        return view.rng.random(len(view.mean))
-
-
-class Worst:
-    """Always proposes the arm that looks worst."""
-
-    def propose(self, view: View) -> int:
-        return int(view.mean.argmin())
 
 
 @pytest.mark.parametrize("reach", ["proposal", "affordable"])
@@ -109,6 +85,23 @@ def test_a_restored_agent_has_the_same_future_and_needs_its_policy() -> None:
         assert agent.decide() == twin.decide()
         agent.update(agent.decide(), t % 2 / 2)
         twin.update(twin.decide(), t % 2 / 2)
+
+
+@pytest.mark.parametrize("actions", [[[1.0], [0.5]], [[1.0, 0.5]]], ids=["one feature", "one arm"])
+def test_what_an_explorer_does_to_its_view_does_not_reach_the_agent(actions: Any) -> None:
+    class Eraser:
+        def propose(self, view: View) -> int:
+            for shown in vars(view).values():
+                if isinstance(shown, np.ndarray):
+                    shown[:] = 0
+            return 0
+
+    log = Offline(pulls=[5] * len(actions), reward_sums=[2.0] * len(actions))
+    agent = Gated(explorer=Eraser(), gate=Open()).start(actions, log)
+    before = agent.snapshot()
+    agent.decide()
+    assert agent.actions.tolist() == actions
+    assert agent.snapshot() == before
 
 
 def test_a_promise_holds_with_the_worst_explorer() -> None:
