@@ -13,6 +13,7 @@ from linoto.version import __version__ as __version__
 if TYPE_CHECKING:
     from linoto.audit.verdicts import audit_log as audit_log
     from linoto.checks import check_policy as check_policy
+    from linoto.checks import check_promise as check_promise
     from linoto.client import AsyncClient as AsyncClient
     from linoto.client import Client as Client
     from linoto.client import ServiceError as ServiceError
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 
 HOMES = {
     "audit.verdicts": ("audit_log",),
-    "checks": ("check_policy",),
+    "checks": ("check_policy", "check_promise"),
     "client": ("AsyncClient", "Client", "ServiceError"),
     "core.agent": ("LinearAgent",),
     "core.certificates": ("Certificate",),

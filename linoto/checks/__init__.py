@@ -1,5 +1,6 @@
-"""The public laws: what every policy must obey, and a function that says which law one breaks."""
+"""The public laws: what every policy must obey, and functions that say which law one breaks."""
 
-from linoto.checks.suite import check_policy
+from linoto.checks.promises import PromiseReport, check_promise
+from linoto.checks.suite import LawError, check_policy
 
-__all__ = ["check_policy"]
+__all__ = ["LawError", "PromiseReport", "check_policy", "check_promise"]

@@ -32,7 +32,7 @@ def lower_bounds_never_fall(policy: Policy) -> None:
 
 
 def bounds_enclose_the_estimate(policy: Policy) -> None:
-    """lower <= <theta, a> <= upper for every arm, and the upper bounds are those of the confidence set."""
+    """The bounds of every arm enclose its estimate, and the upper ones are those of the confidence set."""
     problem = small_problem()
     agent: Any = problem.start_agent(policy)
     for t in range(0, ROUNDS, 10):

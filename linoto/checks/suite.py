@@ -8,12 +8,13 @@ with `select` and `update` can be checked too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import is_dataclass
+from typing import Any
 
 from linoto.checks import (
     decisions,
     edge_cases,
     estimates,
+    explorers,
     inputs,
     memory,
     records,
@@ -28,8 +29,19 @@ from linoto.core.protocols import Policy
 Law = Callable[[Policy], None]
 
 
+PAGE = "docs/laws.md"
+
+
+class LawError(AssertionError):
+    """A policy breaks a law: which one, what the law says, what was found, and where it is explained."""
+
+    def __init__(self, policy: Any, law: str, meaning: str, found: str) -> None:
+        self.law, self.page = law, f"{PAGE}#{law}"
+        super().__init__(f"{policy!r} breaks {law}: {meaning} Found: {found}. Explained in {self.page}")
+
+
 def check_policy(policy: Policy, *, skip: Collection[str] = ()) -> list[str]:
-    """Run every law that applies, but those to skip; return their names. AssertionError names the broken one.
+    """Run every law that applies, but those to skip, and return their names; LawError names a broken one.
 
     >>> from linoto import LinOtO
     >>> "compiled_equals_interactive" in check_policy(LinOtO())
@@ -45,7 +57,8 @@ def check_policy(policy: Policy, *, skip: Collection[str] = ()) -> list[str]:
         try:
             law(policy)
         except Exception as error:
-            raise AssertionError(f"{policy!r} breaks {name}: {law.__doc__} {error!r}") from error
+            found = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+            raise LawError(policy, name, str(law.__doc__), found) from error
         ran.append(name)
     return ran
 
@@ -62,11 +75,6 @@ def always(policy: Policy) -> bool:
     return True
 
 
-def is_record(policy: Policy) -> bool:
-    """Policies that are dataclasses."""
-    return is_dataclass(policy)
-
-
 def agent_has(*names: str) -> Callable[[Policy], bool]:
     """Policies whose agent, or the one at work inside it, has these."""
     return lambda policy: all(hasattr(innermost(small_problem().start_agent(policy)), name) for name in names)
@@ -77,17 +85,22 @@ def is_linear(policy: Policy) -> bool:
     return isinstance(innermost(small_problem().start_agent(policy)), LinearAgent)
 
 
+def is_compiled(policy: Policy) -> bool:
+    """Policies whose agent has a compiled loop: one with an explorer of your own plays in Python."""
+    return agent_has("play")(policy) and not has_own_explorer(policy)
+
+
+def has_own_explorer(policy: Policy) -> bool:
+    """Policies with an explorer of your own."""
+    return explorers.own_explorer(policy) is not None
+
+
 LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
     (
-        is_record,
-        (
-            records.cannot_be_changed,
-            records.keyword_only,
-            records.defaults_construct,
-            records.repr_round_trips,
-            records.json_round_trips,
-        ),
+        records.is_record,
+        (records.cannot_be_changed, records.keyword_only, records.defaults_construct),
     ),
+    (records.is_plain_record, (records.repr_round_trips, records.json_round_trips)),
     (
         always,
         (
@@ -111,7 +124,12 @@ LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
             memory.memory_is_constant,
         ),
     ),
-    (agent_has("play"), (decisions.compiled_equals_interactive, memory.memory_of_the_loop_is_constant)),
+    (
+        has_own_explorer,
+        (explorers.explorers_do_not_write_into_their_view, explorers.deterministic_explorers_draw_nothing),
+    ),
+    (agent_has("play"), (decisions.compiled_equals_interactive,)),
+    (is_compiled, (memory.memory_of_the_loop_is_constant,)),
     (
         agent_has("commit", "observe"),
         (

@@ -5,14 +5,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.own_explorers import FalselyDeterministic, WritesIntoView
 from helpers.plain_policies import Kept, KeptAgent, Leader, LeaderAgent, PatientAgent
 
 from linoto.checks.problems import MANY_ROUNDS
-from linoto.checks.suite import LAWS, all_checks, check_policy
+from linoto.checks.suite import LAWS, LawError, all_checks, check_policy
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
 from linoto.core.offline import as_offline
-from linoto.core.policies import LinUCB
+from linoto.core.policies import Gated, LinUCB
 from linoto.core.snapshots import restore
 from linoto.core.validation import as_actions, as_arm, as_generator, as_reward
 
@@ -343,6 +344,8 @@ BROKEN: list[tuple[Any, set[str]]] = [
     (Leader(AnyArm), {"bad_arms_are_refused", "refused_calls_change_nothing"}),
     (Leader(AnyReward), {"bad_rewards_are_refused", "refused_calls_change_nothing"}),
     (Leader(ChecksTooLate), {"refused_calls_change_nothing"}),
+    (Gated(explorer=WritesIntoView()), {"explorers_do_not_write_into_their_view"}),
+    (Gated(explorer=FalselyDeterministic()), {"deterministic_explorers_draw_nothing"}),
     (faulty(PlaysBackwards), {"compiled_equals_interactive"}),
     (faulty(KeepsItsRuns), {"memory_of_the_loop_is_constant"}),
     (Leader(UnequalUpdate), {"update_is_commit_and_observe"}),
@@ -362,11 +365,9 @@ BROKEN: list[tuple[Any, set[str]]] = [
 
 
 def fault(policy: Any) -> str:
-    return (
-        getattr(policy, "agent", type(policy)).__name__
-        if type(policy) in (Leader, Kept)
-        else type(policy).__name__
-    )
+    """The name of what is wrong: an explorer, an agent, or the policy itself."""
+    wrong = getattr(policy, "explorer", None) or getattr(policy, "agent", None) or policy
+    return getattr(wrong, "__name__", type(wrong).__name__)
 
 
 @pytest.mark.parametrize("policy, laws", BROKEN, ids=[fault(policy) for policy, _ in BROKEN])
@@ -377,7 +378,7 @@ def test_the_right_law_catches_the_fault_and_no_other(policy: Any, laws: set[str
                 law(policy)
     ran = check_policy(policy, skip=laws)
     assert not set(ran) & laws
-    with pytest.raises(AssertionError, match="breaks (" + "|".join(laws) + "): "):
+    with pytest.raises(LawError, match="breaks (" + "|".join(laws) + "): "):
         check_policy(policy)
 
 

@@ -1,0 +1,54 @@
+"""An explorer of your own reads its view, and says truly whether it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from linoto.checks.problems import expect, expect_same, innermost, small_problem
+from linoto.checks.rewards import BEFORE, PENDING
+from linoto.checks.symmetries import is_deterministic
+from linoto.core.agent import LinearAgent
+from linoto.core.explorers import Proposer, View, is_own
+from linoto.core.kernels import Floats
+from linoto.core.protocols import Policy
+
+
+def explorers_do_not_write_into_their_view(policy: Policy) -> None:
+    """An explorer of your own leaves every array of its view as it was."""
+    problem = small_problem()
+    agent = problem.start_agent(policy)
+    problem.play_rounds(agent, range(BEFORE))
+    inner: Any = innermost(agent)
+    method = "propose" if isinstance(inner.explorer, Proposer) else "score"
+    inner.explorer = SimpleNamespace(**{method: partial(ask, getattr(inner.explorer, method))})
+    problem.play_rounds(agent, range(BEFORE, BEFORE + PENDING))
+
+
+def deterministic_explorers_draw_nothing(policy: Policy) -> None:
+    """An explorer of your own that says `deterministic = True` plays the same for every seed."""
+    says_so = getattr(own_explorer(policy), "deterministic", False) is True
+    expect(not says_so or is_deterministic(policy), "other seeds play other arms")
+
+
+def own_explorer(policy: Policy) -> Any:
+    """The explorer of a policy, if it is one of your own, or None."""
+    agent = innermost(small_problem().start_agent(policy))
+    return agent.explorer if isinstance(agent, LinearAgent) and is_own(agent.explorer) else None
+
+
+def ask(method: Callable[[View], Any], view: View) -> Any:
+    """What the explorer answers, if it leaves the view as it was."""
+    before = [array.copy() for array in arrays_of(view)]
+    answer = method(view)
+    expect_same(arrays_of(view), before, "the arrays of the view before and after")
+    return answer
+
+
+def arrays_of(view: View) -> list[Floats]:
+    """Everything in a view that can be written into."""
+    return [value for value in vars(view).values() if isinstance(value, np.ndarray)]

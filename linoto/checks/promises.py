@@ -1,0 +1,182 @@
+"""Is the promise of a certificate kept as often as it says? Many short runs against an adversary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, hypot, lgamma, log, log1p
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.checks.suite import LawError
+from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
+from linoto.core.decisions import Decision
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
+from linoto.core.validation import check_count, check_seed
+from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere
+
+FALSE_ALARM = 1e-6
+MEANING = "At most a share delta of all runs violates the promise of the certificate."
+LOGGED = (40, 1_000)  # rewards in the logs of every other run, where the noise is as large as the range
+MOST_LOGGED = 50_000  # enough for a noise of seven times the range; more would take seconds a run
+ARMS, LOGGED_ARMS, FEATURES = 8, 4, 4
+
+
+class PolicyWithPromise(Policy, Protocol):
+    """A policy that says what it promises."""
+
+    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromiseReport:
+    """How often a promise was violated, and how often it may be by chance."""
+
+    runs: int
+    rounds: int
+    violations: int  # runs in which the shortfall below the log was ever larger than promised
+    limit: int  # a promise that holds has more violations with probability `false_alarm` at most
+    false_alarm: float
+    delta: float  # the share of runs that may violate the promise
+    explored: float  # the share of rounds in which the gate accepted an arm
+    at_risk: int  # runs in which the worst arm, played in every round, would have violated the promise
+    adversary: bool  # False where an agent has no `guard`: then it played what it selects
+
+    def __str__(self) -> str:
+        return (
+            f"{self.violations} of {self.runs} runs violated the promise, {self.limit} may (false alarm "
+            f"{self.false_alarm:g}); {self.rounds} rounds each, {self.explored:.0%} of them exploring, "
+            f"{self.at_risk} runs at risk, {'an adversary explored' if self.adversary else 'no adversary'}"
+        )
+
+
+def check_promise(
+    policy: PolicyWithPromise, *, runs: int = 100, rounds: int = 200, seed: int = 0
+) -> PromiseReport:
+    """Count how often the promise of a policy is violated; LawError where chance does not explain it.
+
+    Every run has a problem and a log of its own, as the policy's `Confidence` assumes them. In every round an
+    adversary who knows the means plays the worst arm that the gate accepts. A promise that holds fails this
+    check for one seed in a million.
+
+    >>> import linoto
+    >>> check_promise(linoto.Gated(), runs=20).violations
+    0
+    """
+    for name, count in (("runs", runs), ("rounds", rounds)):
+        check_count(name, count)
+    check_seed(seed)
+    generators = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(runs)]
+    played = [play_run(policy, rounds, LOGGED[i % 2], rng) for i, rng in enumerate(generators)]
+    promised = [run for run in played if run.certificate.holds]
+    if not promised:
+        raise ValueError(f"policy must promise something, got {policy!r}: {played[0].certificate.theorem}")
+    delta = promised[0].certificate.delta
+    report = PromiseReport(
+        runs=runs,
+        rounds=rounds,
+        violations=sum(run.violated_by(run.shortfall) for run in promised),
+        limit=most_by_chance(runs, delta),
+        false_alarm=FALSE_ALARM,
+        delta=delta,
+        explored=float(np.mean([run.explored for run in played])),
+        at_risk=sum(run.violated_by(run.largest_shortfall) for run in promised),
+        adversary=played[0].adversary,
+    )
+    if report.at_risk == 0:
+        raise ValueError(f"rounds must be so many that the worst arm violates the promise, got {rounds}")
+    if report.violations > report.limit:
+        raise LawError(policy, "promise_is_kept", MEANING, str(report))
+    return report
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlayedRun:
+    """What was promised in one run, and what came of it."""
+
+    certificate: Certificate
+    shortfall: Floats  # (n,) below the log, cumulative
+    largest_shortfall: Floats  # (n,) the same where the worst arm is played in every round
+    explored: float
+    adversary: bool
+
+    def violated_by(self, shortfall: Floats) -> bool:
+        """Whether the promise is violated by such a shortfall in any round."""
+        promised = np.array([self.certificate.loss(t) for t in range(1, shortfall.size + 1)])
+        return bool((shortfall > promised + 1e-9 * (1 + promised)).any())
+
+
+def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random.Generator) -> PlayedRun:
+    """One run on a problem of its own."""
+    bandit, offline = problem_as_assumed(assumptions_of(policy), logged, rng)
+    means = bandit.means
+    reference = float(offline.pulls @ means / offline.total)
+    agent: Any = policy.start(bandit.actions, offline, rng=rng)
+    realised = getattr(getattr(agent, "gate", None), "promise", "expected") == "realised"
+    earned, explored = np.empty(rounds), 0
+    for t, draw in enumerate(bandit.draw(rounds, rng)):
+        decision = worst_decision(agent, means)
+        arm = decision.arm if isinstance(decision, Decision) else decision
+        reward = float(bandit.pay(np.array([arm]), np.array([draw]))[0])
+        agent.update(decision, reward)
+        explored += getattr(decision, "mode", "explore") == "explore"
+        as_earned = realised and getattr(decision, "source", "") != "mixture"
+        earned[t] = reward if as_earned else means[arm]
+    return PlayedRun(
+        certificate=policy.certificate(bandit.actions, offline),
+        shortfall=np.cumsum(reference - earned),
+        largest_shortfall=(reference - means.min()) * np.arange(1, rounds + 1),
+        explored=explored / rounds,
+        adversary=hasattr(agent, "guard"),
+    )
+
+
+def worst_decision(agent: Any, means: Floats) -> Decision | int:
+    """What an adversary gets through the gate: the worst accepted arm, or the fallback if that is worse.
+
+    Without a `guard` it is what the agent selects.
+    """
+    if not hasattr(agent, "guard"):
+        return int(agent.select())
+    decisions: list[Decision] = [agent.guard(arm) for arm in range(means.size)]
+    return min(decisions, key=lambda decision: float(means[decision.arm]))
+
+
+def assumptions_of(policy: Any) -> Confidence:
+    """What a policy assumes of the noise and of the mean rewards."""
+    if hasattr(policy, "composed"):
+        policy = policy.composed()
+    return getattr(policy, "confidence", None) or Confidence()
+
+
+def problem_as_assumed(
+    confidence: Confidence, logged: int, rng: np.random.Generator
+) -> tuple[LinearBandit, Offline]:
+    """A problem with |theta| = bound and means all over the assumed range, and a log of some of its arms."""
+    low, high = confidence.reward_range or (-confidence.bound, confidence.bound)
+    middle, half = (low + high) / 2, (high - low) / 2
+    size = hypot(middle, half) / confidence.bound  # of the features: so that |theta| is the bound
+    around, direction = on_sphere(ARMS, FEATURES - 1, rng), on_sphere(1, FEATURES - 1, rng)[0]
+    bandit = LinearBandit(
+        actions=size * np.column_stack([np.ones(ARMS), around]),
+        theta=np.append(middle, half * direction) / size,
+        noise=confidence.scale,
+        rewards="bernoulli" if confidence.noise == "bounded" else "gaussian",
+        reward_range=(low, high),
+    )
+    m = min(int(logged * max(1.0, confidence.scale / half) ** 2), MOST_LOGGED)
+    return bandit, bandit.log(logged_pulls(bandit, m=m, arms=LOGGED_ARMS, rng=rng), rng)
+
+
+def most_by_chance(runs: int, rate: float) -> int:
+    """The least c with P(Binomial(runs, rate) > c) <= FALSE_ALARM."""
+    tail, count = 0.0, runs + 1
+    while tail <= FALSE_ALARM:
+        count -= 1
+        ways = lgamma(runs + 1) - lgamma(count + 1) - lgamma(runs - count + 1)
+        tail += exp(ways + count * log(rate) + (runs - count) * log1p(-rate))
+    return count
