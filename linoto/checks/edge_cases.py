@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from linoto.checks.problems import ROUNDS, SmallProblem, expect, shown_estimates, small_problem
-from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
 
 
@@ -32,9 +31,8 @@ def empty_log(policy: Policy) -> None:
 
 def duplicate_arms(policy: Policy) -> None:
     """Arms with the same action are allowed."""
-    actions, means, log, noise = small_problem()
-    twice = Offline(pulls=np.r_[log.pulls, log.pulls], reward_sums=np.r_[log.reward_sums, log.reward_sums])
-    expect_finite_run(policy, SmallProblem(np.r_[actions, actions], np.r_[means, means], twice, noise))
+    every_arm = np.arange(len(small_problem().actions))
+    expect_finite_run(policy, small_problem().with_arms(np.r_[every_arm, every_arm]))
 
 
 def rank_deficient_log(policy: Policy) -> None:

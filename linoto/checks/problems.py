@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.policies import is_arm
 from linoto.core.protocols import Agent, Policy
@@ -44,6 +44,13 @@ class SmallProblem(NamedTuple):
             agent.update(arm, float(self.means[arm] + self.noise[t]))
             arms.append(arm)
         return arms
+
+    def with_arms(self, order: Ints) -> SmallProblem:
+        """The same problem with its arms in this order; an arm may be there twice."""
+        log = self.offline
+        squares = None if log.reward_squares is None else log.reward_squares[order]
+        moved = Offline(pulls=log.pulls[order], reward_sums=log.reward_sums[order], reward_squares=squares)
+        return SmallProblem(self.actions[order], self.means[order], moved, self.noise)
 
     def arms_played(self, policy: Policy, seed: int = 0) -> list[int]:
         """The arms of a run."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linoto.checks.problems import SmallProblem, expect_same, rename_arms, small_problem
-from linoto.core.offline import Offline
+from linoto.checks.problems import expect_same, rename_arms, small_problem
 from linoto.core.protocols import Policy
 
 
@@ -14,10 +13,8 @@ def permuting_arms_permutes_decisions(policy: Policy) -> None:
     problem = small_problem(logged=(307, 199, 101))  # a prime in all: no ties in the logging mixture
     order = np.random.default_rng(1).permutation(len(problem.actions))
     names = np.argsort(order)  # (k,) arm a is now called names[a]
-    log = Offline(pulls=problem.offline.pulls[order], reward_sums=problem.offline.reward_sums[order])
-    moved = SmallProblem(problem.actions[order], problem.means[order], log, problem.noise)
     renamed = rename_arms(policy, lambda arm: int(names[arm % len(names)]))
-    arms = moved.arms_played(renamed)
+    arms = problem.with_arms(order).arms_played(renamed)
     expect_same(order[arms].tolist(), problem.arms_played(policy), "arms")
 
 
