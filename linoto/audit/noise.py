@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.confidence import Confidence
+from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
 
@@ -89,11 +91,40 @@ def noisiest_arm(offline: Offline) -> float:
     return float(np.sqrt(around / (n - 1)).max(initial=0.0))
 
 
-def arm_intervals(offline: Offline, *, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
-    """(k,) means, lower and upper ends of each arm's own interval; NaN for arms without a pull.
+def arm_intervals(
+    offline: Offline, confidence: Confidence | None = None, *, arms: Ints | None = None, level: float = LEVEL
+) -> tuple[Floats, Floats, Floats]:
+    """(k,) means, lower and upper ends of the intervals of some arms, or of all; NaN for arms without a pull.
 
-    By Student's t, with the arm's own scatter from ten pulls on and the pooled one below.
+    Where rewards are bounded, they hold at every number of pulls (`linoto.core.intervals`).
     """
+    if confidence is None or not is_bounded(offline, confidence):
+        return student_intervals(offline, level)
+    options: dict[str, Any] = {
+        "reward_range": confidence.reward_range,
+        "level": level,
+        "adaptive": confidence.design == "adaptive",
+        "binary": confidence.reward_range == (0.0, 1.0)
+        and np.array_equal(offline.reward_sums, np.asarray(offline.reward_squares)),  # each 0 or 1
+    }
+    pulled = np.flatnonzero(offline.pulls > 0)
+    ends = np.full((3, offline.pulls.size), np.nan)
+    for arm in pulled if arms is None else np.intersect1d(pulled, arms):
+        total, n = float(offline.reward_sums[arm]), int(offline.pulls[arm])
+        ends[:, arm] = total / n, *mean_from_total(total, n, **options)
+    return ends[0], ends[1], ends[2]
+
+
+def is_bounded(offline: Offline, confidence: Confidence) -> bool:
+    """Whether rewards are said to be bounded, and no arm's mean contradicts it."""
+    if confidence.noise != "bounded" or confidence.reward_range is None:
+        return False
+    low, high = (end * offline.pulls for end in confidence.reward_range)
+    return bool(((low <= offline.reward_sums) & (offline.reward_sums <= high)).all())
+
+
+def student_intervals(offline: Offline, level: float) -> tuple[Floats, Floats, Floats]:
+    """The same by Student's t, with the arm's own scatter from ten pulls on and the pooled one below."""
     from scipy.special import stdtrit
 
     seen, scatter = np.flatnonzero(offline.pulls > 0), scatter_of(offline)

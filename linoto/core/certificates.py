@@ -11,6 +11,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.confidence import Confidence
+from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import Records, State
 from linoto.core.notebook import html_table, text_table
 
@@ -171,8 +172,12 @@ def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float
     run, (low, high), confidence = situation.run[0], situation.limits, situation.confidence
     if run["logged"] == 0:
         return None, (low, high)
-    mean = float(run["logged_rewards"] / run["logged"])
-    spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / float(run["logged"]))
+    total, n = float(run["logged_rewards"]), int(run["logged"])
+    mean = total / n
+    if confidence.noise == "bounded" and low <= mean <= high:
+        options: dict[str, Any] = {"reward_range": (low, high), "level": 1 - confidence.delta}
+        return mean, mean_from_total(total, n, adaptive=confidence.design == "adaptive", **options)
+    spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / n)
     if mean - spread > high or mean + spread < low:  # contradicted: `why_not` says so
         return mean, (mean - spread, mean + spread)
     return mean, (max(mean - spread, low), min(mean + spread, high))

@@ -61,10 +61,11 @@ def pictures(audit: Audit) -> dict[str, str]:
 def arm_rows(audit: Audit) -> list[list[str]]:
     """Each arm's pulls, mean and interval, most pulled first."""
     pulls, names = audit.log.offline.pulls, audit.log.arms.names
-    mean, low, high = arm_intervals(audit.log.offline)
+    listed = np.argsort(-pulls, kind="stable")[:LISTED]
+    mean, low, high = arm_intervals(audit.log.offline, audit.confidence, arms=listed)
     model = figures.fitted(audit)
     rows = []
-    for arm in np.argsort(-pulls, kind="stable")[:LISTED]:
+    for arm in listed:
         logged = [f"{mean[arm]:.4g}", f"{low[arm]:.4g} to {high[arm]:.4g}"] if pulls[arm] else ["–", "–"]
         rows.append([names[arm], f"{pulls[arm]:,}", *logged, f"{model[arm]:.4g}"])
     return rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, draw_log
@@ -9,6 +11,7 @@ from helpers.audit_logs import ACTIONS, PULLS, THETA, K, draw_log
 from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import arm_intervals, estimate_noise
 from linoto.audit.propensities import find_miscalibrated
+from linoto.core.confidence import Confidence
 from linoto.core.offline import Offline
 from linoto.logs.sums import Propensities
 
@@ -125,6 +128,30 @@ def test_an_arms_interval_covers_its_mean() -> None:
         _, low, high = arm_intervals(draw_log(ACTIONS @ THETA, PULLS, seed))
         hits += int(((low <= ACTIONS @ THETA) & (high >= ACTIONS @ THETA)).sum())
     assert hits >= 3745
+
+
+@pytest.mark.parametrize("design", ["fixed", "adaptive"])
+def test_an_arms_interval_covers_its_click_rate_at_any_number_of_pulls(design: Any) -> None:
+    """20 arms x 100 logs at 95 %: a binomial(2000, 0.95) is below 1850 with probability 6e-7."""
+    rates, pulls = np.repeat([0.002, 0.004, 0.04, 0.5], 5), np.tile([5, 30, 200, 1000, 4000], 4)
+    bounded = Confidence(noise="bounded", reward_range=(0, 1), design=design)
+    rng, hits = np.random.default_rng(0), 0
+    for _ in range(100):
+        clicks = rng.binomial(pulls, rates).astype(float)
+        log = Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks)
+        mean, low, high = arm_intervals(log, bounded)
+        assert ((low >= 0) & (low <= mean) & (mean <= high) & (high <= 1)).all()
+        hits += int(((low <= rates) & (rates <= high)).sum())
+    assert hits >= 1850
+
+
+def test_only_asked_arms_have_bounded_intervals_and_a_contradicted_range_has_none() -> None:
+    log = Offline(pulls=[10, 0, 20], reward_sums=[3.0, 0.0, 5.0], reward_squares=[2.5, 0.0, 4.0])
+    bounded = Confidence(noise="bounded", reward_range=(0, 1))
+    _, low, high = arm_intervals(log, bounded, arms=np.array([1, 2]))
+    assert np.isnan(low[:2]).all() and low[2] < 0.25 < high[2]
+    wrong = Confidence(noise="bounded", reward_range=(0, 0.1))
+    assert np.array_equal(arm_intervals(log, wrong), arm_intervals(log), equal_nan=True)
 
 
 def test_propensities_that_cannot_be_right_are_named() -> None:

@@ -121,6 +121,33 @@ def test_the_interval_covers_the_reference() -> None:
     assert misses <= 110
 
 
+def click_certificate(design: Any = "fixed", delta: float = 0.05, log: Any = None) -> linoto.Certificate:
+    """Of a log of clicks: 44 of 8000 unless another is given."""
+    clicks = linoto.Offline(pulls=[5000, 3000], reward_sums=[20.0, 24.0]) if log is None else log
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0, 1), delta=delta, design=design)
+    return linoto.Gated(confidence=confidence).certificate(np.eye(clicks.pulls.size), clicks)
+
+
+def test_the_interval_of_rare_clicks_is_as_wide_as_a_binomials() -> None:
+    """Clopper and Pearson's for 44 of 8000 is [0.0040, 0.00738]."""
+    low, high = click_certificate().reference_interval
+    assert 0.0037 < low < 0.0040 and 0.00738 < high < 0.0078
+    assert high - low < 1.3 * (0.00738 - 0.0040)
+    wide = click_certificate(design="adaptive").reference_interval
+    assert 0 < wide[0] < low and high < wide[1] < 0.01
+
+
+def test_the_interval_of_rare_clicks_covers_their_mean() -> None:
+    """300 logs at delta = 0.2; P(binomial(300, 0.2) > 90) = 1.4e-5."""
+    rates, pulls = np.array([0.001, 0.01, 0.3]), np.array([600, 300, 10])
+    rng, misses = np.random.default_rng(0), 0
+    for _ in range(300):
+        log = linoto.Offline(pulls=pulls, reward_sums=rng.binomial(pulls, rates).astype(float))
+        low, high = click_certificate(delta=0.2, log=log).reference_interval
+        misses += not low <= rates @ pulls / pulls.sum() <= high
+    assert misses <= 90
+
+
 def test_it_reads_as_a_table_and_as_json() -> None:
     promise = certificate(confidence=RANGED)
     data = json.loads(promise.to_json(rounds=100))

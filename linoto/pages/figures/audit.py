@@ -24,7 +24,7 @@ DATA, MODEL, MOVED, GREY = "#00798c", "#edae49", "#d1495b", "#8d96a3"
 def draw_means(audit: Audit) -> Figure:
     """Arm means with intervals, the model's values, and the reference."""
     arms, offline = shown_arms(audit), audit.log.offline
-    mean, low, high = (values[arms] for values in arm_intervals(offline))
+    mean, low, high = (values[arms] for values in arm_intervals(offline, audit.confidence, arms=arms))
     figure, axes = panel(extra=0.11 * arms.size)
     place = np.arange(arms.size)
     look: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 1.2, "color": DATA}
