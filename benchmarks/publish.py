@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def claims_table(claims: list[dict[str, Any]]) -> str:
-    lines = ["| sentence | measured (claimed) | verdict |", "| --- | --- | --- |"]
+    lines = ["| sentence | measured (claimed) | result |", "| --- | --- | --- |"]
     for claim in claims:
         numbers = "<br>".join(
             f"{part['label']}: {part['text']} ({part['wanted']})" for part in claim["measurements"]
@@ -31,7 +31,7 @@ def claims_table(claims: list[dict[str, Any]]) -> str:
 
 def final_table(rows: list[dict[str, Any]], *, wanted: str = "") -> str:
     lines = [
-        "| setting | policy | regret | against the log | explored |",
+        "| setting | policy | regret | shortfall below the log | explored |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
     for row in rows:

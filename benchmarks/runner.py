@@ -26,7 +26,7 @@ import numpy as np
 import linoto
 from linoto.engines import Engine, cores
 from linoto.experiments.paper import contenders
-from linoto.experiments.run import Cell, run_experiment, world
+from linoto.experiments.run import Cell, draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
 RUNS = 12
@@ -66,7 +66,7 @@ def bare(jobs: int, clock: Callable[[], float]) -> float:
     """Every cell as one call of the compiled loop on an agent that is ready."""
     ready = []
     for cell in CELLS:
-        bandit, offline, seed = world(cell.setting, 0, cell.run)
+        bandit, offline, seed = draw_instance(cell.setting, 0, cell.run)
         agent = cell.setting.policy(cell.label).start(bandit.actions, offline, rng=seed)
         ready.append((agent, bandit.means, bandit.draw(cell.setting.horizon, np.random.default_rng(seed))))
 

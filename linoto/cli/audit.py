@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.problem import noise
+from linoto.cli.log_and_policy import noise
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of
 
@@ -50,7 +50,11 @@ def add_audit(commands: Commands) -> None:
     audit.add_argument("--propensity", metavar="COL", help="column of LOG: how likely the arm was")
     audit.add_argument("--time", metavar="COL", help="column of LOG that says what is early (default: rows)")
     audit.add_argument(
-        "--categorical", action="append", default=[], metavar="COL", help="a column of ARMS that is no number"
+        "--categorical",
+        action="append",
+        default=[],
+        metavar="COL",
+        help="a column of ARMS whose numbers are names",
     )
     audit.add_argument("--no-intercept", action="store_true", help="no constant feature")
     audit.add_argument("--normalise", action="store_true", help="scale features: no action longer than 1")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from linoto.cli.problem import (
+from linoto.cli.log_and_policy import (
     FILE_HELP,
     add_gate_options,
-    add_problem_options,
+    add_log_and_policy,
     read_policy,
-    read_problem,
+    read_statistics,
     with_gate_options,
 )
 from linoto.cli.terminal import positive, print_facts
@@ -30,7 +30,7 @@ def add_certificate(commands: Commands) -> None:
         "  linoto certificate log.npz --epsilon 0.02 --noise bounded --reward-range 0 1 --json\n"
         "  linoto certificate log.json --policy LinOtO --alpha 0.01",
     )
-    add_problem_options(certificate)
+    add_log_and_policy(certificate)
     add_gate_options(certificate)
     certificate.add_argument("--rounds", type=positive, help="also the most lost in so many rounds")
     certificate.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -41,10 +41,10 @@ def run_certificate(arguments: argparse.Namespace) -> int:
     """`linoto certificate`."""
     from linoto.core.snapshots import to_dict
 
-    problem, policy = read_problem(arguments), with_gate_options(read_policy(arguments), arguments)
-    found = policy.certificate(problem.actions, problem.offline)
+    log, policy = read_statistics(arguments), with_gate_options(read_policy(arguments), arguments)
+    found = policy.certificate(log.actions, log.offline)
     if arguments.json:
-        facts = {"source": problem.source, "policy": to_dict(policy)}
+        facts = {"source": log.source, "policy": to_dict(policy)}
         print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.rounds)}))
         return 0
     print_facts(found.rows(rounds=arguments.rounds))

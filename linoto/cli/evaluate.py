@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from linoto.cli.problem import noise, read_policy
+from linoto.cli.log_and_policy import noise, read_policy
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
 from linoto.cli.usage import Commands, add_command
 
@@ -31,7 +31,7 @@ def add_evaluate(commands: Commands) -> None:
         "inverse propensities (ips), self-normalised (snips) and doubly robust (dr), with intervals.\n\n"
         "The target is one arm (--play), a distribution over arms (--probabilities), or a policy that\n"
         "learns (--policy). A policy is warm-started from one part of the rows and replayed on the other:\n"
-        "rows never judge what they built.",
+        "rows that a policy started from never evaluate it.",
         examples="  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
         "--propensity p --play B\n"
         "  linoto evaluate log.csv --arms arms.csv --action arm --reward click --uniform "
@@ -71,7 +71,9 @@ def add_log_options(command: Any) -> None:
     known.add_argument("--propensity", metavar="COL", help="column of the probability of that choice")
     known.add_argument("--uniform", action="store_true", help="every arm was as likely in every row")
     command.add_argument("--row", metavar="COL", help="column that tells rows apart (default: their place)")
-    command.add_argument("--time", metavar="COL", help="column of the time: earlier rows build, later judge")
+    command.add_argument(
+        "--time", metavar="COL", help="column of the time: earlier rows warm-start, later ones evaluate"
+    )
 
 
 def add_policy_options(command: Any) -> None:
@@ -140,7 +142,9 @@ def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple
     if arguments.policy is not None:
         share = 0.5 if arguments.warm is None else arguments.warm
         if share >= 1:
-            raise ValueError(f"--warm must be less than 1, got {share:g}: some rows must judge")
+            raise ValueError(
+                f"--warm must be less than 1, got {share:g}: some rows must be left to evaluate on"
+            )
         warm, held_out = split(rows, share=share, by="id" if arguments.time is None else "order")
         options: dict[str, Any] = {"actions": arms.actions, "warm_start": warm, "methods": ("replay",)}
         policy = policy_of(arguments)

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.problem import (
+from linoto.cli.log_and_policy import (
     FILE_HELP,
-    Problem,
-    add_problem_options,
+    LogStatistics,
+    add_log_and_policy,
     read_policy,
-    read_problem,
+    read_statistics,
     shown,
     told,
     with_gate_options,
@@ -37,7 +37,7 @@ def add_preview(commands: Commands) -> None:
         "  linoto preview log.npz --noise bounded --reward-range 0 1 --limit 100 --out page.html\n"
         "  linoto preview log.json --epsilon-grid 0.01,0.02,0.05 --horizon 2000 --worlds 100 --json",
     )
-    add_problem_options(preview)
+    add_log_and_policy(preview)
     group = preview.add_mutually_exclusive_group()
     group.add_argument("--budget-grid", type=grid, metavar="LIST", help="loss budgets to try, as 20,50,100")
     group.add_argument(
@@ -64,20 +64,20 @@ def run_preview(arguments: argparse.Namespace) -> int:
     from linoto.pages.shell import check_installed
 
     check_installed()
-    problem = read_problem(arguments)
-    result = play(problem, arguments)
+    log = read_statistics(arguments)
+    result = preview_of(log, arguments)
     path = write_preview(
         arguments.out,
         result,
-        problem.offline,
-        names=problem.names,
-        source=problem.source,
+        log.offline,
+        names=log.names,
+        source=log.source,
         command=command_of(arguments),
         limit=arguments.limit,
     )
     lines = answers(result, arguments.limit)
     if arguments.json:
-        facts = {"source": problem.source, "answers": dict(lines), **result.to_dict(limit=arguments.limit)}
+        facts = {"source": log.source, "answers": dict(lines), **result.to_dict(limit=arguments.limit)}
         print(json.dumps({**facts, "wrote": [str(path)]}))
         return 0
     print(TITLE)
@@ -88,7 +88,7 @@ def run_preview(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
+def preview_of(log: LogStatistics, arguments: argparse.Namespace) -> Preview:
     """The preview, with a bar."""
     from linoto.worlds.preview import preview
 
@@ -99,11 +99,11 @@ def play(problem: Problem, arguments: argparse.Namespace) -> Preview:
         raise ValueError(f"the parameter of this policy is {gate.varied}: give --{gate.varied}-grid")
     if asked is not None and name != gate.varied:  # the grid's parameter alone, with no other beside it
         policy = with_gate_options(policy, argparse.Namespace(**{name: max(asked)}))
-    values = asked or values_to_try(policy, problem, arguments)
+    values = asked or values_to_try(policy, log, arguments)
     with progress("playing") as track:
         return preview(
-            problem.actions,
-            problem.offline,
+            log.actions,
+            log.offline,
             policy=policy,
             grid=values,
             horizon=arguments.horizon,
@@ -124,16 +124,14 @@ def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
     return "", None
 
 
-def values_to_try(policy: Any, problem: Problem, arguments: argparse.Namespace) -> list[float]:
+def values_to_try(policy: Any, log: LogStatistics, arguments: argparse.Namespace) -> list[float]:
     """The usual grid, and the tolerance that just keeps to the limit."""
     from linoto.worlds.preview import epsilon_for, parameter_of
 
     _, values = parameter_of(policy, None)
     if arguments.limit is None:
         return values
-    exact = epsilon_for(
-        policy, problem.actions, problem.offline, limit=arguments.limit, horizon=arguments.horizon
-    )
+    exact = epsilon_for(policy, log.actions, log.offline, limit=arguments.limit, horizon=arguments.horizon)
     return [*values, exact] if exact is not None and exact < values[-1] else values
 
 

@@ -13,7 +13,7 @@ from linoto.cli.terminal import positive, print_table, print_written, progress, 
 from linoto.cli.usage import add_engine, engine_of
 
 if TYPE_CHECKING:
-    from linoto.experiments.claims import Claim, Finding
+    from linoto.experiments.claims import CheckedClaim, Claim
     from linoto.experiments.results import Results
     from linoto.experiments.settings import Experiment
 
@@ -36,14 +36,14 @@ def run_and_report(
     title: str,
     command: str,
 ) -> int:
-    """Run experiments, judge the claims about them and write the report, with nobody else in the folder."""
+    """Run experiments, check the claims about them and write the report, with the folder locked."""
     from linoto.experiments.cells import folder_lock
-    from linoto.experiments.claims import judge
+    from linoto.experiments.claims import check_claims
 
     with folder_lock(arguments.out):
         results = run_all(experiments, arguments)
-        findings = judge(claims, {result.experiment.name: result for result in results})
-        return publish(results, findings, arguments, title=title, command=command)
+        checked = check_claims(claims, {result.experiment.name: result for result in results})
+        return publish(results, checked, arguments, title=title, command=command)
 
 
 def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) -> list[Results]:
@@ -78,7 +78,7 @@ def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) ->
 
 def publish(
     results: Sequence[Results],
-    findings: Sequence[Finding],
+    checked: Sequence[CheckedClaim],
     arguments: argparse.Namespace,
     *,
     title: str,
@@ -89,17 +89,17 @@ def publish(
 
     with_bounds = getattr(arguments, "bounds", False)
     line = f"{command} --runs {arguments.runs} --seed {arguments.seed}{' --bounds' if with_bounds else ''}"
-    paths = write_report(results, findings, arguments.out, title=title, command=line, with_bounds=with_bounds)
+    paths = write_report(results, checked, arguments.out, title=title, command=line, with_bounds=with_bounds)
     if arguments.json:
         tables = {result.experiment.name: result.table() for result in results}
-        found = [finding.to_dict() for finding in findings]
+        found = [one.to_dict() for one in checked]
         facts = {"command": line, "runs": arguments.runs, "seed": arguments.seed, "tables": tables}
         print(json.dumps({**facts, "claims": found, "wrote": [str(path) for path in paths]}))
         return 0
-    if not findings:
+    if not checked:
         for result in results:
             print_table([{"setting": row["setting"], **result_row(row)} for row in result.table()])
     else:
-        print_table([{"claim": found.claim.name, "verdict": found.verdict} for found in findings])
+        print_table([{"claim": found.claim.name, "result": found.result} for found in checked])
     print_written(paths)
     return 0

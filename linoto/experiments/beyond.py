@@ -222,7 +222,7 @@ def share(label: str, most: float) -> Callable[[Results], Iterable[Measurement]]
 
 
 def kept(*labels: str, only: str | None = None) -> Callable[[Results], Iterable[Measurement]]:
-    """The deepest point below the log less what was promised: below 0 in every run."""
+    """The largest shortfall below the log less what was promised: below 0 in every run."""
 
     def measure(results: Results) -> Iterable[Measurement]:
         for setting in names(results) if only is None else [only]:
@@ -286,7 +286,7 @@ def claim(name: str, quote: str, experiment: Experiment, measure: str, measureme
 
 
 OF_LINOTO = "final regret as a share of the published LinOtO's, on the paper's default problem"
-VIOLATION = "the largest R_t^off over all rounds less what the certificate allows then: below 0"
+VIOLATION = "the largest shortfall below the log over all rounds, less what is promised then: below 0"
 
 CLAIMS: tuple[Claim, ...] = (
     claim(
@@ -312,7 +312,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "tolerance-kept",
-        "No run ever falls further below the log than was promised before the first round",
+        "No run ever has a larger shortfall below the log than was promised before the first round",
         BEYOND,
         VIOLATION,
         kept(*OURS),
@@ -360,7 +360,7 @@ CLAIMS: tuple[Claim, ...] = (
         "wrong-model-breaks",
         "Where the model is wrong, a promise paid for by the model is broken",
         WRONG,
-        "the largest R_t^off over all rounds less what the certificate allows then: above 0",
+        "the largest shortfall below the log over all rounds, less what is promised then: above 0",
         breaks,
     ),
     claim(

@@ -10,7 +10,7 @@ import numpy as np
 from linoto.core import theory
 from linoto.core.kernels import Floats, Ints
 from linoto.experiments.results import Results
-from linoto.experiments.run import world
+from linoto.experiments.run import draw_instance
 from linoto.experiments.settings import Setting
 
 
@@ -54,7 +54,7 @@ def mean_bounds(results: Results, setting: Setting) -> BoundCurves:
     rounds = np.unique(np.geomspace(1, setting.horizon, 40).round()).astype(np.int64)
     total = np.zeros((4, rounds.size))
     for run in range(results.runs):
-        bandit, offline, _ = world(setting, results.seed, run)
+        bandit, offline, _ = draw_instance(setting, results.seed, run)
         problem = theory.Problem.of(bandit.actions, offline, confidence=policy.confidence, theta=bandit.theta)
         for i, n in enumerate(rounds.tolist()):
             found = theory.all_bounds(problem, alpha=policy.alpha, rounds=n)

@@ -20,7 +20,7 @@ from linoto.core.kernels import Floats
 from linoto.experiments import paper
 from linoto.experiments.results import Results, finite, mean_and_error
 
-Verdict = Literal["holds", "does not hold", "undecided"]
+ClaimResult = Literal["holds", "does not hold", "undecided"]
 SAME = 0.05  # "matching", "very similar": within 5 %
 CLOSE = 0.10  # "closely tracks", "nearly as well": within 10 %
 EARLY = 100  # "early", "initially": the first hundred rounds
@@ -52,7 +52,7 @@ class Measurement:
         return float(mean_and_error((self.values - self.mean * self._unit) / unit)[1]) if unit else nan
 
     @property
-    def verdict(self) -> Verdict:
+    def result(self) -> ClaimResult:
         """By the rule at the top of this file."""
         low, high = self._side(self.low), self._side(self.high)
         if low > 0 and high < 0:
@@ -110,19 +110,19 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Finding:
+class CheckedClaim:
     """A claim and what was measured."""
 
     claim: Claim
     measurements: tuple[Measurement, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def result(self) -> ClaimResult:
         """The worst of its measurements: one failure is enough, and all must hold."""
-        verdicts = {measurement.verdict for measurement in self.measurements}
-        if "does not hold" in verdicts:
+        results = {measurement.result for measurement in self.measurements}
+        if "does not hold" in results:
             return "does not hold"
-        return "undecided" if "undecided" in verdicts else "holds"
+        return "undecided" if "undecided" in results else "holds"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -134,7 +134,7 @@ class Finding:
             "source": claim.source,
             "ours": claim.ours,
             "measure": claim.measure,
-            "verdict": self.verdict,
+            "verdict": self.result,
             "measurements": [
                 {
                     "label": measurement.label,
@@ -144,17 +144,17 @@ class Finding:
                     "high": finite(measurement.high),
                     "text": str(measurement),
                     "wanted": measurement.wanted,
-                    "verdict": measurement.verdict,
+                    "verdict": measurement.result,
                 }
                 for measurement in self.measurements
             ],
         }
 
 
-def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[Finding]:
+def check_claims(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[CheckedClaim]:
     """Those of the claims that these experiments, by name, can decide."""
     return [
-        Finding(claim=claim, measurements=tuple(claim.measurements(results[claim.experiment])))
+        CheckedClaim(claim=claim, measurements=tuple(claim.measurements(results[claim.experiment])))
         for claim in claims
         if claim.experiment in results
     ]
@@ -316,7 +316,7 @@ def closer_with_size(results: Results) -> Iterable[Measurement]:
 
 
 def safer_with_size(results: Results) -> Iterable[Measurement]:
-    """R_n^off of LinOtO falls with m, in units of n."""
+    """The shortfall of LinOtO below the log falls with m, per round."""
     for before, after in zip(names(results), names(results)[1:], strict=False):
         fall = results.final(before, "LinOtO", "offline_regret") - results.final(
             after, "LinOtO", "offline_regret"
@@ -393,14 +393,19 @@ def mostly_safe(round: int) -> Callable[[Results], Iterable[Measurement]]:
 
 
 def tradeoff(results: Results) -> Iterable[Measurement]:
-    """From the smallest to the largest alpha, R_8000 falls while R_1000^off rises, in units of n."""
+    """From the smallest to the largest alpha, regret falls while the early shortfall rises, per round."""
     small, large = paper.named(paper.ALPHAS[0]), paper.named(paper.ALPHAS[-1])
     for setting in names(results):
         gain = results.final(setting, small, "regret") - results.final(setting, large, "regret")
         cost = results.at(setting, large, "offline_regret", 1000) - results.at(
             setting, small, "offline_regret", 1000
         )
-        yield Measurement(label=f"{setting}, R_8000/8000 falls by", values=gain / 8000, low=0, percent=False)
         yield Measurement(
-            label=f"{setting}, R_1000^off/1000 rises by", values=cost / 1000, low=0, percent=False
+            label=f"{setting}, regret per round falls by", values=gain / 8000, low=0, percent=False
+        )
+        yield Measurement(
+            label=f"{setting}, shortfall below the log in 1000 rounds, per round, rises by",
+            values=cost / 1000,
+            low=0,
+            percent=False,
         )

@@ -165,10 +165,10 @@ DOUBLING = Experiment(
 
 PARETO = Experiment(
     name="remark-pareto",
-    title="The trade-off between regret and regret against the log, in alpha",
-    caption="LinOtO at each alpha less LinUCB in the same worlds. Above, both regrets at the same n: they "
-    "differ by n (mu* - mu_off), whatever the policy, so one cannot rise while the other falls. Below, what "
-    "alpha costs against the log in the first n/8 rounds, and what that buys by the end.",
+    title="The trade-off between regret and the shortfall below the log, in alpha",
+    caption="LinOtO at each alpha less LinUCB in the same worlds. Above, both at the same n: they differ by "
+    "n (mu* - mu_off), whatever the policy, so one cannot rise while the other falls. Below, by how much "
+    "alpha adds to the shortfall below the log in the first n/8 rounds, and what that buys by the end.",
     settings=tuple(sized(m, policies=swept(), points=17) for m in SIZES),
     view="pareto",
 )

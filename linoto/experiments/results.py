@@ -50,11 +50,11 @@ class Results:
         return np.array([float(np.interp(round, rounds, getattr(cell, field))) for cell in cells])
 
     def worst(self, setting: str, label: str) -> Floats:
-        """(runs,) the largest R_t^off over all rounds: how far it ever fell behind the log, from 0."""
+        """(runs,) the largest shortfall below the log (R_t^off) over all rounds, from 0."""
         return np.array([cell.worst for cell in self.cells(setting, label)])
 
     def promise_violation(self, setting: str, label: str) -> Floats:
-        """(runs,) the largest R_t^off less what was promised; above 0 it is a violation, NaN: no promise."""
+        """(runs,) the largest shortfall less what was promised: above 0 a violation, NaN: no promise."""
         return np.array([cell.promise_violation for cell in self.cells(setting, label)])
 
     def curve(self, setting: str, label: str, field: str) -> Curve:

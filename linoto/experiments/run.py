@@ -99,7 +99,7 @@ def run_cell(cell: Cell, seed: int) -> Curves:
     """Simulate one cell, and keep some rounds of its curves."""
     setting = cell.setting
     try:
-        bandit, offline, own = world(setting, seed, cell.run)
+        bandit, offline, own = draw_instance(setting, seed, cell.run)
         policy = setting.policy(cell.label)
         run = simulate(policy, bandit, offline, horizon=setting.horizon, seed=own)
         violation = promise_violation(policy, bandit, offline, run)
@@ -126,8 +126,8 @@ def promise_violation(policy: Any, bandit: LinearBandit, offline: Offline, run: 
     return float((run.offline_regret - certificate.per_round * rounds).max() - certificate.constant)
 
 
-def world(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:
-    """The world of a run: its bandit, its log, and the seed of its noise and of the policy's own draws."""
+def draw_instance(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:
+    """The instance of a run: its bandit, its log, and the seed of its noise and of the policy's own draws."""
     instance, log, own = np.random.SeedSequence([seed, run]).spawn(3)
     bandit = setting.bandit(np.random.default_rng(instance))
     offline = setting.log(bandit, np.random.default_rng(log))

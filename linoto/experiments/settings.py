@@ -117,7 +117,7 @@ class Experiment:
         settings = tuple(self.settings)
         if not settings:
             raise ValueError("settings must hold at least one setting, got none")
-        refuse_twins("settings", [setting.name for setting in settings])
+        check_distinct("settings", [setting.name for setting in settings])
         object.__setattr__(self, "settings", settings)
 
     def setting(self, name: str) -> Setting:
@@ -134,7 +134,7 @@ def as_policies(policies: Any) -> Policies:
         check_label("policies", label)
         if isinstance(policy, type) or not callable(getattr(policy, "start", None)):
             raise ValueError(f"policies must have a start method, got {policy!r} for {label!r}")
-    refuse_twins("policies", [label for label, _ in pairs])
+    check_distinct("policies", [label for label, _ in pairs])
     return pairs
 
 
@@ -145,7 +145,7 @@ def check_label(name: str, label: Any) -> None:
 
 
 def check_text(name: str, text: Any) -> None:
-    """Refuse what is no text."""
+    """Refuse anything but text."""
     if not isinstance(text, str):
         raise ValueError(f"{name} must be text, got {text!r}")
 
@@ -156,7 +156,7 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be true or false, got {value!r}")
 
 
-def refuse_twins(name: str, labels: list[str]) -> None:
+def check_distinct(name: str, labels: list[str]) -> None:
     """Refuse the same name twice."""
     for label in labels:
         if labels.count(label) > 1:

@@ -41,9 +41,9 @@ def read_study(path: Path) -> Experiment:
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is no TOML: {error}") from None
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no TOML: it must be UTF-8 text") from None
+        raise ValueError(f"{path} is not valid TOML: it must be UTF-8 text") from None
     try:
         return as_experiment(data, default_name=path.stem)
     except ValueError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from linoto.experiments import bounds
-from linoto.experiments.claims import Finding
+from linoto.experiments.claims import CheckedClaim
 from linoto.experiments.results import Results
 from linoto.pages.figures import experiments as figures
 from linoto.pages.figures.pieces import inline, save
@@ -27,7 +27,7 @@ MANY = 20  # rows of a table from which it is folded
 
 def write_report(
     results: Sequence[Results],
-    findings: Sequence[Finding],
+    findings: Sequence[CheckedClaim],
     out: Path,
     *,
     title: str,
@@ -50,7 +50,7 @@ def write_report(
         seed=results[0].seed,
         findings=findings,
         theirs=theirs,
-        counts=Counter(finding.verdict for finding in theirs or findings),
+        counts=Counter(finding.result for finding in theirs or findings),
         sections=[section(*pair) for pair in zip(results, written, strict=True)],
         many=MANY,
     )

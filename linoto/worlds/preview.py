@@ -34,7 +34,7 @@ class GridPoint:
     value: float  # of the parameter
     certificate: Certificate
     regret: Floats  # (worlds,) R_n
-    worst_loss: Floats  # (worlds,) max over t of R_t^off, the deepest point below the log, from 0
+    worst_loss: Floats  # (worlds,) the largest shortfall below the log (R_t^off), from 0
     final_loss: Floats  # (worlds,) R_n^off; negative is a gain
     explored: Floats  # (worlds,) share of exploring rounds
     first_explored: Floats  # (worlds,) round of the first exploration; NaN if never
@@ -79,7 +79,7 @@ class GridPoint:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Preview:
-    """The trade-off between regret and loss below the log, over a grid of the parameter."""
+    """The trade-off between regret and the shortfall below the log, over a grid of the parameter."""
 
     policy: Any  # with the parameter as it came
     parameter: str  # "epsilon" or "alpha"

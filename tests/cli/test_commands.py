@@ -158,7 +158,7 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
     ("changes", "options", "message"),
     [
         (None, "", "No such file"),
-        ("{", "", "it is no JSON"),
+        ("{", "", "it is not valid JSON"),
         ("[1]", "", "it must be a JSON object, got list"),
         ({"pulls": None, "pull": [1]}, "", "there is no 'pulls': is it 'pull'?"),
         ({"actions": None}, "", "there is no 'actions'"),
@@ -172,7 +172,7 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ({"names": ["a"]}, "", "names must be a list of 3 names"),
         ({"names": "abc"}, "", "names must be a list of 3 names"),
         ({}, "--policy Gatde", "there is no policy 'Gatde': did you mean 'Gated'?"),
-        ({}, "--policy {", "--policy is no JSON"),
+        ({}, "--policy {", "--policy is not valid JSON"),
         ({}, '--policy {"type":"LinOto"}', "there is no type 'LinOto': did you mean 'LinOtO'?"),
         ({}, '--policy {"type":"Random"} --noise 2', "Random assumes nothing about rewards"),
         ({}, '--policy {"type":"LinUCB"}', "policy must have a Budget or Tolerance gate"),

@@ -11,9 +11,9 @@ from helpers.fakes import fake_results
 from linoto.core.kernels import Floats
 from linoto.experiments import beyond
 from linoto.experiments.cells import CellStore, Curves
-from linoto.experiments.claims import judge
+from linoto.experiments.claims import check_claims
 from linoto.experiments.results import Results
-from linoto.experiments.run import run_experiment, world
+from linoto.experiments.run import draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.pages.figures.experiments import draw
 from linoto.pages.figures.pieces import spaced
@@ -42,8 +42,8 @@ def given(experiment: Experiment, regret: dict[str, float], over: dict[str, floa
 
 
 def verdicts(results: Results) -> dict[str, str]:
-    found = judge(beyond.CLAIMS, {results.experiment.name: results})
-    return {finding.claim.name: finding.verdict for finding in found}
+    found = check_claims(beyond.CLAIMS, {results.experiment.name: results})
+    return {finding.claim.name: finding.result for finding in found}
 
 
 def test_every_claim_is_about_an_experiment_and_every_experiment_has_one() -> None:
@@ -94,7 +94,7 @@ def test_the_planted_world_breaks_model_keeps_rewards_and_vetoes_both() -> None:
 
 def test_the_bernoulli_worlds_are_what_they_say() -> None:
     for setting in beyond.BERNOULLI.settings:
-        bandit, log, _ = world(setting, 0, 3)
+        bandit, log, _ = draw_instance(setting, 0, 3)
         assert bandit.means.max() == 0.957 and bandit.means.min() >= 0.803
         assert log.total == setting.m and log.pulls[bandit.best] == 0
         assert set(np.unique(log.pulls)) == {0, setting.m // 10}

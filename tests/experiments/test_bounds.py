@@ -10,7 +10,7 @@ import pytest
 from linoto import LinOtO
 from linoto.core import theory
 from linoto.experiments.bounds import BoundCurves, bound_curves
-from linoto.experiments.run import run_experiment, world
+from linoto.experiments.run import draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
 RUNS, SEED = 3, 4
@@ -27,7 +27,7 @@ def curves() -> BoundCurves:
 
 
 def worlds() -> list[tuple[Any, Any]]:
-    return [world(SETTING, SEED, run)[:2] for run in range(RUNS)]
+    return [draw_instance(SETTING, SEED, run)[:2] for run in range(RUNS)]
 
 
 def test_the_bounds_are_the_means_of_those_of_the_worlds(curves: BoundCurves) -> None:

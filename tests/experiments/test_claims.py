@@ -9,7 +9,7 @@ from helpers.fakes import fake_results
 
 from linoto.core.kernels import Floats
 from linoto.experiments import paper
-from linoto.experiments.claims import Claim, Finding, Measurement, distance, judge, student
+from linoto.experiments.claims import CheckedClaim, Claim, Measurement, check_claims, distance, student
 from linoto.experiments.sentences import CLAIMS
 from linoto.experiments.settings import Setting
 
@@ -40,23 +40,23 @@ def spread(mean: float, error: float, runs: int = 10) -> Floats:
 )
 def test_a_mean_is_judged_with_its_error(mean: float, error: float, verdict: str) -> None:
     measured = Measurement(label="x", values=spread(mean, error), low=-10, high=10)
-    assert measured.verdict == verdict
+    assert measured.result == verdict
     assert (measured.mean, measured.error) == (pytest.approx(mean), pytest.approx(error))
 
 
 def test_one_run_decides_nothing() -> None:
-    assert Measurement(label="x", values=np.array([100.0]), high=1).verdict == "undecided"
+    assert Measurement(label="x", values=np.array([100.0]), high=1).result == "undecided"
 
 
 def test_six_runs_that_agree_decide_and_five_do_not() -> None:
     values = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 9.0])
-    assert Measurement(label="x", values=values, low=0).verdict == "holds"
-    assert Measurement(label="x", values=values[1:], low=0).verdict == "undecided"
+    assert Measurement(label="x", values=values, low=0).result == "holds"
+    assert Measurement(label="x", values=values[1:], low=0).result == "undecided"
 
 
 def test_nothing_at_all_is_no_improvement() -> None:
-    assert Measurement(label="x", values=np.zeros(10), low=0).verdict == "undecided"
-    assert Measurement(label="x", values=np.zeros(10), low=-1, high=1).verdict == "holds"
+    assert Measurement(label="x", values=np.zeros(10), low=0).result == "undecided"
+    assert Measurement(label="x", values=np.zeros(10), low=-1, high=1).result == "holds"
 
 
 def test_a_ratio_has_the_ratio_of_means_and_the_delta_method_s_error() -> None:
@@ -66,24 +66,24 @@ def test_a_ratio_has_the_ratio_of_means_and_the_delta_method_s_error() -> None:
     measured = Measurement(label="x", values=values, per=per, high=0.31)
     assert measured.mean == pytest.approx(values.mean() / per.mean())
     assert measured.error == pytest.approx(0.1 / 1.5 / sqrt(4000), rel=0.05)
-    assert measured.verdict == "holds"
+    assert measured.result == "holds"
 
 
 def test_a_ratio_to_almost_nothing_is_still_decided() -> None:
     per = np.array([0.0, 0.0, 0.0, 30.0, 0.0])
     measured = Measurement(label="x", values=np.full(5, 2000.0), per=per, high=0.1)
-    assert measured.verdict == "does not hold"
+    assert measured.result == "does not hold"
     nothing = Measurement(label="x", values=np.full(5, 2000.0), per=np.zeros(5), high=0.1)
-    assert nothing.verdict == "does not hold" and np.isnan(nothing.mean)
+    assert nothing.result == "does not hold" and np.isnan(nothing.mean)
 
 
 def test_one_failure_fails_a_claim_and_all_must_hold() -> None:
     good, bad, open_ = (Measurement(label="x", values=spread(m, 1.0), low=0) for m in (9.0, -9.0, 0.5))
-    assert [m.verdict for m in (good, bad, open_)] == ["holds", "does not hold", "undecided"]
+    assert [m.result for m in (good, bad, open_)] == ["holds", "does not hold", "undecided"]
     claim = CLAIMS[0]
-    assert Finding(claim=claim, measurements=(good, good)).verdict == "holds"
-    assert Finding(claim=claim, measurements=(good, open_)).verdict == "undecided"
-    assert Finding(claim=claim, measurements=(open_, bad, good)).verdict == "does not hold"
+    assert CheckedClaim(claim=claim, measurements=(good, good)).result == "holds"
+    assert CheckedClaim(claim=claim, measurements=(good, open_)).result == "undecided"
+    assert CheckedClaim(claim=claim, measurements=(open_, bad, good)).result == "does not hold"
 
 
 @pytest.mark.parametrize("runs", [5, 6, 10])
@@ -93,7 +93,7 @@ def test_false_alarms_are_as_rare_as_stated(runs: int) -> None:
     # error of 0.36 %; the bar is four above 5.5 %.
     rng = np.random.default_rng(2)
     decided = sum(
-        Measurement(label="x", values=rng.standard_normal(runs), low=0).verdict != "undecided"
+        Measurement(label="x", values=rng.standard_normal(runs), low=0).result != "undecided"
         for _ in range(4000)
     )
     assert 0.035 < decided / 4000 < 0.07
@@ -108,7 +108,7 @@ def test_equal_distances_are_as_rarely_told_apart_as_stated(few: float, many: fl
         one, two, shared = rng.standard_normal((3, 30))
         unit = rng.normal(5, 0.2, 30)
         values = distance(few + one + shared, unit) - distance(many + 2 * two + shared, unit)
-        decided += Measurement(label="x", values=values, low=0).verdict != "undecided"
+        decided += Measurement(label="x", values=values, low=0).result != "undecided"
     assert decided / 1500 < 0.073
 
 
@@ -120,7 +120,7 @@ def test_a_distance_is_that_of_the_means_and_has_its_error() -> None:
     far = Measurement(label="x", values=distance(values, per), low=0)
     assert ratio.mean < 0 < far.mean
     assert (far.mean, far.error) == (pytest.approx(-ratio.mean), pytest.approx(ratio.error))
-    assert Measurement(label="x", values=distance(values, 0 * per), low=0).verdict == "undecided"
+    assert Measurement(label="x", values=distance(values, 0 * per), low=0).result == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,8 @@ def verdict(name: str, rates: dict[str, float], power: dict[str, float] | None =
         return np.asarray(rate * rounds ** (power or {}).get(label, 1.0) * rng.normal(1, 0.01))
 
     claim = CLAIM[name]
-    return judge([claim], {claim.experiment: fake_results(EXPERIMENTS[claim.experiment], formula)})[0].verdict
+    results = fake_results(EXPERIMENTS[claim.experiment], formula)
+    return check_claims([claim], {claim.experiment: results})[0].result
 
 
 @pytest.mark.parametrize(
@@ -216,8 +217,8 @@ def test_noise_that_differs_from_run_to_run_is_no_distance() -> None:
         return np.asarray((1 + apart * (label == "LinOtO")) * rounds)
 
     results = {"offline-size": fake_results(EXPERIMENTS["offline-size"], formula)}
-    (finding,) = judge([CLAIM["size-closer-to-ucb"]], results)
-    assert finding.verdict == "undecided"
+    (finding,) = check_claims([CLAIM["size-closer-to-ucb"]], results)
+    assert finding.result == "undecided"
     assert finding.measurements[0].mean == pytest.approx(0.1)
 
 
@@ -228,7 +229,7 @@ def test_a_gap_that_stops_growing_at_half_time_is_a_constant(until: float, expec
         return np.asarray((1 + run / 100) * (rounds + more * (label == "LinOtO")))
 
     results = {"dimension": fake_results(EXPERIMENTS["dimension"], formula)}
-    assert judge([CLAIM["comparable-to-ucb"]], results)[0].verdict == expected
+    assert check_claims([CLAIM["comparable-to-ucb"]], results)[0].result == expected
 
 
 def test_root_regret_is_not_linear() -> None:
@@ -241,7 +242,7 @@ def linear(_setting: Setting, _label: str, run: int, rounds: Floats) -> Floats:
 
 def test_every_claim_can_be_judged_and_written_down() -> None:
     results = {name: fake_results(experiment, linear) for name, experiment in EXPERIMENTS.items()}
-    findings = judge(CLAIMS, results)
+    findings = check_claims(CLAIMS, results)
     assert [finding.claim.name for finding in findings] == [claim.name for claim in CLAIMS]
     assert all(finding.measurements for finding in findings)
     data = json.loads(json.dumps([finding.to_dict() for finding in findings], allow_nan=False))
@@ -253,14 +254,14 @@ def test_a_policy_without_any_regret_can_be_judged_and_written_down() -> None:
         return np.zeros(rounds.size) if label == "LinLCB" else rounds
 
     results = {"offline-size-best": fake_results(EXPERIMENTS["offline-size-best"], perfect)}
-    found = {finding.claim.name: finding for finding in judge(CLAIMS, results)}
-    assert found["best-lcb-near-zero"].verdict == "holds"
-    assert found["best-nearly-the-better"].verdict == "does not hold"
+    found = {finding.claim.name: finding for finding in check_claims(CLAIMS, results)}
+    assert found["best-lcb-near-zero"].result == "holds"
+    assert found["best-nearly-the-better"].result == "does not hold"
     json.dumps([finding.to_dict() for finding in found.values()], allow_nan=False)
 
 
 def test_only_claims_about_what_was_run_are_judged() -> None:
-    findings = judge(CLAIMS, {"alpha": fake_results(EXPERIMENTS["alpha"], linear)})
+    findings = check_claims(CLAIMS, {"alpha": fake_results(EXPERIMENTS["alpha"], linear)})
     assert {finding.claim.experiment for finding in findings} == {"alpha"}
 
 

@@ -14,7 +14,7 @@ from helpers.cells import rows_of, wait_for_cells
 from linoto import Engine, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.experiments.cells import CellStore
 from linoto.experiments.results import mean_and_error
-from linoto.experiments.run import CellFailed, run_experiment, world
+from linoto.experiments.run import CellFailed, draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
 POLICIES = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "LinTS": LinTS(), "Random": Random()}
@@ -68,22 +68,22 @@ def test_more_runs_only_add_to_the_end(tmp_path: Path) -> None:
 
 
 def test_settings_share_worlds_and_logged_arms() -> None:
-    (bandit, log, seed), (same, longer, same_seed) = (world(s, 7, 2) for s in EXPERIMENT.settings)
+    (bandit, log, seed), (same, longer, same_seed) = (draw_instance(s, 7, 2) for s in EXPERIMENT.settings)
     assert np.array_equal(bandit.actions, same.actions) and np.array_equal(bandit.theta, same.theta)
     assert seed == same_seed
     assert np.array_equal(log.pulls > 0, longer.pulls > 0)
 
 
 def test_runs_and_seeds_give_different_worlds() -> None:
-    seeds = {world(SMALL, seed, run)[2] for seed in range(5) for run in range(5)}
+    seeds = {draw_instance(SMALL, seed, run)[2] for seed in range(5) for run in range(5)}
     assert len(seeds) == 25
 
 
 def test_the_best_arm_is_logged_only_if_asked() -> None:
     for run in range(20):
-        bandit, log, _ = world(SMALL, 0, run)
+        bandit, log, _ = draw_instance(SMALL, 0, run)
         assert log.pulls[bandit.best] == 0
-        _, with_best, _ = world(replace(SMALL, include_best=True), 0, run)
+        _, with_best, _ = draw_instance(replace(SMALL, include_best=True), 0, run)
         assert with_best.pulls[bandit.best] > 0 and with_best.total == log.total
 
 
@@ -297,7 +297,7 @@ def test_a_users_own_policy_and_world_need_a_few_lines() -> None:
 def test_bernoulli_worlds_have_means_between_0_and_1_that_differ() -> None:
     setting = replace(SMALL, rewards="bernoulli", policies={"LinLCB": LinLCB(), "LinTS": LinTS()})
     for run in range(20):
-        means = world(setting, 0, run)[0].means
+        means = draw_instance(setting, 0, run)[0].means
         assert means.min() >= 0 and means.max() <= 1 and np.ptp(means) > 0.1
     results = run_experiment(Experiment(name="coins", settings=(setting,)), runs=2)
     assert (results.final("small", "LinTS", "regret") >= 0).all()

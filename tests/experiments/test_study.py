@@ -74,7 +74,7 @@ def test_a_study_is_what_the_file_says(tmp_path: Path) -> None:
         ('"LinTS"', '["LinTS"]', r"\[policies.Thompson\]: type must be a name, got \['LinTS'\]"),
         ('"LinTS"', "1979-05-27", r"\[policies.Thompson\]: type must be a name, got datetime.date"),
         ('type = "LinUCB"', "type = {}", r"\[policies.Guarded\] explorer: type must be a name, got {}"),
-        ('title = "Mine"', "title = ", "is no TOML"),
+        ('title = "Mine"', "title = ", "is not valid TOML"),
     ],
 )
 def test_every_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -13,25 +13,25 @@ from helpers.html import Page
 from markupsafe import escape
 
 import linoto
-from linoto.cli.problem import Problem
+from linoto.cli.log_and_policy import LogStatistics
 from linoto.pages.preview import TITLE, amount, answers, signed, value_cells, write_preview
 from linoto.worlds.preview import epsilon_for
 
 NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
 
 
-def problem() -> Problem:
+def statistics() -> LogStatistics:
     rng = np.random.default_rng(0)
     bandit = linoto.sphere_bandit(k=12, d=4, rng=rng)
     pulls = np.array([60, 40, 40, 60, *[0] * 8])
-    return Problem(
+    return LogStatistics(
         actions=bandit.actions, offline=bandit.log(pulls, rng), names=NAMES, source="<b>log</b>.npz"
     )
 
 
 def result(**changes: Any) -> linoto.Preview:
     facts: dict[str, Any] = {"horizon": 300, "worlds": 6, "grid": [0.0, 0.02, 0.3], **changes}
-    return linoto.preview(problem().actions, problem().offline, **facts)
+    return linoto.preview(statistics().actions, statistics().offline, **facts)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def preview() -> linoto.Preview:
 
 
 def write(path: Path, preview: linoto.Preview, limit: float | None = None) -> str:
-    p = problem()
+    p = statistics()
     write_preview(
         path, preview, p.offline, names=p.names, source=p.source, command="linoto <preview>", limit=limit
     )
@@ -157,7 +157,7 @@ def test_a_preview_is_plain_data(preview: linoto.Preview) -> None:
 
 @pytest.mark.parametrize("limit", [6.0, 20.0, 123.4])
 def test_the_limits_own_tolerance_just_keeps_to_it(limit: float) -> None:
-    p = problem()
+    p = statistics()
     found = epsilon_for(linoto.Gated(), p.actions, p.offline, limit=limit, horizon=300)
     assert found is not None
 
@@ -169,7 +169,7 @@ def test_the_limits_own_tolerance_just_keeps_to_it(limit: float) -> None:
 
 
 def test_there_is_no_tolerance_for_what_is_lost_once() -> None:
-    p = problem()
+    p = statistics()
     assert epsilon_for(linoto.Gated(), p.actions, p.offline, limit=1e-3, horizon=300) is None
     assert epsilon_for(linoto.LinOtO(), p.actions, p.offline, limit=9.0, horizon=300) is None
 

@@ -16,7 +16,7 @@ from helpers.html import Page
 from linoto import Engine, LinOtO, LinTS, LinUCB
 from linoto.core.kernels import Floats
 from linoto.experiments import paper
-from linoto.experiments.claims import judge
+from linoto.experiments.claims import check_claims
 from linoto.experiments.run import run_experiment
 from linoto.experiments.sentences import CLAIMS
 from linoto.experiments.settings import Experiment, Setting
@@ -36,7 +36,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = {name: fake_results(experiment, formula) for name, experiment in EXPERIMENTS.items()}
     write_report(
         list(results.values()),
-        judge(CLAIMS, results),
+        check_claims(CLAIMS, results),
         out,
         title="The paper",
         command="linoto reproduce all --runs 6",

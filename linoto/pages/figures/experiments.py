@@ -10,7 +10,7 @@ import numpy as np
 from linoto.core.kernels import Floats
 from linoto.experiments.claims import late_rate
 from linoto.experiments.results import Results, mean_and_error
-from linoto.experiments.run import world
+from linoto.experiments.run import draw_instance
 from linoto.experiments.settings import Setting
 from linoto.pages.figures import pieces
 from linoto.pages.figures.pieces import COLOURS, STYLES, panels, styled, with_legend
@@ -235,7 +235,7 @@ def labels_by_alpha(setting: Setting) -> dict[float, str]:
 
 def promises(results: Results, setting: Setting) -> set[tuple[float, float]]:
     """What these policies promise per round and once, in the world of the first run."""
-    bandit, offline, _ = world(setting, results.seed, 0)
+    bandit, offline, _ = draw_instance(setting, results.seed, 0)
     certificates = [policy.certificate(bandit.actions, offline) for _, policy in setting.pairs]
     return {
         (found.per_round, found.constant)

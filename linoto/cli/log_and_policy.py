@@ -30,7 +30,7 @@ FILE_HELP = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class LogStatistics:
     """Arms, their log, their names, and where all this comes from."""
 
     actions: Floats  # (k, d)
@@ -39,7 +39,7 @@ class Problem:
     source: str
 
 
-def add_problem_options(command: Any) -> None:
+def add_log_and_policy(command: Any) -> None:
     """The log, the policy, and what is assumed of the rewards."""
     command.add_argument("stats", nargs="?", type=Path, metavar="STATS", help="statistics of a log")
     command.add_argument("--paper", action="store_true", help="use the paper's default problem instead")
@@ -76,7 +76,7 @@ def noise(text: str) -> Any:
 
 
 def told(arguments: argparse.Namespace) -> list[str]:
-    """The options above as they would be typed again, without those left alone."""
+    """The options above as they would be typed again, without those at their defaults."""
     words = ["--paper"] if arguments.paper else [arguments.stats.name]
     for name in ("policy", "explorer", "evidence", "noise", "reward_range", "bound", "delta"):
         value = getattr(arguments, name)
@@ -95,33 +95,35 @@ def shown(value: Any) -> str:
 # -- the log ----------------------------------------------------------------------------------------------
 
 
-def read_problem(arguments: argparse.Namespace) -> Problem:
-    """The problem that was asked for."""
+def read_statistics(arguments: argparse.Namespace) -> LogStatistics:
+    """The statistics that were asked for."""
     if arguments.paper == (arguments.stats is not None):
         arguments.refuse("give either a STATS file or --paper, and not both")
     if arguments.paper:
-        return paper_problem(arguments.seed)
+        return paper_statistics(arguments.seed)
     path: Path = arguments.stats
     try:
-        return as_problem(read_statistics(path), path.name)
+        return as_statistics(read_entries(path), path.name)
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def paper_problem(seed: int) -> Problem:
+def paper_statistics(seed: int) -> LogStatistics:
     """The paper's default problem: 100 arms in 20 dimensions, 100 logged rewards of 10 of them."""
     from linoto.core.policies import Random
-    from linoto.experiments.run import world
+    from linoto.experiments.run import draw_instance
     from linoto.experiments.settings import Setting
 
-    bandit, offline, _ = world(Setting(name="default", policies={"any": Random()}), seed, 0)
+    bandit, offline, _ = draw_instance(Setting(name="default", policies={"any": Random()}), seed, 0)
     names = tuple(f"arm {arm}" for arm in range(len(bandit.actions)))
-    return Problem(actions=bandit.actions, offline=offline, names=names, source="the paper's default problem")
+    return LogStatistics(
+        actions=bandit.actions, offline=offline, names=names, source="the paper's default problem"
+    )
 
 
-def read_statistics(path: Path) -> Mapping[str, Any]:
+def read_entries(path: Path) -> Mapping[str, Any]:
     """The entries of a statistics file."""
     readers = {".npz": read_npz, ".json": read_json}
     if path.suffix.lower() not in readers:
@@ -152,15 +154,15 @@ def read_json(path: Path) -> Mapping[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        raise ValueError("it is no JSON: it must be UTF-8 text") from None
+        raise ValueError("it is not valid JSON: it must be UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is no JSON: {error}") from None
+        raise ValueError(f"it is not valid JSON: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"it must be a JSON object, got {type(data).__name__}")
     return data
 
 
-def as_problem(data: Mapping[str, Any], source: str) -> Problem:
+def as_statistics(data: Mapping[str, Any], source: str) -> LogStatistics:
     """Checked arms, log and names."""
     from linoto.core.offline import Offline, as_offline
     from linoto.core.validation import as_actions
@@ -172,7 +174,7 @@ def as_problem(data: Mapping[str, Any], source: str) -> Problem:
     )
     if offline.total == 0:
         raise ValueError("pulls must hold at least one reward, got an empty log")
-    return Problem(
+    return LogStatistics(
         actions=actions, offline=offline, names=as_arm_names(data.get("names"), len(actions)), source=source
     )
 
@@ -258,7 +260,7 @@ def named_policy(text: str) -> Any:
         try:
             return as_policy("--policy", json.loads(text))
         except json.JSONDecodeError as error:
-            raise ValueError(f"--policy is no JSON: {error}") from None
+            raise ValueError(f"--policy is not valid JSON: {error}") from None
     known = {"Gated": Gated, "LinOtO": LinOtO}
     if text not in known:
         others = ": it must be Gated, LinOtO, or JSON in braces"
