@@ -1,5 +1,10 @@
 """MovieLens-100K, where somebody has installed it: films as arms, "liked it" as the reward.
 
+Run: python examples/movielens.py [FOLDER]   (needs the data, see below)
+
+The earlier half of the ratings is the log; LinUCB and a gated policy go on from there, in a world with the
+rates of the later half.
+
 The data may be used for research only and may not be passed on, so they are neither shipped nor downloaded
 here: they are read from an installed `recbole` package (1.2.1 has them in `dataset_example/ml-100k`), or from
 a folder in the same format. Source: F. M. Harper and J. A. Konstan, The MovieLens Datasets: History and
@@ -8,6 +13,7 @@ Context, ACM TiiS 5(4), 2015.
 
 from __future__ import annotations
 
+import argparse
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,11 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from linoto.core.kernels import Floats, Ints
-from linoto.core.offline import Offline
-from linoto.core.validation import check_count
-from linoto.worlds.bandits import Bandit
+import linoto
 
 LIKED = 4.0  # stars from which a rating counts as liked
 INSTALL = "pip install --no-deps recbole==1.2.1"
@@ -34,11 +38,11 @@ class MovieLens:
 
     names: tuple[str, ...]  # (k,) titles with their ids
     features: tuple[str, ...]  # (d,) intercept and genres
-    actions: Floats  # (k, d) unit length
-    arms: Ints  # (n,) what was rated, in the order of time
-    rewards: Floats  # (n,) 1 where it was liked
-    log: Offline  # the earlier half
-    bandit: Bandit  # Bernoulli, with the rates of the later half
+    actions: npt.NDArray[np.float64]  # (k, d) unit length
+    arms: npt.NDArray[np.int64]  # (n,) what was rated, in the order of time
+    rewards: npt.NDArray[np.float64]  # (n,) 1 where it was liked
+    log: linoto.Offline  # the earlier half
+    bandit: linoto.Bandit  # Bernoulli, with the rates of the later half
 
 
 def load(folder: str | Path | None = None, *, least: int = 20) -> MovieLens:
@@ -46,7 +50,6 @@ def load(folder: str | Path | None = None, *, least: int = 20) -> MovieLens:
 
     Without a folder, from an installed `recbole`.
     """
-    check_count("least", least)
     place = find_folder() if folder is None else Path(folder)
     ratings = sorted(read_ratings(place), key=lambda rating: rating[0])  # stable: ties stay in file order
     if not ratings:
@@ -65,7 +68,7 @@ def load(folder: str | Path | None = None, *, least: int = 20) -> MovieLens:
     known = np.array([item in place_of for item in items])
     arms = np.array([place_of.get(item, -1) for item in items])
     logs = [
-        Offline.from_rows(arms[part][known[part]], liked[part][known[part]], k=len(chosen))
+        linoto.Offline.from_rows(arms[part][known[part]], liked[part][known[part]], k=len(chosen))
         for part in (slice(None, half), slice(half, None))
     ]
     actions, features = genre_actions([films[item][1] for item in chosen])
@@ -76,7 +79,7 @@ def load(folder: str | Path | None = None, *, least: int = 20) -> MovieLens:
         arms=arms[known],
         rewards=liked[known].astype(np.float64),
         log=logs[0],
-        bandit=Bandit(actions=actions, means=logs[1].reward_sums / logs[1].pulls, rewards="bernoulli"),
+        bandit=linoto.Bandit(actions=actions, means=logs[1].reward_sums / logs[1].pulls, rewards="bernoulli"),
     )
 
 
@@ -119,8 +122,29 @@ def read_columns(path: Path, names: Sequence[str]) -> Iterator[list[str]]:
             yield [row[place] for place in places]
 
 
-def genre_actions(genres: Sequence[Sequence[str]]) -> tuple[Floats, tuple[str, ...]]:
+def genre_actions(genres: Sequence[Sequence[str]]) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
     """(k, d) intercept and genres of each film, unit length; and what each entry means."""
     kinds = sorted({kind for film in genres for kind in film})
     hot = np.array([[1.0, *(kind in film for kind in kinds)] for film in genres])
     return hot / np.linalg.norm(hot, axis=1, keepdims=True), ("intercept", *kinds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", help="with ml-100k.inter and ml-100k.item (default: recbole's)")
+    parser.add_argument("--least", type=int, default=20, help="ratings that a film must have in each half")
+    parser.add_argument("--horizon", type=int, default=5000, help="recommendations")
+    options = parser.parse_args()
+    films = load(options.folder, least=options.least)
+    print(f"{len(films.names)} films, {films.log.total} ratings in the log")
+    confidence = linoto.Confidence(noise=0.5, reward_range=(0.0, 1.0), bound=2.0)
+    gated = linoto.Gated(gate=linoto.Tolerance(epsilon=0.02), confidence=confidence)
+    for name, policy in {"LinUCB": linoto.LinUCB(confidence=confidence), "Gated": gated}.items():
+        run = linoto.simulate(policy, films.bandit, films.log, horizon=options.horizon)
+        worst = max(0.0, float(run.offline_regret.max()))
+        liked = float(films.bandit.means[run.arms].mean())
+        print(f"{name}: liked {liked:.1%}, largest shortfall below the log {worst:.1f}")
+
+
+if __name__ == "__main__":
+    main()
