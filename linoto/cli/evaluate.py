@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from linoto.cli.log_and_policy import noise, read_policy
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
 from linoto.cli.usage import Commands, add_command
+from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
     from linoto.logs.arms import ArmTable
@@ -205,11 +206,11 @@ def two_columns(file: TextIO, path: Path) -> Iterator[tuple[int, str, str]]:
 
 def index_of(name: str, place: dict[str, int], where: str) -> int:
     """The index of an arm, or a ValueError with the nearest name."""
-    from linoto.logs.values import nearest, text_of
+    from linoto.logs.values import text_of
 
     arm = place.get(text_of(name))
     if arm is None:
-        raise ValueError(f"{where}: there is no arm {name!r}{nearest(name, list(place))}")
+        raise ValueError(f"{where}: there is no arm {name!r}{nearest(name, place)}")
     return arm
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import above_zero, at_least_zero, number, seed
-from linoto.cli.usage import hint
+from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
     from linoto.core.kernels import Floats
@@ -132,7 +132,7 @@ def read_entries(path: Path) -> Mapping[str, Any]:
     for name in REQUIRED:
         if name not in data:
             others = f", only {', '.join(sorted(data)) or 'nothing'}"
-            raise ValueError(f"there is no {name!r}{hint(name, data, others, ask='is it')}")
+            raise ValueError(f"there is no {name!r}{nearest(name, data, others, ask='is it')}")
     return data
 
 
@@ -264,7 +264,7 @@ def named_policy(text: str) -> Any:
     known = {"Gated": Gated, "LinOtO": LinOtO}
     if text not in known:
         others = ": it must be Gated, LinOtO, or JSON in braces"
-        raise ValueError(f"there is no policy {text!r}{hint(text, known, others)}")
+        raise ValueError(f"there is no policy {text!r}{nearest(text, known, others)}")
     return known[text]()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from linoto.cli.running import add_runner_options, run_and_report
-from linoto.cli.usage import Commands, add_command, hint
+from linoto.cli.usage import Commands, add_command
+from linoto.core.hints import nearest
 
 FIGURES = ("horizon", "offline-size", "offline-size-best", "dimension", "alpha", "remarks")  # paper.FIGURES
 
@@ -45,7 +46,7 @@ def add_reproduce(commands: Commands) -> None:
 def unknown_figure(name: str) -> str:
     """What to say about a figure there is none of."""
     names = ("all", *FIGURES)
-    return f"there is no figure {name!r}" + hint(name, names, f": it must be one of {', '.join(names)}")
+    return f"there is no figure {name!r}" + nearest(name, names, f": it must be one of {', '.join(names)}")
 
 
 def run_reproduce(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from linoto.cli.running import add_runner_options, run_and_report
-from linoto.cli.usage import Commands, add_command, hint
+from linoto.cli.usage import Commands, add_command
+from linoto.core.hints import nearest
 
 BUILT_IN = ("beyond",)
 
@@ -45,7 +46,7 @@ def run_study(arguments: argparse.Namespace) -> int:
     if name in BUILT_IN:
         return run_beyond(arguments)
     if not arguments.file.exists():
-        raise ValueError(f"there is no file {name!r}{hint(name, BUILT_IN)}")
+        raise ValueError(f"there is no file {name!r}{nearest(name, BUILT_IN)}")
     from linoto.experiments.study import read_study
 
     experiment = read_study(arguments.file)

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from linoto.cli.terminal import positive
+from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
     from linoto.engines import Engine
 
 Commands = Any  # argparse._SubParsersAction, which is private
-
-
-def hint(word: str, known: Iterable[str], otherwise: str = "", *, ask: str = "did you mean") -> str:
-    """The known word nearest to one that is not, as the end of a sentence."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f": {ask} {close[0]!r}?" if close else otherwise
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,7 +27,7 @@ class Parser(argparse.ArgumentParser):
             message = f"{option[1]} must be one of {', '.join(known)}, got {wrong[1]!r}"
         elif wrong and "choice" in message:
             message = f"there is no command {wrong[1]!r}"
-        meant = hint(wrong[1], known) if wrong else ""
+        meant = nearest(wrong[1], known) if wrong else ""
         self.exit(2, f"{self.prog}: {message}{meant} (see {self.prog} --help)\n")
 
     def words(self) -> list[str]:

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from linoto.core.confidence import PAPER
+from linoto.core.hints import nearest
 from linoto.core.snapshots import KNOWN, from_dict, to_dict
 from linoto.experiments.settings import Experiment, Setting
-from linoto.logs.values import nearest
 
 TOP = ("name", "title", "caption", "policies", "setting")
 PROBLEM = tuple(field.name for field in fields(Setting) if field.name != "policies")

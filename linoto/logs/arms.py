@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.hints import nearest
 from linoto.core.kernels import Floats
 from linoto.core.validation import as_actions, check_positive
-from linoto.logs.values import Table, check_columns, is_missing, nearest, number_of, text_of
+from linoto.logs.values import Table, check_columns, is_missing, number_of, text_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from linoto.core.hints import nearest
 from linoto.logs.tables import (
     ROW_NUMBER,
     Connection,
@@ -22,7 +23,7 @@ from linoto.logs.tables import (
     scan,
     translate_errors,
 )
-from linoto.logs.values import WHOLE, WHOLE_TEXT, nearest
+from linoto.logs.values import WHOLE, WHOLE_TEXT
 
 KEPT_UNKNOWN = 100  # ids that are listed, most frequent first
 ResultColumns = dict[str, npt.NDArray[Any]]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
 import numpy as np
+
+from linoto.core.hints import nearest
 
 TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 WHOLE = 1e38  # whole floats up to here are written without a point, the others as Python writes them
@@ -20,12 +21,6 @@ Table = Mapping[str, Sequence[Any]]
 
 class UnknownColumn(ValueError):  # noqa: N818 - a mistyped name, not wrong data
     """A table has no column of this name."""
-
-
-def nearest(word: str, words: Sequence[str]) -> str:
-    """What was probably meant, as the end of a sentence."""
-    close = get_close_matches(word, words[:10_000], n=1, cutoff=0.5)
-    return f": did you mean {close[0]!r}?" if close else ""
 
 
 def check_columns(wanted: Mapping[str, str], names: Sequence[str], where: str) -> None:
