@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from linoto.cli.terminal import above_zero, at_least_zero
+from linoto.cli.terminal import above_zero, at_least_zero, print_facts
 from linoto.cli.usage import Commands, described
 
 DATABASE = Path("loops.sqlite")
@@ -72,8 +72,9 @@ def run_list_tokens(arguments: argparse.Namespace) -> int:
     from linoto.service.storage.database import open_database
 
     with open_database(arguments.db) as connection:
-        for name, role, _, _, rate in tokens.all_tokens(connection):
-            print(f"{role:<8}{name}" + ("" if rate is None else f"  (at most {rate:g} per second)"))
+        found = tokens.all_tokens(connection)
+    rates = {rate: "" if rate is None else f"  (at most {rate:g} per second)" for *_, rate in found}
+    print_facts([(role, name + rates[rate]) for name, role, _, _, rate in found])
     return 0
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import textwrap
 from pathlib import Path
 
-from linoto.cli.terminal import positive, print_table, print_written, progress, result_row, seed
+from linoto.cli.terminal import positive, print_lines, print_table, print_written, progress, result_row, seed
 from linoto.cli.usage import Commands, add_command
 
 
@@ -72,7 +71,7 @@ def run_flights(arguments: argparse.Namespace) -> int:
         print(json.dumps({**facts, "table": table, "wrote": [str(path) for path in paths]}))
         return 0
     for text in introduction(story):
-        print(textwrap.fill(text, 88), end="\n\n")
+        print_lines(f"{text}\n")
     print_table([story_row(row) for row in table])
     print_written(paths)
     return 0

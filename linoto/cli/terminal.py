@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, isfinite
@@ -13,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from linoto.engines import Track
 
 
@@ -77,25 +77,28 @@ def as_number(text: str) -> float:
 # -- printing ---------------------------------------------------------------------------------------------
 
 
+def console(*, stderr: bool = False) -> Console:
+    """Plain words: no colours, and brackets are brackets. 80 columns where nobody says otherwise."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, no_color=True)
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Track | None]:
     """A bar with the time left on stderr, where somebody is looking."""
     if not sys.stderr.isatty():
         yield None
         return
-    try:
-        from rich import progress as bars
-        from rich.console import Console
-    except ImportError:
-        yield None
-        return
+    from rich import progress as bars
+
     columns = (
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
         bars.MofNCompleteColumn(),
         bars.TimeRemainingColumn(),
     )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with bars.Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(what)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -120,30 +123,36 @@ def result_row(row: dict[str, Any]) -> dict[str, str]:
 
 def print_table(rows: Sequence[dict[str, str]]) -> None:
     """Rows of equal keys, the first column left, the others right; row by row where it is too narrow."""
-    columns = list(rows[0])
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
-    room = shutil.get_terminal_size().columns
-    if sum(widths.values()) + 3 * (len(columns) - 1) > room:
-        for row in rows:
-            lines = (f"{name}: {value}" for name, value in row.items())
-            print("\n".join(textwrap.fill(line, room, subsequent_indent="  ") for line in lines), end="\n\n")
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    for place, name in enumerate(rows[0]):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row.values())
+    screen = console()
+    if screen.measure(table, options=screen.options.update(max_width=10_000)).maximum <= screen.width:
+        print_lines(table)
         return
-    for row in [
-        dict(zip(columns, columns, strict=True)),
-        {name: "-" * widths[name] for name in columns},
-        *rows,
-    ]:
-        first, *others = columns
-        cells = [row[first].ljust(widths[first]), *(row[name].rjust(widths[name]) for name in others)]
-        print("   ".join(cells).rstrip())
+    for row in rows:
+        print_lines("\n".join(f"{name}: {value}" for name, value in row.items()) + "\n")
 
 
 def print_facts(rows: Sequence[tuple[str, str]]) -> None:
     """Names and texts side by side; long texts go on below themselves."""
-    name_width = max(len(name) for name, _ in rows)
-    room = max(shutil.get_terminal_size().columns - name_width - 2, 24)
-    for name, text in rows:
-        first, *more = textwrap.wrap(text, room) or [""]
-        print(f"{name:<{name_width}}  {first}")
-        for line in more:
-            print(" " * (name_width + 2) + line)
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*row)
+    print_lines(table)
+
+
+def print_lines(content: Any) -> None:
+    """A text or a table, without the spaces that fill its lines up to their ends."""
+    screen = console()
+    with screen.capture() as text:
+        screen.print(content)
+    for line in text.get().splitlines():
+        print(line.rstrip())

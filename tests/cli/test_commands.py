@@ -14,6 +14,7 @@ import pytest
 from helpers.cells import rows_of, wait_for_cells
 
 from linoto import __version__, cli
+from linoto.cli.terminal import print_facts, print_table
 from linoto.experiments import paper
 
 STUDY = """
@@ -84,7 +85,6 @@ def test_the_figures_offered_are_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "the following arguments are required: COMMAND"),
         ("demoo", "there is no command 'demoo': did you mean 'demo'?"),
         ("reproduce horizn", "there is no figure 'horizn': did you mean 'horizon'?"),
         ("reproduce xyzzy", "it must be one of all, horizon, offline-size"),
@@ -271,6 +271,28 @@ def test_demo_as_json_is_numbers_and_nothing_else(capsys: pytest.CaptureFixture[
     assert [row["policy"] for row in data["table"]] == ["LinOtO", "LinUCB", "LinLCB", "Random"]
     assert all(isinstance(row["regret"], float) and row["regret_se"] >= 0 for row in data["table"])
     assert all(Path(path).exists() for path in data["wrote"])
+
+
+def test_without_a_command_there_is_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([])
+    out, err = capsys.readouterr()
+    assert stopped.value.code == 0 and out.startswith("usage: linoto") and err == ""
+    assert all(word in out for word in ("demo", "audit", "study", "serve"))
+
+
+def test_tables_fit_eighty_columns_have_no_loose_spaces_and_take_brackets_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table([{"policy": "[red]mine[/red]", "shortfall below the log": "-3 ± 1"}] * 2)
+    print_facts([("interval", "[0.2, 0.3]"), ("assumes", "rewards in [0, 1] :smile: " * 9)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "policy            shortfall below the log"
+    assert lines[2] == lines[3] == "[red]mine[/red]                    -3 ± 1"
+    assert lines[4] == "interval  [0.2, 0.3]" and lines[6].startswith("          ")
+    assert ":smile:" in lines[5]
+    assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
 
 
 def test_a_narrow_terminal_gets_no_broken_table(
