@@ -25,6 +25,8 @@ def add_study(commands: Commands) -> None:
         "  alpha = 0.01\n\n"
         "  [policies.Thompson]\n"
         '  type = "LinTS"\n\n'
+        "  [policies.Mine]\n"
+        '  type = "my_module:MyPolicy"   # my_module.py beside the file, or installed\n\n'
         "  [[setting]]\n"
         '  name = "small"\n'
         "  k = 50          # actions\n"

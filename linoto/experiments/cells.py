@@ -241,6 +241,8 @@ def plain(value: Any) -> Any:
     kind = {"type": type(value).__qualname__, "code": code_of(type(value))}
     if is_dataclass(value) and not isinstance(value, type):
         return {**kind, "fields": {field.name: getattr(value, field.name) for field in fields(value)}}
+    if type(value).__repr__ is object.__repr__:  # type: ignore[comparison-overlap]  # it has none of its own
+        return {**kind, "fields": getattr(value, "__dict__", {})}  # not an address in memory
     return {**kind, "repr": repr(value)}
 
 

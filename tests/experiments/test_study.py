@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from helpers.cells import rows_of
 
 from linoto import PAPER, Budget, Gated, LinOtO, LinTS, LinUCB, cli
 from linoto.experiments.study import read_study
@@ -122,4 +125,103 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="must be UTF-8"):
+        read_study(path)
+
+
+# -- classes of your own ----------------------------------------------------------------------------------
+
+OWN = """
+class Mine:
+    \"\"\"A policy that plays one arm.\"\"\"
+
+    def __init__(self, arm, *others, **more):
+        if arm < 0:
+            raise ValueError(f"arm must be >= 0, got {arm}")
+        self.arm = arm
+
+    def start(self, actions, offline, rng=0):
+        return self
+
+    def select(self):
+        return self.arm
+
+    def update(self, arm, reward):
+        pass
+
+
+class First:
+    \"\"\"An explorer that proposes the first allowed arm.\"\"\"
+
+    def propose(self, view):
+        return int(view.allowed.argmax())
+"""
+USES_OWN = """
+[policies.Mine]
+type = "NAME:Mine"
+arm = 2
+
+[policies.Gated]
+type = "Gated"
+explorer = {type = "NAME:First"}
+gate = {type = "Tolerance", epsilon = 0.2}
+
+[[setting]]
+k = 6
+d = 3
+logged_arms = 2
+horizon = 20
+"""
+
+
+def write_own(folder: Path, name: str, old: str = "", new: str = "") -> Path:
+    """A module of somebody's own, and a study beside it that names its classes."""
+    (folder / f"{name}.py").write_text(OWN)
+    assert old in USES_OWN
+    return write(folder, USES_OWN.replace(old, new).replace("NAME", name))
+
+
+def test_a_study_names_policies_and_explorers_of_your_own(tmp_path: Path) -> None:
+    study = write_own(tmp_path, "own_classes")
+    (setting,) = read_study(study).settings
+    assert setting.policy("Mine").arm == 2
+    assert type(setting.policy("Gated").explorer).__name__ == "First"
+
+
+def test_runs_of_your_own_classes_are_kept_from_one_command_to_the_next(tmp_path: Path) -> None:
+    study = write_own(tmp_path, "own_kept")
+    command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--runs", "2", "--resume"]
+    for _ in range(2):
+        subprocess.run([*command, "--out", str(tmp_path / "out")], check=True, capture_output=True)
+    assert len(rows_of(tmp_path / "out" / "my-study.cells.sqlite")) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("NAME:Mine", "no_such_module:Mine", r"'no_such_module:Mine' must be a class .* ModuleNotFoundError"),
+        ("NAME:Mine", "NAME:Mien", r"module 'own_\d' has no class 'Mien': did you mean 'Mine'\?"),
+        ("NAME:Mine", "NAME:", "has no class ''"),
+        ("NAME:Mine", "NAME:__name__", "has no class '__name__'"),
+        ("NAME:Mine", "NAME:First", r"\[policies.Mine\] has no key 'arm'"),
+        ("arm = 2", "amr = 2", r"\[policies.Mine\] has no key 'amr': did you mean 'arm'"),
+        ("arm = 2", "", r"\[policies.Mine\]: arm is missing"),
+        ("arm = 2", "arm = -1", r"\[policies.Mine\]: arm must be >= 0, got -1"),
+        ("arm = 2", "arm = 'x'", r"\[policies.Mine\]: '<' not supported"),
+        ("epsilon = 0.2", "epsilon = -1", r"\[policies.Gated\] gate: epsilon must be a number >= 0"),
+        ("NAME:First", "NAME:Mine", r"\[policies.Gated\] explorer: arm is missing"),
+    ],
+)
+def test_every_mistake_with_your_own_classes_is_named(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = write_own(tmp_path, "own_1", old, new)
+    sys.modules.pop("own_1", None)
+    with pytest.raises(ValueError, match=message):
+        read_study(path)
+
+
+def test_a_module_that_fails_is_named(tmp_path: Path) -> None:
+    path = write_own(tmp_path, "own_broken")
+    (tmp_path / "own_broken.py").write_text("1 / 0")
+    with pytest.raises(ValueError, match="can be imported, got ZeroDivisionError: division by zero"):
         read_study(path)
