@@ -76,7 +76,7 @@ def estimate_matches_what_was_observed(policy: Policy) -> None:
     expect_close(estimate.b, actions.T @ sums, "b")
 
 
-class Estimate(NamedTuple):
+class LinearEstimate(NamedTuple):
     """What an agent computes with."""
 
     V: Floats  # (d, d)
@@ -88,7 +88,7 @@ class Estimate(NamedTuple):
     ridge: float
 
 
-def after_many_rounds(policy: Policy, problem: SmallProblem) -> tuple[Estimate, list[int]]:
+def after_many_rounds(policy: Policy, problem: SmallProblem) -> tuple[LinearEstimate, list[int]]:
     """The estimate after many rounds, and the arms that it knows: all, unless the agent starts anew."""
     agent = problem.start_agent(policy)
     arms = problem.play_rounds(agent, range(MANY_ROUNDS))
@@ -96,10 +96,10 @@ def after_many_rounds(policy: Policy, problem: SmallProblem) -> tuple[Estimate, 
     return estimate_inside(inner), arms[len(arms) - inner.rounds :]
 
 
-def estimate_inside(agent: Any) -> Estimate:
+def estimate_inside(agent: Any) -> LinearEstimate:
     """The numbers in the kernels' state: no other function of this room reads what is private to an agent."""
     state, params = agent._state, agent._params[0]
-    return Estimate(
+    return LinearEstimate(
         V=state.square[kernels.GRAM],
         inverse=state.square[kernels.INVERSE],
         b=state.vectors[kernels.TARGET],

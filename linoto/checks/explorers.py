@@ -25,7 +25,7 @@ def explorers_do_not_write_into_their_view(policy: Policy) -> None:
     problem.play_rounds(agent, range(BEFORE))
     inner: Any = innermost(agent)
     method = "propose" if isinstance(inner.explorer, Proposer) else "score"
-    inner.explorer = SimpleNamespace(**{method: partial(ask, getattr(inner.explorer, method))})
+    inner.explorer = SimpleNamespace(**{method: partial(call_and_compare, getattr(inner.explorer, method))})
     problem.play_rounds(agent, range(BEFORE, BEFORE + PENDING))
 
 
@@ -41,7 +41,7 @@ def own_explorer(policy: Policy) -> Any:
     return agent.explorer if isinstance(agent, LinearAgent) and is_own(agent.explorer) else None
 
 
-def ask(method: Callable[[View], Any], view: View) -> Any:
+def call_and_compare(method: Callable[[View], Any], view: View) -> Any:
     """What the explorer answers, if it leaves the view as it was."""
     before = [array.copy() for array in arrays_of(view)]
     answer = method(view)
