@@ -1,4 +1,4 @@
-"""What the service answers when it does not do what was asked: one shape for every error."""
+"""Why the service did not do what was asked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import ceil
 
 
 class Refused(RuntimeError):  # noqa: N818 - an answer, not a fault
-    """A request that was understood and turned down; nothing has changed that must be undone."""
+    """A request that was understood and refused; there is nothing to undo."""
 
     def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 SERVING = "serving"
 LogFormat = Literal["auto", "text", "json"]
-PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonLines(logging.Formatter):
@@ -22,19 +22,19 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        line.update((key, value) for key, value in vars(record).items() if key not in PLAIN)
+        line.update((key, value) for key, value in vars(record).items() if key not in STANDARD)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
 
 
 class TextLines(logging.Formatter):
-    """The same for people: one short line, and nothing in it that a terminal would obey."""
+    """The same for people: one short line, without control characters of a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Time of day, level if it matters, message, and whatever was given as `extra`."""
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        extra = [f"{key} {value}" for key, value in vars(record).items() if key not in PLAIN]
+        extra = [f"{key} {value}" for key, value in vars(record).items() if key not in STANDARD]
         line = f"{self.formatTime(record, '%H:%M:%S')} {level}{', '.join([record.getMessage(), *extra])}"
         line = line if line.isprintable() else repr(line)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -46,7 +46,7 @@ def log_to_stderr(chosen: LogFormat = "json") -> None:
     handler.setFormatter(JsonLines())
     if chosen == "text" or (chosen == "auto" and sys.stderr.isatty()):
         handler.setFormatter(TextLines())
-        handler.addFilter(lambda record: record.msg != SERVING)  # people are told on stdout
+        handler.addFilter(lambda record: record.msg != SERVING)  # people read the same on stdout
     root = logging.getLogger("linoto")
     root.handlers, root.propagate = [handler], False
     root.setLevel(logging.INFO)

@@ -26,11 +26,11 @@ from linoto.service.loops.operations import SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.store import Store
 from linoto.service.web.access import LOOPBACK, Access
-from linoto.service.web.access_log import logged
+from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
 
 logger = logging.getLogger("linoto.service")
-TICK = 1.0  # seconds between looks for what is due
+TICK = 1.0  # seconds between two checks for what is due
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Settings:
     port: int = 8080  # 0: any that is free
     logs: Path | None = None  # the folder that new loops may read their logs from
     demo: bool = False
-    pace: float = 1.0  # of the demo's traffic: tests have no minute to wait
+    pace: float = 1.0  # of the demo's traffic: tests make it faster
     log_format: LogFormat = "auto"
     snapshot_every: int = SNAPSHOT_EVERY
     access_log: bool = False  # a line for every request
@@ -68,12 +68,12 @@ class Service:
 
 
 def since_boot() -> float:
-    """Seconds that nobody can set, and that go on while the machine sleeps where that can be had."""
+    """Seconds of a clock that cannot be set and, where there is one, runs while the machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def steady_clock(wall: Clock = time.time, steady: Clock = since_boot) -> Clock:
-    """The time of day as it was at the start, and from then on steady: to set the clock changes nothing."""
+    """The time of day at the start, and from then on a steady clock: setting the time changes nothing."""
     began = wall() - steady()
     return lambda: began + steady()
 
@@ -117,8 +117,8 @@ def check_address(host: str, port: int, access: Access) -> int:
         return int(probe.getsockname()[1])
 
 
-async def notice_tokens(service: Service, every: float = TICK) -> None:
-    """Notice tokens that were made or revoked beside us, however much there is to do."""
+async def refresh_tokens(service: Service, every: float = TICK) -> None:
+    """Read tokens that another process made or revoked, however busy the service is."""
     while True:
         await asyncio.sleep(every)
         try:
@@ -128,7 +128,7 @@ async def notice_tokens(service: Service, every: float = TICK) -> None:
 
 
 async def tick(service: Service, every: float = TICK) -> None:
-    """Close what is due, whatever is wrong with one loop."""
+    """Close what is due in every loop, also when one of them fails."""
     while True:
         await asyncio.sleep(every)
         for name in list(service.loops.by_name):
@@ -145,7 +145,7 @@ async def close_due(service: Service, name: str) -> None:
         return  # the transaction that made the loop was undone
     except Unavailable as error:
         logger.error("nothing can be closed", extra={"loop": name, "error": str(error)})
-    except Exception as error:  # a fault of ours in this loop: its requests say so too
+    except Exception as error:  # a mistake in our code: requests to this loop answer 500 too
         logger.error("fault", exc_info=error, extra={"loop": name})
 
 
@@ -155,7 +155,7 @@ async def serve(service: Service, settings: Settings) -> None:
     port = check_address(host, settings.port, service.access)
     service.access.local = host in LOOPBACK
     server = Server(
-        logged(service.app) if settings.access_log else service.app,
+        with_access_log(service.app) if settings.access_log else service.app,
         address=host,
         port=port,
         interface=Interfaces.ASGINL,
@@ -168,14 +168,14 @@ async def serve(service: Service, settings: Settings) -> None:
         loop.add_signal_handler(number, server.stop)
     url, db = f"http://{f'[{host}]' if ':' in host else host}:{port}", str(service.store.path)
     server.on_startup(lambda: logger.info(SERVING, extra={"url": url, "db": db}))
-    beside = [tick(service), notice_tokens(service), announce(service, host, port, url)]
+    background = [tick(service), refresh_tokens(service), announce(service, host, port, url)]
     if settings.demo:
-        beside.append(traffic.simulate(service.loops, service.store, pace=settings.pace))
-    tasks = [run_beside(work, server.stop) for work in beside]
+        background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
+    tasks = [run_in_background(work, server.stop) for work in background]
     try:
         await server.serve()
     finally:
-        await end(tasks)
+        await stop_tasks(tasks)
         await service.store.drain()
 
 
@@ -190,12 +190,12 @@ async def announce(service: Service, host: str, port: int, url: str) -> None:
     writer.close()
     count = len(service.loops.by_name)
     loops = f"{count} loop{'' if count == 1 else 's'}"
-    with suppress(BrokenPipeError):  # that nobody reads it is no reason not to serve
+    with suppress(BrokenPipeError):  # nobody reads it: serve all the same
         print(f"linoto: serving {loops} of {service.store.path} at {url} (Ctrl-C stops)", flush=True)
 
 
-def run_beside(work: Coroutine[Any, Any, None], stop: Callable[[], None]) -> asyncio.Task[None]:
-    """Work that goes on beside requests; should it fail, the server stops and does not go on without it."""
+def run_in_background(work: Coroutine[Any, Any, None], stop: Callable[[], None]) -> asyncio.Task[None]:
+    """Work in the background of requests; if it fails, the server stops."""
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
@@ -206,12 +206,12 @@ def run_beside(work: Coroutine[Any, Any, None], stop: Callable[[], None]) -> asy
     return task
 
 
-async def end(tasks: list[asyncio.Task[None]]) -> None:
-    """Stop what goes on beside requests, and raise what made it fail, if anything did."""
+async def stop_tasks(tasks: list[asyncio.Task[None]]) -> None:
+    """Stop the work in the background, and raise the error of one that failed."""
     for task in tasks:
         task.cancel()
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(outcome, Exception):  # to be cancelled is none
+        if isinstance(outcome, Exception):  # not CancelledError, which is a BaseException
             raise outcome
 
 

@@ -25,11 +25,11 @@ from linoto.worlds import flights
 
 logger = logging.getLogger("linoto.service")
 STEP = 0.1  # seconds between looks at the clock
-CATCH_UP = 1.0  # seconds of decisions made up for at the most, so that a machine that slept is not flooded
-SLOWEST = 3.0  # seconds until a reward is reported
-WINDOW = 30 * 86400.0  # seconds: whoever stops the demo and comes back finds open decisions still open
+CATCH_UP = 1.0  # seconds: no more decisions than that are made at once, also after the machine slept
+SLOWEST_REWARD = 3.0  # seconds until a reward is reported
+WINDOW = 30 * 86400.0  # seconds: decisions are still open when the demo is started again weeks later
 STORM = 0.5  # how often a flight is on time in the storm, as a share of before
-LAST = 500_000  # decisions of a loop, six hours of them: left alone, the demo must not fill a disk
+LAST = 500_000  # decisions of a loop, six hours of them: a forgotten demo must not fill a disk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ def reward_of(scene: Scene, number: int, arm: int) -> float:
 
 def delay_of(scene: Scene, number: int) -> float:
     """Seconds until the reward of a decision is reported."""
-    return SLOWEST * seeded_uniform(scene.name, "delay", number)
+    return SLOWEST_REWARD * seeded_uniform(scene.name, "delay", number)
 
 
 def known_rewards(scene: Scene, loop: Loop, now: float, pace: float) -> Iterator[tuple[int, float]]:
@@ -130,28 +130,28 @@ def book(connection: Connection, loops: Loops, scene: Scene, count: int, pace: f
 
 
 class Pacer:
-    """How many decisions are due since it was last asked."""
+    """How many decisions are due since the last call."""
 
     def __init__(self, clock: Clock, rate: float) -> None:
         self.clock, self.rate = clock, rate
-        self.last, self.owed = clock(), 0.0
+        self.last, self.due = clock(), 0.0
 
-    def due(self) -> int:
-        """Whole decisions; what is left of one is kept for the next time."""
+    def take(self) -> int:
+        """Whole decisions; the fraction is kept for the next time."""
         now = self.clock()
-        self.owed += min(max(now - self.last, 0.0), CATCH_UP) * self.rate
+        self.due += min(max(now - self.last, 0.0), CATCH_UP) * self.rate
         self.last = now
-        count = int(self.owed)
-        self.owed -= count
+        count = int(self.due)
+        self.due -= count
         return count
 
 
-async def simulate(loops: Loops, store: Store, *, pace: float = 1.0) -> None:
+async def run_traffic(loops: Loops, store: Store, *, pace: float = 1.0) -> None:
     """Book until cancelled, `pace` times as fast as in the demo."""
     pacers = {scene: Pacer(loops.clock, scene.rate * pace) for scene in SCENES}
     while True:
         await asyncio.sleep(STEP)
-        counts = {scene: pacer.due() for scene, pacer in pacers.items()}
+        counts = {scene: pacer.take() for scene, pacer in pacers.items()}
 
         def step(connection: Connection, counts: dict[Scene, int] = counts) -> None:
             for scene, count in counts.items():

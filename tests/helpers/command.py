@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
@@ -62,15 +61,3 @@ class Command(Process):
 
     def __init__(self, folder: Path, *words: str) -> None:
         self.start([sys.executable, "-m", "linoto.cli", "serve", *words], folder / "err", folder)
-
-
-def ask(server: Process, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """(status, JSON) of a plain request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-    try:
-        data = None if body is None else json.dumps(body)
-        connection.request(method, path, data, {"content-type": "application/json"})
-        response = connection.getresponse()
-        return response.status, json.loads(response.read())
-    finally:
-        connection.close()

@@ -1,4 +1,4 @@
-"""Asking a server over a plain connection."""
+"""Requests to a server over a plain connection."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import http.client
 import json
 from typing import Any
 
+from helpers.command import Process
 from helpers.service_process import Server
 
 
 def ask(
-    server: Server, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    server: Server | Process, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any]:
     """(status, JSON or text) of a plain request."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: create, watch numbers move, throw the switch, see the alarm."""
+"""The dashboard in a real browser: create a loop, see its numbers change, stop exploring, see the alarm."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_csv_log_is_counted_in_the_browser(page: Page, tmp_path: Path) -> None
     page.until(lambda: "must have the columns arm and reward" in page.text("#create .wrong"))
 
 
-def test_the_switch_stops_exploring_from_the_next_decision_on(page: Page, client: Client) -> None:
+def test_the_kill_switch_stops_exploring_from_the_next_decision_on(page: Page, client: Client) -> None:
     make_loop(client, "switch")
     page.open("switch")
     page.one("[data-stop]").click()
@@ -184,7 +184,7 @@ def test_everything_that_matters_can_be_done_with_the_keyboard(page: Page, clien
     assert page.run("return document.activeElement.getAttribute('aria-expanded')") == "true"
 
 
-def test_an_opened_explanation_holds_the_list_still(page: Page, client: Client) -> None:
+def test_the_list_does_not_move_while_an_explanation_is_open(page: Page, client: Client) -> None:
     make_loop(client, "still")
     play(client, "still", 3)
     page.open("still")
@@ -209,7 +209,7 @@ def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client
     assert "alarm" in page.text("#loops a[aria-current]")
 
 
-def test_names_stay_text_and_nothing_comes_from_outside(page: Page, client: Client) -> None:
+def test_names_are_shown_as_text_and_nothing_is_loaded_from_elsewhere(page: Page, client: Client) -> None:
     make_loop(client, "names")
     client.reward("names", client.decide("names", proposal=NASTY).decision_id, 1.0)
     page.open("names")
@@ -225,7 +225,7 @@ def test_names_stay_text_and_nothing_comes_from_outside(page: Page, client: Clie
     page.chrome.get_log("browser")  # the refusal of that script, which is what we want
 
 
-def test_it_fits_a_phone_and_follows_the_night(page: Page, client: Client) -> None:
+def test_it_fits_a_phone_and_follows_the_dark_mode(page: Page, client: Client) -> None:
     make_loop(client, "small")
     play(client, "small", 5)
     phone = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
@@ -254,9 +254,7 @@ def test_a_card_keeps_its_focus_while_numbers_move(page: Page, client: Client) -
     assert page.run("return document.activeElement.dataset.loop") == "focus"
 
 
-def test_what_can_be_pressed_belongs_to_what_is_named_however_slow_the_answers(
-    page: Page, client: Client
-) -> None:
+def test_buttons_act_on_the_loop_that_is_shown_however_slow_the_answers(page: Page, client: Client) -> None:
     for name in ("first", "second"):
         make_loop(client, name)
     page.open("first")
@@ -277,7 +275,7 @@ def test_what_can_be_pressed_belongs_to_what_is_named_however_slow_the_answers(
         page.chrome.execute_cdp_cmd("Network.disable", {})
 
 
-def test_the_skip_link_and_broken_addresses_lead_nowhere_else(page: Page, client: Client) -> None:
+def test_the_skip_link_and_broken_addresses_stay_on_the_page(page: Page, client: Client) -> None:
     for name in ("skip-a", "skip-b"):
         make_loop(client, name)
     page.open("skip-b")
@@ -338,7 +336,7 @@ def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_pat
     browser.get_log("browser")  # refusals, as wanted
 
 
-def test_a_lost_connection_is_said_and_found_again(browser: Chrome, tmp_path: Path) -> None:
+def test_a_lost_connection_is_shown_until_it_is_back(browser: Chrome, tmp_path: Path) -> None:
     with served(tmp_path / "x.sqlite") as server:
         with closing(server.client()) as client:
             make_loop(client, "lost")

@@ -1,4 +1,4 @@
-"""`linoto serve --demo`: something to see, an alarm within a minute, and nothing missing after a kill."""
+"""`linoto serve --demo`: decisions at once, an alarm within a minute, and nothing lost after a kill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.command import Command, Process, ask
+from helpers.command import Command, Process
+from helpers.http import ask
 from helpers.loops import change
 from helpers.service_process import FakeClock, close_due, create, opened
 
@@ -30,7 +31,7 @@ from linoto.service.server import Service
 from linoto.service.traffic import (
     CATCH_UP,
     SCENES,
-    SLOWEST,
+    SLOWEST_REWARD,
     STORM,
     Pacer,
     book,
@@ -55,7 +56,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> None:
         time.sleep(0.05)
 
 
-def test_the_demo_comes_up_moves_and_stops_at_control_c(tmp_path: Path) -> None:
+def test_the_demo_starts_decides_and_stops_at_control_c(tmp_path: Path) -> None:
     with Command(tmp_path, "--demo", "--port", "0") as demo:
         assert demo.loops == 2 and "linoto-demo.sqlite" in demo.line
         assert set(numbers(demo)) == {"flights", "flights-storm"}
@@ -67,7 +68,7 @@ def test_the_demo_comes_up_moves_and_stops_at_control_c(tmp_path: Path) -> None:
     assert [line["message"] for line in lines][-2:] == ["serving", "stopped"]
 
 
-def test_the_storm_is_seen_the_fair_weather_is_not_and_a_kill_loses_nothing(tmp_path: Path) -> None:
+def test_only_the_storm_raises_an_alarm_and_a_kill_loses_nothing(tmp_path: Path) -> None:
     path, told = tmp_path / "demo.sqlite", {}
     with Process(path, demo=True, pace=20.0, snapshot_every=500) as demo:
         wait_for(lambda: numbers(demo)["flights-storm"]["decisions"] > 200)
@@ -108,7 +109,7 @@ def check_rows(demo: Process, name: str, rows: list[dict[str, Any]]) -> None:
         assert found["reward"] == reward_of(scene, number, arms[row["arm"]])
 
 
-def test_a_port_in_use_is_one_sentence_and_a_terminal_gets_no_json(tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused_in_one_sentence_and_a_terminal_gets_text(tmp_path: Path) -> None:
     """stderr is a terminal here."""
     ours, theirs = pty.openpty()
     with socket.socket() as taken:
@@ -144,7 +145,7 @@ def step(service: Service, scene: Any, count: int) -> None:
     service.store.write_sync(lambda connection: book(connection, service.loops, scene, count, 1.0))
 
 
-def test_every_reward_becomes_known_and_once(tmp_path: Path) -> None:
+def test_every_reward_is_reported_once(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create_loops(service.loops, service.store)
@@ -154,14 +155,14 @@ def test_every_reward_becomes_known_and_once(tmp_path: Path) -> None:
             clock.now += 1.0
         open_yet = [n for n in range(1, 251) if 9 - (n - 1) // 25 < delay_of(HEALTHY, n)]
         assert loop.state.decided == 250 and list(loop.pending) == open_yet
-        clock.now += SLOWEST
+        clock.now += SLOWEST_REWARD
         step(service, HEALTHY, 0)
         groups = list(loop.state.groups.values())
         assert not loop.pending and sum(group.closed for group in groups) == 250
         assert sum(group.defaults for group in groups) == 0
 
 
-def test_the_storm_is_an_alarm_that_stops_the_exploring(tmp_path: Path) -> None:
+def test_the_storm_raises_an_alarm_that_stops_exploring(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create_loops(service.loops, service.store)
@@ -179,7 +180,7 @@ def test_the_storm_is_an_alarm_that_stops_the_exploring(tmp_path: Path) -> None:
         assert state.groups["explore"].plays == explored > 100
 
 
-def test_a_pause_of_days_leaves_the_fair_weather_without_an_alarm(tmp_path: Path) -> None:
+def test_a_pause_of_days_raises_no_alarm_in_fair_weather(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create_loops(service.loops, service.store)
@@ -226,7 +227,7 @@ def test_an_archived_loop_gets_its_rewards_and_no_more_decisions(tmp_path: Path)
         create_loops(service.loops, service.store)
         step(service, HEALTHY, 10)
         service.store.write_sync(lambda connection: service.loops.archive(connection, "flights", "test"))
-        clock.now += SLOWEST
+        clock.now += SLOWEST_REWARD
         step(service, HEALTHY, 10)
         loop = service.loops.get("flights")
         assert loop.state.decided == 10 and not loop.pending
@@ -248,7 +249,7 @@ def test_the_demo_finds_its_loops_as_they_were_and_touches_no_others(tmp_path: P
             create_loops(service.loops, service.store)
 
 
-def test_the_world_is_the_same_whenever_it_is_asked() -> None:
+def test_rewards_and_delays_depend_on_loop_number_and_arm_only() -> None:
     """Rates of 4000 flights: three standard errors are 0.024."""
     means = flights.load().bandit.means
     for arm in (0, 60, 136):
@@ -260,20 +261,20 @@ def test_the_world_is_the_same_whenever_it_is_asked() -> None:
         calm = [reward_of(STORMY, number, arm) for number in range(1, 301)]
         assert sum(calm) / 300 > 0.7 * means[arm]
     delays = [delay_of(HEALTHY, number) for number in range(1000)]
-    assert all(0 <= delay < SLOWEST for delay in delays)
+    assert all(0 <= delay < SLOWEST_REWARD for delay in delays)
 
 
-def test_the_pace_is_that_of_the_clock() -> None:
+def test_decisions_are_made_at_the_rate_of_the_clock() -> None:
     clock = FakeClock()
     pacer, made = Pacer(clock, 25.0), 0
     for _ in range(100):
         clock.now += 0.1
-        made += pacer.due()
+        made += pacer.take()
     assert 249 <= made <= 250
     clock.now += 3600.0  # the machine slept
-    assert pacer.due() <= 25 * CATCH_UP + 1
+    assert pacer.take() <= 25 * CATCH_UP + 1
     clock.now -= 3600.0
-    assert pacer.due() <= 1
+    assert pacer.take() <= 1
 
 
 def test_work_that_fails_stops_the_server_and_is_raised() -> None:
@@ -286,17 +287,17 @@ def test_work_that_fails_stops_the_server_and_is_raised() -> None:
         await asyncio.sleep(3600)
 
     async def serve() -> None:
-        tasks = [serving.run_beside(work, lambda: stopped.append(1)) for work in (fail(), go_on())]
+        tasks = [serving.run_in_background(work, lambda: stopped.append(1)) for work in (fail(), go_on())]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0)
         assert stopped == [1]
-        await serving.end(tasks)
+        await serving.stop_tasks(tasks)
 
     with pytest.raises(ZeroDivisionError, match="as it happens"):
         asyncio.run(serve())
 
 
-def test_a_line_of_text_is_one_line_whatever_is_in_it() -> None:
+def test_a_log_line_is_one_line_whatever_it_contains() -> None:
     record = logging.makeLogRecord(
         {"msg": "alarm", "levelno": logging.WARNING, "levelname": "WARNING", "loop": "a", "why": "\x1b[2J\nb"}
     )

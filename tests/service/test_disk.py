@@ -1,4 +1,4 @@
-"""A disk that is full, read-only or held by somebody else: really so, and by the kernel's doing."""
+"""A disk that is full, read-only or locked by another process: real ones, made by the kernel."""
 
 from __future__ import annotations
 
@@ -146,7 +146,9 @@ def check_database(path: Path) -> None:
         "unwritable, then stopped",
     ],
 )
-def test_a_full_disk_is_told_and_loses_nothing_acknowledged(tmp_path: Path, room: int, after: str) -> None:
+def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(
+    tmp_path: Path, room: int, after: str
+) -> None:
     path = tmp_path / "x.sqlite"
     with served(path, snapshot_every=25) as server:
         with client_of(server) as client:
@@ -187,7 +189,7 @@ def go_on(client: Client, told: Told) -> None:
     told.rewards[made.decision_id] = 1.0
 
 
-def test_what_could_not_be_written_is_not_seen_either(tmp_path: Path) -> None:
+def test_what_could_not_be_written_cannot_be_read(tmp_path: Path) -> None:
     with served(tmp_path / "x.sqlite") as server, client_of(server) as client:
         made, before = client.decide("loop"), client.loops()
         attempts: list[Callable[[], Any]] = [
@@ -251,7 +253,7 @@ def test_no_answer_comes_before_its_event_can_be_written(tmp_path: Path) -> None
     assert (numbers["decisions"], numbers["rewards"], numbers["mode"]) == (2, 1, "safe-only")
 
 
-def test_a_lock_that_is_not_let_go_is_told_and_nothing_is_kept(tmp_path: Path) -> None:
+def test_a_lock_that_is_not_released_is_reported_and_nothing_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     with served(path) as server:
         with client_of(server) as client:
@@ -306,7 +308,7 @@ def test_a_commit_is_synced_to_the_disk(tmp_path: Path) -> None:
     assert kept == ["wal", 2]
 
 
-def test_a_torn_tail_costs_exactly_the_commits_that_are_not_whole(tmp_path: Path) -> None:
+def test_a_torn_tail_loses_exactly_the_commits_that_are_incomplete(tmp_path: Path) -> None:
     path, image, rng = tmp_path / "x.sqlite", tmp_path / "image.sqlite", random.Random(8)
     ends = []  # of every commit in the write-ahead log
     with opened(path, snapshot_every=7) as service:
@@ -326,7 +328,7 @@ def test_a_torn_tail_costs_exactly_the_commits_that_are_not_whole(tmp_path: Path
         assert found == events and short == long
 
 
-def test_one_that_fails_in_a_shared_commit_fails_alone(tmp_path: Path) -> None:
+def test_one_job_that_fails_in_a_shared_commit_fails_no_other(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.sqlite")
     store.write_sync(lambda connection: connection.execute("CREATE TABLE names (name TEXT UNIQUE)"))
 
@@ -363,7 +365,7 @@ def test_the_time_of_events_never_goes_back_even_over_a_restart(tmp_path: Path) 
     assert len(times) >= 8 and times == sorted(times)
 
 
-def test_a_window_that_is_over_stays_over_when_the_clock_steps_back(tmp_path: Path) -> None:
+def test_a_window_that_is_over_stays_over_when_the_clock_goes_back(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create(service, window=10.0)

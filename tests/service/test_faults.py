@@ -1,4 +1,4 @@
-"""What goes wrong inside: neighbours that fail, disks that fail twice, numbers that are none, clocks."""
+"""What can fail inside: other jobs, disks that fail twice, numbers that are not finite, clocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import linoto
 from linoto.service.errors import Unavailable
 from linoto.service.loops import views
 from linoto.service.loops.loop import Loop
-from linoto.service.server import Service, notice_tokens, steady_clock, tick
+from linoto.service.server import Service, refresh_tokens, steady_clock, tick
 from linoto.service.web.access import create_token
 from linoto.service.web.creation import LoopCreation
 
@@ -46,7 +46,7 @@ def test_memory_never_runs_ahead_of_a_disk_that_fails_twice(tmp_path: Path) -> N
         service.store._connection.set_authorizer(None)
 
 
-def test_a_loop_and_its_first_decision_survive_a_neighbour_that_fails(tmp_path: Path) -> None:
+def test_a_loop_and_its_first_decision_survive_another_job_that_fails(tmp_path: Path) -> None:
     """The batch runs again without the culprit, and must begin with a fresh loop again."""
 
     def fault(connection: sqlite3.Connection) -> None:
@@ -68,7 +68,7 @@ def test_a_loop_and_its_first_decision_survive_a_neighbour_that_fails(tmp_path: 
         assert len(set(digests(service))) == 1
 
 
-def test_a_snapshot_does_not_grow_with_open_decisions_and_knows_them_all(tmp_path: Path) -> None:
+def test_a_snapshot_does_not_grow_with_open_decisions_and_none_is_lost(tmp_path: Path) -> None:
     sizes = []
     with opened(tmp_path / "x.sqlite", snapshot_every=10**9) as service:
         create(service, window=1e6)
@@ -85,7 +85,7 @@ def test_a_snapshot_does_not_grow_with_open_decisions_and_knows_them_all(tmp_pat
         assert len(service.loops.get("loop").pending) == 900 - 6
 
 
-def test_a_bound_that_is_no_number_can_be_read_again(tmp_path: Path) -> None:
+def test_a_bound_that_is_not_finite_can_be_read_again(tmp_path: Path) -> None:
     wide = linoto.LinUCB(confidence=linoto.Confidence(delta=1e-320))
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=wide)
@@ -95,7 +95,7 @@ def test_a_bound_that_is_no_number_can_be_read_again(tmp_path: Path) -> None:
         assert service.loops.get("loop").state.decided == 1
 
 
-def test_who_sets_the_clock_of_the_machine_does_not_move_that_of_the_server() -> None:
+def test_setting_the_clock_of_the_machine_does_not_move_that_of_the_server() -> None:
     wall, ticks = FakeClock(1e9), FakeClock(50.0)
     clock = steady_clock(wall, ticks)
     assert clock() == 1e9
@@ -126,7 +126,7 @@ def test_one_bad_loop_stops_neither_the_others_nor_the_server(tmp_path: Path) ->
         assert service.loops.get("good").state.counted.defaults == 1
 
 
-def test_no_window_is_closed_twice_or_early_by_looking_for_what_is_due(tmp_path: Path) -> None:
+def test_no_window_is_closed_twice_or_early(tmp_path: Path) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         create(service, window=10.0)
@@ -139,7 +139,7 @@ def test_no_window_is_closed_twice_or_early_by_looking_for_what_is_due(tmp_path:
         assert service.loops.is_due(loop) and close_due(service) == 1 and not service.loops.is_due(loop)
 
 
-def test_who_asks_again_for_a_loop_that_is_being_made_waits_for_it(tmp_path: Path) -> None:
+def test_the_same_loop_requested_while_it_is_made_is_made_once(tmp_path: Path) -> None:
     """Four equal requests at once: one makes the loop, the others find it."""
     made: list[str] = []
 
@@ -158,7 +158,7 @@ def test_who_asks_again_for_a_loop_that_is_being_made_waits_for_it(tmp_path: Pat
     assert asyncio.run(four()) == ["loop"] * 4 and made == ["loop"]
 
 
-def test_the_same_loop_again_is_found_without_making_it(tmp_path: Path) -> None:
+def test_the_same_loop_requested_again_is_not_made_again(tmp_path: Path) -> None:
     arms = [f"arm {i}" for i in range(500)]  # about a second to make
     with served(tmp_path / "x.sqlite") as server, closing(server.client()) as client:
         seconds = []
@@ -170,11 +170,11 @@ def test_the_same_loop_again_is_found_without_making_it(tmp_path: Path) -> None:
         assert seconds[1] < seconds[0] / 2
 
 
-def test_revoked_tokens_are_noticed_however_much_is_due(tmp_path: Path) -> None:
+def test_revoked_tokens_are_noticed_however_many_decisions_are_due(tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def work(service: Service) -> None:
-        tasks = [asyncio.create_task(run(service, every=0.01)) for run in (notice_tokens, tick)]
+        tasks = [asyncio.create_task(run(service, every=0.01)) for run in (refresh_tokens, tick)]
         clock.now += 100.0
         while not service.access.guarded:
             await asyncio.sleep(0.005)

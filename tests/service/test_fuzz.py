@@ -1,4 +1,4 @@
-"""Requests made from the service's own description, and good ones spoilt: no fault, no trace of a refusal."""
+"""Requests made from the OpenAPI description, and damaged ones: never a 500, and refusals change nothing."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def try_limits(aimed_at: Target, schema: Any, operation: Any) -> None:
         send(aimed_at, operation.label, aim(case, seed))
 
 
-def test_no_request_made_from_the_description_is_a_fault_and_no_refusal_leaves_a_trace(
+def test_requests_made_from_the_description_never_cause_a_500_and_refusals_change_nothing(
     tmp_path: Path,
 ) -> None:
     with target(tmp_path / "x.sqlite") as aimed_at:
@@ -362,7 +362,7 @@ def tell(aimed_at: Target, request: bytes, complete: bool) -> int:
     return min(statuses, default=0)
 
 
-def test_a_good_request_spoilt_is_no_fault_and_its_refusal_leaves_no_trace(tmp_path: Path) -> None:
+def test_damaged_requests_never_cause_a_500_and_refusals_change_nothing(tmp_path: Path) -> None:
     rng, outcomes = random.Random(6), Counter[tuple[str, int]]()
     with target(tmp_path / "x.sqlite") as aimed_at:
         for way in (*WHOLE, *BODIES):

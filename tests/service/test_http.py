@@ -1,4 +1,4 @@
-"""HTTP as anybody could send it: described, bounded, guarded, and never a fault."""
+"""HTTP as anybody could send it: described, limited, protected, and never a 500."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def random_body(rng: random.Random) -> bytes:
     return body
 
 
-def test_nonsense_is_refused_without_a_fault_and_changes_nothing(server: Server) -> None:
+def test_random_bodies_are_refused_without_a_500_and_change_nothing(server: Server) -> None:
     rng = random.Random(3)
     for _ in range(300):
         before = state(server) if rng.random() < 0.1 else None
@@ -146,7 +146,7 @@ def command(*words: str) -> int:
     return result
 
 
-def test_tokens_open_exactly_what_their_role_allows(
+def test_tokens_allow_exactly_what_their_role_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, tokens = tmp_path / "x.sqlite", {}
@@ -183,7 +183,7 @@ def wait_for(condition: Any) -> None:
         time.sleep(0.1)
 
 
-def test_a_stop_is_clean_logged_and_leaves_a_snapshot(
+def test_a_stop_is_clean_is_logged_and_leaves_a_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.sqlite"
@@ -224,7 +224,7 @@ def test_a_stop_under_load_is_clean_too(tmp_path: Path) -> None:
     assert command("db", "check", "--db", str(path)) == 0
 
 
-def test_who_is_reachable_from_elsewhere_lets_nobody_in_without_a_token() -> None:
+def test_a_server_reachable_from_other_machines_needs_a_token() -> None:
     local, wide = Access(), Access(local=False)
     assert local.identify({b"host": b"127.0.0.1:8080"}).role == "admin"
     with pytest.raises(Refused, match="token is needed"):
@@ -236,7 +236,7 @@ def test_a_port_is_not_shared_with_another_server(server: Server, tmp_path: Path
         command("serve", "--db", str(tmp_path / "y.sqlite"), "--port", str(server.port))
 
 
-def test_to_revoke_the_last_token_closes_the_door(tmp_path: Path) -> None:
+def test_after_the_last_token_is_revoked_every_request_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         here = {b"host": b"127.0.0.1:8080"}
         assert service.access.identify(here).role == "admin"
@@ -263,7 +263,7 @@ def test_to_revoke_the_last_token_closes_the_door(tmp_path: Path) -> None:
     "host",
     [b"evil.com", b"127.0.0.1.evil.com", b"127.0.0.1:80:evil.com", b"[::1]evil.com", b"", b"localhost:"],
 )
-def test_only_names_of_this_machine_are_taken_for_it(host: bytes) -> None:
+def test_only_loopback_names_count_as_this_machine(host: bytes) -> None:
     with pytest.raises(Refused, match="only this machine"):
         Access().identify({b"host": host})
 

@@ -1,4 +1,4 @@
-"""Nobody asks more often than allowed, and what is asked can be logged: who, what, how long, no secrets."""
+"""Rate limits, and the access log: caller, path, status, time, and no secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from linoto.service.loops import views
 from linoto.service.server import Service
 from linoto.service.web import metrics
 from linoto.service.web.access import Access, Caller, create_token
-from linoto.service.web.access_log import BOUNDS, AccessLog, Latency, logged
+from linoto.service.web.access_log import BOUNDS, AccessLog, Latency, with_access_log
 
 
 def admitted(access: Access, caller: Caller) -> bool:
@@ -40,7 +40,7 @@ def admitted(access: Access, caller: Caller) -> bool:
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0, 2.5, 50.0, 1000.0])
-def test_a_caller_gets_a_second_at_once_and_then_the_rate(rate: float) -> None:
+def test_a_caller_may_use_one_second_of_requests_at_once_and_then_the_rate(rate: float) -> None:
     """Beside a bucket that is filled and emptied as one would do it by hand."""
     rng, clock = random.Random(1), FakeClock(5e5)
     access, size = Access(clock=clock), max(1.0, rate)
@@ -61,7 +61,7 @@ def test_a_caller_gets_a_second_at_once_and_then_the_rate(rate: float) -> None:
     assert total > 1000
 
 
-def test_who_waits_as_told_is_let_in_and_others_never_wait() -> None:
+def test_waiting_as_long_as_retry_after_says_is_enough_and_others_never_wait() -> None:
     clock = FakeClock()
     access = Access(clock=clock)
     slow, fast, free = (Caller(name, "writer", rate) for name, rate in (("s", 0.1), ("f", 9.0), ("u", None)))
@@ -170,7 +170,7 @@ def test_every_request_is_logged_with_its_caller_and_without_secrets(tmp_path: P
         create(service)
         token = service.store.write_sync(lambda c: create_token(c, "shop", "writer", 0.0, 1.0))
         service.store.write_sync(service.access.refresh)
-        app = logged(service.app)
+        app = with_access_log(service.app)
         known = {**json_body, "authorization": f"Bearer {token}"}
         body = b'{"key": "secret key"}'
         statuses = asyncio.run(three_requests(app, known, json_body, body))
@@ -213,7 +213,7 @@ def test_a_request_that_fails_is_logged_and_still_fails() -> None:
     assert [(record.status, record.ms) for record in records] == [(0, 2500.0)]  # type: ignore[attr-defined]
 
 
-def test_times_are_counted_where_prometheus_looks_for_them() -> None:
+def test_times_are_counted_in_the_buckets_of_prometheus() -> None:
     """A bucket counts all that took no longer than its bound."""
     latency, rng = Latency(), random.Random(2)
     times = [rng.choice([*BOUNDS, rng.expovariate(3.0), 60.0]) for _ in range(500)]

@@ -1,4 +1,4 @@
-"""A loop from a log on the server: counted once, never asked for again, and never from outside its folder."""
+"""A loop from a log on the server: read once, never needed again, and never from outside its folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pyarrow
 import pytest
-from helpers.command import Process, ask
+from helpers.command import Process
+from helpers.http import ask
 from helpers.service_process import TOLERANT, FakeClock, opened
 from pyarrow import parquet
 
@@ -83,7 +84,7 @@ def test_arms_that_are_given_keep_their_order_and_features(folder: Path) -> None
     assert made.offline is not None and made.offline.pulls == [0, 2, 3]
 
 
-def test_numbers_are_names_like_any_other(folder: Path) -> None:
+def test_numbers_can_be_names_of_arms(folder: Path) -> None:
     write(folder / "may.parquet", [(7.0, 1), (10.0, 0), (7.0, 1)])
     made = canonical(spec_of("may.parquet"), logs=folder)
     assert [arm.name for arm in made.arms] == ["10", "7"]
@@ -91,7 +92,7 @@ def test_numbers_are_names_like_any_other(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_two_hundred_thousand_rows_are_counted_exactly_and_alike_each_time(folder: Path, suffix: str) -> None:
+def test_two_hundred_thousand_rows_are_counted_exactly_every_time(folder: Path, suffix: str) -> None:
     rng = random.Random(5)
     rows = [(f"arm {rng.randrange(40)}", float(rng.random() < 0.3)) for _ in range(200_000)]
     write(folder / f"big.{suffix}", rows)
@@ -104,7 +105,7 @@ def test_two_hundred_thousand_rows_are_counted_exactly_and_alike_each_time(folde
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("column", ['a"b; DROP', "name", "a'b", "action", "x) FROM y --", "{a}", "$1", "ä ?"])
-def test_a_column_of_any_name_is_only_a_name(folder: Path, suffix: str, column: str) -> None:
+def test_a_column_may_have_any_name(folder: Path, suffix: str, column: str) -> None:
     write(folder / f"odd.{suffix}", ROWS, names=(column, "click"))
     made = canonical(spec_of(f"odd.{suffix}", columns=(column, "click")), logs=folder)
     assert made.offline is not None and made.offline.pulls == [3, 2]
@@ -117,7 +118,7 @@ def test_without_a_folder_no_file_can_be_named() -> None:
     assert refusal(spec_of("may.csv"), None) == "this server has no log folder: start it with --logs FOLDER"
 
 
-def test_no_name_leads_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
+def test_no_file_outside_the_folder_can_be_named(folder: Path, tmp_path: Path) -> None:
     """Whether what it names exists or not, the answer is the same."""
     outside = write(tmp_path / "secret.csv", ROWS)
     (tmp_path / "beside").mkdir()
@@ -174,7 +175,7 @@ def test_a_link_inside_the_folder_is_followed(folder: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("stem", ["m[ab]y", "m*y", "m?y", "m{a,b}y", "m'; DROP"])
-def test_a_name_that_looks_like_a_pattern_means_itself(folder: Path, stem: str, suffix: str) -> None:
+def test_a_file_name_is_never_a_pattern(folder: Path, stem: str, suffix: str) -> None:
     write(folder / f"{stem}.{suffix}", ROWS)
     write(folder / f"may.{suffix}", [("z", 1.0)])
     write(folder / f"mby.{suffix}", [("z", 1.0)])
@@ -182,7 +183,7 @@ def test_a_name_that_looks_like_a_pattern_means_itself(folder: Path, stem: str, 
     assert [arm.name for arm in made.arms] == ["a", "b"]
 
 
-def test_what_is_wrong_with_a_log_is_said_without_saying_where_it_lies(folder: Path) -> None:
+def test_errors_about_a_log_do_not_tell_its_folder(folder: Path) -> None:
     write(folder / "may.csv", ROWS)
     write(folder / "bad.csv", [("a", 1), ("b", "many")])
     write(folder / "none.csv", [("a", 1), ("", 0)])

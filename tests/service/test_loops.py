@@ -16,7 +16,7 @@ from helpers.service_process import FakeClock, close_due, create, opened, spec_o
 import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops import views
-from linoto.service.loops.history import MOST
+from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import start
 from linoto.service.loops.state import RewardTotals
@@ -43,7 +43,7 @@ def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, policy: Any
         assert set(digests(service)) == {digest}
 
 
-def test_the_same_key_gets_the_same_answer_and_another_question_is_refused(tmp_path: Path) -> None:
+def test_the_same_key_gets_the_same_answer_and_another_request_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create(service)
         first = decide(service, key="k", proposal="a")
@@ -194,7 +194,7 @@ def test_asking_for_a_propensity_changes_no_decision() -> None:
             agent.update(agent.decide(), float(t % 2))
 
 
-def test_coins_are_fair_and_fixed() -> None:
+def test_seeded_numbers_are_uniform_and_fixed() -> None:
     coins = np.array([seeded_uniform(3, number) for number in range(20_000)])
     assert coins.min() >= 0 and coins.max() < 1 and abs(coins.mean() - 0.5) < 0.01
     assert seeded_uniform(3, 7) == coins[7] != seeded_uniform(4, 7)
@@ -255,7 +255,7 @@ def test_a_loop_that_cannot_work_is_refused(changes: dict[str, Any]) -> None:
     assert refused.value.status == 422
 
 
-def test_the_course_of_a_long_loop_is_told_in_few_points_evenly_and_ends_now(tmp_path: Path) -> None:
+def test_a_long_history_has_few_evenly_spaced_points_and_ends_now(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite", snapshot_every=100) as service:
         create(service)
         loops = service.loops
@@ -270,7 +270,7 @@ def test_the_course_of_a_long_loop_is_told_in_few_points_evenly_and_ends_now(tmp
         loop = service.loops.get("loop")
         points = views.history(loop).points
         closed = [point.closed for point in points]
-        assert len(points) <= MOST + 1 and len(points) > MOST // 2
+        assert len(points) <= MOST_POINTS + 1 and len(points) > MOST_POINTS // 2
         assert closed[-1] == 1500 and {b - a for a, b in pairwise(closed[:-1])} == {8}
         assert all(point.realised == (point.closed + 2) // 3 for point in points)
         assert all(point.expected_by_log == point.closed * loop.reference for point in points)

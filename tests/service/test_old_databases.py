@@ -53,7 +53,7 @@ def test_a_key_of_version_0_1_gives_the_same_decision_again(path: Path) -> None:
         assert service.loops.get("thompson").state.decided == RECORD["loops"]["thompson"]["decided"]
 
 
-def test_the_check_finds_a_database_of_version_0_1_sound(path: Path) -> None:
+def test_the_check_accepts_a_database_of_version_0_1(path: Path) -> None:
     _, *loops = check(path)
     assert len(loops) == 3
     assert all("agree" in line for line in loops)

@@ -1,4 +1,4 @@
-"""Old records can go: what a loop is, and what is kept of it, stays as it was."""
+"""Pruning old records changes neither the state of a loop nor the records that stay."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ def play(service: Service, clock: FakeClock, rounds: int = 60, seed: int = 0) ->
     [None, THOMPSON, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())],
     ids=["tolerance", "thompson", "paper", "doubling"],
 )
-def test_what_a_loop_is_and_does_next_is_the_same_with_and_without_its_past(
-    tmp_path: Path, policy: Any
-) -> None:
+def test_pruning_changes_neither_the_state_nor_the_next_decisions(tmp_path: Path, policy: Any) -> None:
     path, whole, clock = tmp_path / "x.sqlite", tmp_path / "whole.sqlite", FakeClock()
     changes = {} if policy is None else {"policy": policy}
     with opened(path, clock=clock, snapshot_every=7) as service:
@@ -94,7 +92,7 @@ def future_of(service: Service, clock: Any) -> set[str]:
     return set(digests(service))
 
 
-def test_exactly_what_was_closed_before_the_cutoff_goes(tmp_path: Path) -> None:
+def test_exactly_what_was_closed_before_the_cutoff_is_pruned(tmp_path: Path) -> None:
     path, clock, cutoff = tmp_path / "x.sqlite", FakeClock(), 1035.5
     with opened(path, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0)
@@ -122,7 +120,7 @@ def test_exactly_what_was_closed_before_the_cutoff_goes(tmp_path: Path) -> None:
         assert rows(path) == after
 
 
-def test_nothing_after_the_last_snapshot_goes_and_without_one_nothing_at_all(tmp_path: Path) -> None:
+def test_nothing_after_the_last_snapshot_is_pruned_and_without_one_nothing(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock, snapshot_every=50) as service:
         create(service)
@@ -141,7 +139,7 @@ def test_nothing_after_the_last_snapshot_goes_and_without_one_nothing_at_all(tmp
         prune_before(path, clock.now, loop="other")
 
 
-def test_callers_are_told_what_became_of_a_decision_that_went(tmp_path: Path) -> None:
+def test_callers_are_told_that_a_decision_was_pruned(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock, snapshot_every=2) as service:
         create(service, window=100.0)
@@ -167,7 +165,7 @@ def test_callers_are_told_what_became_of_a_decision_that_went(tmp_path: Path) ->
         assert len(set(digests(service))) == 1
 
 
-def test_a_commit_that_fails_after_pruning_is_still_undone_from_disk(tmp_path: Path) -> None:
+def test_a_commit_that_fails_after_pruning_is_rolled_back_from_disk(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0)
@@ -186,7 +184,7 @@ def test_a_commit_that_fails_after_pruning_is_still_undone_from_disk(tmp_path: P
         assert len(set(digests(service))) == 1
 
 
-def test_a_loop_whose_snapshot_is_not_the_fold_of_its_events_is_refused_whole(tmp_path: Path) -> None:
+def test_a_loop_whose_snapshot_is_not_the_fold_of_its_events_is_not_pruned(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0)
@@ -207,7 +205,7 @@ def sql_value(path: Path, statement: str) -> Any:
     return value
 
 
-def test_a_gap_is_seen_after_pruning_too_and_a_rebuild_begins_at_the_base(tmp_path: Path) -> None:
+def test_a_gap_is_found_after_pruning_too_and_a_rebuild_begins_at_the_base(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock, snapshot_every=7) as service:
         create(service, window=10.0)
@@ -231,7 +229,7 @@ def test_a_gap_is_seen_after_pruning_too_and_a_rebuild_begins_at_the_base(tmp_pa
         list(check(path))
 
 
-def test_an_archived_loop_keeps_its_definition_and_its_account(tmp_path: Path) -> None:
+def test_an_archived_loop_keeps_its_spec_and_its_report(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock) as service:
         create(service, window=10.0)
@@ -288,7 +286,7 @@ def test_pruning_can_be_interrupted_anywhere_and_is_finished_by_the_next(tmp_pat
     assert calls > 10
 
 
-def test_two_prunings_at_once_do_no_harm(tmp_path: Path) -> None:
+def test_two_prunings_at_once_lose_nothing(tmp_path: Path) -> None:
     """The slower one was planned before the other moved the base beyond it."""
     path, clock = tmp_path / "x.sqlite", FakeClock()
     with opened(path, clock=clock, snapshot_every=7) as service:
@@ -307,7 +305,7 @@ def test_two_prunings_at_once_do_no_harm(tmp_path: Path) -> None:
         assert set(digests(service)) == {digest}
 
 
-def test_the_command_says_what_goes_and_shrinks_only_what_nobody_serves(
+def test_the_command_says_what_is_pruned_and_shrinks_only_what_nobody_serves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.sqlite"

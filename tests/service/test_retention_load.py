@@ -1,4 +1,4 @@
-"""Old records go beside a server that is busy, and is killed meanwhile."""
+"""Pruning while a busy server works, and is killed."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ from linoto.service.storage.database import connect
 
 
 @dataclass
-class Told:
-    """What one client was told: (when it asked, key, decision, its reward if that was taken)."""
+class Diary:
+    """What one client was diary: (when it asked, key, decision, its reward if that was taken)."""
 
     made: list[tuple[float, str, Any, float | None]] = field(default_factory=list)
     surprises: list[str] = field(default_factory=list)
 
 
-def work(server: Server, told: Told, seed: int) -> None:
+def work(server: Server, diary: Diary, seed: int) -> None:
     """Decide and reward until the server is gone; one decision in five gets no reward."""
     rng, client = random.Random(seed), server.client(retries=0)
     while True:
         asked, key = time.time(), f"{seed}-{rng.getrandbits(64)}"
         try:
             made = client.decide("loop", key=key)
-            told.made.append((asked, key, made, None))
+            diary.made.append((asked, key, made, None))
             if rng.random() < 0.8:
                 value = float(rng.random() < 0.6)
                 client.reward("loop", made.decision_id, value)
-                told.made[-1] = (asked, key, made, value)
+                diary.made[-1] = (asked, key, made, value)
         except ServiceError as error:
-            told.surprises.append(str(error))
+            diary.surprises.append(str(error))
         except ConnectionError:
             client.close()
             return
 
 
-def test_pruning_beside_a_server_under_load_loses_nothing_that_is_kept(tmp_path: Path) -> None:
-    path, books = tmp_path / "x.sqlite", [Told() for _ in range(6)]
+def test_pruning_while_a_busy_server_is_killed_loses_nothing_that_is_kept(tmp_path: Path) -> None:
+    path, diaries = tmp_path / "x.sqlite", [Diary() for _ in range(6)]
     with served(path, snapshot_every=60) as server:
         setup = server.client()
         make_loop(setup)
         setup.close()
-        threads = [threading.Thread(target=work, args=(server, told, i)) for i, told in enumerate(books)]
+        threads = [threading.Thread(target=work, args=(server, diary, i)) for i, diary in enumerate(diaries)]
         for thread in threads:
             thread.start()
-        cutoff = prune_until_killed(path, server, books)
+        cutoff = prune_until_killed(path, server, diaries)
         for thread in threads:
             thread.join(30)
-    assert [told.surprises for told in books] == [[]] * len(books)
-    check_kept(path, books, cutoff)
+    assert [diary.surprises for diary in diaries] == [[]] * len(diaries)
+    check_kept(path, diaries, cutoff)
     _, short, long = state_on_disk(path)
     assert short == long
-    old = next(made for _, _, made, value in books[0].made if value is not None)
-    _, key, young, _ = books[0].made[-1]
+    old = next(made for _, _, made, value in diaries[0].made if value is not None)
+    _, key, young, _ = diaries[0].made[-1]
     with served(path) as server:
         client = server.client()
         assert client.decide("loop", key=key) == young
@@ -78,14 +78,14 @@ def test_pruning_beside_a_server_under_load_loses_nothing_that_is_kept(tmp_path:
     assert "snapshot and replay agree" in list(check(path))[1]
 
 
-def prune_until_killed(path: Path, server: Server, books: list[Told]) -> float:
+def prune_until_killed(path: Path, server: Server, diaries: list[Diary]) -> float:
     """Prune again and again, kill the server between two transactions of that; the last cutoff."""
     end, went, rests = time.monotonic() + 60, 0, 0
 
     def rest_or_kill(seconds: float) -> None:
         nonlocal rests
         rests += 1
-        if went > 3 and rests > 150 and sum(len(told.made) for told in books) > 500:
+        if went > 3 and rests > 150 and sum(len(diary.made) for diary in diaries) > 500:
             server.kill()
         time.sleep(seconds)
 
@@ -97,7 +97,7 @@ def prune_until_killed(path: Path, server: Server, books: list[Told]) -> float:
     return cutoff
 
 
-def check_kept(path: Path, books: list[Told], cutoff: float) -> None:
+def check_kept(path: Path, diaries: list[Diary], cutoff: float) -> None:
     """Everything acknowledged since the cutoff, and every decision still open, is there as it was said."""
     connection = connect(path)
     decisions = {
@@ -108,8 +108,8 @@ def check_kept(path: Path, books: list[Told], cutoff: float) -> None:
     decided = connection.execute("SELECT max(number) FROM decisions").fetchone()[0]
     connection.close()
     young = 0
-    for told in books:
-        for asked, key, made, value in told.made:
+    for diary in diaries:
+        for asked, key, made, value in diary.made:
             if asked < cutoff and value is not None:
                 continue
             number, arm = decisions[key]

@@ -124,7 +124,7 @@ def test_a_torn_last_write_loses_nothing_before_it(tmp_path: Path, cut: int) -> 
     assert events == 120 and short == long == complete
 
 
-def test_one_failing_job_does_not_fail_its_neighbours(tmp_path: Path) -> None:
+def test_one_failing_job_does_not_fail_the_others(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.sqlite")
     gate, results = threading.Event(), {}
 
@@ -206,7 +206,7 @@ def test_a_snapshot_of_another_policy_is_refused_and_rebuilt_by_command(tmp_path
         assert set(digests(service)) == {digest}
 
 
-def test_a_command_that_writes_beside_the_server_fails_no_request(tmp_path: Path) -> None:
+def test_a_command_that_writes_while_the_server_runs_fails_no_request(tmp_path: Path) -> None:
     """A request reads before it writes: what another has written in between must not undo it."""
     path = tmp_path / "x.sqlite"
     with opened(path) as service:

@@ -1,4 +1,4 @@
-"""The watch raises few false alarms however often it looks, and raises true ones."""
+"""The watch raises few false alarms however often it checks, and raises true ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_true_claim_is_contradicted_at_any_time_with_the_stated_chance_at_most
     assert crossed / 400 < 0.1 + 4 * np.sqrt(0.09 / 400)
 
 
-def test_means_that_are_steered_by_the_past_raise_no_more_alarms() -> None:
+def test_means_that_depend_on_the_past_raise_no_more_alarms() -> None:
     """After a loss the next mean is 1, after a gain 0.5; 400 paths at level 0.1, limit as above."""
     rng, crossed = np.random.default_rng(3), 0
     for _ in range(400):
@@ -45,7 +45,7 @@ def test_means_that_are_steered_by_the_past_raise_no_more_alarms() -> None:
 
 
 @pytest.mark.parametrize("scale", [BOUNDED, GAUSSIAN])
-def test_a_false_claim_is_found_out(scale: Scale) -> None:
+def test_a_false_claim_raises_an_alarm(scale: Scale) -> None:
     rng = np.random.default_rng(1)
     rewards = rng.random(400) < 0.5 if scale.bounded else 0.5 + 0.5 * rng.standard_normal(400)
     assert log_evidence(scale, float(rewards.sum()), 400, 400 * 0.7) > np.log(1000)
@@ -59,7 +59,7 @@ LOG: dict[str, Any] = {"pulls": [3000, 2000, 0], "reward_sums": [2700.0, 1800.0,
 
 
 @pytest.mark.parametrize("on_alarm", ["warn", "safe-only"])
-def test_a_world_that_turned_bad_raises_both_alarms_once(tmp_path: Path, on_alarm: str) -> None:
+def test_rewards_that_became_worse_raise_both_alarms_once(tmp_path: Path, on_alarm: str) -> None:
     from linoto.service.loops.spec import LogStatistics
 
     with opened(tmp_path / "x.sqlite", snapshot_every=50) as service:
@@ -73,7 +73,7 @@ def test_a_world_that_turned_bad_raises_both_alarms_once(tmp_path: Path, on_alar
         assert len(set(digests(service))) == 1
 
 
-def test_a_world_as_the_log_raises_no_alarm(tmp_path: Path) -> None:
+def test_rewards_as_in_the_log_raise_no_alarm(tmp_path: Path) -> None:
     from linoto.service.loops.spec import LogStatistics
 
     rng = np.random.default_rng(2)
@@ -85,7 +85,7 @@ def test_a_world_as_the_log_raises_no_alarm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("noise", ["bounded", 0.5])
-def test_the_alarm_rings_exactly_below_the_line_that_is_drawn(noise: Any) -> None:
+def test_the_alarm_is_raised_exactly_below_the_line_that_is_drawn(noise: Any) -> None:
     confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0))
     policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.05), confidence=confidence)
     agent = policy.start(np.eye(3), linoto.Offline(**LOG), rng=0)
@@ -107,7 +107,7 @@ def watch_of(mean: float, noise: Any = "bounded") -> Watch:
 
 
 @pytest.mark.parametrize("late", [None, 0.0, 1.0], ids=["prompt", "zeros late", "ones late"])
-def test_which_rewards_come_late_raises_no_alarm(late: float | None) -> None:
+def test_late_rewards_raise_no_alarm_whichever_come_late(late: float | None) -> None:
     """30 true worlds of 800 plays, two watches at level 0.01: more than 5 alarms have a chance below 1e-4."""
     watch, rng, alarms = watch_of(0.5), np.random.default_rng(4), 0
     for _ in range(30):
@@ -121,7 +121,7 @@ def test_which_rewards_come_late_raises_no_alarm(late: float | None) -> None:
     assert alarms <= 5
 
 
-def test_a_range_that_nobody_gave_is_not_taken_for_drift(tmp_path: Path) -> None:
+def test_without_a_given_range_no_drift_is_reported(tmp_path: Path) -> None:
     from linoto.service.loops.spec import LogStatistics
 
     log = LogStatistics(pulls=[50, 50, 0], reward_sums=[5000.0, 5000.0, 0.0])  # bound 1 would allow 1 each
@@ -148,7 +148,7 @@ def test_a_warning_comes_again_when_the_evidence_is_squared(tmp_path: Path) -> N
         assert len(set(digests(service))) == 1
 
 
-def test_an_alarm_that_was_answered_rings_again_for_much_more_evidence(tmp_path: Path) -> None:
+def test_an_acknowledged_alarm_is_raised_again_for_much_more_evidence(tmp_path: Path) -> None:
     from linoto.service.loops.spec import LogStatistics
 
     with opened(tmp_path / "x.sqlite") as service:

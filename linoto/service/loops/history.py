@@ -1,10 +1,10 @@
-"""The course of a loop in a bounded number of points, so that a long life fits into a picture."""
+"""The history of a loop in a bounded number of points, enough for a chart."""
 
 from __future__ import annotations
 
 from msgspec import Struct, field
 
-MOST = 256  # points; when there are more, every second one goes
+MOST_POINTS = 256  # when there are more, every second one is dropped
 
 
 class Point(Struct, array_like=True, frozen=True):
@@ -26,10 +26,10 @@ class History(Struct):
     stride: int = 1
 
     def add(self, point: Point) -> None:
-        """Keep the point if its turn has come."""
+        """Keep the point if it is a multiple of the stride."""
         if point.closed % self.stride:
             return
         self.points.append(point)
-        if len(self.points) > MOST:
+        if len(self.points) > MOST_POINTS:
             self.stride *= 2
             self.points = [kept for kept in self.points if kept.closed % self.stride == 0]

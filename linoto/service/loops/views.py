@@ -1,4 +1,4 @@
-"""What can be seen of a loop: its numbers, its course, its arms, and its report."""
+"""What can be seen of a loop: its numbers, its history, its arms, and its report."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class LoopView(Struct):
     realised: float  # their summed reward
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows its mean to be at the least
-    alarm_below: float | None  # no chance explains a sum below this: the alarm rings
+    alarm_below: float | None  # a sum below this raises the promise alarm
     evidence_against_promise: float | None
-    promise_alarm_at: float  # evidence at which it rings next
+    promise_alarm_at: float  # evidence at which the next alarm is raised
     evidence_of_drift: float | None
     drift_alarm_at: float
     groups: dict[str, GroupView]
@@ -142,11 +142,11 @@ def loop_view(loop: Loop) -> LoopView:
         realised=counted.rewards,
         expected_by_log=expected,
         promised_least=least,
-        alarm_below=alarm_sums(loop, [counted.closed])[0],
+        alarm_below=alarm_lines(loop, [counted.closed])[0],
         evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
         promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
         drift_alarm_at=as_factor(state.drift.threshold(watch.threshold)),
-        evidence_of_drift=as_factor(state.drift.evidence) if watch.drifts else None,
+        evidence_of_drift=as_factor(state.drift.evidence) if watch.watches_drift else None,
         groups={group: group_view(state.groups[group]) for group in GROUPS},
         alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in state.alarms],
     )
@@ -158,7 +158,7 @@ def loop_views(loops: Loops) -> list[LoopView]:
 
 
 def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | None]:
-    """What so many plays of the log would have earned, and the least that the promise allows."""
+    """What as many plays of the log would have earned, and the least that the promise allows."""
     if loop.reference is None:
         return None, None
     expected, watch = closed * loop.reference, loop.watch
@@ -168,20 +168,20 @@ def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | N
 
 
 def promised(loop: Loop) -> bool:
-    """Whether there is a promise, and nothing was asked for that it does not cover."""
+    """Whether there is a promise, and every decision so far is covered by it."""
     return loop.watch.per_round is not None and not loop.state.promise_void
 
 
 def history(loop: Loop) -> HistoryView:
-    """The course so far, and where it stands now."""
+    """The history so far, and the present."""
     points, now = loop.state.history.points, loop.now()
     points = points if points and points[-1].closed == now.closed else [*points, now]
-    alarms = alarm_sums(loop, [point.closed for point in points])
+    alarms = alarm_lines(loop, [point.closed for point in points])
     return HistoryView([point_view(loop, *pair) for pair in zip(points, alarms, strict=True)])
 
 
-def alarm_sums(loop: Loop, closed: list[int]) -> list[float | None]:
-    """The summed rewards below which the promise alarm rings, after so many closed decisions each."""
+def alarm_lines(loop: Loop, closed: list[int]) -> list[float | None]:
+    """The summed rewards below which the promise alarm is raised, for each number of closed decisions."""
     watch = loop.watch
     counts = np.array(closed, dtype=np.float64)
     sums = (
@@ -230,7 +230,7 @@ def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
 
 
 def report(loop: Loop) -> Report:
-    """The account of a loop."""
+    """The promise, what was earned, and the comparison with the control group."""
     a, b = group_view(loop.state.treated), group_view(loop.state.groups["holdback"])
     lift = error = None
     if a.mean is not None and b.mean is not None:

@@ -68,11 +68,11 @@ def averaged(logs: Floats) -> Floats:
     return found
 
 
-def alarming(scale: Scale, count: Floats, least: Floats, threshold: float) -> Floats:
+def alarm_sums(scale: Scale, count: Floats, least: Floats, threshold: float) -> Floats:
     """(n,) the summed rewards of `count` plays at which the evidence reaches the threshold, by bisection.
 
-    One tilt alone, averaged with nothing, gives a sum that is certainly low enough to begin from. For a
-    bounded reward that may be a sum that cannot happen: there is no alarm then.
+    A single tilt gives a sum that is certainly low enough to begin from. For a bounded reward that may be a
+    sum that is not possible: there is no alarm then.
     """
     none = np.zeros_like(count)
     enough = threshold + log(TILTS.size)
@@ -88,7 +88,7 @@ def alarming(scale: Scale, count: Floats, least: Floats, threshold: float) -> Fl
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """What a loop is watched for; made once from its certificate, so it costs nothing to keep.
+    """What a loop is watched for; made once from its certificate.
 
     `error` is the chance of each false alarm, besides the chance (1.5 delta) that the promise or the interval
     of the reference fails by itself.
@@ -100,7 +100,7 @@ class Watch:
     per_round: float | None  # None: nothing is promised
     constant: float
     kappa: float  # rounding of the mixture, in plays
-    drifts: bool  # whether enough is known of rewards to tell drift
+    watches_drift: bool  # whether enough is known of rewards to recognise drift
 
     @classmethod
     def of(cls, agent: LoopAgent, c: Certificate, error: float) -> Watch:
@@ -114,7 +114,7 @@ class Watch:
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
             kappa=float((agent.offline.pulls > 0).sum()) / e,  # the most there is, whatever the log
-            drifts=promised or (agent.offline.total > 0 and is_given(agent, c)),
+            watches_drift=promised or (agent.offline.total > 0 and range_is_given(agent, c)),
         )
 
     def promise(self, plays: int, closed: int, rewards: float) -> float:
@@ -130,18 +130,18 @@ class Watch:
         return log_evidence(self.scale, rewards + (plays - closed) * self.scale.high, plays, least)
 
     def alarm_below(self, closed: Floats, threshold: float) -> Floats | None:
-        """(n,) summed rewards of so many plays below which a promise alarm rings; NaN where none could."""
+        """(n,) summed rewards of so many plays below which a promise alarm is raised; NaN where none is."""
         if self.per_round is None:
             return None
         counts = np.asarray(closed, dtype=np.float64)
         least = counts * (self.reference[0] - self.per_round) - self.constant
-        found = alarming(self.scale, counts, least, threshold)
+        found = alarm_sums(self.scale, counts, least, threshold)
         possible = counts * self.scale.low if self.scale.bounded else -inf
         return np.where((counts > 0) & (found >= possible), found, np.nan)
 
     def drift(self, plays: int, closed: int, rewards: float) -> float:
         """log evidence that plays of the logging mixture no longer earn what they earned in the log."""
-        if not self.drifts:
+        if not self.watches_drift:
             return -inf
         s, (low, high) = self.scale, self.reference
         rounding, open_plays = self.kappa * (s.high - s.low), plays - closed
@@ -156,7 +156,7 @@ class Watch:
         return -log(self.error)
 
 
-def is_given(agent: LoopAgent, c: Certificate) -> bool:
+def range_is_given(agent: LoopAgent, c: Certificate) -> bool:
     """Whether the range of rewards was given, and the log keeps to it: a guess would look like drift.
 
     A policy that begins anew in every epoch leaves the mixture's schedule each time, and is not watched.
@@ -168,5 +168,5 @@ def is_given(agent: LoopAgent, c: Certificate) -> bool:
 
 
 def as_factor(evidence: float) -> float:
-    """Evidence as odds a person can read, capped where a float ends."""
+    """Log evidence as a factor, capped where a float ends."""
     return exp(min(evidence, 700.0))

@@ -23,7 +23,7 @@ def open_folder(path: Path) -> Path:
 
 
 def find_log(folder: Path | None, file: str) -> Path:
-    """The file of this name in the folder; every other answer is the same, whatever lies outside."""
+    """The file of this name in the folder; every refusal is the same, whatever lies outside."""
     if folder is None:
         raise invalid("this server has no log folder: start it with --logs FOLDER")
     refusal = invalid(f"file must be a file in the log folder, got {file!r}")
@@ -39,8 +39,8 @@ def find_log(folder: Path | None, file: str) -> Path:
 
 
 @contextmanager
-def told_by_name(path: Path, file: str) -> Iterator[None]:
-    """What is wrong with a log, in one sentence that does not say where the folder is."""
+def without_folder(path: Path, file: str) -> Iterator[None]:
+    """Errors about a log name the file only, and not the folder it lies in."""
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
@@ -55,7 +55,7 @@ def count_log(
     An action that is none of the given arms is refused, with its row.
     """
     path = find_log(folder, file)
-    with told_by_name(path, file):
+    with without_folder(path, file):
         names = list(arms) or read_actions(path, action, reward, most, longest)
         table = ArmTable.from_columns({"name": names})
         found = read_log(path, action=action, reward=reward, arms=table, engine=Engine(jobs=1))

@@ -19,7 +19,7 @@ from linoto.service.storage import tokens
 
 ROLES = ("reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # a Host header
+LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # a Host header
 RATES = (0.001, 1e6)  # requests per second that a limit can be
 ROUNDING = 1e-6  # seconds that sums of shares may be off
 Headers = Mapping[bytes, bytes]
@@ -32,7 +32,7 @@ def digest(token: str) -> bytes:
 
 
 def create_token(connection: Connection, name: str, role: str, at: float, rate: float | None = None) -> str:
-    """A new token, told once; `rate` is the requests per second it may make, if not the server's default."""
+    """A new token, shown once; `rate` is the requests per second it may make, if not the server's default."""
     if role not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {role!r}")
     if not 1 <= len(name) <= 64 or not name.isprintable():
@@ -45,13 +45,13 @@ def create_token(connection: Connection, name: str, role: str, at: float, rate: 
 
 
 def check_rate(rate: float | None) -> None:
-    """Refuse what cannot be a limit."""
+    """Refuse a rate that cannot be a limit."""
     if rate is not None and not RATES[0] <= rate <= RATES[1]:
         raise ValueError(f"rate must be {RATES[0]} to {RATES[1]:.0f} requests per second, got {rate!r}")
 
 
 class Caller(NamedTuple):
-    """Who asks, what for they may, and how often per second if that is limited."""
+    """Who asks, in which role, and how many requests per second are allowed, if that is limited."""
 
     name: str
     role: str
@@ -62,8 +62,8 @@ class Caller(NamedTuple):
 class Access:
     """The tokens as last read. Until the first one is made, everybody on this machine may do everything.
 
-    That is so only while nobody else can reach it: `local` is False once it is bound wider. To revoke the
-    last token closes the door and does not open it.
+    That is so only while nobody else can reach it: `local` is False once it is bound wider. After the last
+    token is revoked, every request is refused.
     """
 
     tokens: dict[bytes, Caller] = field(default_factory=dict)  # by digest
@@ -77,7 +77,7 @@ class Access:
         check_rate(self.rate)
 
     def refresh(self, connection: Connection) -> None:
-        """Read the tokens again, for those made or revoked beside us."""
+        """Read the tokens again: another process may have made or revoked some."""
         self.tokens = {
             digest: Caller(name, role, self.rate if rate is None else rate)
             for name, role, digest, _, rate in tokens.all_tokens(connection)
@@ -114,7 +114,7 @@ class Access:
 def check_local(headers: Headers) -> None:
     """Keep web pages of other sites from using a browser on this machine to get in."""
     host = headers.get(b"host", b"").decode("latin-1")
-    if HERE.fullmatch(host) is None:
+    if LOCAL_HOST.fullmatch(host) is None:
         raise Refused(403, "forbidden", f"without tokens only this machine is served, got host {host!r}")
     origin = headers.get(b"origin", b"").decode("latin-1")
     if origin and origin not in (f"http://{host}", f"https://{host}"):

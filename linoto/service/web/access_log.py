@@ -1,4 +1,4 @@
-"""One line of log per request, if asked for: who, what, how it went and how long it took."""
+"""One line of log per request, if asked for: caller, path, status and time."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Latency:
 
 
 class AccessLog:
-    """An application whose requests are logged and timed. Neither headers nor bodies are looked at."""
+    """An application whose requests are logged and timed, but neither their headers nor their bodies."""
 
     def __init__(self, app: Any, clock: Callable[[], float] = time.perf_counter) -> None:
         self.app, self.clock, self.latency = app, clock, Latency()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one request; its status is 0 if nobody was answered."""
+        """Serve one request; its status is 0 if no answer was sent."""
         began, status = self.clock(), 0
 
         async def note_status(message: Any) -> None:
@@ -58,7 +58,7 @@ class AccessLog:
         logger.info("request", extra=line)
 
 
-def logged(app: Litestar) -> AccessLog:
+def with_access_log(app: Litestar) -> AccessLog:
     """The application with a log of its requests, and with their times in its metrics."""
     wrapped = AccessLog(app)
     app.state["latency"] = wrapped.latency

@@ -1,4 +1,4 @@
-"""Decisions and rewards as Parquet, in pieces: today's traffic as tomorrow's log."""
+"""Decisions and rewards as Parquet, in pieces: a log for later audits and loops."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
             while piece := list(islice(rows, ROWS)):
                 kept = [as_row(loop, row) for row in piece if pending or row[8] is not None]
                 writer.write_table(pa.Table.from_pylist(kept, schema=schema))
-                yield drained(sink)
-        yield drained(sink)
+                yield take_bytes(sink)
+        yield take_bytes(sink)
     finally:
         connection.close()
 
@@ -58,7 +58,7 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
     number, at, arm, mode, source, part, loop_mode, propensity, reward, origin, closed_at, late = row
     return {
-        "time": moment(at),
+        "time": as_datetime(at),
         "decision_id": loop.decision_id(number),
         "action": loop.names[arm],
         "reward": reward,
@@ -68,17 +68,17 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
         "group": part,
         "loop_mode": loop_mode,
         "origin": origin,
-        "reward_time": None if closed_at is None else moment(closed_at),
+        "reward_time": None if closed_at is None else as_datetime(closed_at),
         "late_reward": late,
     }
 
 
-def moment(seconds: float) -> datetime:
+def as_datetime(seconds: float) -> datetime:
     """A time of the clock."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def drained(sink: io.BytesIO) -> bytes:
+def take_bytes(sink: io.BytesIO) -> bytes:
     """What was written since the last call."""
     data = sink.getvalue()
     sink.seek(0)

@@ -25,7 +25,7 @@ NUMBERS = {
 }
 
 
-class Snapshot:
+class MetricsCollector:
     """The numbers of one moment, as a collector."""
 
     def __init__(self, views: list[LoopView], store: Store, latency: Latency | None) -> None:
@@ -46,10 +46,10 @@ class Snapshot:
             mode.add_metric([view.name, view.mode], 1)
             for kind in ("promise", "drift"):
                 alarms.add_metric([view.name, kind], sum(alarm.kind == kind for alarm in view.alarms))
-            for group, tally in view.groups.items():
-                decisions.add_metric([view.name, group], tally.plays)
-                rewards.add_metric([view.name, group, "default"], tally.defaults)
-                rewards.add_metric([view.name, group, "reported"], tally.closed - tally.defaults)
+            for group, totals in view.groups.items():
+                decisions.add_metric([view.name, group], totals.plays)
+                rewards.add_metric([view.name, group, "default"], totals.defaults)
+                rewards.add_metric([view.name, group, "reported"], totals.closed - totals.defaults)
         yield from (decisions, rewards, mode, alarms)
         for field, text in NUMBERS.items():
             family = GaugeMetricFamily(f"linoto_{field}", text, labels=["loop"])
@@ -82,5 +82,5 @@ def request_seconds(latency: Latency) -> Metric:
 def render(views: list[LoopView], store: Store, latency: Latency | None = None) -> bytes:
     """The page that Prometheus reads."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Snapshot(views, store, latency))
+    registry.register(MetricsCollector(views, store, latency))
     return generate_latest(registry)
