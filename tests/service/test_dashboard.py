@@ -310,11 +310,11 @@ def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Pa
 
 
 def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
-    from linoto.service.storage.database import opened
+    from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
     path = tmp_path / "x.sqlite"
-    with opened(path, create=True) as connection:
+    with open_database(path, create=True) as connection:
         tokens = {role: create_token(connection, role, role, 0.0) for role in ("reader", "writer", "admin")}
     with served(path) as server:
         with closing(server.client(token=tokens["admin"])) as admin:
