@@ -1,10 +1,12 @@
 # Everything runs in .venv, which is made on first use and renewed when pyproject.toml or the pins change.
-# Another interpreter: make PYTHON=/path/to/python3.12 test
+# Another interpreter: make PYTHON=/path/to/python3.12 test. Some tests only: make test TESTS=tests/core.
 
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 PINS := requirements/constraints.txt
-BIN := .venv/bin
-READY := .venv/.ready
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TESTS ?=
 PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	{ echo "linoto needs Python 3.11 or newer, and $(PYTHON) is not: name one with make PYTHON=..." >&2; exit 1; }
@@ -12,7 +14,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format types docs docs-serve bench dist lock clean
+.PHONY: help demo test test-slow test-all coverage lint format types docs docs-serve bench dist lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,11 +22,33 @@ help: ## show this list
 demo: $(READY) ## real flights: who may take over, and at what risk
 	@$(BIN)/linoto demo
 
-test: $(READY) ## the tests and the examples in the docstrings
-	@$(BIN)/pytest -n 2
+test: $(READY) ## the tests, the examples in docstrings, the snippets of the docs
+	@$(BIN)/pytest -n 2 $(TESTS)
 
 test-slow: $(READY) ## the tests that take minutes
-	@$(BIN)/pytest -n 2 -m slow
+	@$(BIN)/pytest -n 2 -m slow $(TESTS)
+
+# Pythons are found by name, then where pyenv keeps them: make test-all PYTHONS="/opt/python3.12/bin/python3"
+PYTHONS ?= $(foreach version,3.11 3.12 3.13,python$(version)) \
+	$(wildcard $(foreach version,3.11 3.12 3.13,$(shell pyenv root 2>/dev/null)/versions/$(version).*/bin/python))
+
+test-all: ## the tests on every Python that this machine has
+	@set -e; done=""; for python in $(PYTHONS); do \
+	version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+	case "$$done" in *" $$version"*) continue;; esac; \
+	echo "== Python $$version"; \
+	$(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version; \
+	done="$$done $$version"; done; \
+	[ -n "$$done" ] || { echo "no Python 3.11, 3.12 or 3.13 found: name some with PYTHONS=..." >&2; exit 1; }; \
+	echo "tested on Python$$done"
+
+coverage: $(READY) ## which lines the tests reach, into htmlcov/
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -n 2 $(TESTS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet
+	@$(BIN)/coverage report --format=total | sed 's/^/percent of lines and branches: /'
+	@echo "wrote htmlcov/index.html"
 
 lint: $(READY) ## style, format and the dependency rule
 	@$(BIN)/ruff check
@@ -78,13 +102,13 @@ lock: ## renew the pins from what the package index offers today
 	@echo "wrote $(PINS): run make test before you commit it"
 
 clean: ## remove everything that was made here
-	@rm -rf .venv dist build site linoto-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-3.* dist build site htmlcov linoto-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find linoto tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): pyproject.toml $(PINS)
 	@$(CHECK_PYTHON)
-	@echo "creating .venv (about two minutes the first time)"
-	@$(PYTHON) -m venv .venv
+	@echo "creating $(VENV) (about two minutes the first time)"
+	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP_INSTALL) -c $(PINS) hatchling
 	@$(BIN)/python $(PIP_INSTALL) -c $(PINS) --no-build-isolation -e ".[all,dev,docs]"
 	@touch $@
