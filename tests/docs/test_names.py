@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,13 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 def test_every_name_of_the_package_that_a_page_uses_exists(page: Path) -> None:
     for name in NAME.findall(page.read_text(encoding="utf-8")):
         find(name)
+
+
+def test_every_extra_is_on_the_page_about_installing() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = config["project"]["optional-dependencies"].keys() - {"dev", "docs"}
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert [extra for extra in sorted(extras) if f"\n| `{extra}` |" not in page] == []
 
 
 def test_every_test_that_a_page_names_exists() -> None:
