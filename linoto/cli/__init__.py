@@ -38,9 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 1 failed, 2 usage, 130 interrupted. Without a command, say what there is."""
     words = sys.argv[1:] if argv is None else argv
     arguments = parser().parse_args(words or ["--help"])
-    run: Callable[[argparse.Namespace], int] = arguments.run
+    run: Callable[[argparse.Namespace], None] = arguments.run
     try:
-        return run(arguments)
+        run(arguments)
+        return 0
     except KeyboardInterrupt:
         print(f"linoto: interrupted{how_to_resume(arguments)}", file=sys.stderr)
         return 130

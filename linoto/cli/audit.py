@@ -6,11 +6,11 @@ import argparse
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from linoto.cli.log_and_policy import noise
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
     from linoto.audit.verdicts import Audit
@@ -31,6 +31,9 @@ EXAMPLES = """\
   linoto audit log.csv --arms arms.csv --action arm --reward clicked --out audit.html
   linoto audit 'logs/*.parquet' --arms arms.parquet --action item --reward revenue --time at --skip-bad
   linoto audit log.jsonl --arms arms.csv --action arm --reward r --arm-effects --save stats.npz --json"""
+
+VALUES = ("action", "reward", "id", "propensity", "time", "epsilon", "noise", "bound", "reward_range")
+FLAGS = ("no_intercept", "normalise", "arm_effects", "skip_bad")
 
 
 def add_audit(commands: Commands) -> None:
@@ -73,7 +76,7 @@ def add_audit(commands: Commands) -> None:
     audit.set_defaults(run=run_audit, refuse=audit.error)
 
 
-def run_audit(arguments: argparse.Namespace) -> int:
+def run_audit(arguments: argparse.Namespace) -> None:
     """`linoto audit`."""
     from linoto.logs.values import UnknownColumn
 
@@ -94,10 +97,9 @@ def run_audit(arguments: argparse.Namespace) -> int:
     paths = write_files(audit, arguments)
     if arguments.json:
         print(json.dumps({**audit.to_dict(), "wrote": [str(path) for path in paths]}, allow_nan=False))
-        return 0
+        return
     print_facts(audit.facts())
     print_written(paths)
-    return 0
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
@@ -168,16 +170,7 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
 def told(arguments: argparse.Namespace) -> str:
     """The command as it would be typed again: names of files without their folders."""
     words = ["linoto", "audit", Path(arguments.log).name, "--arms", Path(arguments.arms).name]
-    for name in ("action", "reward", "id", "propensity", "time", "epsilon", "noise", "bound", "reward_range"):
-        value: Any = getattr(arguments, name)
-        if value is not None:
-            parts = value if isinstance(value, list) else [value]
-            words += [
-                f"--{name.replace('_', '-')}",
-                *(f"{p:g}" if isinstance(p, float) else p for p in parts),
-            ]
+    words += typed_again(arguments, VALUES)
     for column in arguments.categorical:
         words += ["--categorical", column]
-    for name in ("no_intercept", "normalise", "arm_effects", "skip_bad"):
-        words += [f"--{name.replace('_', '-')}"] if getattr(arguments, name) else []
-    return shlex.join(words)
+    return shlex.join([*words, *typed_again(arguments, FLAGS)])

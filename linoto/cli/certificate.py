@@ -37,7 +37,7 @@ def add_certificate(commands: Commands) -> None:
     certificate.set_defaults(run=run_certificate, refuse=certificate.error)
 
 
-def run_certificate(arguments: argparse.Namespace) -> int:
+def run_certificate(arguments: argparse.Namespace) -> None:
     """`linoto certificate`."""
     from linoto.core.snapshots import to_dict
 
@@ -46,6 +46,5 @@ def run_certificate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         facts = {"source": log.source, "policy": to_dict(policy)}
         print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.rounds)}))
-        return 0
+        return
     print_facts(found.rows(rounds=arguments.rounds))
-    return 0

@@ -44,17 +44,16 @@ def add_token(commands: Commands) -> None:
         parser.set_defaults(run=run)
 
 
-def run_create_token(arguments: argparse.Namespace) -> int:
+def run_create_token(arguments: argparse.Namespace) -> None:
     """`linoto token create`."""
     from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
     with open_database(arguments.db, create=True) as connection:
         print(create_token(connection, arguments.name, arguments.role, time.time(), arguments.rate))
-    return 0
 
 
-def run_revoke_token(arguments: argparse.Namespace) -> int:
+def run_revoke_token(arguments: argparse.Namespace) -> None:
     """`linoto token revoke`."""
     from linoto.service.storage import tokens
     from linoto.service.storage.database import open_database
@@ -63,10 +62,9 @@ def run_revoke_token(arguments: argparse.Namespace) -> int:
         if not tokens.revoke_token(connection, arguments.name, time.time()):
             raise ValueError(f"there is no token {arguments.name!r}")
     print(f"revoked {arguments.name}")
-    return 0
 
 
-def run_list_tokens(arguments: argparse.Namespace) -> int:
+def run_list_tokens(arguments: argparse.Namespace) -> None:
     """`linoto token list`."""
     from linoto.service.storage import tokens
     from linoto.service.storage.database import open_database
@@ -75,7 +73,6 @@ def run_list_tokens(arguments: argparse.Namespace) -> int:
         found = tokens.all_tokens(connection)
     rates = {rate: "" if rate is None else f"  (at most {rate:g} per second)" for *_, rate in found}
     print_facts([(role, name + rates[rate]) for name, role, _, _, rate in found])
-    return 0
 
 
 def add_db(commands: Commands) -> None:
@@ -120,42 +117,38 @@ def add_prune_options(prune: Any) -> None:
     )
 
 
-def run_backup(arguments: argparse.Namespace) -> int:
+def run_backup(arguments: argparse.Namespace) -> None:
     """`linoto db backup`."""
     from linoto.service.maintenance import backup
 
     backup(arguments.db, arguments.out)
     print(f"wrote {arguments.out}")
-    return 0
 
 
-def run_check(arguments: argparse.Namespace) -> int:
+def run_check(arguments: argparse.Namespace) -> None:
     """`linoto db check`."""
     from linoto.service.maintenance import check
 
     for line in check(arguments.db):
         print(line)
-    return 0
 
 
-def run_rebuild(arguments: argparse.Namespace) -> int:
+def run_rebuild(arguments: argparse.Namespace) -> None:
     """`linoto db rebuild`."""
     from linoto.service.maintenance import rebuild
 
     for line in rebuild(arguments.db):
         print(line)
-    return 0
 
 
-def run_migrate(arguments: argparse.Namespace) -> int:
+def run_migrate(arguments: argparse.Namespace) -> None:
     """`linoto db migrate`."""
     from linoto.service.maintenance import migrate
 
     print(migrate(arguments.db))
-    return 0
 
 
-def run_prune(arguments: argparse.Namespace) -> int:
+def run_prune(arguments: argparse.Namespace) -> None:
     """`linoto db prune`."""
     from linoto.service.retention import prune, prune_and_shrink
 
@@ -167,4 +160,3 @@ def run_prune(arguments: argparse.Namespace) -> int:
         lines = prune(arguments.db, before=before, now=now, loop=arguments.loop, dry_run=arguments.dry_run)
     for line in lines:
         print(line)
-    return 0

@@ -33,12 +33,13 @@ def add_demo(commands: Commands) -> None:
     demo.set_defaults(run=run_demo)
 
 
-def run_demo(arguments: argparse.Namespace) -> int:
+def run_demo(arguments: argparse.Namespace) -> None:
     """`linoto demo`."""
-    return run_paper(arguments) if arguments.paper else run_flights(arguments)
+    run = run_paper if arguments.paper else run_flights
+    run(arguments)
 
 
-def run_flights(arguments: argparse.Namespace) -> int:
+def run_flights(arguments: argparse.Namespace) -> None:
     """The takeover of the flight bookings."""
     from linoto.experiments import takeover
     from linoto.pages.demo import introduction, story_row, write_story
@@ -69,12 +70,11 @@ def run_flights(arguments: argparse.Namespace) -> int:
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
         print(json.dumps({**facts, "table": table, "wrote": [str(path) for path in paths]}))
-        return 0
+        return
     for text in introduction(story):
         print_lines(f"{text}\n")
     print_table([story_row(row) for row in table])
     print_written(paths)
-    return 0
 
 
 def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
@@ -90,7 +90,7 @@ def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
     return [f"Verdict: {audit.verdict}.", *audit.reasons, *audit.notes]
 
 
-def run_paper(arguments: argparse.Namespace) -> int:
+def run_paper(arguments: argparse.Namespace) -> None:
     """The paper's default problem."""
     from linoto.experiments.paper import default_problem
     from linoto.experiments.run import run_experiment
@@ -109,8 +109,7 @@ def run_paper(arguments: argparse.Namespace) -> int:
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
         print(json.dumps({**facts, "table": table, "wrote": [str(path) for path in paths]}))
-        return 0
+        return
     print(f"Paper's default problem, runs: {arguments.runs}, mean ± standard error")
     print_table([result_row(row) for row in table])
     print_written(paths)
-    return 0

@@ -89,7 +89,7 @@ def add_policy_options(command: Any) -> None:
     )
 
 
-def run_evaluate(arguments: argparse.Namespace) -> int:
+def run_evaluate(arguments: argparse.Namespace) -> None:
     """`linoto evaluate`."""
     check_options(arguments)
     arms, rows = read(arguments)
@@ -97,13 +97,12 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         facts = {"log": arguments.log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
-        return 0
+        return
     print_table([row_of(found) for found in estimates])
     notes = notes_on(estimates, warm)
     if notes:
         print()
         print_facts(notes)
-    return 0
 
 
 def check_options(arguments: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import above_zero, at_least_zero, number, seed
+from linoto.cli.usage import typed_again
 from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
@@ -78,18 +79,10 @@ def noise(text: str) -> Any:
 def told(arguments: argparse.Namespace) -> list[str]:
     """The options above as they would be typed again, without those at their defaults."""
     words = ["--paper"] if arguments.paper else [arguments.stats.name]
-    for name in ("policy", "explorer", "evidence", "noise", "reward_range", "bound", "delta"):
-        value = getattr(arguments, name)
-        if value is None or (name == "policy" and value == "Gated"):
-            continue
-        values = value if isinstance(value, list) else [value]
-        words += [f"--{name.replace('_', '-')}", *(shown(part) for part in values)]
-    return [shlex.quote(word) for word in words]
-
-
-def shown(value: Any) -> str:
-    """A number without a tail of zeros, a word as it is."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if arguments.policy != "Gated":
+        words += ["--policy", arguments.policy]
+    names = ("explorer", "evidence", "noise", "reward_range", "bound", "delta")
+    return [shlex.quote(word) for word in [*words, *typed_again(arguments, names)]]
 
 
 # -- the log ----------------------------------------------------------------------------------------------

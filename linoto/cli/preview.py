@@ -13,12 +13,11 @@ from linoto.cli.log_and_policy import (
     add_log_and_policy,
     read_policy,
     read_statistics,
-    shown,
     told,
     with_gate_options,
 )
 from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_table, print_written, progress
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
 
 if TYPE_CHECKING:
     from linoto.worlds.preview import Preview
@@ -58,7 +57,7 @@ def add_preview(commands: Commands) -> None:
     preview.set_defaults(run=run_preview, refuse=preview.error)
 
 
-def run_preview(arguments: argparse.Namespace) -> int:
+def run_preview(arguments: argparse.Namespace) -> None:
     """`linoto preview`."""
     from linoto.pages.preview import TITLE, answers, write_preview
     from linoto.pages.shell import check_installed
@@ -79,13 +78,12 @@ def run_preview(arguments: argparse.Namespace) -> int:
     if arguments.json:
         facts = {"source": log.source, "answers": dict(lines), **result.to_dict(limit=arguments.limit)}
         print(json.dumps({**facts, "wrote": [str(path)]}))
-        return 0
+        return
     print(TITLE)
     print_facts(lines)
     print()
     print_table([table_row(row, result.parameter) for row in result.table()])
     print_written([path])
-    return 0
 
 
 def preview_of(log: LogStatistics, arguments: argparse.Namespace) -> Preview:
@@ -142,10 +140,7 @@ def command_of(arguments: argparse.Namespace) -> str:
         values = getattr(arguments, name)
         if values is not None:
             words += [f"--{name.replace('_', '-')}", ",".join(map(shown, values))]
-    for name in ("horizon", "worlds", "limit", "prior", "seed"):
-        if getattr(arguments, name) is not None:
-            words += [f"--{name}", shown(getattr(arguments, name))]
-    return " ".join(words)
+    return " ".join([*words, *typed_again(arguments, ("horizon", "worlds", "limit", "prior", "seed"))])
 
 
 def table_row(row: dict[str, Any], parameter: str) -> dict[str, str]:

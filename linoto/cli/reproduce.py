@@ -49,7 +49,7 @@ def unknown_figure(name: str) -> str:
     return f"there is no figure {name!r}" + nearest(name, names, f": it must be one of {', '.join(names)}")
 
 
-def run_reproduce(arguments: argparse.Namespace) -> int:
+def run_reproduce(arguments: argparse.Namespace) -> None:
     """`linoto reproduce`."""
     asked = getattr(arguments, "figure", None) or ["all"]
     for name in asked:
@@ -60,7 +60,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     chosen = FIGURES if "all" in asked else [name for name in FIGURES if name in asked]
     experiments = [experiment for name in chosen for experiment in paper.FIGURES[name]]
     words = "all" if "all" in asked else " ".join(chosen)
-    return run_and_report(
+    run_and_report(
         experiments,
         sentences.CLAIMS,
         arguments,

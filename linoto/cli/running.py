@@ -35,7 +35,7 @@ def run_and_report(
     *,
     title: str,
     command: str,
-) -> int:
+) -> None:
     """Run experiments, check the claims about them and write the report, with the folder locked."""
     from linoto.experiments.cells import folder_lock
     from linoto.experiments.claims import check_claims
@@ -43,7 +43,7 @@ def run_and_report(
     with folder_lock(arguments.out):
         results = run_all(experiments, arguments)
         checked = check_claims(claims, {result.experiment.name: result for result in results})
-        return publish(results, checked, arguments, title=title, command=command)
+        publish(results, checked, arguments, title=title, command=command)
 
 
 def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) -> list[Results]:
@@ -83,7 +83,7 @@ def publish(
     *,
     title: str,
     command: str,
-) -> int:
+) -> None:
     """Write the report and say what is in it."""
     from linoto.pages.report import write_report
 
@@ -95,11 +95,10 @@ def publish(
         found = [one.to_dict() for one in checked]
         facts = {"command": line, "runs": arguments.runs, "seed": arguments.seed, "tables": tables}
         print(json.dumps({**facts, "claims": found, "wrote": [str(path) for path in paths]}))
-        return 0
+        return
     if not checked:
         for result in results:
             print_table([{"setting": row["setting"], **result_row(row)} for row in result.table()])
     else:
         print_table([{"claim": found.claim.name, "result": found.result} for found in checked])
     print_written(paths)
-    return 0

@@ -51,7 +51,7 @@ def add_serve(commands: Commands) -> None:
     serve.set_defaults(run=run_serve)
 
 
-def run_serve(arguments: argparse.Namespace) -> int:
+def run_serve(arguments: argparse.Namespace) -> None:
     """`linoto serve`."""
     try:
         from linoto.service.server import run
@@ -68,4 +68,3 @@ def run_serve(arguments: argparse.Namespace) -> int:
         access_log=arguments.access_log,
         rate=arguments.rate,
     )
-    return 0

@@ -42,23 +42,24 @@ def add_study(commands: Commands) -> None:
     study.set_defaults(run=run_study)
 
 
-def run_study(arguments: argparse.Namespace) -> int:
+def run_study(arguments: argparse.Namespace) -> None:
     """`linoto study`."""
     name = str(arguments.file)
     if name in BUILT_IN:
-        return run_beyond(arguments)
+        run_beyond(arguments)
+        return
     if not arguments.file.exists():
         raise ValueError(f"there is no file {name!r}{nearest(name, BUILT_IN)}")
     from linoto.experiments.study import read_study
 
     experiment = read_study(arguments.file)
     title, command = experiment.title or experiment.name, f"linoto study {arguments.file.name}"
-    return run_and_report([experiment], (), arguments, title=title, command=command)
+    run_and_report([experiment], (), arguments, title=title, command=command)
 
 
-def run_beyond(arguments: argparse.Namespace) -> int:
+def run_beyond(arguments: argparse.Namespace) -> None:
     """`linoto study beyond`."""
     from linoto.experiments import beyond
 
     words = {"title": "Beyond the paper", "command": "linoto study beyond"}
-    return run_and_report(beyond.EXPERIMENTS, beyond.CLAIMS, arguments, **words)
+    run_and_report(beyond.EXPERIMENTS, beyond.CLAIMS, arguments, **words)

@@ -4,74 +4,58 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from math import inf, isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from linoto.engines import Track
 
+Value = TypeVar("Value")
+
 
 # -- argument types ---------------------------------------------------------------------------------------
 
 
-def positive(text: str) -> int:
-    """A whole number >= 1, for argparse."""
-    value = int(text) if text.isascii() and text.isdigit() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
-    return value
-
-
-def seed(text: str) -> int:
-    """A whole number >= 0, for argparse."""
+def whole(text: str) -> int:
+    """A whole number, written with digits only."""
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 0, got {text!r}")
+        raise ValueError
     return int(text)
 
 
-def number(text: str) -> float:
-    """A finite number, for argparse."""
-    value = as_number(text)
-    if not isfinite(value):
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
-    return value
+def numbers(text: str) -> list[float]:
+    """Numbers with commas between them."""
+    return [float(part) for part in text.split(",")]
 
 
-def above_zero(text: str) -> float:
-    """A finite number > 0, for argparse."""
-    value = as_number(text)
-    if not 0 < value < inf:
-        raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
-    return value
+def argument_type(
+    what: str, convert: Callable[[str], Value], fits: Callable[[Value], bool]
+) -> Callable[[str], Value]:
+    """A type for argparse: the value of a text, or a sentence about what it must be."""
+
+    def value_of(text: str) -> Value:
+        with suppress(ValueError):
+            value = convert(text)
+            if fits(value):
+                return value
+        raise argparse.ArgumentTypeError(f"must be {what}, got {text!r}")
+
+    return value_of
 
 
-def at_least_zero(text: str) -> float:
-    """A finite number >= 0, for argparse."""
-    value = as_number(text)
-    if not 0 <= value < inf:
-        raise argparse.ArgumentTypeError(f"must be a number >= 0, got {text!r}")
-    return value
-
-
-def grid(text: str) -> list[float]:
-    """Numbers >= 0 with commas between them, for argparse."""
-    values = [as_number(part) for part in text.split(",")]
-    if not all(0 <= value < inf for value in values):
-        raise argparse.ArgumentTypeError(f"must be numbers >= 0 with commas between them, got {text!r}")
-    return values
-
-
-def as_number(text: str) -> float:
-    """A number, NaN where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+positive = argument_type("a whole number >= 1", whole, lambda value: value >= 1)
+seed = argument_type("a whole number >= 0", whole, lambda value: value >= 0)
+number = argument_type("a number", float, isfinite)
+above_zero = argument_type("a number > 0", float, lambda value: 0 < value < inf)
+at_least_zero = argument_type("a number >= 0", float, lambda value: 0 <= value < inf)
+grid = argument_type(
+    "numbers >= 0 with commas between them", numbers, lambda values: all(0 <= value < inf for value in values)
+)
 
 
 # -- printing ---------------------------------------------------------------------------------------------

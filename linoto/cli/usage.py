@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from linoto.cli.terminal import positive
@@ -90,3 +91,20 @@ def engine_of(arguments: argparse.Namespace) -> Engine:
     from linoto.engines import Engine
 
     return Engine(kind=arguments.engine, jobs=arguments.jobs, scheduler=arguments.scheduler)
+
+
+def typed_again(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Options as they would be typed again, without those that were not given."""
+    words: list[str] = []
+    for name in names:
+        value = getattr(arguments, name)
+        if value is None or value is False:
+            continue
+        parts = [] if value is True else value if isinstance(value, list) else [value]
+        words += [f"--{name.replace('_', '-')}", *(shown(part) for part in parts)]
+    return words
+
+
+def shown(value: Any) -> str:
+    """A number without a tail of zeros, a word as it is."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

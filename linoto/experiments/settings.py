@@ -95,7 +95,7 @@ class Setting:
 class Experiment:
     """A figure: settings side by side. `name` is also the name of its files.
 
-    >>> from linoto import LinOtO, LinTS
+    >>> from linoto import LinOtO, LinTS, run_experiment
     >>> small = Setting(name="small", horizon=50, policies={"LinOtO": LinOtO(), "LinTS": LinTS()})
     >>> results = run_experiment(Experiment(name="mine", settings=(small,)), runs=3)
     >>> results.table()[0]["policy"], results.final("small", "LinTS", "regret").shape
