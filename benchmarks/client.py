@@ -4,9 +4,9 @@ Every contestant has a process of its own and keeps 64 requests in flight (those
 turns in this one call, so that a busy machine is as busy for each. The server is a tiny one that always gives
 the same answer, so that the clients are what is measured; with --service it is the real one.
 
-    python benchmarks/client.py [--against CHECKOUT] [--seconds 0.5] [--rounds 12] [--service] [--json FILE]
+    python benchmarks/client.py [--against CHECKOUT] [--bare] [--service] [--seconds 0.5] [--rounds 12]
 
-niquests replaces the module urllib3 by one of its own: where both are installed, "urllib3" is not urllib3.
+niquests replaces the module urllib3 by one of its own: where it is installed, "urllib3" is not urllib3.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def play_threads(name: str, url: str) -> None:
 # -- the comparison
 
 
-def contestants(against: Path | None) -> dict[str, tuple[str, str, Path | None]]:
+def contestants(against: Path | None, bare: bool) -> dict[str, tuple[str, str, Path | None]]:
     """Label: (how it is asked, library, checkout of linoto); the one that the ratios are to comes first."""
     found = {}
     for how, libraries in (("async", LIBRARIES), ("threads", LIBRARIES_WITH_THREADS)):
@@ -199,7 +199,7 @@ def contestants(against: Path | None) -> dict[str, tuple[str, str, Path | None]]
             found[f"{how}: linoto in {against.name}"] = (how, "linoto", against)
         found[f"{how}: linoto"] = (how, "linoto", None)
         for name in libraries:
-            if importlib.util.find_spec(name) is not None:
+            if bare and importlib.util.find_spec(name) is not None:
                 found[f"{how}: bare {name}"] = (how, name, None)
     return found
 
@@ -220,8 +220,10 @@ def turn(process: subprocess.Popen[str], seconds: float) -> Turn:
     return rate, cost
 
 
-def compare(url: str, against: Path | None, seconds: float, rounds: int) -> dict[str, dict[str, float]]:
-    players = {label: start(*who, url) for label, who in contestants(against).items()}
+def compare(
+    url: str, who: dict[str, tuple[str, str, Path | None]], seconds: float, rounds: int
+) -> dict[str, dict[str, float]]:
+    players = {label: start(*one, url) for label, one in who.items()}
     turns: dict[str, list[Turn]] = {label: [] for label in players}
     try:
         for process in players.values():
@@ -239,8 +241,10 @@ def compare(url: str, against: Path | None, seconds: float, rounds: int) -> dict
         table[label] = {
             "requests/s": round(statistics.median(rate for rate, _ in mine)),
             "processor us": round(statistics.median(cost for _, cost in mine)),
-            "ratio": statistics.median(a / b for (a, _), (b, _) in zip(mine, first, strict=True)),
-            "processor ratio": statistics.median(b / a for (_, a), (_, b) in zip(mine, first, strict=True)),
+            "ratio": round(statistics.median(a / b for (a, _), (b, _) in zip(mine, first, strict=True)), 2),
+            "processor ratio": round(
+                statistics.median(b / a for (_, a), (_, b) in zip(mine, first, strict=True)), 2
+            ),
         }
     return table
 
@@ -250,6 +254,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--against", type=Path, help="folder of another checkout of linoto")
+    parser.add_argument("--bare", action="store_true", help="also the HTTP libraries that are installed")
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--service", action="store_true", help="ask the real service, which is on disk")
@@ -267,9 +272,9 @@ def main() -> None:
     print(f"{platform.machine()}, {cores} cores, load {load:.1f}, Python {platform.python_version()}")
     against = arguments.against and arguments.against.resolve()
     with service() if arguments.service else canned() as url:
-        table = compare(url, against, arguments.seconds, arguments.rounds)
+        table = compare(url, contestants(against, arguments.bare), arguments.seconds, arguments.rounds)
     for label, row in table.items():
-        numbers = "  ".join(f"{name} {value:.2f}".replace(".00", "") for name, value in row.items())
+        numbers = "  ".join(f"{name} {value}" for name, value in row.items())
         print(f"{label:<28}{numbers}")
     if arguments.json:
         arguments.json.write_text(json.dumps(table, indent=1))

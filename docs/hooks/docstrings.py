@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Attribute, Docstring, Extension, Object
+from griffe import Attribute, Docstring, ExprSubscript, Extension, Function, Object
 
 EXAMPLE = re.compile(r"^>>> .*?(?=\n\n(?!>>> )|\Z)", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r".*?\s{2}# (?!noqa|type:)(?P<text>.*)")
@@ -24,3 +24,9 @@ class PlainDocstrings(Extension):
         comment = COMMENT.fullmatch(attr.source) if attr.docstring is None else None
         if comment:
             attr.docstring = Docstring(comment["text"], parent=attr, lineno=attr.lineno)
+
+    def on_function(self, *, func: Function, **_: Any) -> None:
+        """Show the result of a client's method where its source has the request for it."""
+        decorators = [str(decorator.value) for decorator in func.decorators]
+        if isinstance(func.returns, ExprSubscript) and "operation" in decorators:
+            func.returns = func.returns.slice

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 from linoto.client.endpoint import Endpoint
 from linoto.client.exchange import Request, Retries
 from linoto.client.files import atomic_file, flush_to_disk
-from linoto.client.operations import Operations, export
+from linoto.client.operations import Operations, export_request
 from linoto.client.responses import ServiceError
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class AsyncClient(Operations):
     async def export(self, loop: str, path: str | Path, *, pending: bool = False) -> Path:
         """Decisions and rewards as a Parquet file, a log that `linoto audit` reads; all of it or none."""
         with atomic_file(path) as file:
-            await self._send(export(loop, file, pending=pending))
+            await self._send(export_request(loop, file, pending=pending))
             await asyncio.to_thread(flush_to_disk, file)  # which can take a while
         return Path(path)
 

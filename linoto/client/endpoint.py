@@ -35,7 +35,7 @@ class Endpoint:
 
     def tls(self) -> ssl.SSLContext | None:
         """What a secure connection is checked with; made once, because it reads every known certificate."""
-        return ssl.create_default_context() if self.url.startswith("https:") else None
+        return ssl.create_default_context() if urlsplit(self.url).scheme == "https" else None
 
 
 def check_url(url: str) -> None:

@@ -13,7 +13,7 @@ from linoto.client.responses import ServiceError
 T = TypeVar("T")
 FIRST_PAUSE = 0.05  # seconds before the first repetition; doubled each time
 LONGEST_PAUSE = 10.0  # seconds, even if the service asks for more: a caller is waiting
-RETRY_STATUSES = frozenset({429, 502, 503, 504})  # too many requests, or not now: the service or a proxy says
+RETRY_STATUSES = frozenset({429, 502, 503, 504})  # too many, or not now: of the service or a proxy
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Request(Generic[T]):
         """Where the body of a response with this head is written."""
         if "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "").lower():
             raise ConnectionError(
-                "the response does not say where it ends"
-            )  # cut off, it would look complete
+                "the response does not say where it ends, so a part of it would look complete"
+            )
         if self.file is None or not is_good(status):
             return io.BytesIO()
         self.file.seek(0)  # over what an earlier response that broke off has left
@@ -40,15 +40,19 @@ class Request(Generic[T]):
 
     def result(self, status: int, headers: Mapping[str, str], sink: BinaryIO) -> T:
         """What a complete response says; ServiceError if it is a refusal."""
+        asked = headers.get("retry-after", "")
         try:
-            sink.seek(0)
-            data: Any = None if sink is self.file else json.load(sink)
+            data: Any = None
+            if sink is not self.file:
+                sink.seek(0)
+                data = json.load(sink)
             if is_good(status):
                 return self.read(data)
             code, message = data["error"]["code"], data["error"]["message"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            code, message = "unreadable", "the service gave an answer that is not its own"
-        raise ServiceError(status, code, message, retry_after=headers.get("retry-after", ""))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            message = "the service gave an answer that is not its own"
+            raise ServiceError(status, "unreadable", message, retry_after=asked) from error
+        raise ServiceError(status, code, message, retry_after=asked)
 
 
 def is_good(status: int) -> bool:

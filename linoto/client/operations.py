@@ -189,7 +189,7 @@ def path_to(loop: str, decision_id: str | None = None) -> str:
     return path if decision_id is None else f"{path}/decisions/{quote(decision_id, safe='')}"
 
 
-def export(loop: str, file: BinaryIO, *, pending: bool) -> Request[None]:
+def export_request(loop: str, file: BinaryIO, *, pending: bool) -> Request[None]:
     """Decisions and rewards as Parquet, written into a file."""
     path = f"{path_to(loop)}/export?pending={str(pending).lower()}"
     return Request("GET", path, lambda _: None, file=file)

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 from linoto.client.endpoint import Endpoint
 from linoto.client.exchange import Request, Retries
 from linoto.client.files import atomic_file, flush_to_disk
-from linoto.client.operations import Operations, export
+from linoto.client.operations import Operations, export_request
 from linoto.client.responses import ServiceError
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Client(Operations):
     def export(self, loop: str, path: str | Path, *, pending: bool = False) -> Path:
         """Decisions and rewards as a Parquet file, a log that `linoto audit` reads; all of it or none."""
         with atomic_file(path) as file:
-            self._send(export(loop, file, pending=pending))
+            self._send(export_request(loop, file, pending=pending))
             flush_to_disk(file)
         return Path(path)
 
