@@ -158,9 +158,20 @@ class Weighted:
 
     @property
     def binary(self) -> bool:
-        """Whether every reward is at one end of the range, and rows count alike or not at all."""
-        counting = self.weights[self.weights > 0]
-        return bool(np.isin(self.rows.rewards, self.limits).all() and np.ptp(counting) <= 1e-9 * counting[0])
+        """Whether every reward is at one end of the range, and rows can only count alike or not at all."""
+        possible = np.concatenate((self.weights, self.ceilings))
+        alike = possible[possible > 0] >= (1 - 1e-9) * self.ceiling
+        return bool(alike.all() and np.isin(self.rows.rewards, self.limits).all())
+
+    @property
+    def surely_kept(self) -> float:
+        """The weight from which a row is surely kept by a replay: no row could have a larger one.
+
+        Where targets and propensities differ from row to row, a largest weight of all would leave few rows,
+        and the largest one seen is taken.
+        """
+        per_row = self.target.ndim == 2 and np.ptp(np.asarray(self.rows.propensities)) > 0
+        return float(self.weights.max()) if per_row else self.ceiling
 
     def mean_of(self, terms: Floats, limits: Limits, *, binary: bool = False) -> Found:
         """The interval of the mean of terms (n,) that lie within limits."""

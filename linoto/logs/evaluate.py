@@ -147,7 +147,7 @@ def replay(
         seen, kept = replayed(start(target, actions, offline, rows.k, own), rows, draws, interval)
     else:
         seen = Weighted.of(rows, target, "replay", interval)
-        kept = draws * seen.weights.max() < seen.weights
+        kept = draws * seen.surely_kept < seen.weights
     rewards, limits = rows.rewards[kept], seen.limits
     if rewards.size == 0:
         raise ValueError("rows must leave at least one to judge by, got 0")

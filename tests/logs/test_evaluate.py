@@ -7,6 +7,7 @@ another seed although the law holds.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import product
 from math import comb, log, sqrt
 from pathlib import Path
@@ -369,6 +370,36 @@ def test_arms_that_no_row_shows_may_earn_anything_in_the_range() -> None:
             missed[method] += not found.low <= truth <= found.high
     assert blind > 100
     assert max(missed.values()) <= most(200, 0.2)
+
+
+# The arm that half of the target plays is one of 500, and 300 rows show it in about half of the logs. Its
+# propensity is known, so nothing is added for it: the weight that it would have is enough. 200 logs.
+def test_a_uniform_log_that_misses_the_targets_arm_does_not_fool_the_others() -> None:
+    k, means = 500, np.full(500, 0.02)
+    means[7], target = 0.9, np.full(500, 0.5 / 499)
+    target[7] = 0.5
+    truth, missed, blind = float(target @ means), Counter[str](), 0
+    for seed in range(200):
+        rows = logged(300, seed, logger=np.full(k, 1 / k), means=means)
+        blind += 7 not in rows.arms
+        for method in ALL:
+            try:
+                found = method(rows, target, interval=Interval(level=0.8))
+            except ValueError as error:
+                assert method is replay and "rows must leave at least one" in str(error)
+                continue
+            missed[found.method] += not found.low <= truth <= found.high
+    assert blind > 80
+    assert max(missed.values()) <= most(200, 0.2)
+
+
+def test_rows_of_one_weight_are_no_coins_if_others_could_weigh_more() -> None:
+    """Three rows of one arm, where the target has arms of other weights: nothing is a binomial."""
+    rows = Rows(arms=[0, 0, 0], rewards=[0.0, 1.0, 1.0], k=3, propensities="uniform")
+    for method in (ips, snips):
+        found = method(rows, [0.2, 0.3, 0.5])
+        assert found.interval == "betting"
+        assert found.low <= found.value <= found.high
 
 
 def test_arms_of_a_uniform_log_are_known_even_if_no_row_shows_them() -> None:
