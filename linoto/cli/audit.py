@@ -157,7 +157,7 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
         from linoto.pages.audit import write_audit
 
         source = Path(arguments.log).name
-        paths.append(write_audit(arguments.out, audit, source=source, command=told(arguments)))
+        paths.append(write_audit(arguments.out, audit, source=source, command=command_of(arguments)))
     if arguments.save is not None:
         from linoto.logs.saved import SavedLog
 
@@ -167,7 +167,7 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
     return paths
 
 
-def told(arguments: argparse.Namespace) -> str:
+def command_of(arguments: argparse.Namespace) -> str:
     """The command as it would be typed again: names of files without their folders."""
     words = ["linoto", "audit", Path(arguments.log).name, "--arms", Path(arguments.arms).name]
     words += typed_again(arguments, VALUES)

@@ -76,7 +76,7 @@ def noise(text: str) -> Any:
         raise argparse.ArgumentTypeError(f"must be a number > 0 or the word bounded, got {text!r}") from None
 
 
-def told(arguments: argparse.Namespace) -> list[str]:
+def log_and_policy_again(arguments: argparse.Namespace) -> list[str]:
     """The options above as they would be typed again, without those at their defaults."""
     words = ["--paper"] if arguments.paper else [arguments.stats.name]
     if arguments.policy != "Gated":

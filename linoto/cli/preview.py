@@ -11,9 +11,9 @@ from linoto.cli.log_and_policy import (
     FILE_HELP,
     LogStatistics,
     add_log_and_policy,
+    log_and_policy_again,
     read_policy,
     read_statistics,
-    told,
     with_gate_options,
 )
 from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_table, print_written, progress
@@ -135,7 +135,7 @@ def values_to_try(policy: Any, log: LogStatistics, arguments: argparse.Namespace
 
 def command_of(arguments: argparse.Namespace) -> str:
     """The command that writes the same page: nothing in it that does not decide a number."""
-    words = ["linoto", "preview", *told(arguments)]
+    words = ["linoto", "preview", *log_and_policy_again(arguments)]
     for name in ("budget_grid", "epsilon_grid", "alpha_grid"):
         values = getattr(arguments, name)
         if values is not None:

@@ -61,11 +61,11 @@ grid = argument_type(
 # -- printing ---------------------------------------------------------------------------------------------
 
 
-def console(*, stderr: bool = False) -> Console:
+def console() -> Console:
     """Plain words: no colours, and brackets are brackets. 80 columns where nobody says otherwise."""
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, no_color=True)
+    return Console(markup=False, highlight=False, emoji=False, no_color=True)
 
 
 @contextmanager
@@ -75,6 +75,7 @@ def progress(what: str) -> Iterator[Track | None]:
         yield None
         return
     from rich import progress as bars
+    from rich.console import Console
 
     columns = (
         bars.TextColumn("{task.description}"),
@@ -82,7 +83,7 @@ def progress(what: str) -> Iterator[Track | None]:
         bars.MofNCompleteColumn(),
         bars.TimeRemainingColumn(),
     )
-    with bars.Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
