@@ -74,6 +74,14 @@ def test_every_route_is_in_the_reference(description: Any, tmp_path: Path) -> No
         assert re.search(rf"`(?:[A-Z]+ )?{re.escape(path)}`", text + HTTP), path
 
 
+def test_every_route_is_on_the_page_about_the_service(description: Any) -> None:
+    page = (DOCS / "service.md").read_text(encoding="utf-8").replace("{id}", "{decision_id}")
+    routes = [
+        f"{method.upper()} {path}" for path, methods in description["paths"].items() for method in methods
+    ]
+    assert [route for route in routes if f"| `{route}` |" not in page] == []
+
+
 def test_every_route_says_what_it_does_and_every_query_parameter_what_it_means(description: Any) -> None:
     for path, methods in description["paths"].items():
         for operation in methods.values():
