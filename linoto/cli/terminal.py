@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from linoto.engines import Track
 
 Value = TypeVar("Value")
+NO_BREAK_SPACE = "\u00a0"
+KEPT_SPACE = "\ue000"  # of no meaning: rich would break a line at a no-break space
 
 
 # -- argument types ---------------------------------------------------------------------------------------
@@ -129,8 +131,8 @@ def print_facts(rows: Sequence[tuple[str, str]]) -> None:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    for row in rows:
-        table.add_row(*row)
+    for name, text in rows:
+        table.add_row(name, text.replace(NO_BREAK_SPACE, KEPT_SPACE))
     print_lines(table)
 
 
@@ -140,4 +142,4 @@ def print_lines(content: Any) -> None:
     with screen.capture() as text:
         screen.print(content)
     for line in text.get().splitlines():
-        print(line.rstrip())
+        print(line.rstrip().replace(KEPT_SPACE, NO_BREAK_SPACE))

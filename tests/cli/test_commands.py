@@ -295,6 +295,12 @@ def test_tables_fit_eighty_columns_have_no_loose_spaces_and_take_brackets_as_the
     assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
 
 
+def test_a_number_and_its_unit_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for start in range(70):
+        print_facts([("x", "y" * start + " 95\u00a0%")])
+        assert "95\u00a0%" in capsys.readouterr().out
+
+
 def test_a_narrow_terminal_gets_no_broken_table(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
