@@ -35,7 +35,7 @@ class Estimate:
     used: int  # rows that count: accepted ones, or those with a weight
     effective: float  # (sum w)^2 / sum w^2: so many rows logged by the target itself would say as much
     events: float  # the same over rows whose reward is not the most common one
-    enough: bool  # whether there are enough events to act on the value
+    enough: bool  # whether there are enough events, and an interval narrow enough, to act on the value
     reason: str  # why not
     largest_weight: float
     mean_weight: float  # 1 on average where the propensities are right
@@ -208,6 +208,7 @@ class Weighted:
         counting = w > 0 if kept is None else kept
         shares = w[counting] if kept is None else np.ones(int(kept.sum()))
         events, reason = judge(self.rows.rewards[counting], shares, found.kind)
+        reason = reason or self.too_wide(value, found)
         return Estimate(
             method=method,
             value=value,
@@ -226,6 +227,18 @@ class Weighted:
             mean_weight=float(w.mean()),
             weights_fit=bool(abs(w.mean() - 1) <= 5 * w.std() / sqrt(w.size) + 1e-9),
             unseen=share_of(self.target, np.bincount(self.rows.arms, minlength=self.rows.k) == 0),
+        )
+
+    def too_wide(self, value: float, found: Found) -> str:
+        """Why the interval of a bounded mean is too wide to act on, if it is."""
+        low, high = self.limits
+        room, width = min(value - low, high - value), found.high - found.low
+        if found.kind == "normal" or width <= 2 * room:
+            return ""
+        end = low if value - low <= high - value else high
+        return (
+            f"too uncertain to say: the interval is {width:.3g} wide, more than twice the "
+            f"{max(room, 0.0):.3g} between the value and {end:g}, the end of the range"
         )
 
     def when(self, kind: str, proven: bool) -> str:

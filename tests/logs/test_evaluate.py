@@ -339,6 +339,17 @@ def test_events_are_counted_by_their_weights() -> None:
     assert "2 of the 100 rewards that count differ from 0, worth 1.22 by their weights" in found.reason
 
 
+def test_an_interval_too_wide_to_act_on_says_so() -> None:
+    """Fifty prices of about 5 in a range up to 1000: enough events, but a single price could be all."""
+    rng = np.random.default_rng(34)
+    rewards = np.where(np.arange(500) % 10 == 0, rng.uniform(4, 6, 500), 0.0)
+    rows = Rows(arms=np.zeros(500, int), rewards=rewards, k=1, propensities="uniform")
+    wide, narrow = (ips(rows, 0, interval=Interval(reward_range=(0, top))) for top in (1000, 10))
+    assert wide.events == narrow.events == 50
+    assert not wide.enough and narrow.enough
+    assert "too uncertain to say: the interval is" in wide.reason and "between the value and 0" in wide.reason
+
+
 def test_rows_that_weigh_alike_are_judged_like_their_own_mean() -> None:
     """One arm of a uniform log: ips and snips know that their terms are coins."""
     rows = Rows(arms=np.arange(3000) % 3, rewards=np.arange(3000) % 70 == 0, k=3, propensities="uniform")
