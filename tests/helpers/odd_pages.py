@@ -12,7 +12,7 @@ from helpers.audit_logs import ACTIONS, clean_log
 import linoto
 from linoto.audit.verdicts import audit_log
 from linoto.experiments import takeover
-from linoto.experiments.claims import Claim, Finding, Measurement
+from linoto.experiments.claims import CheckedClaim, Claim, Measurement
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.logs.arms import ArmTable
@@ -49,7 +49,7 @@ def report_page(folder: Path) -> Path:
     result = run_experiment(Experiment(name="odd", settings=(setting,), title=ODD, caption=ODD), runs=2)
     text = {"name": ODD, "experiment": ODD, "quote": ODD, "source": ODD, "measure": ODD}
     claim = Claim(**text, measurements=lambda _: ())
-    finding = Finding(claim=claim, measurements=(Measurement(label=ODD, values=np.ones(2)),))
+    finding = CheckedClaim(claim=claim, measurements=(Measurement(label=ODD, values=np.ones(2)),))
     write_report([result], [finding], folder, title=ODD, command=ODD, with_bounds=True)
     return folder / "report.html"
 
