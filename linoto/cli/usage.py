@@ -19,6 +19,13 @@ Commands = Any  # argparse._SubParsersAction, which is private
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence, and what was probably meant."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what the command itself does not know: another command's options are no help here."""
+        found, others = super().parse_known_args(args, namespace)
+        if others:
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
+
     def error(self, message: str) -> NoReturn:
         """Exit 2."""
         wrong = re.search(r"(?:invalid choice: '|unrecognized arguments: )([^' ]*)", message)

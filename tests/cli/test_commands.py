@@ -105,6 +105,11 @@ def test_the_figures_offered_are_those_there_are() -> None:
         ("preview --paper --noise wild", "must be a number > 0 or the word bounded, got 'wild'"),
         ("preview --paper --reward-range 0", "--reward-range: expected 2 arguments"),
         ("preview --paper --horizn 5", "did you mean '--horizon'?"),
+        (
+            "preview --paper --budget 5",
+            "linoto preview: unrecognized arguments: --budget: did you mean '--budget-grid'?",
+        ),
+        ("token list --json", "linoto token list: unrecognized arguments: --json"),
         ("certificate --paper --epsilon x", "--epsilon: must be a number >= 0, got 'x'"),
     ],
 )
