@@ -13,12 +13,12 @@ from linoto.audit.noise import Noise, noisiest_arm, scatter_of
 from linoto.audit.propensities import find_miscalibrated
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
+from linoto.core.hints import shortened_list
 from linoto.core.kernels import Ints
 from linoto.logs.read import Log
 
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
 FAR = 10.0  # standard deviations from its arm's mean that no sub-Gaussian reward should be
-SHOWN_ARMS = 8  # arms that are listed by name
 AuditVerdict = Literal["deploy", "deploy with arm effects", "do not trust"]
 
 
@@ -140,9 +140,7 @@ def audit_notes(found: AuditFindings) -> tuple[str, ...]:
     if log.propensities is not None:
         wrong = find_miscalibrated(log.propensities, log.offline.total)
         if wrong.size:
-            notes.append(
-                f"propensities do not fit how often these were pulled: {shortened_list(names, wrong)}"
-            )
+            notes.append(f"propensities do not fit how often these were pulled: {names_of(names, wrong)}")
     return tuple(notes)
 
 
@@ -171,7 +169,6 @@ def farthest_reward(log: Log) -> float:
     return max(log.extent[1] - float(means.max()), float(means.min()) - log.extent[0])
 
 
-def shortened_list(names: tuple[str, ...], arms: Ints) -> str:
-    """A few names, and how many more."""
-    shown = ", ".join(names[arm] for arm in arms[:SHOWN_ARMS])
-    return shown + (f" and {arms.size - SHOWN_ARMS:,} more" if arms.size > SHOWN_ARMS else "")
+def names_of(names: tuple[str, ...], arms: Ints) -> str:
+    """The names of some arms, a few of them where they are many."""
+    return shortened_list([names[arm] for arm in arms])

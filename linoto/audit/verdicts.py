@@ -16,7 +16,7 @@ from linoto.audit.drift import Drift, find_drift
 from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import estimate_noise
 from linoto.audit.pvalues import TEST_LEVEL
-from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, reach_verdict, shortened_list
+from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
 from linoto.core.confidence import Confidence
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
@@ -146,7 +146,7 @@ class Audit(AuditFindings):
         """What a person reads, line by line."""
         log, coverage, offline, names = self.log, self.coverage, self.log.offline, self.log.arms.names
         bad = ", ".join(f"{count:,} {kind}" for kind, count in log.bad.items())
-        never = f"; never pulled: {shortened_list(names, coverage.unseen)}" if coverage.unseen.size else ""
+        never = f"; never pulled: {names_of(names, coverage.unseen)}" if coverage.unseen.size else ""
         rewards = f"mean {offline.reference:.4g}, from {log.extent[0]:.4g} to {log.extent[1]:.4g}"
         if self.certificate is not None:
             low, high = self.certificate.reference_interval
@@ -212,7 +212,7 @@ class Audit(AuditFindings):
         for direction in self.coverage.directions if self.log.arms.effects is None else ():
             yield f"anything along {' and '.join(labels[i] for i in direction)}"
         if self.coverage.unknown.size:
-            yield f"how good these are: {shortened_list(names, self.coverage.unknown)}"
+            yield f"how good these are: {names_of(names, self.coverage.unknown)}"
 
     def fit_text(self) -> str:
         """The test of linearity."""
@@ -231,7 +231,7 @@ class Audit(AuditFindings):
         drift = self.drift
         if drift is None:
             return "cannot be tested: no arm was pulled often enough in both halves"
-        moved = f"; changed: {shortened_list(self.log.arms.names, drift.moved)}" if drift.moved.size else ""
+        moved = f"; changed: {names_of(self.log.arms.names, drift.moved)}" if drift.moved.size else ""
         return (
             f"{answer_text(drift.rejected)}: p = {drift.overall:.2g} over "
             f"{drift.arms.size} arms, early and late by {self.log.split}, means {drift.early_reference:.4g} "

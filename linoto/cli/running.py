@@ -68,6 +68,9 @@ def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) ->
         if store.replaced:
             kept = "--resume would have kept what still applies"
             print(f"{experiment.name}: {store.replaced} earlier runs were replaced; {kept}", file=sys.stderr)
+        if store.runs > arguments.runs:
+            shown = f"the report shows the first {arguments.runs}, as asked"
+            print(f"{experiment.name}: {store.runs} runs are finished there; {shown}", file=sys.stderr)
         if store.old_file:
             print(
                 f"{store.old_file} is of an earlier version: it was not read and not changed", file=sys.stderr

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from linoto.cli.terminal import positive
@@ -20,11 +21,21 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence, and what was probably meant."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse what the command itself does not know: another command's options are no help here."""
+        """Refuse what the command itself does not know, before it asks for what is missing."""
+        if args and not any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
+            self.refuse_unknown(args)
         found, others = super().parse_known_args(args, namespace)
         if others:
             self.error(f"unrecognized arguments: {' '.join(others)}")
         return found, others
+
+    def refuse_unknown(self, args: Sequence[str]) -> None:
+        """Refuse options that the command does not have: a misspelt --help is no reason to ask for --arms."""
+        options = takewhile(lambda word: word != "--", args)
+        known = self.words()
+        for option in (word.partition("=")[0] for word in options if word.startswith("--")):
+            if option not in known:
+                self.error(f"unrecognized arguments: {option}")
 
     def error(self, message: str) -> NoReturn:
         """Exit 2."""

@@ -13,6 +13,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_reward, check_round, credit
 from linoto.core.explorers import Odds, Proposer, View, is_own, rule_of
+from linoto.core.hints import shortened_list
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.offline import Offline
 from linoto.core.protocols import Composition
@@ -362,8 +363,9 @@ class LinearAgent:
         counts[kernels.ALLOWED], run["restricted"] = 1, 0
         if run[0]["arm"] < 0:
             run[:], self._state.arms[scratch] = before, rows
+            asked = [str(self.names[arm] if self.names else arm) for arm in np.flatnonzero(mask)]
             raise NoSafeArm(
-                f"allowed must hold an arm that is safe to play, got {np.flatnonzero(mask).tolist()}: "
+                f"allowed must hold an arm that is safe to play, got {shortened_list(asked)}: "
                 "the gate refused them all, and the fallback is not among them"
             )
 

@@ -1,11 +1,12 @@
-"""What was probably meant by a word that nobody knows."""
+"""Words in messages: what was probably meant, and long lists made short."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
+SHOWN = 8  # names that a list shows
 MOST = 10_000  # words that are compared: a catalogue of arms may have millions
 
 
@@ -17,3 +18,13 @@ def nearest(word: str, known: Iterable[str], otherwise: str = "", *, ask: str = 
     """
     close = get_close_matches(word, list(islice(known, MOST)), n=1, cutoff=0.5)
     return f": {ask} {close[0]!r}?" if close else otherwise
+
+
+def shortened_list(names: Sequence[str]) -> str:
+    """A few names, and how many more there are.
+
+    >>> shortened_list("abcdefghijk")
+    'a, b, c, d, e, f, g, h and 3 more'
+    """
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -71,6 +71,7 @@ class CellStore:
     keys: dict[tuple[str, str], str]  # what each setting and label must be to count
     resume: bool  # without it the first new cell removes those that are there
     replaced: int = 0  # how many it removes
+    runs: int = 0  # the most runs of one policy that were there
     begun: bool = False  # whether it was written
 
     def __post_init__(self) -> None:
@@ -92,8 +93,10 @@ class CellStore:
             store = cls(connection=connection, path=path, keys=keys, resume=resume)
             try:
                 lock_or_create(connection, path)
-                if not resume:
-                    (store.replaced,) = connection.execute("SELECT count(*) FROM cells").fetchone()
+                total, store.runs = connection.execute(
+                    "SELECT count(*), ifnull(max(run) + 1, 0) FROM cells"
+                ).fetchone()
+                store.replaced = 0 if resume else total
                 if damaged(connection, rows=resume):
                     raise refusal(sqlite3.SQLITE_CORRUPT, path)
             except BaseException:

@@ -57,13 +57,19 @@ def run_experiment(
     With `out`, finished cells are kept in `<out>/<name>.cells.sqlite`, and `resume` takes from there every
     cell that is exactly what would be computed: same setting, policy, seed, run and version, and for classes
     of your own the same file that defines them. Without `resume` the first finished cell replaces what is
-    there. `track` is called after each cell with how many of how many are done.
+    there, unless that has more runs: then it is refused. `track` is called after each cell with how many of
+    how many are done.
     """
     check_count("runs", runs)
     check_seed(seed)
     path = None if out is None else Path(out) / f"{experiment.name}.cells.sqlite"
     store = CellStore.open(path, resume=resume, keys=describe(experiment, seed))
     try:
+        if store.replaced and store.runs > runs:
+            raise ValueError(
+                f"runs must be at least {store.runs} to replace the {store.runs} runs in {path}, got {runs}: "
+                "resume to keep them, choose another folder, or remove the file"
+            )
         run_missing(experiment, store, runs=runs, seed=seed, track=track, engine=engine)
     finally:
         store.release()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from linoto.audit.noise import arm_intervals
-from linoto.audit.reasons import shortened_list
+from linoto.audit.reasons import names_of
 from linoto.audit.verdicts import UNTRUSTED, Audit
 from linoto.pages.figures import audit as figures
 from linoto.pages.figures.pieces import as_svg
@@ -35,7 +35,7 @@ def write_audit(path: Path, audit: Audit, *, source: str, command: str) -> Path:
         promise=[] if certificate is None else certificate.rows(rounds=max(offline.total, 1)),
         untrusted=UNTRUSTED,
         arms=arm_rows(audit),
-        never_pulled=f"; never pulled: {shortened_list(audit.log.arms.names, unseen)}" if unseen.size else "",
+        never_pulled=f"; never pulled: {names_of(audit.log.arms.names, unseen)}" if unseen.size else "",
         named=figures.NAMED,
         most_arms=figures.MOST_ARMS,
     )

@@ -14,6 +14,7 @@ from linoto.core.validation import (
     as_actions,
     as_counts,
     as_floats,
+    as_generator,
     as_range,
     check_choice,
     check_count,
@@ -67,7 +68,7 @@ class World:
         low, high = self.reward_range
         return np.where(draws * (high - low) < means - low, high, low)
 
-    def log(self, pulls: npt.ArrayLike, rng: np.random.Generator) -> Offline:
+    def log(self, pulls: npt.ArrayLike, rng: int | np.random.Generator) -> Offline:
         """A log with these pulls per arm (k,), its rewards drawn from this world."""
         counts = as_counts("pulls", pulls)
         if counts.size != len(self.actions):
@@ -75,7 +76,7 @@ class World:
                 f"pulls must have one entry for each of the {len(self.actions)} arms, got {counts.size}"
             )
         arms = np.repeat(np.arange(counts.size), counts)
-        return Offline.from_rows(arms, self.pay(arms, self.draw(arms.size, rng)), k=counts.size)
+        return Offline.from_rows(arms, self.pay(arms, self.draw(arms.size, as_generator(rng))), k=counts.size)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,11 +137,15 @@ def on_sphere(n: int, d: int, rng: np.random.Generator) -> Floats:
     return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
 
 
-def sphere_bandit(*, k: int = 100, d: int = 20, rng: np.random.Generator, noise: float = 1.0) -> LinearBandit:
+def sphere_bandit(
+    *, k: int = 100, d: int = 20, rng: int | np.random.Generator, noise: float = 1.0
+) -> LinearBandit:
     """The paper's instances: k actions and the parameter uniform on the unit sphere, Gaussian rewards."""
     for name, value in (("k", k), ("d", d)):
         check_count(name, value)
-    return LinearBandit(actions=on_sphere(k, d, rng), theta=on_sphere(1, d, rng)[0], noise=noise)
+    generator = as_generator(rng)
+    actions, (theta,) = on_sphere(k, d, generator), on_sphere(1, d, generator)
+    return LinearBandit(actions=actions, theta=theta, noise=noise)
 
 
 def logged_pulls(
@@ -149,7 +154,7 @@ def logged_pulls(
     m: int = 100,
     arms: int = 10,
     include_best: bool = False,
-    rng: np.random.Generator,
+    rng: int | np.random.Generator,
 ) -> Ints:
     """(k,) the paper's offline design: m pulls spread evenly over a few arms, the best one among them or not.
 
@@ -162,7 +167,7 @@ def logged_pulls(
     others = np.delete(np.arange(k), bandit.best)
     if arms > len(others) + include_best:
         raise ValueError(f"arms must be at most {len(others) + include_best} here, got {arms}")
-    chosen = rng.choice(others, size=arms - include_best, replace=False)
+    chosen = as_generator(rng).choice(others, size=arms - include_best, replace=False)
     if include_best:
         chosen = np.append(bandit.best, chosen)
     pulls = np.zeros(k, dtype=np.int64)

@@ -92,7 +92,7 @@ def test_the_figures_offered_are_those_there_are() -> None:
         ("reproduce --runs 1e3", "must be a whole number >= 1, got '1e3'"),
         ("reproduce --seed -1", "--seed"),
         ("reproduce --jbos 2", "unrecognized arguments: --jbos: did you mean '--jobs'?"),
-        ("demo --run 3", "unrecognized arguments: --run 3: did you mean '--runs'?"),
+        ("demo --run 3", "unrecognized arguments: --run: did you mean '--runs'?"),
         ("study", "the following arguments are required: FILE.toml"),
         ("preview", "give either a STATS file or --paper, and not both"),
         ("certificate log.npz --paper", "give either a STATS file or --paper, and not both"),
@@ -411,6 +411,20 @@ def test_a_study_runs_resumes_and_says_what_it_replaces(
     code, _, err = run(capsys, "study", study, "--runs", 2, "--out", out)
     assert code == 0 and "4 earlier runs were replaced" in err
     assert contents(out) == fresh
+    code, text, err = run(capsys, "study", study, "--runs", 1, "--out", out)
+    assert code == 1 and not text and "runs must be at least 2 to replace" in err
+    assert contents(out) == fresh
+    code, _, err = run(capsys, "study", study, "--runs", 1, "--out", out, "--resume")
+    assert code == 0 and "2 runs are finished there; the report shows the first 1, as asked" in err
+
+
+@pytest.mark.parametrize("command", ["audit", "evaluate", "db prune", "token create"])
+def test_a_misspelt_option_is_named_before_one_that_is_missing(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, out, err = run(capsys, *command.split(), "--hlep")
+    assert code == 2 and not out
+    assert err.startswith(f"linoto {command}: unrecognized arguments: --hlep: did you mean '--help'?")
 
 
 def contents(folder: Path) -> dict[str, Any]:

@@ -147,13 +147,16 @@ def test_where_nothing_safe_is_allowed_it_says_so_and_changes_nothing() -> None:
     agent.select()
     before = agent.snapshot()
     for allowed in ([1, 2], [2], np.array([False, True, True])):
-        with pytest.raises(NoSafeArm, match=r"allowed must hold an arm that is safe to .*, got \["):
+        with pytest.raises(NoSafeArm, match=r"allowed must hold an arm that is safe to .*, got (1, )?2:"):
             agent.decide(allowed)
         with pytest.raises(NoSafeArm):
             agent.select(allowed)
     assert agent.select() == 0 and agent.snapshot() == before
     assert agent.decide([0, 2]).arm == 0
     assert issubclass(NoSafeArm, ValueError)
+    agent.names = ("bus", "train", "plane")
+    with pytest.raises(NoSafeArm, match="got train, plane: the gate refused them all"):
+        agent.decide([1, 2])
 
 
 def test_a_fixed_fallback_that_is_not_allowed_is_no_fallback() -> None:

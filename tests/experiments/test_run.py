@@ -143,9 +143,18 @@ def test_resume_keeps_only_what_would_come_out_the_same(tmp_path: Path) -> None:
 
 def test_without_resume_our_file_is_replaced_and_counted(tmp_path: Path) -> None:
     run_experiment(EXPERIMENT, runs=2, out=tmp_path)
-    results = run_experiment(EXPERIMENT, runs=1, out=tmp_path)
+    results = run_experiment(EXPERIMENT, runs=2, seed=1, out=tmp_path)
     assert results.store.replaced == 16
-    assert len(rows_of(tmp_path / CELLS)) == 8
+    assert len(rows_of(tmp_path / CELLS)) == 16
+
+
+def test_fewer_runs_never_replace_more(tmp_path: Path) -> None:
+    run_experiment(EXPERIMENT, runs=2, out=tmp_path)
+    before = rows_of(tmp_path / CELLS)
+    with pytest.raises(ValueError, match=r"runs must be at least 2 to replace the 2 runs in .*: resume"):
+        run_experiment(EXPERIMENT, runs=1, seed=1, out=tmp_path)
+    assert rows_of(tmp_path / CELLS) == before
+    assert run_experiment(EXPERIMENT, runs=1, out=tmp_path, resume=True).store.runs == 2
 
 
 @pytest.mark.parametrize("resume", [True, False])

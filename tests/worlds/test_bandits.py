@@ -59,6 +59,17 @@ def test_the_same_seed_gives_the_same_world_and_log() -> None:
     assert one.log(pulls, rng(5)) == two.log(pulls, rng(5)) != one.log(pulls, rng(6))
 
 
+def test_a_seed_is_as_good_as_a_generator_and_anything_else_is_refused() -> None:
+    one, two = sphere_bandit(k=9, d=3, rng=2), sphere_bandit(k=9, d=3, rng=rng(2))
+    np.testing.assert_array_equal(one.actions, two.actions)
+    pulls = logged_pulls(one, arms=3, rng=4)
+    np.testing.assert_array_equal(pulls, logged_pulls(two, arms=3, rng=rng(4)))
+    assert one.log(pulls, 5) == two.log(pulls, rng(5))
+    for wrong in (-1, 0.5, None, True):
+        with pytest.raises(ValueError, match="rng must be a seed >= 0 or a numpy Generator, got"):
+            sphere_bandit(rng=wrong)  # type: ignore[arg-type]  # that is the point
+
+
 # -- offline designs
 
 
