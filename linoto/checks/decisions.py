@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from linoto.checks.problems import ROUNDS, expect, expect_same, shown_estimates, small_problem
@@ -67,7 +65,7 @@ def compiled_equals_interactive(policy: Policy) -> None:
     chances = np.clip(problem.means, 0.1, 0.9)
     gaussian = (problem.means, problem.noise, False)
     for means, draws, bernoulli in (gaussian, (chances, np.abs(problem.noise) % 1, True)):
-        compiled: Any = problem.start_agent(policy)
+        compiled = problem.start_full_agent(policy)
         interactive = problem.start_agent(policy)
         arms, explored = compiled.play(means, draws, bernoulli=bernoulli)
         by_steps = simulate_in_python(interactive, means, draws, bernoulli=bernoulli)

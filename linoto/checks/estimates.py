@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from linoto.checks.problems import (
     small_problem,
 )
 from linoto.core import kernels
+from linoto.core.agent import LinearAgent
 from linoto.core.kernels import Floats
 from linoto.core.protocols import Policy
 
@@ -23,7 +24,7 @@ from linoto.core.protocols import Policy
 def lower_bounds_never_fall(policy: Policy) -> None:
     """The running lower bounds never fall, except where a Doubling starts anew."""
     problem = small_problem()
-    agent: Any = problem.start_agent(policy)
+    agent = problem.start_full_agent(policy)
     for t in range(ROUNDS):
         before, epoch = agent.lcb, getattr(agent, "epoch", 0)
         problem.play_rounds(agent, range(t, t + 1))
@@ -34,7 +35,7 @@ def lower_bounds_never_fall(policy: Policy) -> None:
 def bounds_enclose_the_estimate(policy: Policy) -> None:
     """The bounds of every arm enclose its estimate, and the upper ones are those of the confidence set."""
     problem = small_problem()
-    agent: Any = problem.start_agent(policy)
+    agent = problem.start_full_agent(policy)
     for t in range(0, ROUNDS, 10):
         ellipsoid, means = agent.ellipsoid, problem.actions @ agent.theta
         sides = ellipsoid.lower, ellipsoid.upper
@@ -92,11 +93,11 @@ def after_many_rounds(policy: Policy, problem: SmallProblem) -> tuple[LinearEsti
     """The estimate after many rounds, and the arms that it knows: all, unless the agent starts anew."""
     agent = problem.start_agent(policy)
     arms = problem.play_rounds(agent, range(MANY_ROUNDS))
-    inner: Any = innermost(agent)  # what it knows is of its own rounds
+    inner = cast("LinearAgent", innermost(agent))  # what it knows is of its own rounds
     return estimate_inside(inner), arms[len(arms) - inner.rounds :]
 
 
-def estimate_inside(agent: Any) -> LinearEstimate:
+def estimate_inside(agent: LinearAgent) -> LinearEstimate:
     """The numbers in the kernels' state: no other function of this room reads what is private to an agent."""
     state, params = agent._state, agent._params[0]
     return LinearEstimate(

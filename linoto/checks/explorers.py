@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def explorers_do_not_write_into_their_view(policy: Policy) -> None:
     problem = small_problem()
     agent = problem.start_agent(policy)
     problem.play_rounds(agent, range(BEFORE))
-    inner: Any = innermost(agent)
+    inner = cast("LinearAgent", innermost(agent))
     method = "propose" if isinstance(inner.explorer, Proposer) else "score"
     inner.explorer = SimpleNamespace(**{method: partial(call_and_compare, getattr(inner.explorer, method))})
     problem.play_rounds(agent, range(BEFORE, BEFORE + PENDING))

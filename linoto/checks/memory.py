@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def memory_is_constant(policy: Policy) -> None:
 def memory_of_the_loop_is_constant(policy: Policy) -> None:
     """play() leaves nothing behind but what it returns."""
     problem = small_problem()
-    agent: Any = problem.start_agent(policy)
+    agent = problem.start_full_agent(policy)
     draws = np.resize(problem.noise, COMPILED_ROUNDS)
     agent.play(problem.means, draws[:300])
     expect_no_growth(lambda: agent.play(problem.means, draws))

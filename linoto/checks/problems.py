@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.policies import is_arm
-from linoto.core.protocols import Agent, Policy
+from linoto.core.protocols import Agent, FullAgent, Policy
 from linoto.worlds.bandits import LinearBandit, on_sphere
 
 ROUNDS = 120
+Part = TypeVar("Part")
 MANY_ROUNDS = 700  # past the first refresh of the kernels, which comes after 512 rewards
 
 
@@ -31,10 +32,13 @@ class SmallProblem(NamedTuple):
         """An agent for this problem, with actions of its own."""
         return self.with_arms_in_range(policy).start(self.actions.copy(), self.offline, rng=seed)
 
+    def start_full_agent(self, policy: Policy) -> FullAgent:
+        """The same, for a law about what an agent need not have: it runs only where this one has it."""
+        return cast("FullAgent", self.start_agent(policy))
+
     def with_arms_in_range(self, policy: Policy) -> Policy:
         """The policy, the arms it names taken modulo k, so that it fits problems of every size."""
-        fitting: Policy = rename_arms(policy, lambda arm: arm % len(self.actions))
-        return fitting
+        return rename_arms(policy, lambda arm: arm % len(self.actions))
 
     def play_rounds(self, agent: Agent, rounds: range) -> list[int]:
         """The arms of these rounds, one decision at a time: select once, update once."""
@@ -69,20 +73,20 @@ def small_problem(k: int = 6, d: int = 3, logged: tuple[int, ...] = (10, 5, 5)) 
     )
 
 
-def rename_arms(policy: Any, new_name: Callable[[int], int]) -> Any:
-    """The policy with the arm it names (a fixed fallback) called differently; most name none."""
-    if not is_dataclass(policy) or isinstance(policy, type):
-        return policy
+def rename_arms(record: Part, new_name: Callable[[int], int]) -> Part:
+    """A policy with the arm it names (a fixed fallback) called differently; most name none."""
+    if not is_dataclass(record) or isinstance(record, type):
+        return record
     changes = {}
-    for field in fields(policy):
-        old = getattr(policy, field.name)
+    for field in fields(record):
+        old = getattr(record, field.name)
         new = new_name(int(old)) if field.name == "fallback" and is_arm(old) else rename_arms(old, new_name)
         if new is not old and new != old:
             changes[field.name] = new
-    return replace(policy, **changes) if changes else policy
+    return replace(record, **changes) if changes else record
 
 
-def shown_estimates(agent: Agent) -> list[Floats]:
+def shown_estimates(agent: Agent | FullAgent) -> list[Floats]:
     """What an agent shows of its estimate."""
     return [getattr(agent, name) for name in ("theta", "lcb", "ucb") if hasattr(agent, name)]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, hypot, lgamma, log, log1p
-from typing import Any, Protocol
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from linoto.checks.suite import LawError
 from linoto.core.certificates import Certificate
@@ -15,7 +14,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
-from linoto.core.protocols import Policy
+from linoto.core.protocols import FullAgent, Policy, PolicyWithPromise
 from linoto.core.validation import check_count, check_seed
 from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere
 
@@ -24,12 +23,6 @@ MEANING = "At most a share delta of all runs violates the promise of the certifi
 LOGGED = (40, 1_000)  # rewards in the logs of every other run, where the noise is as large as the range
 MOST_LOGGED = 50_000  # enough for a noise of seven times the range; more would take seconds a run
 ARMS, LOGGED_ARMS, FEATURES = 8, 4, 4
-
-
-class PolicyWithPromise(Policy, Protocol):
-    """A policy that says what it promises."""
-
-    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +108,7 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
     bandit, offline = problem_as_assumed(assumptions_of(policy), logged, rng)
     means = bandit.means
     reference = float(offline.pulls @ means / offline.total)
-    agent: Any = policy.start(bandit.actions, offline, rng=rng)
+    agent = cast("FullAgent", policy.start(bandit.actions, offline, rng=rng))  # asked before `guard` is used
     realised = getattr(getattr(agent, "gate", None), "promise", "expected") == "realised"
     earned, explored = np.empty(rounds), 0
     for t, draw in enumerate(bandit.draw(rounds, rng)):
@@ -135,7 +128,7 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
     )
 
 
-def worst_decision(agent: Any, means: Floats) -> Decision | int:
+def worst_decision(agent: FullAgent, means: Floats) -> Decision | int:
     """What an adversary gets through the gate: the worst accepted arm, or the fallback if that is worse.
 
     Without a `guard` it is what the agent selects.
@@ -146,7 +139,7 @@ def worst_decision(agent: Any, means: Floats) -> Decision | int:
     return min(decisions, key=lambda decision: float(means[decision.arm]))
 
 
-def assumptions_of(policy: Any) -> Confidence:
+def assumptions_of(policy: Policy) -> Confidence:
     """What a policy assumes of the noise and of the mean rewards."""
     if hasattr(policy, "composed"):
         policy = policy.composed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import MISSING, FrozenInstanceError, fields, is_dataclass
+from dataclasses import MISSING, Field, FrozenInstanceError, fields, is_dataclass
 from typing import Any
 
 from linoto.checks.problems import expect, small_problem
@@ -14,10 +14,10 @@ from linoto.core.protocols import Policy
 from linoto.core.snapshots import KNOWN, from_dict, to_dict
 
 
-def cannot_be_changed(policy: Any) -> None:
+def cannot_be_changed(policy: Policy) -> None:
     """The fields of a policy cannot be set, and a policy has a hash."""
     hash(policy)
-    for name in [field.name for field in fields(policy)] or ["anything"]:
+    for name in [field.name for field in fields_of(policy)] or ["anything"]:
         try:
             setattr(policy, name, getattr(policy, name, None))
         except FrozenInstanceError:
@@ -25,26 +25,26 @@ def cannot_be_changed(policy: Any) -> None:
         raise AssertionError(f"{name} can be set")
 
 
-def keyword_only(policy: Any) -> None:
+def keyword_only(policy: Policy) -> None:
     """Hyperparameters are given by name."""
-    positional = [field.name for field in fields(policy) if field.init and not field.kw_only]
+    positional = [field.name for field in fields_of(policy) if field.init and not field.kw_only]
     expect(not positional, f"{', '.join(positional)} can be given by position")
 
 
-def defaults_construct(policy: Any) -> None:
+def defaults_construct(policy: Policy) -> None:
     """A policy starts with its defaults, given no more than the fields that have none."""
-    needed = [f.name for f in fields(policy) if f.default is MISSING and f.default_factory is MISSING]
+    needed = [f.name for f in fields_of(policy) if f.default is MISSING and f.default_factory is MISSING]
     default = type(policy)(**{name: getattr(policy, name) for name in needed})
     small_problem().start_agent(default).select()
 
 
-def repr_round_trips(policy: Any) -> None:
+def repr_round_trips(policy: Policy) -> None:
     """eval(repr(policy)) gives the policy again."""
     names = {type(part).__name__: type(part) for part in records_in(policy)}
     expect(eval(repr(policy), {**names, "inf": math.inf}) == policy, f"{policy!r} is another policy")
 
 
-def json_round_trips(policy: Any) -> None:
+def json_round_trips(policy: Policy) -> None:
     """A policy is plain JSON data, and comes back from it."""
     data = to_dict(policy)
     text = json.dumps(data, allow_nan=False)
@@ -53,12 +53,17 @@ def json_round_trips(policy: Any) -> None:
         expect(from_dict(json.loads(text)) == policy, f"{text} gives another policy")
 
 
-def records_in(policy: Any) -> Iterator[Any]:
+def fields_of(record: object) -> tuple[Field[Any], ...]:
+    """The fields of a record; none where it is something else."""
+    return fields(record) if is_dataclass(record) else ()
+
+
+def records_in(part: object) -> Iterator[object]:
     """A record and all records in it."""
-    if is_dataclass(policy):
-        yield policy
-        for field in fields(policy):
-            yield from records_in(getattr(policy, field.name))
+    if is_dataclass(part):
+        yield part
+        for field in fields(part):
+            yield from records_in(getattr(part, field.name))
 
 
 def is_record(policy: Policy) -> bool:
@@ -66,7 +71,7 @@ def is_record(policy: Policy) -> bool:
     return is_dataclass(policy)
 
 
-def is_plain_record(policy: Any) -> bool:
+def is_plain_record(policy: Policy) -> bool:
     """Dataclasses without parts that somebody else wrote: such parts have no text to read them back from."""
     return is_dataclass(policy) and not foreign_types(
         [encode(getattr(policy, f.name)) for f in fields(policy)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from linoto.checks.problems import (
@@ -15,7 +13,7 @@ from linoto.checks.problems import (
     shown_estimates,
     small_problem,
 )
-from linoto.core.protocols import Policy
+from linoto.core.protocols import FullAgent, Policy
 
 BEFORE, PENDING = 31, 24  # after 31 rounds a Doubling begins 32 more: those left pending fit into one epoch
 
@@ -24,7 +22,7 @@ def update_is_commit_and_observe(policy: Policy) -> None:
     """commit(arm) and observe(arm, reward) together are update(arm, reward), bit for bit."""
     problem = small_problem()
     one = problem.start_agent(policy)
-    two: Any = problem.start_agent(policy)
+    two = problem.start_full_agent(policy)
     for t in range(ROUNDS):
         arm = two.select()
         two.commit(arm)
@@ -65,10 +63,10 @@ def rewards_without_a_commit_are_refused(policy: Policy) -> None:
         expect_refusal("arm", lambda arm=arm: agent.observe(arm, 0.5))  # type: ignore[misc]
 
 
-def agent_with_pending(policy: Policy) -> tuple[Any, list[tuple[int, float]]]:
+def agent_with_pending(policy: Policy) -> tuple[FullAgent, list[tuple[int, float]]]:
     """An agent that awaits rewards, and those rewards in order."""
     problem = small_problem()
-    agent: Any = problem.start_agent(policy)
+    agent = problem.start_full_agent(policy)
     problem.play_rounds(agent, range(BEFORE))
     awaited = []
     for t in range(BEFORE, BEFORE + PENDING):

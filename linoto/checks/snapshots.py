@@ -16,7 +16,7 @@ SNAPSHOT_ROUNDS = (0, 1, 5, 40, ROUNDS - 1)
 def snapshots_have_the_same_future(policy: Policy) -> None:
     """A snapshot of any round continues as its agent did."""
     problem = small_problem()
-    agent: Any = problem.start_agent(policy)
+    agent = problem.start_full_agent(policy)
     blobs, arms = {}, []
     for t in range(ROUNDS):
         if t in SNAPSHOT_ROUNDS:

@@ -8,7 +8,6 @@ with `select` and `update` can be checked too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
 from linoto.checks import (
     decisions,
@@ -35,7 +34,7 @@ PAGE = "docs/laws.md"
 class LawError(AssertionError):
     """A policy breaks a law: which one, what the law says, what was found, and where it is explained."""
 
-    def __init__(self, policy: Any, law: str, meaning: str, found: str) -> None:
+    def __init__(self, policy: Policy, law: str, meaning: str, found: str) -> None:
         self.law, self.page = law, f"{PAGE}#{law}"
         super().__init__(f"{policy!r} breaks {law}: {meaning} Found: {found}. Explained in {self.page}")
 

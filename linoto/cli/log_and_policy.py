@@ -17,6 +17,7 @@ from linoto.core.hints import nearest
 if TYPE_CHECKING:
     from linoto.core.kernels import Floats
     from linoto.core.offline import Offline
+    from linoto.core.protocols import ComposedPolicy
 
 EXPLORERS = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
 EVIDENCE = ("model", "rewards", "both")
@@ -185,7 +186,7 @@ def as_arm_names(names: Any, k: int) -> tuple[str, ...]:
 # -- the policy -------------------------------------------------------------------------------------------
 
 
-def read_policy(arguments: argparse.Namespace) -> Any:
+def read_policy(arguments: argparse.Namespace) -> ComposedPolicy:
     """The policy that was asked for, with what was said about rewards."""
     from dataclasses import replace
 
@@ -214,7 +215,8 @@ def read_policy(arguments: argparse.Namespace) -> Any:
             raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(policy).__name__}")
         change: dict[str, Any] = {"evidence": arguments.evidence}
         policy = replace(policy, gate=replace(policy.gate, **change))
-    return policy
+    chosen: ComposedPolicy = policy
+    return chosen
 
 
 def add_gate_options(command: argparse.ArgumentParser) -> None:
@@ -230,7 +232,7 @@ def add_gate_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def with_gate_options(policy: Any, arguments: argparse.Namespace) -> Any:
+def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> ComposedPolicy:
     """The policy with the parameters that were given; of several, the others are 0."""
     names = ("budget", "epsilon", "alpha")
     given = {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
@@ -245,15 +247,19 @@ def with_gate_options(policy: Any, arguments: argparse.Namespace) -> Any:
 
 
 def named_policy(text: str) -> Any:
-    """A policy by name or as JSON."""
+    """A policy by name or as JSON: a record with a gate."""
     from linoto.core.policies import Gated, LinOtO
+    from linoto.core.protocols import ComposedPolicy
     from linoto.experiments.study import as_policy
 
     if text.lstrip().startswith("{"):
         try:
-            return as_policy("--policy", json.loads(text))
+            policy = as_policy("--policy", json.loads(text))
         except json.JSONDecodeError as error:
             raise ValueError(f"--policy is not valid JSON: {error}") from None
+        if not isinstance(policy, ComposedPolicy):
+            raise ValueError(f"--policy must be a policy with a gate, got {type(policy).__name__}")
+        return policy
     known = {"Gated": Gated, "LinOtO": LinOtO}
     if text not in known:
         others = ": it must be Gated, LinOtO, or JSON in braces"

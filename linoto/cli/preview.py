@@ -20,6 +20,7 @@ from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_t
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
 
 if TYPE_CHECKING:
+    from linoto.core.protocols import ComposedPolicy
     from linoto.worlds.preview import Preview
 
 
@@ -122,7 +123,7 @@ def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
     return "", None
 
 
-def values_to_try(policy: Any, log: LogStatistics, arguments: argparse.Namespace) -> list[float]:
+def values_to_try(policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace) -> list[float]:
     """The usual grid, and the tolerance that just keeps to the limit."""
     from linoto.worlds.preview import epsilon_for, parameter_of
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from linoto.client.aio import AsyncClient
     from linoto.client.threads import Client
     from linoto.core.offline import Offline
+    from linoto.core.protocols import Policy
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class Operations:
         /,
         loop: str,
         *,
-        policy: Any,
+        policy: Policy | Mapping[str, Any],
         default_reward: float,
         arms: Sequence[str] | Mapping[str, Sequence[float]] | None = None,
         offline: Offline | None = None,

@@ -16,7 +16,7 @@ from linoto.core.explorers import Odds, Proposer, View, is_own, rule_of
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.offline import Offline
-from linoto.core.protocols import Composition
+from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
 
@@ -29,7 +29,7 @@ class LinearAgent:
     def __init__(
         self,
         *,
-        policy: Any,
+        policy: PolicyWithPromise,
         composition: Composition,
         params: Records,  # (1,) of kernels.PARAMS
         state: State,
@@ -273,8 +273,7 @@ class LinearAgent:
     @property
     def certificate(self) -> Certificate:
         """What was guaranteed before the first round."""
-        certificate: Certificate = self.policy.certificate(self.actions, self.offline)
-        return certificate
+        return self.policy.certificate(self.actions, self.offline)
 
     @property
     def offline(self) -> Offline:

@@ -16,6 +16,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
+from linoto.core.protocols import FullAgent, Policy
 from linoto.core.validation import as_actions, as_arm, as_floats, as_generator, as_names, as_reward
 
 
@@ -27,7 +28,7 @@ class Doubling:
     (1/2 in the first two); None leaves the policy's own.
     """
 
-    policy: Any
+    policy: Policy
     delta: Literal["epoch"] | None = None
 
     def __post_init__(self) -> None:
@@ -60,9 +61,11 @@ class Doubling:
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """The policy's own, for one epoch: a promise does not outlive the reset."""
-        inner: Certificate = self.policy.certificate(actions, offline)
+        if not hasattr(self.policy, "certificate"):
+            raise ValueError(f"policy must say what it promises, got {self.policy!r}")
+        certificate: Certificate = self.policy.certificate(actions, offline)
         return replace(
-            inner,
+            certificate,
             holds=False,
             theorem="a promise holds within one epoch only: each starts anew",
             per_round=None,
@@ -72,12 +75,13 @@ class Doubling:
             assumes=(),
         )
 
-    def in_epoch(self, epoch: int) -> Any:
+    def in_epoch(self, epoch: int) -> Policy:
         """The policy as it runs in this epoch."""
         if self.delta is None:
             return self.policy
-        confidence = self.policy.confidence or Confidence()
-        return replace(self.policy, confidence=replace(confidence, delta=2.0 ** -max(epoch, 1)))
+        policy: Any = self.policy  # a record with a confidence: it was asked at the start
+        confidence = policy.confidence or Confidence()
+        return replace(policy, confidence=replace(confidence, delta=2.0 ** -max(epoch, 1)))  # type: ignore[no-any-return]
 
 
 FORWARDED = (
@@ -91,7 +95,7 @@ FORWARDED = (
 class DoublingAgent:
     """The policy's own agent, replaced by a fresh one after 1, 2, 4, ... rounds."""
 
-    inner: Any  # the agent of this epoch
+    inner: FullAgent  # the agent of this epoch
 
     def __init__(
         self,
@@ -137,7 +141,8 @@ class DoublingAgent:
             self.stale = self.pending
         self.epoch, self.played = epoch, 0
         policy = self.policy.in_epoch(epoch)
-        self.inner = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
+        agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
+        self.inner = agent  # what it lacks of a FullAgent, this one lacks too
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -111,21 +111,21 @@ OWN = Rule(code=kernels.GIVEN, draws=kernels.NORMAL_DRAWS, propensity=unknown)
 OWN_DETERMINISTIC = OWN._replace(propensity=certain)
 
 
-def has_rule(explorer: Any) -> bool:
+def has_rule(explorer: object) -> bool:
     """Whether this is an explorer that the kernels know."""
     return isinstance(getattr(type(explorer), "rule", None), Rule)
 
 
-def is_own(explorer: Any) -> bool:
+def is_own(explorer: object) -> bool:
     """Whether this is an explorer that somebody else wrote."""
     return (
         not has_rule(explorer) and not isinstance(explorer, type) and isinstance(explorer, Scorer | Proposer)
     )
 
 
-def rule_of(explorer: Any) -> Rule:
+def rule_of(explorer: object) -> Rule:
     """The rule of an explorer; one of your own is random unless it says `deterministic = True`."""
-    if has_rule(explorer):
-        rule: Rule = type(explorer).rule
+    rule = getattr(type(explorer), "rule", None)
+    if isinstance(rule, Rule):
         return rule
     return OWN_DETERMINISTIC if getattr(explorer, "deterministic", False) is True else OWN

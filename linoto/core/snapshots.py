@@ -15,9 +15,10 @@ from linoto.core.agent import SNAPSHOT_FORMAT, LinearAgent
 from linoto.core.codec import foreign_types
 from linoto.core.confidence import Confidence
 from linoto.core.doubling import Doubling, DoublingAgent
-from linoto.core.gates import GATES
+from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
 from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
 from linoto.core.validation import as_actions
 from linoto.core.warm_up import warm_up
 
@@ -49,7 +50,7 @@ NOT_ALWAYS = kernels.SCRATCH | {"given"}  # rows that a snapshot may leave out
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def to_dict(policy: Any) -> dict[str, Any]:
+def to_dict(policy: Policy | Gate | Confidence) -> dict[str, Any]:
     """A policy, gate or confidence as plain JSON data.
 
     >>> to_dict(policies.Random())
@@ -72,7 +73,7 @@ def from_dict(data: dict[str, Any], *, stored: bool = False) -> Any:
     return codec.decode(data, KNOWN, stored=stored)
 
 
-def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Any = None) -> Any:
+def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Policy | None = None) -> Any:
     """The agent whose `snapshot()` this is. Give `actions` to insist that the arm set is unchanged.
 
     Give `policy` where it has an explorer of your own: a snapshot holds no code.
@@ -114,9 +115,9 @@ def read(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     return header, arrays
 
 
-def restore_linear(header: dict[str, Any], arrays: Arrays, policy: Any) -> LinearAgent:
+def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> LinearAgent:
     """A LinearAgent from its header and arrays; its parameters are made anew from its policy."""
-    policy = known_policy(header["policy"], policy)
+    policy = known_policy(header["policy"], given)
     state = restored_state(by_name(arrays) if header["format"] == 1 else arrays)
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
     composition, names = policy.composed(), header["names"]
@@ -132,7 +133,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, policy: Any) -> Linea
     )
 
 
-def known_policy(data: dict[str, Any], given: Any) -> Any:
+def known_policy(data: dict[str, Any], given: Policy | None) -> Any:
     """The policy of a snapshot, or the given one if it is the one that was written."""
     foreign = [name for name in foreign_types(data) if name not in KNOWN]
     if given is None and foreign:
@@ -190,12 +191,13 @@ def copy_fields(arrays: Arrays, target: npt.NDArray[Any]) -> None:
         target[name] = source[name]
 
 
-def restore_doubling(header: dict[str, Any], arrays: Arrays, policy: Any) -> DoublingAgent:
+def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> DoublingAgent:
     """A DoublingAgent, and inside it the agent of its epoch."""
-    inner_policy = None if policy is None else policy.in_epoch(header["epoch"])
+    policy = known_policy(header["policy"], given)
+    inner_policy = None if given is None else policy.in_epoch(header["epoch"])
     inner = restore(arrays["inner"].tobytes(), policy=inner_policy)
     agent = DoublingAgent(
-        policy=known_policy(header["policy"], policy),
+        policy=policy,
         actions=arrays["actions"],
         offline=Offline(
             pulls=arrays["pulls"],
@@ -214,7 +216,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, policy: Any) -> Dou
     return agent
 
 
-def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Any) -> Guard:
+def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None) -> Guard:
     """A Guard from its gate, its confidence and its books."""
     if policy is not None:
         raise ValueError("policy must be None for the snapshot of a Guard, which has none")

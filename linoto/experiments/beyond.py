@@ -11,7 +11,8 @@ import numpy as np
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.gates import Budget, Tolerance
 from linoto.core.offline import Offline
-from linoto.core.policies import Gated, Greedy, LinOtO, LinTS, LinUCB
+from linoto.core.policies import Explorer, Gated, Greedy, LinOtO, LinTS, LinUCB
+from linoto.core.protocols import Policy
 from linoto.experiments.claims import Claim, Measurement, names
 from linoto.experiments.paper import ALPHA, SIZES
 from linoto.experiments.results import Results
@@ -22,7 +23,7 @@ BEST = "m=500, best action logged"
 OURS = ("Tolerance 0.1", "Tolerance 0.02", "Tolerance 0.1, Thompson")
 
 
-def contenders(alpha: float) -> dict[str, Any]:
+def contenders(alpha: float) -> dict[str, Policy]:
     """The paper's two, ours behind a tolerance, and our explorers without a gate."""
     return {
         "LinOtO": LinOtO(alpha=alpha),
@@ -35,7 +36,7 @@ def contenders(alpha: float) -> dict[str, Any]:
     }
 
 
-def settings(policies: Callable[[float], dict[str, Any]]) -> tuple[Setting, ...]:
+def settings(policies: Callable[[float], dict[str, Policy]]) -> tuple[Setting, ...]:
     """The paper's problems by the size of the log, and the one with the best action logged."""
     sized = (
         Setting(name=f"m={m}", m=m, policies=policies(0.01 if m == 1000 else ALPHA), points=81) for m in SIZES
@@ -54,7 +55,7 @@ BEYOND = Experiment(
 )
 
 
-def parts(alpha: float) -> dict[str, Any]:
+def parts(alpha: float) -> dict[str, Policy]:
     """The tolerance gate with one of its two improvements taken away, and with both."""
     return {
         f"{epsilon:g}, {name}": Gated(gate=Tolerance(epsilon=epsilon, bias=bias), reach=reach)
@@ -83,7 +84,7 @@ PIECES = Experiment(
 )
 
 
-def behind_budget(explorer: Any) -> Gated:
+def behind_budget(explorer: Explorer) -> Gated:
     """An explorer behind the paper's budget, with our radius, over the best affordable action."""
     return Gated(explorer=explorer, gate=Budget(alpha=ALPHA), fallback="lcb")
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from linoto.core import theory
 from linoto.core.kernels import Floats, Ints
+from linoto.core.policies import LinOtO
 from linoto.experiments.results import Results
 from linoto.experiments.run import draw_instance
 from linoto.experiments.settings import Setting
@@ -44,13 +45,16 @@ class BoundCurves:
 
 def bound_curves(results: Results) -> list[BoundCurves]:
     """The bounds for every setting that LinOtO played."""
-    settings = [setting for setting in results.experiment.settings if "LinOtO" in setting.labels]
-    return [mean_bounds(results, setting) for setting in settings]
+    return [
+        mean_bounds(results, setting, policy)
+        for setting in results.experiment.settings
+        for label, policy in setting.pairs
+        if label == "LinOtO" and isinstance(policy, LinOtO)
+    ]
 
 
-def mean_bounds(results: Results, setting: Setting) -> BoundCurves:
+def mean_bounds(results: Results, setting: Setting, policy: LinOtO) -> BoundCurves:
     """The mean of the bounds over the worlds of all runs: a bound on the mean regret, on the good event."""
-    policy = setting.policy("LinOtO")
     rounds = np.unique(np.geomspace(1, setting.horizon, 40).round()).astype(np.int64)
     total = np.zeros((4, rounds.size))
     for run in range(results.runs):

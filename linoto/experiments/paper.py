@@ -9,6 +9,7 @@ from linoto.core.confidence import PAPER
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget
 from linoto.core.policies import Gated, LinLCB, LinOtO, LinUCB, Random
+from linoto.core.protocols import Policy
 from linoto.experiments.settings import Experiment, Setting
 
 SIZES = (100, 500, 1000)  # m
@@ -19,7 +20,7 @@ SCALES = (1.0, 0.5, 0.3, 0.2, 0.15, 0.1, 0.05)
 """Of the optimistic radius; 1 is the paper's."""
 
 
-def contenders(alpha: float = ALPHA) -> dict[str, Any]:
+def contenders(alpha: float = ALPHA) -> dict[str, Policy]:
     """The four policies of every figure, with the radius and the ridge of the paper."""
     return {
         "LinUCB": LinUCB(confidence=PAPER),
@@ -76,7 +77,7 @@ def named(alpha: float) -> str:
     return f"alpha={alpha:g}"
 
 
-def swept() -> dict[str, Any]:
+def swept() -> dict[str, Policy]:
     """LinOtO at every alpha, between the two it balances."""
     both = {name: policy for name, policy in contenders().items() if name in ("LinUCB", "LinLCB")}
     return {**{named(alpha): LinOtO(alpha=alpha) for alpha in ALPHAS}, **both}
@@ -92,7 +93,7 @@ ALPHA_SENSITIVITY = Experiment(
 )
 
 
-def scaled(scale: float) -> dict[str, Any]:
+def scaled(scale: float) -> dict[str, Policy]:
     """LinUCB and LinOtO with a smaller radius for optimism; the budget keeps the paper's."""
     behind_budget = Gated(
         explorer=LinUCB(scale=scale),
@@ -146,7 +147,7 @@ BUDGETS = Experiment(
 )
 
 
-def horizons(n: int) -> dict[str, Any]:
+def horizons(n: int) -> dict[str, Policy]:
     """LinOtO told the horizon, LinOtO by doubling, and LinUCB told the horizon."""
     told = replace(PAPER, delta=1 / n)
     return {

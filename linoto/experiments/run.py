@@ -13,11 +13,12 @@ from functools import partial
 from itertools import filterfalse, tee
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
 from linoto.core.validation import check_count, check_seed
 from linoto.engines import THREADS, Engine, Track, map_cells, tracked
 from linoto.experiments.cells import CellStore, Curves, code_of, digest
@@ -121,9 +122,10 @@ def run_cell(cell: Cell, seed: int) -> Curves:
     )
 
 
-def promise_violation(policy: Any, bandit: LinearBandit, offline: Offline, run: Run) -> float:
+def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, run: Run) -> float:
     """The largest R_t^off less what the policy promises then: above 0 it is a violation; NaN: no promise."""
-    if not hasattr(policy, "certificate"):
+    promising = hasattr(getattr(policy, "policy", policy), "certificate")  # a policy may wrap another
+    if not promising or not hasattr(policy, "certificate"):
         return nan
     certificate = policy.certificate(bandit.actions, offline)
     if not certificate.holds:

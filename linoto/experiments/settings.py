@@ -12,10 +12,11 @@ import numpy as np
 
 from linoto.core.kernels import Ints
 from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
 from linoto.core.validation import check_choice, check_count, check_nonnegative
 from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
 
-Policies = tuple[tuple[str, Any], ...]
+Policies = tuple[tuple[str, Policy], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,7 @@ class Setting:
     """
 
     name: str
-    policies: Policies | Mapping[str, Any]  # kept as (label, policy) pairs
+    policies: Policies | Mapping[str, Policy]  # kept as (label, policy) pairs
     k: int = 100  # actions
     d: int = 20
     m: int = 100  # logged rewards
@@ -70,7 +71,7 @@ class Setting:
         pulls = logged_pulls(bandit, m=self.m, arms=self.logged_arms, include_best=self.include_best, rng=rng)
         return bandit.log(pulls, rng)
 
-    def policy(self, label: str) -> Any:
+    def policy(self, label: str) -> Policy:
         """The policy with this label."""
         return dict(self.pairs)[label]
 
@@ -125,7 +126,7 @@ class Experiment:
         return next(setting for setting in self.settings if setting.name == name)
 
 
-def as_policies(policies: Any) -> Policies:
+def as_policies(policies: Policies | Mapping[str, Policy]) -> Policies:
     """(label, policy) pairs with distinct labels, each policy one that can be started."""
     pairs = tuple(policies.items() if isinstance(policies, Mapping) else policies)
     if not pairs:

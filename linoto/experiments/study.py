@@ -33,6 +33,7 @@ from typing import Any
 
 from linoto.core.confidence import PAPER
 from linoto.core.hints import nearest
+from linoto.core.protocols import Policy
 from linoto.core.snapshots import KNOWN
 from linoto.experiments.settings import Experiment, Setting
 
@@ -80,7 +81,7 @@ def as_experiment(data: dict[str, Any], *, default_name: str) -> Experiment:
     return Experiment(name=data.get("name", default_name), settings=settings, **texts)
 
 
-def as_setting(index: int, table: Any, policies: dict[str, Any]) -> Setting:
+def as_setting(index: int, table: Any, policies: dict[str, Policy]) -> Setting:
     """One [[setting]] table; `policies` in it chooses some of the file's, all are the default."""
     place = f"[[setting]] number {index}"
     facts = as_table(place, table)
@@ -98,9 +99,9 @@ def as_setting(index: int, table: Any, policies: dict[str, Any]) -> Setting:
         raise ValueError(f"{place}: {error}") from None
 
 
-def as_policy(place: str, table: Any) -> Any:
+def as_policy(place: str, table: Any) -> Policy:
     """One policy, in the form of `linoto.to_dict`; `confidence = "paper"` stands for `linoto.PAPER`."""
-    policy = as_record(place, as_table(place, table))
+    policy: Policy = as_record(place, as_table(place, table))
     if not callable(getattr(policy, "start", None)):
         raise ValueError(f"{place}: type must be a policy, got {table['type']!r}")
     return policy

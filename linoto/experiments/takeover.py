@@ -17,7 +17,8 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.offline import Offline
-from linoto.core.policies import Gated, LinLCB, LinOtO, LinUCB
+from linoto.core.policies import Composed, Gated, LinLCB, LinOtO, LinUCB
+from linoto.core.protocols import PolicyWithPromise
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments.results import Curve, Results, finite, mean_and_error
 from linoto.experiments.run import run_experiment
@@ -27,7 +28,7 @@ from linoto.worlds.flights import BOUND, PRACTICE, data_file, load
 BUDGET = 120.0  # flights that may be lost in all: 2 % of the 6000 bookings
 
 
-def contenders() -> dict[str, Any]:
+def contenders() -> dict[str, Composed]:
     """Everyone who may take over; all share the radius, the bound and the noise that a promise must assume.
 
     "Gated" is the practical choice: a loss budget, which realised rewards or the model pay for, and rewards
@@ -81,7 +82,7 @@ class Bookings(Setting):
         return load().log
 
 
-def experiment(*, horizon: int = 6000, policies: Mapping[str, Any] | None = None) -> Experiment:
+def experiment(*, horizon: int = 6000, policies: Mapping[str, PolicyWithPromise] | None = None) -> Experiment:
     """The story as an experiment that `run_experiment` plays and figures draw."""
     flights = load()
     k, d = flights.actions.shape
@@ -172,19 +173,19 @@ def story(
     runs: int = 5,
     horizon: int = 6000,
     seed: int = 0,
-    policies: Mapping[str, Any] | None = None,
+    policies: Mapping[str, PolicyWithPromise] | None = None,
     engine: Engine = THREADS,
     track: Track | None = None,
 ) -> Story:
     """Let each contender take over for so many bookings, `runs` times."""
-    plan = experiment(horizon=horizon, policies=policies)
+    chosen = contenders() if policies is None else policies
+    plan = experiment(horizon=horizon, policies=chosen)
     results = run_experiment(plan, runs=runs, seed=seed, engine=engine, track=track)
     flights = load()
     return Story(
         results=results,
         certificates={
-            label: policy.certificate(flights.actions, flights.log)
-            for label, policy in plan.settings[0].pairs
+            label: policy.certificate(flights.actions, flights.log) for label, policy in chosen.items()
         },
     )
 

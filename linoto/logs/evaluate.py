@@ -18,6 +18,7 @@ import numpy.typing as npt
 from linoto.core.intervals import MeanSequence, betting_interval
 from linoto.core.kernels import Bools, Floats
 from linoto.core.offline import Offline, as_offline
+from linoto.core.protocols import Agent, Policy
 from linoto.core.validation import as_actions, as_arm, check_choice, check_count, check_seed
 from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import (
@@ -188,8 +189,8 @@ def evaluate(
 
 
 def start(
-    policy: Any, actions: npt.ArrayLike | None, offline: Offline, k: int, rng: np.random.Generator
-) -> Any:
+    policy: Policy, actions: npt.ArrayLike | None, offline: Offline, k: int, rng: np.random.Generator
+) -> Agent:
     """A policy at work on these arms."""
     if actions is None:
         raise ValueError("actions must be given to replay a policy, got None")
@@ -199,7 +200,7 @@ def start(
     return policy.start(arms, as_offline(offline, k), rng=rng)
 
 
-def replayed(agent: Any, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
+def replayed(agent: Agent, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
     """The rows seen from a learning agent, and (n,) which it keeps.
 
     Whatever the agent asks for, a row is kept with the same probability, the least propensity: how many are

@@ -20,6 +20,7 @@ from linoto.core.kernels import Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated
+from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
 from linoto.core.validation import as_actions, as_floats, check_count, check_positive, check_seed, one_of
 from linoto.engines import THREADS, Engine, Track, map_cells, tracked
@@ -81,7 +82,7 @@ class GridPoint:
 class Preview:
     """The trade-off between regret and the shortfall below the log, over a grid of the parameter."""
 
-    policy: Any  # with the parameter as it came
+    policy: ComposedPolicy  # with the parameter as it came
     parameter: str  # "epsilon" or "alpha"
     horizon: int
     worlds: int
@@ -163,7 +164,7 @@ def preview(
     actions: npt.ArrayLike,
     offline: Offline,
     *,
-    policy: Any = None,
+    policy: ComposedPolicy | None = None,
     grid: Sequence[float] | None = None,
     horizon: int = 5000,
     worlds: int = 30,
@@ -186,12 +187,12 @@ def preview(
     """
     arms = as_actions(actions)
     log = as_offline(offline, len(arms))
-    chosen = Gated() if policy is None else policy
+    chosen: ComposedPolicy = Gated() if policy is None else policy
     parameter, values = parameter_of(chosen, grid)
     check_count("horizon", horizon)
     check_count("worlds", worlds)
     check_seed(seed)
-    confidence = chosen.composed().confidence or Confidence()
+    confidence = chosen.composed().assumed
     reach = confidence.bound if prior is None else prior
     check_positive("prior", reach)
     bandits = draw_worlds(arms, log, confidence, reach, worlds, np.random.default_rng([seed, 0]))
@@ -216,7 +217,7 @@ def preview(
     )
 
 
-def summarise(play: tuple[Any, Bandit, int], *, log: Offline, horizon: int) -> tuple[float, ...]:
+def summarise(play: tuple[Policy, Bandit, int], *, log: Offline, horizon: int) -> tuple[float, ...]:
     """Simulate a policy in a world: what a GridPoint keeps of it, in the order of its columns."""
     policy, bandit, seed = play
     run = simulate(policy, bandit, log, horizon=horizon, seed=seed)
@@ -247,9 +248,9 @@ def grid_point(value: float, certificate: Certificate, rows: Floats) -> GridPoin
     )
 
 
-def parameter_of(policy: Any, grid: Sequence[float] | None) -> tuple[str, list[float]]:
+def parameter_of(policy: Policy, grid: Sequence[float] | None) -> tuple[str, list[float]]:
     """Which parameter the grid is of, and its values in rising order."""
-    gate = policy.composed().gate if hasattr(policy, "composed") else None
+    gate = policy.composed().gate if isinstance(policy, ComposedPolicy) else None
     if gate is None or not gate.varied:
         known = one_of([gate for gate in GATES if gate.parameters])
         raise ValueError(f"policy must have a {known} gate, got {policy!r}")
@@ -260,7 +261,7 @@ def parameter_of(policy: Any, grid: Sequence[float] | None) -> tuple[str, list[f
 
 
 def epsilon_for(
-    policy: Any, actions: Floats, offline: Offline, *, limit: float, horizon: int
+    policy: ComposedPolicy, actions: Floats, offline: Offline, *, limit: float, horizon: int
 ) -> float | None:
     """The largest tolerance, to two digits, whose promise over the horizon is within the limit.
 

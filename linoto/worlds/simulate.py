@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -87,9 +87,9 @@ def simulate(
     else:
         check_count("horizon", horizon)
         draws = bandit.draw(int(horizon), world)  # type: ignore[arg-type]
-    agent: Any = policy.start(bandit.actions, log, rng=own)  # some have `play`, which is compiled
+    agent = policy.start(bandit.actions, log, rng=own)
     compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
-    play = agent.play if compiled else partial(simulate_in_python, agent)
+    play = agent.play if compiled and hasattr(agent, "play") else partial(simulate_in_python, agent)
     arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range)
     earned = means[arms]
     logged = float(log.pulls @ means / log.total) if log.total else float("nan")  # mu_off

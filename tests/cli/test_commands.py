@@ -180,6 +180,11 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ({}, "--policy {", "--policy is not valid JSON"),
         ({}, '--policy {"type":"LinOto"}', "there is no type 'LinOto': did you mean 'LinOtO'?"),
         ({}, '--policy {"type":"Random"} --noise 2', "Random assumes nothing about rewards"),
+        (
+            {},
+            '--policy {"type":"Doubling","policy":{"type":"LinUCB"}}',
+            "--policy must be a policy with a gate, got Doubling",
+        ),
         ({}, '--policy {"type":"LinUCB"}', "policy must have a Budget or Tolerance gate"),
         ({}, "--policy LinOtO --explorer greedy", "--explorer is for Gated"),
         ({}, "--policy LinOtO --evidence model", "--evidence is for a Tolerance gate"),

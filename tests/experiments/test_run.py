@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.cells import rows_of, wait_for_cells
 
-from linoto import Engine, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto import Doubling, Engine, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.experiments.cells import CellStore
 from linoto.experiments.results import mean_and_error
 from linoto.experiments.run import CellFailed, draw_instance, run_experiment
@@ -321,3 +321,9 @@ def test_a_cluster_plays_the_same_bits_as_threads(tmp_path: Path) -> None:
     assert here.table() == there.table()
     files = [tmp_path / name / "mine.cells.sqlite" for name in ("here", "there")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_policy_that_promises_nothing_can_be_wrapped() -> None:
+    setting = replace(SMALL, policies={"mine": FirstArm(), "in epochs": Doubling(policy=FirstArm())})
+    results = run_experiment(Experiment(name="plain", settings=(setting,)), runs=1)
+    assert results.final("small", "mine", "regret") == results.final("small", "in epochs", "regret")

@@ -236,7 +236,11 @@ def labels_by_alpha(setting: Setting) -> dict[float, str]:
 def promises(results: Results, setting: Setting) -> set[tuple[float, float]]:
     """What these policies promise per round and once, in the world of the first run."""
     bandit, offline, _ = draw_instance(setting, results.seed, 0)
-    certificates = [policy.certificate(bandit.actions, offline) for _, policy in setting.pairs]
+    certificates = [
+        policy.certificate(bandit.actions, offline)
+        for _, policy in setting.pairs
+        if hasattr(policy, "certificate")
+    ]
     return {
         (found.per_round, found.constant)
         for found in certificates

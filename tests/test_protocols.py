@@ -1,0 +1,26 @@
+"""Policies and agents are typed by what is asked of them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "linoto"
+
+
+def test_no_policy_agent_or_explorer_is_of_any_type() -> None:
+    parameters = [
+        (argument, file)
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.arguments)
+        for argument in (*node.posonlyargs, *node.args, *node.kwonlyargs)
+    ]
+    untyped = [
+        f"{file.relative_to(PACKAGE)}:{argument.lineno} {argument.arg}"
+        for argument, file in parameters
+        if argument.arg in ("policy", "agent", "explorer", "policies", "agents", "inner")
+        and argument.annotation is not None
+        and "Any" in ast.unparse(argument.annotation).replace("Mapping[str, Any]", "JSON")
+    ]
+    assert untyped == []
