@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,15 @@ from linoto.cli.usage import Commands, described
 
 DATABASE = Path("loops.sqlite")
 PRUNE_EXAMPLES = "  linoto db prune --days 90 --dry-run\n  linoto db prune --days 90"
+
+
+@contextmanager
+def service_needed() -> Iterator[None]:
+    """Say which extra is missing where the service cannot be imported."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(f'the service needs {error.name}: pip install "linoto[service]"') from None
 
 
 def add_database(parser: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from linoto.cli.database import DATABASE
+from linoto.cli.database import DATABASE, service_needed
 from linoto.cli.terminal import above_zero
 from linoto.cli.usage import Commands, described
 
@@ -53,10 +53,8 @@ def add_serve(commands: Commands) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> None:
     """`linoto serve`."""
-    try:
+    with service_needed():
         from linoto.service.server import run
-    except ModuleNotFoundError as error:
-        raise ImportError(f'serving needs {error.name}: pip install "linoto[service]"') from None
 
     run(
         arguments.db or (DEMO if arguments.demo else DATABASE),

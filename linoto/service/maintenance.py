@@ -1,14 +1,20 @@
-"""Commands for a database, apart from the server: back up, check, rebuild, migrate."""
+"""Commands for a database, apart from the server: back up, check, rebuild, migrate, add a loop."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.operations import Clock, Loops
 from linoto.service.loops.records import recover
+from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import database, schema, sql
 from linoto.service.storage.database import connect, open_database, open_exclusively
+from linoto.service.storage.store import Store
 
 
 def backup(path: Path, out: Path) -> None:
@@ -31,6 +37,17 @@ def backup(path: Path, out: Path) -> None:
         os.fsync(folder)  # the name, too, is on disk
     finally:
         os.close(folder)
+
+
+def create_loop(path: Path, name: str, spec: LoopSpec, clock: Clock = time.time) -> tuple[Loop, bool]:
+    """Add a loop of a canonical spec, or find the one made from the same; whether it is new."""
+    loops = Loops(clock)
+    store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
+    try:
+        store.write_sync(loops.load)
+        return store.write_sync(partial(loops.create, loop=Loop.fresh(name, spec)))
+    finally:
+        store.close()
 
 
 def rebuild(path: Path) -> Iterator[str]:

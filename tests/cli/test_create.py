@@ -1,0 +1,84 @@
+"""`linoto create` makes the loop that the service then serves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from linoto.cli import main
+from linoto.service.server import open_service
+
+STATS = {
+    "actions": [[1, 0], [0.6, 0.8]],
+    "pulls": [900, 100],
+    "reward_sums": [310.0, 52.0],
+    "names": ["a", "b"],
+}
+CLICKS = ("--noise", "bounded", "--reward-range", 0, 1)
+
+
+@pytest.fixture
+def stats(tmp_path: Path) -> Path:
+    path = tmp_path / "stats.json"
+    path.write_text(json.dumps(STATS))
+    return path
+
+
+def run(*words: object) -> int:
+    try:
+        return main([str(word) for word in words])
+    except SystemExit as stopped:
+        return int(str(stopped.code))
+
+
+def test_a_loop_is_made_once_as_it_was_asked_for(stats: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    db = stats.with_name("loops.sqlite")
+    words = (
+        "create",
+        "banner",
+        stats,
+        *CLICKS,
+        "--budget",
+        40,
+        "--holdback",
+        0.05,
+        "--window",
+        60,
+        "--db",
+        db,
+    )
+    assert run(*words) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"made loop 'banner' in {db}, from stats.json") and "most lost in all" in out
+    service = open_service(db)
+    try:
+        loop = service.loops.get("banner")
+        assert loop.names == ["a", "b"] and loop.spec.policy["gate"]["budget"] == 40
+        assert (loop.spec.default_reward, loop.spec.window, loop.spec.holdback) == (0.0, 60.0, 0.05)
+        assert run("create", "second", stats, *CLICKS, "--db", db) == 1  # while it is served
+        assert "linoto:" in capsys.readouterr().err
+    finally:
+        service.close()
+    assert run(*words, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not found["made"] and found["certificate"]["budget"] == 40
+
+
+def test_what_cannot_be_a_loop_is_refused_in_one_sentence(
+    stats: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = stats.with_name("loops.sqlite")
+    assert run("create", "banner", stats, *CLICKS, "--budget", 40, "--db", db) == 0
+    capsys.readouterr()
+    for words, code, sentence in [
+        (("banner", stats, *CLICKS, "--budget", 41), 1, "loop 'banner' exists with other arms, log, policy"),
+        (("a b", stats, *CLICKS), 1, "name must match"),
+        (("other", stats), 2, "give --default-reward, or --reward-range"),
+        (("other", stats, *CLICKS, "--holdback", 1), 2, "must be a number from 0 to 0.9, got '1'"),
+        (("other", stats, *CLICKS, "--default-reward", 7), 1, "reward must be"),
+    ]:
+        assert run("create", *words, "--db", db) == code
+        err = capsys.readouterr().err
+        assert sentence in err and err.count("\n") == 1 and "Traceback" not in err
