@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from linoto.core import kernels
 from linoto.core.kernels import Records, State
 
 logger = logging.getLogger("linoto")
+PATIENCE = 2.0  # seconds
 
 
 @cache
@@ -24,14 +26,26 @@ def explain_the_wait() -> None:
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Say why nothing happens, if compiling takes long."""
-    timer = threading.Timer(2.0, explain_the_wait)
-    timer.daemon = True
-    timer.start()
+    """Say why nothing happens, if it takes long because kernels are compiled and not only loaded."""
+    done = threading.Event()
+    threading.Thread(target=explain_compiling, args=(done,), daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        done.set()
+
+
+def explain_compiling(done: threading.Event) -> None:
+    """Look every now and then until it is done; loading can take as long on a busy machine."""
+    while not done.wait(PATIENCE):
+        if any_compiled(vars(kernels).values()):
+            explain_the_wait()
+            return
+
+
+def any_compiled(functions: Iterable[Any]) -> bool:
+    """Whether one of these was not found in the cache on disk, and so is being compiled, or was."""
+    return any(function.stats.cache_misses for function in functions if hasattr(function, "stats"))
 
 
 @cache
@@ -44,6 +58,7 @@ def warm_up() -> None:
         kernels.commit(params, state, 0, False)
         kernels.observe(params, state, 0, False, 0.0)
         kernels.update(params, state, 0, False, 0.0)
+        kernels.rounding(np.ones(1, np.int64), np.zeros(1, np.int64))
 
 
 @cache

@@ -284,7 +284,7 @@ def test_a_read_only_database_is_refused_at_the_start(tmp_path: Path, folder: in
     before = path.read_bytes()
     command = [sys.executable, "-c", UNPRIVILEGED, "serve", "--db", str(path), "--port", "0"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     finally:
         path.parent.chmod(0o755)
     assert done.returncode == 1 and done.stdout == ""
