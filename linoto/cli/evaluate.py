@@ -161,8 +161,7 @@ def policy_of(arguments: argparse.Namespace) -> Any:
     policy = read_policy(arguments)
     if arguments.epsilon is None:
         return policy
-    parameter, _ = parameter_of(policy, [arguments.epsilon])
-    if parameter != "epsilon":
+    if parameter_of(policy) != "epsilon":
         raise ValueError(f"--epsilon is for a Tolerance gate, got --policy {type(policy).__name__}")
     return policy.with_parameter("epsilon", arguments.epsilon)
 

@@ -125,9 +125,10 @@ def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
 
 def values_to_try(policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace) -> list[float]:
     """The usual grid, and the tolerance that just keeps to the limit."""
-    from linoto.worlds.preview import epsilon_for, parameter_of
+    from linoto.worlds.preview import epsilon_for, grid_of, parameter_of
 
-    _, values = parameter_of(policy, None)
+    parameter_of(policy)  # refuses a policy without one
+    values = grid_of(policy, log.offline, arguments.horizon)
     if arguments.limit is None:
         return values
     exact = epsilon_for(policy, log.actions, log.offline, limit=arguments.limit, horizon=arguments.horizon)

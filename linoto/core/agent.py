@@ -143,24 +143,31 @@ class LinearAgent:
         *,
         bernoulli: bool = False,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        spread: Floats | None = None,
     ) -> tuple[Ints, Bools]:
         """Play `draws.size` rounds in a known world, compiled: what `simulate` calls.
 
-        The reward of round t is `means[arm] + draws[t]`; a Bernoulli one is the high or the low end of the
-        range, high where `draws[t]` in [0, 1) is below the arm's place in it.
+        The reward of round t is `means[arm] + spread[arm] * draws[t]`, with a spread (k,) of 1 unless given.
+        A Bernoulli one is the low end of the range or `spread[arm]` above it, by default the high end: above
+        it where `draws[t]` in [0, 1) is below the arm's place between the two.
         """
         means, draws = as_floats("means", means, ndim=1), as_floats("draws", draws, ndim=1)
         if means.size != self.k:
             raise ValueError(f"means must have one entry for each of the {self.k} arms, got {means.size}")
         low, high = reward_range
-        if not bernoulli and draws.size:
-            self._check_world(float(means.min() + draws.min()), float(means.max() + draws.max()))
-        elif bernoulli:
-            self._check_world(low, high)
+        usual = np.full(self.k, high - low if bernoulli else 1.0)
+        steps = usual if spread is None else as_floats("spread", spread, ndim=1)
+        if steps.size != self.k:
+            raise ValueError(f"spread must have one entry for each of the {self.k} arms, got {steps.size}")
+        if bernoulli:
+            self._check_world(low, low + float(steps.max()))
+        elif draws.size:
+            least, most = means + steps * draws.min(), means + steps * draws.max()
+            self._check_world(float(least.min()), float(most.max()))
         arms = np.empty(draws.size, dtype=np.int64)
         explored = np.empty(draws.size, dtype=np.bool_)
         if self._own:
-            self._play_in_python(means, draws, bernoulli, low, high, arms, explored)
+            self._play_in_python(means, draws, bernoulli, low, steps, arms, explored)
             return arms, explored
         warm_up_loop()
         block = 4096  # rounds whose random numbers are held at once
@@ -168,9 +175,7 @@ class LinearAgent:
             part = slice(start, min(start + block, draws.size))
             randoms = self._random_rows(part.stop - start)
             out = arms[part], explored[part]
-            kernels.play(
-                self._params, self._state, means, draws[part], bernoulli, low, high - low, randoms, *out
-            )
+            kernels.play(self._params, self._state, means, draws[part], bernoulli, low, steps, randoms, *out)
         return arms, explored
 
     # -- looking
@@ -328,7 +333,7 @@ class LinearAgent:
         draws: Floats,
         bernoulli: bool,
         low: float,
-        high: float,
+        spread: Floats,
         arms: Ints,
         explored: Bools,
     ) -> None:
@@ -336,9 +341,10 @@ class LinearAgent:
         for t, draw in enumerate(draws.tolist()):
             decision = self.decide()
             arms[t], explored[t] = decision.arm, decision.mode == "explore"
-            reward = means[decision.arm] + draw
+            mean, step = means[decision.arm], spread[decision.arm]
+            reward = mean + step * draw
             if bernoulli:
-                reward = high if draw * (high - low) < means[decision.arm] - low else low
+                reward = low + step if draw * step < mean - low else low
             self.update(decision, float(reward))
 
     def _check_world(self, low: float, high: float) -> None:

@@ -982,10 +982,10 @@ def play(
     params: Records,
     s: State,
     means: Floats,  # (k,)
-    draws: Floats,  # (n,) additive noise, or uniforms for Bernoulli rewards
-    two_point: bool,  # rewards are low or low + unit, and no other
+    draws: Floats,  # (n,) noise, or uniforms for rewards of two values
+    two_point: bool,  # rewards are low or low + spread, and no other
     low: float,
-    unit: float,
+    spread: Floats,  # (k,) what the noise of an arm is multiplied by, or the step between its two values
     randoms: Floats,  # (n, d) normals, (n, k) scores, or (n, 0): what the explorer draws at each commit
     arms: Ints,  # (n,) out
     explored: Bools,  # (n,) out
@@ -1002,7 +1002,7 @@ def play(
             copy(randoms[t], s.vectors[NORMALS])
         elif p.draws == SCORE_DRAWS:
             copy(randoms[t], s.arms[GIVEN_SCORES])
-        reward = means[arm] + draws[t]
+        reward = means[arm] + spread[arm] * draws[t]
         if two_point:
-            reward = low + unit if draws[t] * unit < means[arm] - low else low
+            reward = low + spread[arm] if draws[t] * spread[arm] < means[arm] - low else low
         observe(params, s, arm, mixture, reward)

@@ -69,7 +69,7 @@ def warm_up_loop() -> None:
         kernels.begin(params, state)
         one = np.zeros(1)
         out = np.empty(1, np.int64), np.empty(1, np.bool_)
-        kernels.play(params, state, one, one, False, 0.0, 1.0, np.empty((1, 0)), *out)
+        kernels.play(params, state, one, one, False, 0.0, one, np.empty((1, 0)), *out)
 
 
 def tiny_problem() -> tuple[Records, State]:

@@ -30,6 +30,9 @@ class World:
     noise: float = 1.0  # standard deviation of Gaussian rewards
     rewards: Literal["gaussian", "bernoulli"] = "gaussian"
     reward_range: tuple[float, float] = (0.0, 1.0)  # the two values of Bernoulli rewards
+    spread: Floats | None = (
+        None  # (k,) noise of an arm in units of `noise`, or the step between its two values
+    )
 
     means: ClassVar[Any]  # (k,) mean reward of each arm
 
@@ -38,6 +41,18 @@ class World:
         check_nonnegative("noise", self.noise)
         check_choice("rewards", self.rewards, ("gaussian", "bernoulli"))
         object.__setattr__(self, "reward_range", as_range(self.reward_range))
+        if self.spread is not None:
+            object.__setattr__(self, "spread", read_only(as_floats("spread", self.spread, ndim=1)))
+            if self.spread.size != len(self.actions) or not (self.spread >= 0).all():
+                raise ValueError(f"spread must be {len(self.actions)} numbers >= 0, one for each arm")
+
+    @property
+    def steps(self) -> Floats:
+        """(k,) what noise is multiplied by, or how far the two values of Bernoulli rewards are apart."""
+        if self.spread is not None:
+            return self.spread
+        low, high = self.reward_range
+        return np.full(len(self.actions), high - low if self.rewards == "bernoulli" else 1.0)
 
     def check_means(self, name: str) -> None:
         """Refuse means that two-point rewards cannot have."""
@@ -48,6 +63,9 @@ class World:
                 f"{name} must give means in [{low:g}, {high:g}] for Bernoulli rewards, "
                 f"got [{least:g}, {most:g}]"
             )
+        steps = self.steps
+        if self.rewards == "bernoulli" and ((self.means - low > steps) | (steps > high - low)).any():
+            raise ValueError(f"spread must reach above every mean and stay inside [{low:g}, {high:g}]")
 
     @property
     def best(self) -> int:
@@ -62,11 +80,11 @@ class World:
 
     def pay(self, arms: Ints, draws: Floats) -> Floats:
         """The rewards of these arms, given what decides them."""
-        means = self.means[arms]
+        means, steps = self.means[arms], self.steps[arms]
         if self.rewards == "gaussian":
-            return np.asarray(means + draws)
-        low, high = self.reward_range
-        return np.where(draws * (high - low) < means - low, high, low)
+            return np.asarray(means + steps * draws)
+        low, _ = self.reward_range
+        return np.where(draws * steps < means - low, low + steps, low)
 
     def log(self, pulls: npt.ArrayLike, rng: int | np.random.Generator) -> Offline:
         """A log with these pulls per arm (k,), its rewards drawn from this world."""

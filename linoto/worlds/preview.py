@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from math import floor, log10
+from math import floor, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -188,8 +188,12 @@ def preview(
     arms = as_actions(actions)
     log = as_offline(offline, len(arms))
     chosen: ComposedPolicy = Gated() if policy is None else policy
-    parameter, values = parameter_of(chosen, grid)
     check_count("horizon", horizon)
+    parameter = parameter_of(chosen)
+    tried = as_floats("grid", grid_of(chosen, log, horizon) if grid is None else grid, ndim=1)
+    if tried.size == 0 or (tried < 0).any():
+        raise ValueError(f"grid must hold numbers >= 0, got {tried.tolist()}")
+    values = np.unique(tried).tolist()
     check_count("worlds", worlds)
     check_seed(seed)
     confidence = chosen.composed().assumed
@@ -248,16 +252,28 @@ def grid_point(value: float, certificate: Certificate, rows: Floats) -> GridPoin
     )
 
 
-def parameter_of(policy: Policy, grid: Sequence[float] | None) -> tuple[str, list[float]]:
-    """Which parameter the grid is of, and its values in rising order."""
+def parameter_of(policy: Policy) -> str:
+    """The parameter that a preview varies."""
     gate = policy.composed().gate if isinstance(policy, ComposedPolicy) else None
     if gate is None or not gate.varied:
         known = one_of([gate for gate in GATES if gate.parameters])
         raise ValueError(f"policy must have a {known} gate, got {policy!r}")
-    values = as_floats("grid", gate.parameters[gate.varied] if grid is None else grid, ndim=1)
-    if values.size == 0 or (values < 0).any():
-        raise ValueError(f"grid must hold numbers >= 0, got {values.tolist()}")
-    return gate.varied, np.unique(values).tolist()
+    return str(gate.varied)
+
+
+def grid_of(policy: ComposedPolicy, log: Offline, horizon: int) -> list[float]:
+    """The values that are tried where none are given: shares of what the log earns."""
+    gated = policy.composed()
+    return list(gated.gate.grid(earned_per_round(log, gated.assumed), horizon))
+
+
+def earned_per_round(log: Offline, confidence: Confidence) -> float:
+    """What the log earns per round; how much rewards scatter, where that cannot be told from 0."""
+    squares, freedom = log.within_arms()
+    noise = sqrt(squares / freedom) if squares else confidence.scale
+    if abs(log.reference) > 2 * noise / sqrt(max(log.total, 1)):
+        return abs(log.reference)
+    return noise
 
 
 def epsilon_for(

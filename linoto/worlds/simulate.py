@@ -90,7 +90,8 @@ def simulate(
     agent = policy.start(bandit.actions, log, rng=own)
     compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
     play = agent.play if compiled and hasattr(agent, "play") else partial(simulate_in_python, agent)
-    arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range)
+    spread = None if noise is not None else bandit.spread
+    arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range, spread=spread)
     earned = means[arms]
     logged = float(log.pulls @ means / log.total) if log.total else float("nan")  # mu_off
     return Run(
@@ -108,6 +109,7 @@ def simulate_in_python(
     *,
     bernoulli: bool = False,
     reward_range: tuple[float, float] = (0.0, 1.0),
+    spread: Floats | None = None,
 ) -> tuple[Ints, Bools]:
     """The loop for an agent written in plain Python: select, pay, update."""
     arms = np.empty(draws.size, dtype=np.int64)
@@ -115,6 +117,7 @@ def simulate_in_python(
     reasons = hasattr(getattr(agent, "inner", agent), "decide")
     decide = getattr(agent, "decide", None) if reasons else None
     low, high = reward_range
+    steps = np.full(means.size, high - low if bernoulli else 1.0) if spread is None else spread
     for t, draw in enumerate(draws.tolist()):
         if decide:
             decision = decide()
@@ -122,9 +125,9 @@ def simulate_in_python(
         else:
             arm = as_arm(agent.select(), means.size)
         arms[t] = arm
-        mean = float(means[arm])
-        reward = mean + draw
+        mean, step = float(means[arm]), float(steps[arm])
+        reward = mean + step * draw
         if bernoulli:
-            reward = high if draw * (high - low) < mean - low else low
+            reward = low + step if draw * step < mean - low else low
         agent.update(arm, reward)
     return arms, explored

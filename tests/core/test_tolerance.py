@@ -206,6 +206,19 @@ def test_the_rounding_counterexample_is_covered_by_kappa() -> None:
     assert deepest <= mixture_rounding(log) * (means.max() - means.min())
 
 
+@pytest.mark.parametrize("earned", [0.004, 0.9, 2300.0])
+def test_a_preview_tries_shares_of_what_the_log_earns(earned: float) -> None:
+    per_round = np.array(linoto.Tolerance(epsilon=0.1).grid(earned, 5000))
+    in_all = np.array(linoto.Tolerance(budget=1.0).grid(earned, 5000))
+    shares = np.array(linoto.Tolerance(epsilon=0.1, relative=True).grid(earned, 5000))
+    assert shares.min() == 0.01 and shares.max() == 0.5
+    np.testing.assert_allclose(per_round, shares * earned, rtol=0.34)
+    np.testing.assert_allclose(in_all, shares * earned * 5000, rtol=0.34)
+    np.testing.assert_allclose(
+        linoto.Tolerance(budget=1.0, relative=True).grid(earned, 5000), shares * 5000, rtol=0.34
+    )
+
+
 def test_compiled_equals_interactive_behind_every_gate() -> None:
     actions, means, log = problem(1)
     draws = np.random.default_rng(0).random(600)

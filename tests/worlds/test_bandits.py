@@ -168,6 +168,10 @@ def test_a_world_owns_its_arrays() -> None:
         ({"rewards": "poisson"}, "rewards must be one of 'gaussian', 'bernoulli', got 'poisson'"),
         ({"rewards": "bernoulli", "theta": [2.0, 0.0]}, r"theta must give means in \[0, 1\]"),
         ({"rewards": "bernoulli", "theta": [-0.1, 0.0]}, r"theta must give means in \[0, 1\]"),
+        ({"spread": [1.0]}, "spread must be 2 numbers >= 0"),
+        ({"spread": [1.0, -1.0]}, "spread must be 2 numbers >= 0"),
+        ({"rewards": "bernoulli", "spread": [1.0, 0.4]}, "spread must reach above every mean"),
+        ({"rewards": "bernoulli", "spread": [1.0, 1.1]}, "spread must reach above every mean"),
     ],
 )
 def test_a_world_that_makes_no_sense_is_refused_by_name(change: dict[str, Any], message: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from helpers.problems import bernoulli_problem, problem
 
 from linoto import (
+    Bandit,
     Confidence,
     Doubling,
     LinearBandit,
@@ -241,6 +242,36 @@ def test_the_compiled_loop_pays_the_same_clicks() -> None:
     one = simulate(LinUCB(confidence=Confidence(ridge=1.0)), bandit, offline, horizon=400, seed=19)
     two = simulate(PlainLinUCB(), bandit, offline, horizon=400, seed=19)
     assert_same(one, two)
+
+
+# -- arms that scatter differently
+
+
+@pytest.mark.parametrize("rewards", ["gaussian", "bernoulli"])
+def test_the_compiled_loop_pays_the_same_where_arms_scatter_differently(rewards: Any) -> None:
+    plain, offline = bernoulli_problem(18)
+    spread = np.linspace(0.7, 1.0, len(plain.actions))
+    bandit = Bandit(actions=plain.actions, means=plain.means * 0.7, rewards=rewards, spread=spread)
+    one = simulate(LinUCB(confidence=Confidence(ridge=1.0)), bandit, offline, horizon=400, seed=19)
+    two = simulate(PlainLinUCB(), bandit, offline, horizon=400, seed=19)
+    assert_same(one, two)
+
+
+@pytest.mark.parametrize("rewards", ["gaussian", "bernoulli"])
+def test_every_arm_scatters_as_it_is_said_to(rewards: Any) -> None:
+    # Twenty thousand rewards of each arm: beyond six standard errors with probability 2e-9 a number.
+    bandit = Bandit(
+        actions=np.eye(2), means=[0.1, 0.3], rewards=rewards, reward_range=(0, 2), spread=[0.5, 2.0]
+    )
+    policy = Cycle()
+    run = simulate(policy, bandit, Offline.empty(2), horizon=40_000, seed=17)
+    deviations = [0.5, 2.0] if rewards == "gaussian" else [np.sqrt(0.1 * 0.4), np.sqrt(0.3 * 1.7)]
+    for arm, deviation in enumerate(deviations):
+        paid = np.array(policy.rewards)[run.arms == arm]
+        assert abs(paid.mean() - bandit.means[arm]) < 6 * deviation / np.sqrt(paid.size)
+        assert paid.std() == pytest.approx(deviation, rel=0.05)
+        if rewards == "bernoulli":
+            assert set(paid) == {0.0, bandit.steps[arm]}
 
 
 # -- results and refusals

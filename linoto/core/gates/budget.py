@@ -32,7 +32,7 @@ class Budget(Gate):
 
     code = kernels.BUDGET
     fallbacks = ("lcb", "frozen")
-    parameters = {"alpha": (1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0)}  # noqa: RUF012 - a constant of the class
+    parameters = ("alpha",)
 
     alpha: float = 1e-4
     form: Literal["exact", "aggregate", "max"] = "exact"
@@ -49,6 +49,9 @@ class Budget(Gate):
         p["alpha"] = self.alpha
         p["form"] = FORMS.index(self.form)
         p["coverage_slack"] = self.slack == "coverage"
+
+    def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
+        return 1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0  # alpha has no unit: S carries that of the reward
 
     def promised(self, situation: Situation) -> Promise:
         run = situation.run[0]

@@ -24,7 +24,7 @@ class Gate:
     keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
-    parameters: ClassVar[dict[str, tuple[float, ...]]] = {}  # what can be set, and the values a preview tries
+    parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
 
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         """Write this gate into the kernels' Params, for given arms and log."""
@@ -65,6 +65,10 @@ class Gate:
     def varied(self) -> str:
         """The parameter that a preview varies; "": there is none."""
         return next(iter(self.parameters), "")
+
+    def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
+        """The values that a preview tries, for a log that earns so much a round, over so many rounds."""
+        raise TypeError(f"{type(self).__name__} must say which values a preview tries")
 
 
 def safe_arm_promise(situation: Situation) -> Promise:

@@ -20,6 +20,7 @@ from linoto.core.validation import check_choice, check_nonnegative, normalise
 EVIDENCE = ("model", "rewards", "both")
 PROMISES = ("expected", "realised")
 BIASES = ("tight", "loose")
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of what the log earns: what a preview tries to lose
 SURELY = 1e-6  # how often a right range may be refused because of the log's noise
 
 
@@ -49,10 +50,7 @@ class Tolerance(Gate):
     code = kernels.TOLERANCE
     keeps_ledger = True
     fallbacks = ("certified", "mixture")
-    parameters = {  # noqa: RUF012 - a constant of the class
-        "epsilon": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
-        "budget": (10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
-    }
+    parameters = ("epsilon", "budget")
 
     budget: float = 0.0
     epsilon: float = 0.0
@@ -82,6 +80,11 @@ class Tolerance(Gate):
     def varied(self) -> str:
         """The budget where there is one, else epsilon."""
         return "budget" if self.budget > 0 else "epsilon"
+
+    def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
+        unit = 1.0 if self.relative else earned
+        rounds = horizon if self.varied == "budget" else 1
+        return tuple(float(f"{share * unit * rounds:.1g}") for share in SHARES)
 
     def uses(self, confidence: Confidence) -> tuple[bool, bool]:
         """Whether the model and whether realised rewards can open this gate; rewards need a floor."""
