@@ -5,7 +5,9 @@ estimate, (2) the confidence set, (3) the bounds, (4) the baseline, (5) the budg
 Nothing is carried from round to round but the history itself, so there is nothing here that could drift.
 """
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +69,21 @@ def best(scores: Floats, arms: list[int]) -> int:
     return arms[int(np.argmax(scores[arms]))]
 
 
+def of_history(compute: Callable[[Any], Any]) -> Any:
+    """A property that only another reward can change: computed from scratch once after each."""
+
+    def value(self: Any) -> Any:
+        kept = vars(self).setdefault("kept", {})
+        if kept.get("rewards") != len(self.rewards):
+            kept.clear()
+            kept["rewards"] = len(self.rewards)
+        if compute not in kept:
+            kept[compute] = compute(self)
+        return kept[compute]
+
+    return property(value, doc=compute.__doc__)
+
+
 @dataclass(eq=False)
 class Reference:
     """One agent, everything recomputed from scratch each round."""
@@ -100,26 +117,31 @@ class Reference:
         self.first_variance = self.variance  # (k,) squared norms of a in V_0^{-1}
         self.lowers = [self.lower]  # (k,) each: at the start and after every reward
 
-    @property
+    @of_history
     def V(self) -> Floats:
         """(d, d) the design matrix V_t below (1), with the ridge that its footnote allows."""
         offline = self.actions.T @ np.diag(self.pulls) @ self.actions
         online = self.actions[self.observed].T @ self.actions[self.observed]
         return offline + self.ridge * np.eye(self.actions.shape[1]) + online
 
-    @property
+    @of_history
+    def inverse(self) -> Floats:
+        """(d, d) V_t^{-1}."""
+        return np.linalg.inv(self.V)
+
+    @of_history
     def theta(self) -> Floats:
         """(d,) the least squares estimate (1)."""
         offline = self.actions.T @ self.problem.reward_sums
         online = self.actions[self.observed].T @ np.array(self.rewards)
         return np.linalg.solve(self.V, offline + online)
 
-    @property
+    @of_history
     def log_det(self) -> float:
         """log det V_t, itself and not its ratio to log det V_0."""
         return float(np.linalg.slogdet(self.V)[1])
 
-    @property
+    @of_history
     def radius(self) -> float:
         """sqrt(rho_t) of (2), from what has been observed."""
         return radius(
@@ -128,17 +150,16 @@ class Reference:
         )  # fmt: skip
 
     # Arm by arm rather than as one product: equal actions then get equal bits, and ties stay ties.
-    @property
+    @of_history
     def mean(self) -> Floats:
         """(k,) the estimated mean rewards <theta, a>."""
         theta = self.theta
         return np.array([action @ theta for action in self.actions])
 
-    @property
+    @of_history
     def variance(self) -> Floats:
         """(k,) the squared norms of a in V_t^{-1}; the width of an arm is its root."""
-        inverse = np.linalg.inv(self.V)
-        return np.array([action @ inverse @ action for action in self.actions])
+        return np.array([action @ self.inverse @ action for action in self.actions])
 
     @property
     def lower(self) -> Floats:
@@ -170,7 +191,7 @@ class Reference:
 
     def lower_of(self, vector: Floats) -> float:
         """The infimum of <theta, vector> over the current confidence set, for any (d,) vector."""
-        norm = np.sqrt(vector @ np.linalg.inv(self.V) @ vector)
+        norm = np.sqrt(vector @ self.inverse @ vector)
         return float(self.theta @ vector - self.radius * norm)
 
     def budget(self, arm: int) -> float:
@@ -245,8 +266,8 @@ class Reference:
 
     def observe(self, arm: int, reward: float) -> None:
         """Receive a reward, perhaps late: it enters (1), and the new bounds enter the maximum in (3)."""
-        action, inverse = self.actions[arm], np.linalg.inv(self.V)
-        self.residuals.append((reward - action @ self.theta) / np.sqrt(1 + action @ inverse @ action))
+        action = self.actions[arm]
+        self.residuals.append((reward - action @ self.theta) / np.sqrt(1 + action @ self.inverse @ action))
         self.observed.append(arm)
         self.rewards.append(reward)
         self.lowers.append(self.lower)
