@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,8 @@ from io import BytesIO
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
+
+from helpers.forks import ForkedServer
 
 import linoto
 from linoto.client import Client
@@ -43,33 +43,31 @@ class Server:
         self, path: Path, *, snapshot_every: int = 10_000, log: Path | None = None, port: int | None = None
     ) -> None:
         self.port = port or free_port()
-        self.log = (log or path.with_suffix(".log")).open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(path), str(self.port), str(snapshot_every)],
-            stderr=self.log,
-            start_new_session=True,
+        self.process = ForkedServer(
+            path, log or path.with_suffix(".log"), port=self.port, snapshot_every=snapshot_every
         )
 
     def client(self, **options: Any) -> Client:
         return Client(f"http://127.0.0.1:{self.port}", **options)
 
     def wait(self) -> None:
-        """Until it answers: thirty seconds at the most."""
-        client = self.client(retries=600, sleep=lambda _: time.sleep(0.05))
+        """Until it answers, as long as it lives."""
+        client = self.client(retries=10**6, sleep=self.sleep_while_it_lives)
         client._send(Request("GET", "/readyz", lambda _: None, file=BytesIO()))  # its answer is not JSON
         client.close()
+
+    def sleep_while_it_lives(self, _: float) -> None:
+        assert self.process.poll() is None, "the server has ended"
+        time.sleep(0.02)
 
     def kill(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self.log.close()
 
     def stop(self) -> int:
         self.process.terminate()
-        code = self.process.wait(timeout=30)
-        self.log.close()
-        return code
+        return self.process.wait()
 
 
 @contextmanager

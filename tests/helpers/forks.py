@@ -1,0 +1,85 @@
+"""Servers that start at once: forks of a process that has imported everything and loaded the kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PARENT = """
+import json, os, sys
+from pathlib import Path
+from linoto.core.warm_up import warm_up
+from linoto.service.server import run
+
+warm_up()
+for line in sys.stdin:
+    request = json.loads(line)
+    if "child" in request:
+        pid, status = os.waitpid(request["child"], os.WNOHANG)
+        print(json.dumps(os.waitstatus_to_exitcode(status) if pid else None), flush=True)
+        continue
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(0, 1)
+        os.dup2(os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), 2)
+        run(Path(request["path"]), **request["options"])
+        sys.exit()
+    print(pid, flush=True)
+"""
+
+
+class Parent:
+    """The process that forks; it ends when its standard input does, with this one."""
+
+    def __init__(self) -> None:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen([sys.executable, "-c", PARENT], **pipes)
+        self.lock = threading.Lock()
+
+    def ask(self, **request: Any) -> Any:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with self.lock:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+
+
+@cache
+def parent() -> Parent:
+    return Parent()
+
+
+class ForkedServer:
+    """A server in a process and a group of its own, as `subprocess.Popen` shows them."""
+
+    def __init__(self, path: Path, log: Path, **options: Any) -> None:
+        self.pid: int = parent().ask(path=str(path), log=str(log), options=options)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = parent().ask(child=self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float = 60.0) -> int:
+        end = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            assert time.monotonic() < end, f"the server is still there after {timeout:g} seconds"
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
