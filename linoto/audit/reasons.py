@@ -15,6 +15,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import Ints
+from linoto.core.validation import exact, rounded_up
 from linoto.logs.read import Log
 
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
@@ -72,21 +73,28 @@ def reasons_in_assumptions(found: AuditFindings) -> list[str]:
         return [f"nothing is known of the noise ({found.why['noise']}): give it"]
     reasons, limits = [], given.reward_range
     if noise is not None and given.scale < noise.low:
-        reasons.append(f"the log is noisier ({noise.low:.3g} at least) than assumed ({given.scale:.3g})")
+        reasons.append(
+            f"the log is noisier ({needed(noise.low)} at least) than assumed ({exact(given.scale)})"
+        )
     if given.noise == "bounded" and limits is not None and has_rewards_outside(found.log, limits):
         low, high = found.log.extent
         reasons.append(
-            f"rewards are said never to leave [{limits[0]:g}, {limits[1]:g}], and the log has them from "
-            f"{low:.4g} to {high:.4g}"
+            f"rewards are said never to leave [{exact(limits[0])}, {exact(limits[1])}], and the log has them "
+            f"from {exact(low)} to {exact(high)}"
         )
     if given.bound < found.shortest:
         reasons.append(
-            f"the log contradicts bound={given.bound:g}: a linear model needs a parameter of length "
-            f"{found.shortest:.3g} at least"
+            f"the log contradicts bound={exact(given.bound)}: a linear model needs a parameter of length "
+            f"{needed(found.shortest)} at least"
         )
     if found.broken:
         reasons.append(f"the assumptions contradict the log: {found.broken}")
     return reasons
+
+
+def needed(value: float) -> str:
+    """A number that something must reach, rounded up: never the same text as one that is too small."""
+    return exact(rounded_up(value))
 
 
 def dropped_share(log: Log) -> float:

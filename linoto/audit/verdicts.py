@@ -17,10 +17,11 @@ from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import estimate_noise
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
-from linoto.core.confidence import Confidence
+from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.logs.read import Log
+from linoto.logs.saved import SavedLog
 
 UNTRUSTED = "would be this, but the log speaks against what it assumes"
 PROMISED = ("most lost per round", "most lost in all", "vacuous", "probability", "assumes")
@@ -82,6 +83,20 @@ class Audit(AuditFindings):
     verdict: AuditVerdict
     reasons: tuple[str, ...]  # for the verdict
     notes: tuple[str, ...]  # worth knowing, and no reason
+
+    def saved(self, source: str = "") -> SavedLog:
+        """What the next step needs: `.save(path)` writes it. `source` is what messages call the log."""
+        known = () if self.confidence is None else ASSUMED
+        given = (name for name in known if getattr(self.confidence, name) is not None)
+        return SavedLog(
+            arms=self.log.arms,
+            offline=self.log.offline,
+            confidence=self.confidence,
+            stated=tuple(name for name in given if name not in self.why),
+            source=source,
+            verdict=self.verdict,
+            reasons=self.reasons,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data: null where a number is unknown, never NaN."""

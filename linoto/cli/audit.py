@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from linoto.cli.log_and_policy import noise
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of, typed_again
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
 
 if TYPE_CHECKING:
     from linoto.audit.verdicts import Audit
@@ -82,7 +82,9 @@ def run_audit(arguments: argparse.Namespace) -> None:
 
     limits = arguments.reward_range
     if limits is not None and not limits[0] < limits[1]:
-        arguments.refuse(f"--reward-range must be LO HI with LO < HI, got {limits[0]:g} {limits[1]:g}")
+        arguments.refuse(
+            f"--reward-range must be LO HI with LO < HI, got {shown(limits[0])} {shown(limits[1])}"
+        )
     if arguments.noise == "bounded" and limits is None:
         arguments.refuse("--noise bounded needs --reward-range LO HI")
     check_outputs(arguments)
@@ -159,11 +161,8 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
         source = Path(arguments.log).name
         paths.append(write_audit(arguments.out, audit, source=source, command=command_of(arguments)))
     if arguments.save is not None:
-        from linoto.logs.saved import SavedLog
-
         arguments.save.parent.mkdir(parents=True, exist_ok=True)
-        saved = SavedLog(arms=audit.log.arms, offline=audit.log.offline, confidence=audit.confidence)
-        paths.append(saved.save(arguments.save))
+        paths.append(audit.saved(Path(arguments.log).name).save(arguments.save))
     return paths
 
 

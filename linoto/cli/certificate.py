@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from linoto.cli.assumptions import assumption_rows, audit_facts
 from linoto.cli.log_and_policy import (
     FILE_HELP,
     add_gate_options,
@@ -27,6 +28,7 @@ def add_certificate(commands: Commands) -> None:
         "reward, per round and over a horizon, with what probability, and what that assumes.\n\n" + FILE_HELP,
         examples="  linoto certificate --paper --budget 80\n"
         "  linoto certificate --paper --epsilon 0.1 --rounds 8000\n"
+        "  linoto certificate stats.npz --budget 40 --rounds 8000\n"
         "  linoto certificate log.npz --epsilon 0.02 --noise bounded --reward-range 0 1 --json\n"
         "  linoto certificate log.json --policy LinOtO --alpha 0.01",
     )
@@ -41,10 +43,11 @@ def run_certificate(arguments: argparse.Namespace) -> None:
     """`linoto certificate`."""
     from linoto.core.snapshots import to_dict
 
-    log, policy = read_statistics(arguments), with_gate_options(read_policy(arguments), arguments)
+    log = read_statistics(arguments)
+    policy = with_gate_options(read_policy(arguments, log), arguments)
     found = policy.certificate(log.actions, log.offline)
     if arguments.json:
-        facts = {"source": log.source, "policy": to_dict(policy)}
+        facts = {"source": log.source, "policy": to_dict(policy), **audit_facts(policy, log, arguments)}
         print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.rounds)}))
         return
-    print_facts(found.rows(rounds=arguments.rounds))
+    print_facts([*assumption_rows(policy, log, arguments), *found.rows(rounds=arguments.rounds)])

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from linoto.cli.assumptions import assumption_rows, audit_facts
 from linoto.cli.database import add_database, service_needed
 from linoto.cli.log_and_policy import (
     FILE_HELP,
@@ -52,7 +53,7 @@ def add_loop_options(command: Any) -> None:
         "--default-reward",
         type=number,
         metavar="REWARD",
-        help="of a decision whose reward never comes (default: the low end of --reward-range)",
+        help="of a decision whose reward never comes (default: the low end of the reward range)",
     )
     command.add_argument("--window", type=above_zero, default=86400.0, help="seconds that a reward may take")
     command.add_argument(
@@ -76,15 +77,18 @@ def share(text: str) -> float:
 
 def run_create(arguments: argparse.Namespace) -> None:
     """`linoto create`."""
-    log, policy = read_statistics(arguments), with_gate_options(read_policy(arguments), arguments)
+    log = read_statistics(arguments)
+    policy = with_gate_options(read_policy(arguments, log), arguments)
     loop, made = make_loop(arguments, log, policy)
     certificate = loop.certificate
     if arguments.json:
         facts = {"loop": loop.name, "db": str(arguments.db), "made": made}
+        facts |= audit_facts(policy, log, arguments)
         print(json.dumps({**facts, "certificate": certificate.to_dict()}))
         return
     print(f"{'made' if made else 'there is already'} loop {loop.name!r} in {arguments.db}, from {log.source}")
-    print_facts([row for row in certificate.rows() if row[0] in SHOWN])
+    promised = [row for row in certificate.rows() if row[0] in SHOWN]
+    print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 
 def make_loop(arguments: argparse.Namespace, log: LogStatistics, policy: Any) -> tuple[Loop, bool]:

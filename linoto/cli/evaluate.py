@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from linoto.cli.log_and_policy import noise, read_policy
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
-from linoto.cli.usage import Commands, add_command
+from linoto.cli.usage import Commands, add_command, shown
 from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple
         share = 0.5 if arguments.warm is None else arguments.warm
         if share >= 1:
             raise ValueError(
-                f"--warm must be less than 1, got {share:g}: some rows must be left to evaluate on"
+                f"--warm must be less than 1, got {shown(share)}: some rows must be left to evaluate on"
             )
         warm, held_out = split(rows, share=share, by="id" if arguments.time is None else "order")
         options: dict[str, Any] = {"actions": arms.actions, "warm_start": warm, "methods": ("replay",)}
@@ -184,7 +184,7 @@ def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:
                 raise ValueError(f"{where}: a probability must be a number, got {text!r}") from None
     if not np.isfinite(probabilities).all() or abs(probabilities.sum() - 1) > 1e-6:
         raise ValueError(
-            f"{arguments.probabilities}: probabilities must sum to 1, got {probabilities.sum():g}"
+            f"{arguments.probabilities}: probabilities must sum to 1, got {shown(float(probabilities.sum()))}"
         )
     return probabilities
 

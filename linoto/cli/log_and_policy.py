@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from linoto.core.kernels import Floats
     from linoto.core.offline import Offline
     from linoto.core.protocols import ComposedPolicy
+    from linoto.logs.saved import SavedLog
 
 EXPLORERS = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
 EVIDENCE = ("model", "rewards", "both")
@@ -25,7 +27,8 @@ REQUIRED = ("actions", "pulls", "reward_sums")
 FILE_HELP = (
     "STATS is what a log says about each arm, as .npz or .json: `actions`, one row of features for\n"
     "each arm; `pulls`, how often it was chosen; `reward_sums`, what it earned in all; and if you\n"
-    "like `names`.\n\n"
+    "like `reward_squares` and `names`. One that `linoto audit --save` wrote also holds noise, bound\n"
+    "and reward range: they are used where no option says otherwise.\n\n"
     '  {"actions": [[1, 0], [0.6, 0.8]], "pulls": [900, 100], "reward_sums": [310.0, 52.0],\n'
     '   "names": ["old banner", "new banner"]}'
 )
@@ -39,6 +42,7 @@ class LogStatistics:
     offline: Offline
     names: tuple[str, ...]
     source: str
+    saved: SavedLog | None = None  # with what the audit found, where it wrote the file
 
 
 def add_log_and_policy(command: Any) -> None:
@@ -54,13 +58,17 @@ def add_log_and_policy(command: Any) -> None:
     command.add_argument("--explorer", choices=EXPLORERS, help="what Gated explores with")
     command.add_argument("--evidence", choices=EVIDENCE, help="what pays for exploration")
     command.add_argument(
-        "--noise", type=noise, help="standard deviation of a reward, or the word bounded (default: 1)"
+        "--noise",
+        type=noise,
+        help="standard deviation of a reward, or the word bounded (default: from the audit, else 1)",
     )
     command.add_argument(
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
     )
     command.add_argument(
-        "--bound", type=above_zero, help="of the vector that turns features into average rewards (default: 1)"
+        "--bound",
+        type=above_zero,
+        help="of the vector that turns features into average rewards (default: from the audit, else 1)",
     )
     command.add_argument(
         "--delta", type=above_zero, help="how improbable a broken promise must be (default: 0.05)"
@@ -97,11 +105,14 @@ def read_statistics(arguments: argparse.Namespace) -> LogStatistics:
         return paper_statistics(arguments.seed)
     path: Path = arguments.stats
     try:
-        return as_statistics(read_entries(path), path.name)
+        found = as_statistics(read_entries(path), path.name)
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+    if found.saved is not None and found.saved.warning:
+        print(f"linoto: warning: {found.saved.warning}", file=sys.stderr)
+    return found
 
 
 def paper_statistics(seed: int) -> LogStatistics:
@@ -157,19 +168,23 @@ def read_json(path: Path) -> Mapping[str, Any]:
 
 
 def as_statistics(data: Mapping[str, Any], source: str) -> LogStatistics:
-    """Checked arms, log and names."""
+    """Checked arms, log and names, and what an audit kept with them."""
     from linoto.core.offline import Offline, as_offline
     from linoto.core.validation import as_actions
+    from linoto.logs.saved import read_saved
 
     actions = as_actions(data["actions"])
-    offline = as_offline(
-        Offline(pulls=data["pulls"], reward_sums=data["reward_sums"]),
-        len(actions),
+    log = Offline(
+        pulls=data["pulls"], reward_sums=data["reward_sums"], reward_squares=data.get("reward_squares")
     )
-    if offline.total == 0:
+    if log.total == 0:
         raise ValueError("pulls must hold at least one reward, got an empty log")
     return LogStatistics(
-        actions=actions, offline=offline, names=as_arm_names(data.get("names"), len(actions)), source=source
+        actions=actions,
+        offline=as_offline(log, len(actions)),
+        names=as_arm_names(data.get("names"), len(actions)),
+        source=source,
+        saved=read_saved(data) if "header" in data else None,
     )
 
 
@@ -186,26 +201,43 @@ def as_arm_names(names: Any, k: int) -> tuple[str, ...]:
 # -- the policy -------------------------------------------------------------------------------------------
 
 
-def read_policy(arguments: argparse.Namespace) -> ComposedPolicy:
-    """The policy that was asked for, with what was said about rewards."""
-    from dataclasses import replace
-
-    from linoto.core.confidence import Confidence
-    from linoto.core.policies import Gated
+def read_policy(arguments: argparse.Namespace, log: LogStatistics | None = None) -> ComposedPolicy:
+    """The policy that was asked for, with what the audit of the log found and what was said about rewards."""
+    from linoto.core.confidence import check_noise, with_assumptions
 
     policy = named_policy(arguments.policy)
-    facts = {
-        name: getattr(arguments, name)
-        for name in ("noise", "bound", "delta", "reward_range")
-        if getattr(arguments, name) is not None
-    }
-    if facts:
-        if not hasattr(policy, "confidence"):
-            raise ValueError(
-                f"--policy {type(policy).__name__} assumes nothing about rewards: leave --"
-                f"{next(iter(facts)).replace('_', '-')} out"
-            )
-        policy = replace(policy, confidence=replace(policy.composed().confidence or Confidence(), **facts))
+    if log is not None and log.saved is not None and log.saved.confidence is not None:
+        policy = with_assumptions(policy, log.saved.confidence)
+    chosen: ComposedPolicy = with_parts(with_facts(policy, told(arguments)), arguments)
+    if log is not None:
+        check_noise(chosen.composed().assumed, log.offline)
+    return chosen
+
+
+def told(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the options say about rewards."""
+    names = ("noise", "bound", "delta", "reward_range")
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
+def with_facts(policy: Any, facts: Mapping[str, Any]) -> Any:
+    """The policy that assumes this about rewards."""
+    from linoto.core.confidence import Confidence
+
+    if not facts:
+        return policy
+    if not hasattr(policy, "confidence"):
+        raise ValueError(
+            f"--policy {type(policy).__name__} assumes nothing about rewards: leave --"
+            f"{next(iter(facts)).replace('_', '-')} out"
+        )
+    return replace(policy, confidence=replace(policy.composed().confidence or Confidence(), **facts))
+
+
+def with_parts(policy: Any, arguments: argparse.Namespace) -> Any:
+    """The policy with the explorer and the evidence that were asked for."""
+    from linoto.core.policies import Gated
+
     if arguments.explorer is not None:
         if not isinstance(policy, Gated):
             raise ValueError(f"--explorer is for Gated, got --policy {type(policy).__name__}")
@@ -215,8 +247,7 @@ def read_policy(arguments: argparse.Namespace) -> ComposedPolicy:
             raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(policy).__name__}")
         change: dict[str, Any] = {"evidence": arguments.evidence}
         policy = replace(policy, gate=replace(policy.gate, **change))
-    chosen: ComposedPolicy = policy
-    return chosen
+    return policy
 
 
 def add_gate_options(command: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from linoto.cli.assumptions import assumption_rows, audit_facts
 from linoto.cli.log_and_policy import (
     FILE_HELP,
     LogStatistics,
@@ -65,7 +66,8 @@ def run_preview(arguments: argparse.Namespace) -> None:
 
     check_installed()
     log = read_statistics(arguments)
-    result = preview_of(log, arguments)
+    policy = read_policy(arguments, log)
+    result = preview_of(log, policy, arguments)
     path = write_preview(
         arguments.out,
         result,
@@ -78,20 +80,20 @@ def run_preview(arguments: argparse.Namespace) -> None:
     lines = answers(result, arguments.limit)
     if arguments.json:
         facts = {"source": log.source, "answers": dict(lines), **result.to_dict(limit=arguments.limit)}
+        facts |= audit_facts(policy, log, arguments)
         print(json.dumps({**facts, "wrote": [str(path)]}))
         return
     print(TITLE)
-    print_facts(lines)
+    print_facts([*lines, *assumption_rows(policy, log, arguments)])
     print()
     print_table([table_row(row, result.parameter) for row in result.table()])
     print_written([path])
 
 
-def preview_of(log: LogStatistics, arguments: argparse.Namespace) -> Preview:
+def preview_of(log: LogStatistics, policy: Any, arguments: argparse.Namespace) -> Preview:
     """The preview, with a bar."""
     from linoto.worlds.preview import preview
 
-    policy = read_policy(arguments)
     name, asked = asked_grid(arguments)
     gate = policy.composed().gate
     if asked is not None and gate.parameters and name not in gate.parameters:

@@ -124,5 +124,7 @@ def typed_again(arguments: argparse.Namespace, names: Iterable[str]) -> list[str
 
 
 def shown(value: Any) -> str:
-    """A number without a tail of zeros, a word as it is."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """A number in the digits that it needs, a word as it is."""
+    from linoto.core.validation import exact
+
+    return exact(value) if isinstance(value, float) else str(value)

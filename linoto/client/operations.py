@@ -9,9 +9,21 @@ from __future__ import annotations
 import inspect
 import json
 import secrets
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    BinaryIO,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 from urllib.parse import quote, urlencode
 
 from linoto.client.exchange import Request
@@ -68,6 +80,7 @@ class Operations:
         offline: Offline | None = None,
         rows: Iterable[tuple[str, float]] | None = None,
         log: Mapping[str, Any] | None = None,
+        saved: SavedLog | None = None,
         **settings: Any,
     ) -> Request[dict[str, Any]]:
         """Make a loop, or find it as it was made. `arms` are names, or names with their features.
@@ -75,7 +88,15 @@ class Operations:
         Its log is given as statistics (`offline`), as `rows` of (arm, reward), or as a file in the log folder
         of the service: `log={"file": "june.parquet", "action": "banner", "reward": "clicked"}`. The arms may
         then be left out: they are those in the file.
+
+        Or all of it is what an audit saved: `saved=linoto.load("stats.npz")`. Then its arms and its log are
+        used, and its noise, bound and reward range where the policy has no confidence of its own; the
+        description of the loop says so unless you give one.
         """
+        if saved is not None:
+            refuse_others(arms=arms, offline=offline, rows=rows, log=log)
+            policy, arms, offline = assuming(policy, saved), arms_of(saved), saved.offline
+            settings.setdefault("description", saved.summary)
         if not isinstance(policy, Mapping):
             from linoto.core.snapshots import to_dict
 
@@ -179,6 +200,56 @@ class Operations:
     def report(self, loop: str) -> Request[dict[str, Any]]:
         """The promise, and what was earned."""
         return get(f"{path_to(loop)}/report")
+
+
+# -- what an audit saved
+
+
+class SavedLog(Protocol):
+    """What `linoto.load` returns, as far as a loop needs it."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def actions(self) -> Any: ...
+
+    @property
+    def offline(self) -> Offline: ...
+
+    @property
+    def confidence(self) -> Any: ...
+
+    @property
+    def summary(self) -> str: ...
+
+    @property
+    def warning(self) -> str: ...
+
+
+def refuse_others(**given: Any) -> None:
+    """Refuse what the saved log holds already."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} must be left out where saved is given, which holds arms and log")
+
+
+def arms_of(saved: SavedLog) -> dict[str, list[float]]:
+    """Arms with their features."""
+    return dict(zip(saved.names, saved.actions.tolist(), strict=True))
+
+
+def assuming(policy: Any, saved: SavedLog) -> Any:
+    """The policy with what the audit found, where it says nothing of its own; warn of a log not to trust."""
+    from linoto.core.confidence import with_assumptions
+    from linoto.core.snapshots import from_dict
+
+    if not hasattr(saved, "confidence"):
+        raise ValueError(f"saved must be what linoto.load returns, got {type(saved).__name__}")
+    if saved.warning:
+        warnings.warn(saved.warning, stacklevel=4)
+    known = from_dict(dict(policy)) if isinstance(policy, Mapping) else policy
+    return known if saved.confidence is None else with_assumptions(known, saved.confidence)
 
 
 # -- how a request is written

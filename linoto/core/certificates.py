@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.confidence import Confidence
+from linoto.core.confidence import Confidence, why_noise_refuted
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import Records, State
 from linoto.core.notebook import html_table, text_table
+from linoto.core.offline import Offline
+from linoto.core.validation import exact, rounded_up
 
 NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 
@@ -116,6 +118,7 @@ class Situation(NamedTuple):
     params: Records
     run: Records
     state: State | None  # None where there are no features
+    offline: Offline
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -187,7 +190,8 @@ def why_not(situation: Situation) -> str:
     """Why there is no theorem, or nothing."""
     if situation.run[0]["logged"] == 0:
         return "no log, so nothing to compare with"
-    reason = situation.gate.why_unproven(situation)
+    contradicted = why_noise_refuted(situation.confidence, situation.offline)
+    reason = situation.gate.why_unproven(situation) or contradicted
     if reason:
         return reason
     mean, interval = reference_of(situation)
@@ -202,7 +206,8 @@ def why_no_model(situation: Situation) -> str:
     if situation.state is None:
         return ""
     if contradicts_bound(situation.state, situation.confidence.bound):
-        return f"the log contradicts bound={situation.confidence.bound:g}: some arm earns more than it allows"
+        bound = exact(situation.confidence.bound)
+        return f"the log contradicts bound={bound}: some arm earns more than it allows"
     params = situation.params[0]
     bias = sqrt(params["ridge"]) * situation.confidence.bound
     if situation.confidence.radius == "paper" and bias > NEGLIGIBLE * params["radius_fixed"]:
@@ -230,8 +235,8 @@ def check_bound(state: State, bound: float) -> None:
         norm = float(np.linalg.norm(state.actions[:, arm]))
         needed = bound + excess[arm] / norm if norm > 0 else np.inf
         raise ValueError(
-            f"bound must be at least {needed:.3g} for this log, got {bound:g}: arm {arm} earns more than a "
-            f"parameter of that length allows"
+            f"bound must be at least {exact(rounded_up(needed))} for this log, got {exact(bound)}: "
+            f"arm {arm} earns more than a parameter of that length allows"
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import log, sqrt
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from math import log, log1p, sqrt
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,14 @@ from linoto.core.validation import (
     check_choice,
     check_nonnegative,
     check_positive,
+    exact,
     is_number,
     normalise,
+    rounded_up,
 )
 
+ASSUMED = ("noise", "bound", "reward_range")  # what must be known of rewards before anything is promised
+REFUTED = 1e-6  # how often a right noise or range may be refused because of what the log happened to hold
 RADII = ("self_normalised", "hkz", "paper")
 DESIGNS = ("fixed", "adaptive")
 
@@ -71,6 +75,19 @@ class Confidence:
             return (self.reward_range[1] - self.reward_range[0]) / 2
         return float(self.noise)
 
+    def assumptions(self) -> dict[str, str]:
+        """Noise, bound and reward range for people; a range that noise is bounded in is said with the noise.
+
+        >>> Confidence(noise="bounded", reward_range=(0, 1)).assumptions()
+        {'noise': 'bounded in [0, 1]', 'bound': '1'}
+        """
+        limits = self.reward_range
+        shown = "" if limits is None else f"[{exact(limits[0])}, {exact(limits[1])}]"
+        if self.noise == "bounded":
+            return {"noise": f"bounded in {shown}", "bound": f"{self.bound:.4g}"}
+        texts = {"noise": f"{self.noise:.4g}", "bound": f"{self.bound:.4g}", "reward_range": shown}
+        return {name: text for name, text in texts.items() if text}
+
     def ridge_for(self, d: int) -> float:
         """The ridge in d dimensions: what was asked for, or noise^2 d / bound^2."""
         if self.ridge is not None:
@@ -85,10 +102,85 @@ PAPER = Confidence(radius="paper", ridge=1e-4)
 """The paper's experiments to the letter: its covering radius, ridge 1e-4, no bias term."""
 
 
+def least_noise(offline: Offline) -> float:
+    """The smallest sub-Gaussian scale that the squares of a log do not refute; 0 where they are not known.
+
+    Squares around the means of arms are at most the squared noise, and of n rewards with scale s
+    P(sum of squared noise >= n u s^2) <= (u e^(1 - u))^(n / 2) for u > 1, however arms were chosen.
+    """
+    if offline.reward_squares is None or offline.total == 0:
+        return 0.0
+    pulls, squares = np.maximum(offline.pulls, 1), offline.reward_squares
+    rounding = (1e-13 + 4e-16 * pulls) * squares  # of both sums, at worst
+    means = offline.reward_sums / pulls
+    around = float(np.maximum(squares - offline.reward_sums * means - rounding, 0.0).sum())
+    level = 2 * log(1 / REFUTED) / offline.total
+    excess = sqrt(2 * level) + level  # u - 1: from here Newton's steps come down to u - 1 - log u = level
+    for _ in range(60):
+        excess -= (excess - log1p(excess) - level) * (1 + excess) / excess
+    return sqrt(around / offline.total / (1 + excess))
+
+
+def why_noise_refuted(confidence: Confidence, offline: Offline) -> str:
+    """How the squares of a log contradict what is assumed of the noise, or nothing."""
+    if confidence.noise == "bounded":
+        return why_range_refuted(confidence, offline)
+    least = least_noise(offline)
+    if confidence.scale >= least:
+        return ""
+    return (
+        f"noise must be at least {exact(rounded_up(least))} for this log, got {exact(confidence.scale)}: "
+        "its rewards scatter more around the means of their arms"
+    )
+
+
+def why_range_refuted(confidence: Confidence, offline: Offline) -> str:
+    """How the squares of a log show rewards outside the range that they never leave, or nothing."""
+    if confidence.reward_range is None or offline.reward_squares is None:
+        return ""
+    low, high = confidence.reward_range
+    sums, squares, pulls = offline.reward_sums, offline.reward_squares, offline.pulls
+    with np.errstate(over="ignore", invalid="ignore"):
+        inside = (low + high) * sums - squares - low * high * pulls  # (k,) sums of (x - low) (high - x)
+        rounding = 1e-9 * (squares + (low * low + high * high) * pulls)
+        outside = np.flatnonzero(inside < -rounding)
+    if not outside.size:
+        return ""
+    return (
+        f"reward_range must hold every logged reward where noise is 'bounded', got "
+        f"[{exact(low)}, {exact(high)}]: the squares of arm {outside[0]} show rewards outside"
+    )
+
+
+def check_noise(confidence: Confidence, offline: Offline) -> None:
+    """Refuse an assumed noise that the log contradicts: a promise that needs it would be broken."""
+    reason = why_noise_refuted(confidence, offline)
+    if reason:
+        raise ValueError(reason)
+
+
 def check_confidence(confidence: object) -> None:
     """Refuse anything that is not a Confidence or None."""
     if confidence is not None and not isinstance(confidence, Confidence):
         raise ValueError(f"confidence must be a linoto.Confidence or None, got {confidence!r}")
+
+
+def with_assumptions(policy: Any, found: Confidence) -> Any:
+    """A policy that assumes what was found of a log, where it says nothing of its own.
+
+    One that has the paper's confidence keeps its radius and ridge, and takes noise, bound and range.
+    """
+    inner, own = getattr(policy, "policy", None), getattr(policy, "confidence", None)
+    if inner is not None:
+        return replace(policy, policy=with_assumptions(inner, found))
+    if not hasattr(policy, "confidence"):
+        return policy
+    if own is None:
+        return replace(policy, confidence=found)
+    if own != type(policy)().confidence:
+        return policy
+    facts: dict[str, Any] = {name: getattr(found, name) for name in ASSUMED}
+    return replace(policy, confidence=replace(own, **facts))
 
 
 class RadiusTerms(NamedTuple):

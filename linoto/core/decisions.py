@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.kernels import Bools, Ints, Records
-from linoto.core.validation import as_arm, as_arms, as_reward
+from linoto.core.validation import as_arm, as_arms, as_reward, exact
 
 SOURCES = ("explorer", "lcb", "mixture", "fixed")
 
@@ -41,9 +41,13 @@ def check_round(decision: Decision, current: int) -> None:
 def check_reward(params: Records, reward: Any) -> float:
     """One reward: a finite number, inside the range that rewards are said never to leave."""
     value, p = as_reward(reward), params[0]
-    if p["bounded"] and not p["low"] <= value <= p["low"] + p["unit"]:
-        raise ValueError(f"reward must be in [{p['low']:g}, {p['low'] + p['unit']:g}], got {value:g}")
-    return value
+    if not p["bounded"]:
+        return value
+    low, high = float(p["low"]), float(f"{p['low'] + p['unit']:.15g}")  # 0.2 + (0.9 - 0.2) < 0.9
+    nearest = min(max(value, low), high)
+    if abs(value - nearest) > 1e-15 * (abs(low) + abs(high)):
+        raise ValueError(f"reward must be in [{exact(low)}, {exact(high)}], got {exact(value)}")
+    return nearest
 
 
 def credit(decision: Decision | int, counts: Ints) -> tuple[int, bool]:

@@ -146,6 +146,7 @@ class Guard:
                 params=self._params,
                 run=self._run,
                 state=None,
+                offline=self.offline,
             )
         )
 

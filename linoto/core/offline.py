@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.kernels import Floats, Ints
-from linoto.core.validation import as_arms, as_counts, as_floats, check_count
+from linoto.core.validation import as_arms, as_counts, as_floats, check_count, exact
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,8 +45,8 @@ class Offline:
             if (squares < least * (1 - 1e-9) - 1e-12).any():
                 arm = int(np.argmax(least - squares))
                 raise ValueError(
-                    f"reward_squares must be at least reward_sums**2 / pulls, got {squares[arm]:g} < "
-                    f"{least[arm]:g} for arm {arm}"
+                    f"reward_squares must be at least reward_sums**2 / pulls, got {exact(squares[arm])} < "
+                    f"{exact(least[arm])} for arm {arm}"
                 )
             squares.flags.writeable = False
         if not np.isfinite(sums.sum()):
@@ -130,7 +130,9 @@ def check_unpulled(name: str, pulls: Ints, values: Floats) -> None:
     """Refuse rewards of arms that were never pulled."""
     orphan = np.flatnonzero((pulls == 0) & (values != 0))
     if orphan.size:
-        raise ValueError(f"{name} must be 0 where pulls is 0, got {values[orphan[0]]:g} for arm {orphan[0]}")
+        raise ValueError(
+            f"{name} must be 0 where pulls is 0, got {exact(values[orphan[0]])} for arm {orphan[0]}"
+        )
 
 
 def as_offline(offline: Any, k: int) -> Offline:

@@ -106,6 +106,7 @@ class Composed:
                 params=agent._params,
                 run=agent._state.run,
                 state=agent._state,
+                offline=offline,
             )
         )
 

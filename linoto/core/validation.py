@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import numpy as np
 
 from linoto.core.kernels import Floats, Ints
+
+
+def exact(value: float) -> str:
+    """A number in as few digits as tell it from every other: no message shows two numbers as one.
+
+    >>> exact(2.0), exact(2.0000000001), exact(1e-9)
+    ('2', '2.0000000001', '1e-09')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def rounded_up(value: float, digits: int = 3) -> float:
+    """A number of a few digits that is at least this one: what "at least" says must be enough.
+
+    >>> rounded_up(1.2341), rounded_up(-1.2341), rounded_up(2.0)
+    (1.24, -1.23, 2.0)
+    """
+    if not np.isfinite(value) or value == 0:
+        return float(value)
+    whole = Decimal(float(value))
+    place = Decimal(1).scaleb(whole.adjusted() - digits + 1)
+    return float(whole.quantize(place, rounding=ROUND_CEILING))
 
 
 def as_floats(name: str, value: Any, ndim: int) -> Floats:
@@ -29,7 +53,7 @@ def as_counts(name: str, value: Any) -> Ints:
     array = as_floats(name, value, ndim=1)
     if (array < 0).any() or (array != np.floor(array)).any():
         bad = array[(array < 0) | (array != np.floor(array))][0]
-        raise ValueError(f"{name} must be whole numbers >= 0, got {bad:g}")
+        raise ValueError(f"{name} must be whole numbers >= 0, got {exact(bad)}")
     if (array > 2**53).any():
         raise ValueError(f"{name} must be at most 2**53, got {array.max():g}")
     return array.astype(np.int64)

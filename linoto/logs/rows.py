@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
-from linoto.core.validation import as_arms, as_floats, check_choice, check_count, is_number
+from linoto.core.validation import as_arms, as_floats, check_choice, check_count, exact, is_number
 from linoto.logs.arms import ArmTable
 from linoto.logs.row_queries import (
     Columns,
@@ -154,7 +154,7 @@ def split(rows: Rows, *, share: float = 0.5, by: Literal["id", "order"] = "id") 
     else:
         first = hashed(np.asarray(known.ids)) < share * 2.0**64
     if first.all() or not first.any():
-        raise ValueError(f"rows must fill both parts, got {len(rows)} for a share of {share:g}")
+        raise ValueError(f"rows must fill both parts, got {len(rows)} for a share of {exact(share)}")
     return known.take(first), known.take(~first)
 
 
@@ -260,7 +260,7 @@ def as_propensities(value: Any, n: int, k: int) -> Floats:
     wrong = (propensities <= 0) | (propensities > 1)
     if wrong.any():
         row = int(wrong.argmax())
-        raise ValueError(f"propensities must be in (0, 1], got {propensities[row]:g} in row {row}")
+        raise ValueError(f"propensities must be in (0, 1], got {exact(propensities[row])} in row {row}")
     return propensities
 
 

@@ -18,6 +18,8 @@ from linoto.core.snapshots import from_dict, to_dict
 from linoto.logs.arms import ArmTable, Encoding
 
 FORMAT = 1
+SAVED = "what linoto audit --save wrote"
+AUDITED = ("stated", "source", "verdict", "reasons")  # not in files of version 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,6 +29,30 @@ class SavedLog:
     arms: ArmTable
     offline: Offline
     confidence: Confidence | None = None  # what the audit proposed or was told
+    stated: tuple[str, ...] = ()  # which of noise, bound and reward_range it was told
+    source: str = ""  # what was audited; "": an earlier version did not say
+    verdict: str | None = None  # of the audit; None: as well
+    reasons: tuple[str, ...] = ()  # for the verdict
+
+    def origin(self, name: str) -> str:
+        """Where noise, bound or reward_range come from, as the end of a sentence."""
+        audit = f"the audit of {self.source}" if self.source else "the audit"
+        return f"as stated in {audit}" if name in self.stated else f"from {audit}"
+
+    @property
+    def summary(self) -> str:
+        """What is assumed of rewards and where it comes from, in one line."""
+        if self.confidence is None:
+            return ""
+        found = self.confidence.assumptions().items()
+        return "; ".join(f"{name.replace('_', ' ')} {text}, {self.origin(name)}" for name, text in found)
+
+    @property
+    def warning(self) -> str:
+        """What speaks against using it; nothing where the verdict is to deploy."""
+        if self.verdict in (None, "deploy"):
+            return ""
+        return f"the audit of {self.source or 'this log'} says: {self.verdict}, because {self.reasons[0]}"
 
     @property
     def actions(self) -> Floats:
@@ -50,6 +76,7 @@ class SavedLog:
             "encoding": self.encoding.to_dict(),
             "effects": self.arms.effects,
             "confidence": None if self.confidence is None else to_dict(self.confidence),
+            **{name: getattr(self, name) for name in AUDITED},
         }
         log, place = self.offline, Path(path)
         arrays = {
@@ -67,25 +94,36 @@ class SavedLog:
 
 
 def load(path: str | Path) -> SavedLog:
-    """What `linoto audit --save` wrote: `.actions`, `.offline`, `.names`, `.encoding`, `.confidence`."""
+    """What `linoto audit --save` wrote: `.actions`, `.offline`, `.names`, `.confidence`, `.verdict`, ..."""
     place = Path(path)
     try:
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        header = json.loads(str(arrays.pop("header")))
-        known = header["format"]
     except OSError:
         raise
-    except Exception:  # zip, npy and JSON each complain in their own way
-        raise ValueError(f"{place} must be what linoto audit --save wrote, got something else") from None
-    if known != FORMAT:
-        raise ValueError(f"{place} must be of format {FORMAT}, got format {known!r}")
+    except Exception:  # zip and npy complain in their own ways
+        raise ValueError(f"{place} must be {SAVED}, got something else") from None
     try:
-        return unpack(header, arrays)
+        return read_saved(arrays)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+
+
+def read_saved(arrays: Mapping[str, Any]) -> SavedLog:
+    """The arrays of such a file as what they mean."""
+    try:
+        header = json.loads(str(arrays["header"]))
+        known = header["format"]
+    except Exception:  # JSON complains in many ways
+        raise ValueError(f"it must be {SAVED}, got something else") from None
+    if known != FORMAT:
+        raise ValueError(f"it must be of format {FORMAT}, got format {known!r}")
+    try:
+        return unpack(header, {name: array for name, array in arrays.items() if name != "header"})
     except ValueError:
         raise
     except Exception:  # something is missing, or not what its name says
-        raise ValueError(f"{place} must be what linoto audit --save wrote, got a part of it") from None
+        raise ValueError(f"it must be {SAVED}, got a part of it") from None
 
 
 def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedLog:
@@ -99,4 +137,7 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
     )
     offline = as_offline(Offline(**arrays), len(arms.names))
     confidence = None if header["confidence"] is None else from_dict(header["confidence"])
-    return SavedLog(arms=arms, offline=offline, confidence=confidence)
+    audited = {name: header[name] for name in AUDITED if name in header}
+    for name in ("stated", "reasons"):
+        audited[name] = tuple(audited.get(name, ()))
+    return SavedLog(arms=arms, offline=offline, confidence=confidence, **audited)

@@ -19,6 +19,7 @@ from linoto.core.validation import (
     check_choice,
     check_count,
     check_nonnegative,
+    exact,
 )
 
 
@@ -61,7 +62,7 @@ class World:
         if self.rewards == "bernoulli" and not (low <= least and most <= high):
             raise ValueError(
                 f"{name} must give means in [{low:g}, {high:g}] for Bernoulli rewards, "
-                f"got [{least:g}, {most:g}]"
+                f"got [{exact(least)}, {exact(most)}]"
             )
         steps = self.steps
         if self.rewards == "bernoulli" and ((self.means - low > steps) | (steps > high - low)).any():

@@ -22,6 +22,7 @@ import linoto
 from linoto import AsyncClient, Client
 from linoto.client import RewardResult, ServedDecision, ServiceError, operations
 from linoto.client.operations import Operations
+from linoto.logs.saved import SavedLog
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 
@@ -280,3 +281,56 @@ def test_wrong_options_are_refused(kind: Any, wrong: str, options: dict[str, Any
 def test_an_address_may_be_ipv6_and_end_with_a_slash(kind: Any) -> None:
     with AnyClient(kind, "http://[::1]:8080/") as client:
         assert client.client.url == "http://[::1]:8080"
+
+
+# -- what an audit saved
+
+
+def saved_log(**changes: Any) -> SavedLog:
+    table = {"id": ["a", "b"], "size": [0.2, 1.0]}
+    log = linoto.Offline.from_rows([0, 1] * 50, [0.0, 0.0, 0.0, 1.0] * 25, k=2)
+    confidence = linoto.Confidence(noise="bounded", bound=1.5, reward_range=(0, 1))
+    fields: dict[str, Any] = {"source": "clicks.csv", "verdict": "deploy", **changes}
+    arms = linoto.ArmTable.from_columns(table)
+    return SavedLog(arms=arms, offline=log, confidence=confidence, **fields)
+
+
+def test_a_loop_from_a_saved_log_has_its_arms_its_log_and_its_assumptions(
+    client: AnyClient, kind: Any
+) -> None:
+    saved, loop = saved_log(), f"saved-{kind.__name__}"
+    client.create(loop, saved=saved, policy=linoto.Gated(), default_reward=0.0)
+    spec = client.spec(loop)
+    assert [arm["name"] for arm in spec["arms"]] == ["a", "b"]
+    assert [arm["features"] for arm in spec["arms"]] == saved.actions.tolist()
+    assert spec["offline"]["reward_squares"] == [0.0, 25.0]
+    assert linoto.from_dict(spec["policy"]) == linoto.Gated(confidence=saved.confidence)
+    assert spec["description"].startswith("noise bounded in [0, 1], from the audit of clicks.csv")
+    again = {"policy": linoto.to_dict(linoto.Gated()), "default_reward": 0.0}
+    assert client.create(loop, saved=saved, **again)["name"] == loop
+
+
+def test_a_saved_log_leaves_a_confidence_of_ones_own_alone(client: AnyClient, kind: Any) -> None:
+    own, loop = linoto.Gated(confidence=linoto.Confidence(noise=2.0, bound=3.0)), f"own-{kind.__name__}"
+    client.create(loop, saved=saved_log(), policy=own, default_reward=0.0, description="mine")
+    assert linoto.from_dict(client.spec(loop)["policy"]) == own
+    assert client.spec(loop)["description"] == "mine"
+
+
+def test_a_saved_log_that_is_not_to_be_trusted_warns(client: AnyClient, kind: Any) -> None:
+    saved = saved_log(verdict="do not trust", reasons=("arms did not earn late what they earned early",))
+    with pytest.warns(UserWarning, match=r"the audit of clicks\.csv says: do not trust, because arms"):
+        client.create(f"warned-{kind.__name__}", saved=saved, policy=linoto.Gated(), default_reward=0.0)
+
+
+def test_a_saved_log_stands_alone(client: AnyClient) -> None:
+    with pytest.raises(ValueError, match="offline must be left out where saved is given"):
+        client.create("x", saved=saved_log(), offline=LOG, policy=linoto.Gated(), default_reward=0.0)
+    with pytest.raises(ValueError, match=r"saved must be what linoto\.load returns, got str"):
+        client.create("x", saved="stats.npz", policy=linoto.Gated(), default_reward=0.0)
+
+
+def test_a_noise_that_the_log_contradicts_is_refused_by_the_service(client: AnyClient) -> None:
+    small = linoto.Gated(confidence=linoto.Confidence(noise=0.01, bound=2.0))
+    with pytest.raises(ServiceError, match=r"policy: noise must be at least \S+ for this log, got 0\.01"):
+        client.create("refuted", saved=saved_log(), policy=small, default_reward=0.0)

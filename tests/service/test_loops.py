@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from helpers.loops import THOMPSON, change, decide, digests, reward, run_mixed_traffic
@@ -18,7 +19,7 @@ from linoto.service.errors import Refused
 from linoto.service.loops import views
 from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.seeded import seeded_uniform
-from linoto.service.loops.spec import start
+from linoto.service.loops.spec import LogStatistics, start
 from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
 
@@ -324,3 +325,20 @@ def test_a_promise_about_unrestricted_rounds_ends_with_the_first_restricted_one(
         for number in range(1, 3):
             reward(service, f"1-{number}", -1000.0)
         assert loop.state.alarms == [] and len(set(digests(service))) == 1
+
+
+def test_a_loop_with_a_noise_that_its_log_contradicts_is_not_made_but_a_stored_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    wrong = linoto.Gated(confidence=linoto.Confidence(noise=0.01, bound=5.0))
+    log = LogStatistics(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0], reward_squares=[30.0, 10.0, 0.0])
+    path = tmp_path / "x.sqlite"
+    with opened(path) as service:
+        with pytest.raises(Refused, match="policy: noise must be at least"):
+            create(service, policy=wrong, offline=log)
+        create(service, policy=wrong)  # without squares nothing is known of it
+        stored = msgspec.json.encode(spec_of(policy=wrong, offline=log))
+        service.store.write_sync(lambda db: db.execute("UPDATE loops SET spec = ?", [stored]))
+    with opened(path) as service:
+        assert decide(service).arm in "abc"
+        assert not service.loops.get("loop").certificate.holds

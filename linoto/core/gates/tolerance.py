@@ -15,7 +15,7 @@ from linoto.core.gates.gate import Gate
 from linoto.core.gates.mixture import mixture_rounding
 from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
-from linoto.core.validation import check_choice, check_nonnegative, normalise
+from linoto.core.validation import check_choice, check_nonnegative, exact, normalise
 
 EVIDENCE = ("model", "rewards", "both")
 PROMISES = ("expected", "realised")
@@ -175,5 +175,6 @@ def check_logged_range(confidence: Confidence, offline: Offline) -> None:
         arm = int(outside.argmax())
         mean = offline.reward_sums[arm] / offline.pulls[arm]
         raise ValueError(
-            f"offline must have rewards in reward_range {(low, high)}, got a mean of {mean:g} for arm {arm}"
+            f"offline must have rewards in reward_range {(low, high)}, "
+            f"got a mean of {exact(mean)} for arm {arm}"
         )

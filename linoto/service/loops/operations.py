@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from linoto.core.confidence import why_noise_refuted
 from linoto.core.decisions import NoSafeArm
 from linoto.service.errors import Refused, invalid, not_found
 from linoto.service.loops.choice import make_decision
@@ -143,6 +144,9 @@ class Loops:
             raise Refused(409, "exists", f"loop {name!r} exists with other arms, log, policy or settings")
         if NAME.fullmatch(name) is None:
             raise invalid(f"name must match {NAME.pattern}, got {name!r}")
+        refuted = why_noise_refuted(loop.agent.confidence, loop.agent.offline)
+        if refuted:  # only here: a loop that an earlier version made goes on, without a promise
+            raise invalid(f"policy: {refuted}")
         at = self.clock()
         id = sql.insert_loop(connection, name, msgspec.json.encode(spec), at)
         if loop.state.seq:  # added before, in a transaction that was rolled back

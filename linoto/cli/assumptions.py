@@ -1,0 +1,48 @@
+"""What a policy assumes of rewards, and where that comes from: an option, an audit, or the policy itself."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.log_and_policy import LogStatistics, told
+
+if TYPE_CHECKING:
+    from linoto.core.protocols import ComposedPolicy
+
+UNSAID = "as the policy assumes: neither STATS nor an option says otherwise"
+
+
+def assumption_rows(
+    policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace
+) -> list[tuple[str, str]]:
+    """Noise, bound and reward range as the policy takes them, each with where it comes from."""
+    said = policy.composed().assumed.assumptions().items()
+    return [
+        (name.replace("_", " "), f"{text}, {origin(name, policy, log, arguments)}") for name, text in said
+    ]
+
+
+def origin(name: str, policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace) -> str:
+    """Where one of them comes from."""
+    if name in told(arguments):
+        return "as given"
+    saved = None if log.saved is None else log.saved.confidence
+    if log.saved is None or getattr(saved, name, None) != getattr(policy.composed().assumed, name):
+        return UNSAID
+    return log.saved.origin(name)
+
+
+def audit_facts(policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The same for machines, with the verdict of the audit."""
+    from linoto.core.confidence import ASSUMED
+
+    assumed = policy.composed().assumed
+    found = {name: value for name in ASSUMED if (value := getattr(assumed, name)) is not None}
+    return {
+        "verdict": None if log.saved is None else log.saved.verdict,
+        "assumed": {
+            name: {"value": value, "origin": origin(name, policy, log, arguments)}
+            for name, value in found.items()
+        },
+    }
