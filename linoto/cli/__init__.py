@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from linoto import __version__
 from linoto.cli.audit import add_audit
 from linoto.cli.certificate import add_certificate
+from linoto.cli.compare import add_compare
 from linoto.cli.create import add_create
 from linoto.cli.database import add_db, add_token
 from linoto.cli.demo import add_demo
@@ -28,6 +29,7 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_evaluate,
     add_reproduce,
     add_study,
+    add_compare,
     add_create,
     add_serve,
     add_token,

@@ -18,7 +18,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.offline import Offline
 from linoto.core.policies import Composed, Gated, LinLCB, LinOtO, LinUCB
-from linoto.core.protocols import PolicyWithPromise
+from linoto.core.protocols import Policy, PolicyWithPromise
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments.results import Curve, Results, finite, mean_and_error
 from linoto.experiments.run import run_experiment
@@ -82,7 +82,7 @@ class Bookings(Setting):
         return load().log
 
 
-def experiment(*, horizon: int = 6000, policies: Mapping[str, PolicyWithPromise] | None = None) -> Experiment:
+def experiment(*, horizon: int = 6000, policies: Mapping[str, Policy] | None = None) -> Experiment:
     """The story as an experiment that `run_experiment` plays and figures draw."""
     flights = load()
     k, d = flights.actions.shape

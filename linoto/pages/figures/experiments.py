@@ -62,9 +62,9 @@ def draw_regret(results: Results) -> Figure:
 
 
 @styled()
-def draw_both(results: Results) -> Figure:
-    """R_t and R_t^off of every policy in the first setting."""
-    setting = results.experiment.settings[0]
+def draw_both(results: Results, setting: Setting | None = None) -> Figure:
+    """R_t and R_t^off of every policy in a setting, the first one unless told otherwise."""
+    setting = setting or results.experiment.settings[0]
     names = {"regret": "$R_t$, against the best action", "offline_regret": SHORTFALL}
     figure, grid = panels(1, 2)
     for axes, (field, title) in zip(grid[0], names.items(), strict=True):

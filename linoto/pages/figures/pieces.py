@@ -27,6 +27,7 @@ COLOURS = {
     "LinTS": "#6a4c93",
     "Greedy": "#30638e",
     "Gated": "#2e7d32",
+    "Gated, Thompson": "#90be6d",
     "exact": "#d1495b",
     "known horizon": "#d1495b",
     "as it is": "#2e7d32",

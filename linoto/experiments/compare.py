@@ -1,0 +1,216 @@
+"""Which policy would you choose? Policies on the same problems, ranked, and compared pair by pair.
+
+Every policy meets the same worlds, the same logs and the same noise, so a difference between two of them is
+measured run by run, and luck that both share drops out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from linoto.core.confidence import PAPER, Confidence
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.protocols import Policy
+from linoto.engines import THREADS, Engine, Track
+from linoto.experiments import takeover
+from linoto.experiments.claims import student
+from linoto.experiments.results import Results, finite, mean_and_error
+from linoto.experiments.run import draw_instance, run_experiment
+from linoto.experiments.settings import Experiment, Setting
+from linoto.worlds.bandits import Bandit
+from linoto.worlds.flights import BOUND
+from linoto.worlds.simulate import simulate
+
+CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
+TIMED_ROUNDS = 2000  # of the runs that are timed
+TIMED_RUNS = 3
+
+
+# -- who plays, and where ---------------------------------------------------------------------------------
+
+
+def everyone(sure: Confidence | None = None) -> dict[str, Policy]:
+    """Every policy of this package, as the paper sets it up, or with a confidence that suits the rewards."""
+    paper = sure or PAPER
+    alpha: dict[str, Any] = {} if sure is None else {"confidence": sure}
+    return {
+        "Gated": Gated(confidence=sure or Confidence()),
+        "Gated, Thompson": Gated(explorer=LinTS(), confidence=sure or Confidence()),
+        "LinOtO": LinOtO(**alpha),
+        "LinUCB": LinUCB(confidence=paper),
+        "LinUCB x 0.25": LinUCB(scale=0.25, confidence=sure),
+        "LinTS": LinTS(confidence=sure),
+        "LinLCB": LinLCB(confidence=paper),
+        "Greedy": Greedy(),
+        "Random": Random(),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneHot(Setting):
+    """Arms that say nothing about each other: every arm is its own feature, rewards are 0 or 1."""
+
+    k: int = 20
+    d: int = 20
+
+    def bandit(self, rng: np.random.Generator) -> Any:
+        """Click rates drawn evenly from [0, 1]."""
+        return Bandit(actions=np.eye(self.k), means=rng.random(self.k), rewards="bernoulli")
+
+
+Chosen = Callable[[Confidence | None], Mapping[str, Policy]]
+"""The policies of a problem, given what is known of its rewards; None: what the paper assumes."""
+
+
+def problems(chosen: Chosen = everyone) -> dict[str, Setting]:
+    """The problems by name: the paper's, clicks, arms without features, and real flights."""
+    paper, clicks = chosen(None), chosen(CLICKS)
+    found = (
+        Setting(name="poor log", m=100, policies=paper),
+        Setting(name="rich log", m=1000, policies=paper),
+        Setting(name="best action logged", m=500, include_best=True, policies=paper),
+        Setting(name="clicks", m=500, rewards="bernoulli", policies=clicks),
+        OneHot(name="one-hot", m=200, rewards="bernoulli", policies=clicks),
+        replace(takeover.experiment(policies=clicks).settings[0], name="flights"),
+    )
+    return {setting.name: setting for setting in found}
+
+
+def choose(own: Mapping[str, Policy | None]) -> Chosen:
+    """Policies by label: your own, or None for the one of this package with that label."""
+
+    def chosen(sure: Confidence | None) -> dict[str, Policy]:
+        known = everyone(sure)
+        return {label: known[label] if policy is None else policy for label, policy in own.items()}
+
+    return chosen
+
+
+# -- what comes out ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """The results of a comparison: league tables, and differences from one policy."""
+
+    results: Results
+    against: str  # the policy that the others are compared with
+    seconds: Mapping[tuple[str, str], float]  # per round, by setting and policy
+
+    def league(self, setting: Setting) -> list[dict[str, Any]]:
+        """One row per policy, the smallest regret first."""
+        rows = [self._row(setting, label) for label in setting.labels]
+        return sorted(rows, key=lambda row: row["regret"][-1]["mean"])
+
+    def _row(self, setting: Setting, label: str) -> dict[str, Any]:
+        name, results = setting.name, self.results
+        return {
+            "policy": label,
+            "regret": [self._at(setting, label, "regret", round) for round in shown_rounds(setting)],
+            "offline_regret": [
+                self._at(setting, label, "offline_regret", round) for round in shown_rounds(setting)
+            ],
+            "worst_offline_regret": float(results.worst(name, label).max()),
+            "promise": promise_kept(results.promise_violation(name, label)),
+            "explored": float(results.final(name, label, "explored").mean() / setting.horizon),
+            "seconds_per_round": self.seconds[name, label],
+            "difference": self._difference(setting, label),
+        }
+
+    def _at(self, setting: Setting, label: str, field: str, round: int) -> dict[str, Any]:
+        mean, error = mean_and_error(self.results.at(setting.name, label, field, round))
+        return {"round": round, "mean": float(mean), "se": finite(error)}
+
+    def _difference(self, setting: Setting, label: str) -> dict[str, Any] | None:
+        """How much more regret than the reference at the end, run by run, with a 95 % interval."""
+        if label == self.against or self.against not in setting.labels:
+            return None
+        mine, theirs = (self.results.final(setting.name, who, "regret") for who in (label, self.against))
+        mean, error = mean_and_error(mine - theirs)
+        if mine.size < 2:
+            return {"mean": float(mean), "low": None, "high": None}
+        reach = student(mine.size - 1) * error
+        return {"mean": float(mean), "low": float(mean - reach), "high": float(mean + reach)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data: the league of every setting."""
+        settings = self.results.experiment.settings
+        return {
+            "runs": self.results.runs,
+            "seed": self.results.seed,
+            "against": self.against,
+            "leagues": {setting.name: self.league(setting) for setting in settings},
+        }
+
+
+def shown_rounds(setting: Setting) -> tuple[int, ...]:
+    """Early, half-way and at the end."""
+    return max(setting.horizon // 8, 1), max(setting.horizon // 2, 1), setting.horizon
+
+
+def promise_kept(violation: Any) -> dict[str, int] | None:
+    """In how many of how many runs a promise was kept; None where nothing is promised."""
+    promised = violation[~np.isnan(violation)]
+    if promised.size == 0:
+        return None
+    return {"kept": int((promised <= 1e-9).sum()), "runs": int(promised.size)}
+
+
+def compare(
+    settings: Iterable[Setting],
+    *,
+    against: str | None = None,
+    runs: int = 5,
+    seed: int = 0,
+    out: Any = None,
+    resume: bool = False,
+    engine: Engine = THREADS,
+    track: Track | None = None,
+    clock: Callable[[], float] = perf_counter,
+) -> Comparison:
+    """Play every policy of these settings, and time each of them alone afterwards.
+
+    >>> from linoto import LinTS, LinUCB
+    >>> from linoto.experiments.settings import Setting
+    >>> small = Setting(name="small", horizon=50, policies={"LinUCB": LinUCB(), "LinTS": LinTS()})
+    >>> found = compare([small], runs=3)
+    >>> sorted(row["policy"] for row in found.league(small)), found.against
+    (['LinTS', 'LinUCB'], 'LinUCB')
+    """
+    plan = tuple(settings)
+    labels = dict.fromkeys(label for setting in plan for label in setting.labels)
+    reference = next(iter(labels)) if against is None else against
+    if reference not in labels:
+        raise ValueError(f"against must be one of {', '.join(labels)}, got {reference!r}")
+    experiment = Experiment(
+        name="compare",
+        title="The same problems, many policies",
+        caption="Cumulative regret: mean over runs, one standard error shaded.",
+        settings=plan,
+    )
+    results = run_experiment(
+        experiment, runs=runs, seed=seed, out=out, resume=resume, engine=engine, track=track
+    )
+    seconds = {
+        (setting.name, label): time_policy(setting, label, clock)
+        for setting in plan
+        for label in setting.labels
+    }
+    return Comparison(results=results, against=reference, seconds=seconds)
+
+
+def time_policy(setting: Setting, label: str, clock: Callable[[], float]) -> float:
+    """Seconds per simulated round: the quickest of a few runs on this machine, starting included."""
+    bandit, offline, own = draw_instance(setting, 0, 0)
+    policy, rounds = setting.policy(label), min(setting.horizon, TIMED_ROUNDS)
+    spent = []
+    for _ in range(TIMED_RUNS):
+        began = clock()
+        simulate(policy, bandit, offline, horizon=rounds, seed=own)
+        spent.append(clock() - began)
+    return min(spent) / rounds

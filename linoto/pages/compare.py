@@ -1,0 +1,92 @@
+"""The page of a comparison: a league table and a picture for every setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from linoto.experiments.compare import Comparison, shown_rounds
+from linoto.experiments.settings import Setting
+from linoto.pages.figures.experiments import draw_both
+from linoto.pages.figures.pieces import inline, save
+from linoto.pages.report import write_csv, write_json
+from linoto.pages.shell import write_page
+
+TITLE = "The same problems, many policies"
+
+
+def write_comparison(out: Path, found: Comparison, *, command: str) -> list[Path]:
+    """Write pictures, tables, tidy curves and one page into a folder."""
+    results, paths, sections = found.results, [], []
+    for setting in results.experiment.settings:
+        stem = setting.name.replace(" ", "-")
+        pictures = save(draw_both(results, setting), out / f"compare-{stem}")
+        paths += pictures
+        sections.append(section(found, setting, pictures[1], stem))
+    paths.append(write_csv(out / "compare.csv", results.rows()))
+    paths.append(write_json(out / "compare.json", found.to_dict()))
+    page = write_page(
+        out / "compare.html",
+        "compare.html",
+        title=TITLE,
+        command=command,
+        runs=results.runs,
+        seed=results.seed,
+        against=found.against,
+        sections=sections,
+    )
+    return [*paths, page]
+
+
+def section(found: Comparison, setting: Setting, picture: Path, stem: str) -> dict[str, Any]:
+    """What the page shows of one setting."""
+    rows = [league_row(row, found.against) for row in found.league(setting)]
+    early, half, last = shown_rounds(setting)
+    return {
+        "id": stem,
+        "name": setting.name,
+        "facts": f"{setting.k} arms, {setting.d} features, {setting.m} logged rewards, {setting.horizon} "
+        f"rounds; regret at rounds {early}, {half} and {last}",
+        "columns": list(rows[0]),
+        "rows": [list(row.values()) for row in rows],
+        "svg": inline(
+            picture.read_text("utf-8"), stem, f"Regret and shortfall below the log: {setting.name}"
+        ),
+    }
+
+
+def league_row(row: dict[str, Any], against: str) -> dict[str, str]:
+    """A row of a league table, for people."""
+    promise, difference = row["promise"], row["difference"]
+    early, half, last = row["regret"]
+    return {
+        "policy": row["policy"],
+        "early": f"{early['mean']:.0f}",
+        "half-way": f"{half['mean']:.0f}",
+        "regret": with_error(last),
+        f"more than {against}": "" if difference is None else interval(difference),
+        "shortfall": with_error(row["offline_regret"][-1]),
+        "largest": f"{row['worst_offline_regret']:.0f}",
+        "promise": "none" if promise is None else kept(promise),
+        "µs": f"{1e6 * row['seconds_per_round']:.2g}",
+    }
+
+
+def with_error(value: dict[str, Any]) -> str:
+    """Mean ± standard error."""
+    return f"{value['mean']:.0f}" + ("" if value["se"] is None else f" ± {value['se']:.0f}")
+
+
+def interval(difference: dict[str, Any]) -> str:
+    """A difference and its 95 % interval; nothing certain is said of a single run."""
+    mean = f"{difference['mean']:+.0f}"
+    if difference["low"] is None:
+        return mean
+    return f"{mean} [{difference['low']:+.0f}, {difference['high']:+.0f}]"
+
+
+def kept(promise: dict[str, int]) -> str:
+    """Whether a promise held, and where it did not, how often."""
+    if promise["kept"] == promise["runs"]:
+        return "kept"
+    return f"broken in {promise['runs'] - promise['kept']} of {promise['runs']} runs"

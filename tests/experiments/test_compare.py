@@ -1,0 +1,114 @@
+"""Comparisons: the same worlds for everybody, differences run by run, and honest words about promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.html import Page
+
+from linoto import Gated, LinTS, LinUCB, Random, to_dict
+from linoto.cli import main
+from linoto.experiments.compare import compare, everyone, problems, promise_kept, shown_rounds
+from linoto.experiments.settings import Setting
+from linoto.pages.compare import interval, kept, league_row
+
+SMALL = Setting(
+    name="small",
+    k=12,
+    d=4,
+    m=20,
+    logged_arms=3,
+    horizon=80,
+    policies={"UCB": LinUCB(), "again": LinUCB(), "Random": Random(), "Gated": Gated()},
+)
+
+
+def clock_of(*steps: float) -> object:
+    """A clock that advances by these steps, again and again."""
+    now, calls = 0.0, 0
+
+    def clock() -> float:
+        nonlocal now, calls
+        now, calls = now + steps[calls % len(steps)], calls + 1
+        return now
+
+    return clock
+
+
+@pytest.fixture(scope="module")
+def found() -> object:
+    return compare([SMALL], runs=4, clock=clock_of(0.0, 80e-6))  # type: ignore[arg-type]
+
+
+def test_the_same_policy_twice_has_a_difference_of_nothing_at_all(found) -> None:  # type: ignore[no-untyped-def]
+    rows = {row["policy"]: row for row in found.league(SMALL)}
+    assert found.against == "UCB" and rows["UCB"]["difference"] is None
+    assert rows["again"]["difference"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert rows["again"]["regret"] == rows["UCB"]["regret"]
+
+
+def test_differences_are_taken_run_by_run_with_students_interval(found) -> None:  # type: ignore[no-untyped-def]
+    from scipy import stats  # type: ignore[import-untyped]
+
+    mine, theirs = (found.results.final("small", label, "regret") for label in ("Random", "UCB"))
+    row = next(row for row in found.league(SMALL) if row["policy"] == "Random")
+    low, high = stats.ttest_rel(mine, theirs).confidence_interval(0.95)
+    assert row["difference"]["mean"] == pytest.approx((mine - theirs).mean())
+    assert (row["difference"]["low"], row["difference"]["high"]) == pytest.approx((low, high), rel=3e-3)
+
+
+def test_the_league_is_ranked_and_says_what_was_seen(found) -> None:  # type: ignore[no-untyped-def]
+    rows = found.league(SMALL)
+    last = [row["regret"][-1]["mean"] for row in rows]
+    assert last == sorted(last) and rows[-1]["policy"] == "Random"
+    assert [point["round"] for point in rows[0]["regret"]] == [10, 40, 80] == list(shown_rounds(SMALL))
+    by_label = {row["policy"]: row for row in rows}
+    assert by_label["Random"]["promise"] is None
+    assert by_label["Gated"]["promise"] == {"kept": 4, "runs": 4}
+    assert by_label["UCB"]["seconds_per_round"] == pytest.approx(1e-6)
+    assert json.loads(json.dumps(found.to_dict()))["leagues"]["small"] == rows
+
+
+def test_a_broken_promise_is_counted_and_named() -> None:
+    counted = promise_kept(np.array([-1.0, 0.0, 3.0, np.nan]))
+    assert counted == {"kept": 2, "runs": 3}
+    assert kept(counted) == "broken in 1 of 3 runs" and kept({"kept": 3, "runs": 3}) == "kept"
+
+
+def test_a_single_run_has_no_interval() -> None:
+    one = compare([SMALL], runs=1)
+    row = next(row for row in one.league(SMALL) if row["policy"] == "Random")
+    assert row["difference"]["low"] is None and "[" not in interval(row["difference"])
+    assert "±" not in league_row(row, "UCB")["regret"]
+
+
+def test_everybody_plays_every_problem() -> None:
+    """A few rounds each: whether they can play, not how well."""
+    from dataclasses import replace
+
+    short = [replace(setting, horizon=4, points=2) for setting in problems().values()]
+    found = compare(short, runs=1)
+    assert all(len(found.league(setting)) == len(everyone()) for setting in short)
+
+
+def test_the_command_writes_one_page_and_takes_a_policy_of_your_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_compared.py").write_text(
+        "from linoto import LinUCB\n\nclass Mine:\n"
+        "    def start(self, actions, offline, rng=0):\n"
+        "        return LinUCB(scale=0.1).start(actions, offline, rng=rng)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps(to_dict(LinTS(scale=0.5)))
+    words = ["compare", "--setting", "one-hot", "--policy", "Greedy", "--policy", "mine=own_compared:Mine"]
+    assert main([*words, "--policy", f"half={text}", "--against", "mine", "--runs", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["policy"] for row in found["leagues"]["one-hot"]} == {"Greedy", "mine", "half"}
+    page = Page((tmp_path / "linoto-compare" / "compare.html").read_text())
+    assert not page.outside and not page.open and "one-hot" in page.ids
+    assert main([*words, "--against", "nobody", "--runs", "2", "--out", "other"]) == 1
+    assert "against must be one of Greedy, mine, got 'nobody'" in capsys.readouterr().err
