@@ -22,7 +22,7 @@ from linoto.core.validation import check_choice, check_count
 
 Track = Callable[[int, int], None]
 """Progress: called with the number of items that are done and the number of all."""
-WINDOW = 4  # tasks handed out ahead of the one waited for, per worker: memory does not grow with the sweep
+AHEAD = 4  # tasks handed out ahead of the one waited for, per worker: memory does not grow with the sweep
 # Heard on this machine only. Without a dashboard the scheduler still serves its health page, at port 8787
 # unless told otherwise, and a second cluster would complain: so at any free port.
 PRIVATE: dict[str, Any] = {
@@ -121,7 +121,7 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], engine: 
         try:
             for item in items:
                 waiting.append(submit(function, item))
-                if len(waiting) > WINDOW * workers:
+                if len(waiting) > AHEAD * workers:
                     yield take_oldest(waiting)
             while waiting:
                 yield take_oldest(waiting)

@@ -20,7 +20,7 @@ from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere
 
 FALSE_ALARM = 1e-6
 MEANING = "At most a share delta of all runs violates the promise of the certificate."
-LOGGED = (40, 1_000)  # rewards in the logs of every other run, where the noise is as large as the range
+LOG_SIZES = (40, 1_000)  # rewards in the logs of every other run, where the noise is as large as the range
 MOST_LOGGED = 50_000  # enough for a noise of seven times the range; more would take seconds a run
 ARMS, LOGGED_ARMS, FEATURES = 8, 4, 4
 
@@ -64,7 +64,7 @@ def check_promise(
         check_count(name, count)
     check_seed(seed)
     generators = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(runs)]
-    played = [play_run(policy, rounds, LOGGED[i % 2], rng) for i, rng in enumerate(generators)]
+    played = [play_run(policy, rounds, LOG_SIZES[i % 2], rng) for i, rng in enumerate(generators)]
     promised = [run for run in played if run.certificate.holds]
     if not promised:
         raise ValueError(f"policy must promise something, got {policy!r}: {played[0].certificate.theorem}")

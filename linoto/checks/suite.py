@@ -28,14 +28,14 @@ from linoto.core.protocols import Policy
 Law = Callable[[Policy], None]
 
 
-PAGE = "docs/laws.md"
+LAWS_PAGE = "docs/laws.md"
 
 
 class LawError(AssertionError):
     """A policy breaks a law: which one, what the law says, what was found, and where it is explained."""
 
     def __init__(self, policy: Policy, law: str, meaning: str, found: str) -> None:
-        self.law, self.page = law, f"{PAGE}#{law}"
+        self.law, self.page = law, f"{LAWS_PAGE}#{law}"
         super().__init__(f"{policy!r} breaks {law}: {meaning} Found: {found}. Explained in {self.page}")
 
 

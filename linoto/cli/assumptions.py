@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.log_and_policy import LogStatistics, told
+from linoto.cli.log_and_policy import ArmsAndLog, told
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
@@ -14,7 +14,7 @@ UNSAID = "as the policy assumes: neither STATS nor an option says otherwise"
 
 
 def assumption_rows(
-    policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace
+    policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace
 ) -> list[tuple[str, str]]:
     """Noise, bound and reward range as the policy takes them, each with where it comes from."""
     said = policy.composed().assumed.assumptions().items()
@@ -23,7 +23,7 @@ def assumption_rows(
     ]
 
 
-def origin(name: str, policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace) -> str:
+def origin(name: str, policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> str:
     """Where one of them comes from."""
     if name in told(arguments):
         return "as given"
@@ -33,7 +33,7 @@ def origin(name: str, policy: ComposedPolicy, log: LogStatistics, arguments: arg
     return log.saved.origin(name)
 
 
-def audit_facts(policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace) -> dict[str, Any]:
+def audit_facts(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> dict[str, Any]:
     """The same for machines, with the verdict of the audit."""
     from linoto.core.confidence import ASSUMED
 

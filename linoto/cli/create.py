@@ -10,7 +10,7 @@ from linoto.cli.assumptions import assumption_rows, audit_facts
 from linoto.cli.database import add_database, service_needed
 from linoto.cli.log_and_policy import (
     FILE_HELP,
-    LogStatistics,
+    ArmsAndLog,
     add_gate_options,
     add_log_and_policy,
     read_policy,
@@ -91,7 +91,7 @@ def run_create(arguments: argparse.Namespace) -> None:
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 
-def make_loop(arguments: argparse.Namespace, log: LogStatistics, policy: Any) -> tuple[Loop, bool]:
+def make_loop(arguments: argparse.Namespace, log: ArmsAndLog, policy: Any) -> tuple[Loop, bool]:
     """The loop, in the database, and whether it is new."""
     from linoto.core.snapshots import to_dict
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from linoto.logs.evaluate import Estimate
     from linoto.logs.rows import Rows
 
-KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.KINDS, without its imports
+INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -50,7 +50,7 @@ def add_evaluate(commands: Commands) -> None:
     add_policy_options(evaluate)
     evaluate.add_argument(
         "--interval",
-        choices=KINDS,
+        choices=INTERVAL_KINDS,
         default="auto",
         help="kind of the intervals (default: auto, which holds for any number of rows if rewards are 0 or "
         "1 or have a --reward-range, and is normal elsewhere)",
@@ -92,7 +92,7 @@ def add_policy_options(command: Any) -> None:
 def run_evaluate(arguments: argparse.Namespace) -> None:
     """`linoto evaluate`."""
     check_options(arguments)
-    arms, rows = read(arguments)
+    arms, rows = read_arms_and_rows(arguments)
     estimates, warm = estimate(rows, arms, arguments)
     if arguments.json:
         facts = {"log": arguments.log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
@@ -114,7 +114,7 @@ def check_options(arguments: argparse.Namespace) -> None:
             arguments.refuse(f"--{name} is for --policy")
 
 
-def read(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
+def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
     """The arms and the rows; a wrong column name is a matter of usage."""
     from dataclasses import replace
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.saved import SavedLog
 
-EXPLORERS = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
+EXPLORER_NAMES = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
 EVIDENCE = ("model", "rewards", "both")
 REQUIRED = ("actions", "pulls", "reward_sums")
 FILE_HELP = (
@@ -35,7 +35,7 @@ FILE_HELP = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogStatistics:
+class ArmsAndLog:
     """Arms, their log, their names, and where all this comes from."""
 
     actions: Floats  # (k, d)
@@ -55,7 +55,7 @@ def add_log_and_policy(command: Any) -> None:
         default="Gated",
         help="Gated (a tolerance), LinOtO (the paper's), or a policy as JSON, as linoto.to_dict writes it",
     )
-    command.add_argument("--explorer", choices=EXPLORERS, help="what Gated explores with")
+    command.add_argument("--explorer", choices=EXPLORER_NAMES, help="what Gated explores with")
     command.add_argument("--evidence", choices=EVIDENCE, help="what pays for exploration")
     command.add_argument(
         "--noise",
@@ -97,7 +97,7 @@ def log_and_policy_again(arguments: argparse.Namespace) -> list[str]:
 # -- the log ----------------------------------------------------------------------------------------------
 
 
-def read_statistics(arguments: argparse.Namespace) -> LogStatistics:
+def read_statistics(arguments: argparse.Namespace) -> ArmsAndLog:
     """The statistics that were asked for."""
     if arguments.paper == (arguments.stats is not None):
         arguments.refuse("give either a STATS file or --paper, and not both")
@@ -105,7 +105,7 @@ def read_statistics(arguments: argparse.Namespace) -> LogStatistics:
         return paper_statistics(arguments.seed)
     path: Path = arguments.stats
     try:
-        found = as_statistics(read_entries(path), path.name)
+        found = as_arms_and_log(read_entries(path), path.name)
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read: {error.strerror}") from None
     except ValueError as error:
@@ -115,7 +115,7 @@ def read_statistics(arguments: argparse.Namespace) -> LogStatistics:
     return found
 
 
-def paper_statistics(seed: int) -> LogStatistics:
+def paper_statistics(seed: int) -> ArmsAndLog:
     """The paper's default problem: 100 arms in 20 dimensions, 100 logged rewards of 10 of them."""
     from linoto.core.policies import Random
     from linoto.experiments.run import draw_instance
@@ -123,7 +123,7 @@ def paper_statistics(seed: int) -> LogStatistics:
 
     bandit, offline, _ = draw_instance(Setting(name="default", policies={"any": Random()}), seed, 0)
     names = tuple(f"arm {arm}" for arm in range(len(bandit.actions)))
-    return LogStatistics(
+    return ArmsAndLog(
         actions=bandit.actions, offline=offline, names=names, source="the paper's default problem"
     )
 
@@ -167,7 +167,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def as_statistics(data: Mapping[str, Any], source: str) -> LogStatistics:
+def as_arms_and_log(data: Mapping[str, Any], source: str) -> ArmsAndLog:
     """Checked arms, log and names, and what an audit kept with them."""
     from linoto.core.offline import Offline, as_offline
     from linoto.core.validation import as_actions
@@ -179,7 +179,7 @@ def as_statistics(data: Mapping[str, Any], source: str) -> LogStatistics:
     )
     if log.total == 0:
         raise ValueError("pulls must hold at least one reward, got an empty log")
-    return LogStatistics(
+    return ArmsAndLog(
         actions=actions,
         offline=as_offline(log, len(actions)),
         names=as_arm_names(data.get("names"), len(actions)),
@@ -201,7 +201,7 @@ def as_arm_names(names: Any, k: int) -> tuple[str, ...]:
 # -- the policy -------------------------------------------------------------------------------------------
 
 
-def read_policy(arguments: argparse.Namespace, log: LogStatistics | None = None) -> ComposedPolicy:
+def read_policy(arguments: argparse.Namespace, log: ArmsAndLog | None = None) -> ComposedPolicy:
     """The policy that was asked for, with what the audit of the log found and what was said about rewards."""
     from linoto.core.confidence import check_noise, with_assumptions
 

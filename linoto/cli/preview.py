@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from linoto.cli.assumptions import assumption_rows, audit_facts
 from linoto.cli.log_and_policy import (
     FILE_HELP,
-    LogStatistics,
+    ArmsAndLog,
     add_log_and_policy,
     log_and_policy_again,
     read_policy,
@@ -90,7 +90,7 @@ def run_preview(arguments: argparse.Namespace) -> None:
     print_written([path])
 
 
-def preview_of(log: LogStatistics, policy: Any, arguments: argparse.Namespace) -> Preview:
+def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Namespace) -> Preview:
     """The preview, with a bar."""
     from linoto.worlds.preview import preview
 
@@ -125,7 +125,7 @@ def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
     return "", None
 
 
-def values_to_try(policy: ComposedPolicy, log: LogStatistics, arguments: argparse.Namespace) -> list[float]:
+def values_to_try(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> list[float]:
     """The usual grid, and the tolerance that just keeps to the limit."""
     from linoto.worlds.preview import epsilon_for, grid_of, parameter_of
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 KEPT = 256  # connections at most that wait for the next request; further ones are closed after use
 
 
-class Connection(HTTPConnection):
+class FreshConnection(HTTPConnection):
     """A connection that is not used again after a long pause."""
 
     _used = 0.0
@@ -32,7 +32,7 @@ class Connection(HTTPConnection):
         return time.monotonic() - self._used < IDLE_SECONDS and super().is_connected
 
 
-class SecureConnection(Connection, HTTPSConnection):
+class SecureConnection(FreshConnection, HTTPSConnection):
     """The same over TLS."""
 
 
@@ -44,7 +44,7 @@ class Pool:
         tls = endpoint.tls()
         options = {} if tls is None else {"ssl_context": tls}
         self._pool = urllib3.connection_from_url(endpoint.url, maxsize=KEPT, **options)
-        self._pool.ConnectionCls = Connection if tls is None else SecureConnection
+        self._pool.ConnectionCls = FreshConnection if tls is None else SecureConnection
 
     def send(self, request: Request[T]) -> T:
         """Send a request once; ConnectionError if no complete answer came."""

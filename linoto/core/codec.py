@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -107,3 +108,8 @@ def _arrays(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _arrays(part) for key, part in value.items()}
     return value
+
+
+def finite(value: float | None) -> float | None:
+    """A number that JSON can hold, otherwise None."""
+    return float(value) if value is not None and isfinite(value) else None

@@ -212,7 +212,7 @@ EXPERIMENTS = (BEYOND, PIECES, GOOD_LOG, BERNOULLI, WRONG)
 # -- claims -----------------------------------------------------------------------------------------------
 
 
-def share(label: str, most: float) -> Callable[[Results], Iterable[Measurement]]:
+def regret_share(label: str, most: float) -> Callable[[Results], Iterable[Measurement]]:
     """A policy's final regret as a share of LinOtO's, on the paper's default problem."""
 
     def measure(results: Results) -> Iterable[Measurement]:
@@ -295,21 +295,21 @@ CLAIMS: tuple[Claim, ...] = (
         "A tolerance of 0.1 with a quarter of the radius has at most 16 % of LinOtO's regret",
         BEYOND,
         OF_LINOTO,
-        share("Tolerance 0.1", 0.16),
+        regret_share("Tolerance 0.1", 0.16),
     ),
     claim(
         "tolerance-0.1-thompson",
         "With Thompson sampling at most 23 %",
         BEYOND,
         OF_LINOTO,
-        share("Tolerance 0.1, Thompson", 0.23),
+        regret_share("Tolerance 0.1, Thompson", 0.23),
     ),
     claim(
         "tolerance-0.02",
         "At a tolerance of 0.02 at most 27 %",
         BEYOND,
         OF_LINOTO,
-        share("Tolerance 0.02", 0.27),
+        regret_share("Tolerance 0.02", 0.27),
     ),
     claim(
         "tolerance-kept",

@@ -233,11 +233,13 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 def digest(facts: dict[str, Any]) -> str:
     """A short name for everything that decides a cell's numbers, this version of the package included."""
-    text = json.dumps({"version": __version__, "format": FORMAT, **facts}, sort_keys=True, default=plain)
+    text = json.dumps(
+        {"version": __version__, "format": FORMAT, **facts}, sort_keys=True, default=as_json_data
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def plain(value: Any) -> Any:
+def as_json_data(value: Any) -> Any:
     """Records, arrays and users' own policies as JSON can write them."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()

@@ -16,13 +16,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from linoto.core.codec import finite
 from linoto.core.kernels import Floats
 from linoto.experiments import paper
-from linoto.experiments.results import Results, finite, mean_and_error
+from linoto.experiments.results import Results, mean_and_error
 
 ClaimResult = Literal["holds", "does not hold", "undecided"]
 SAME = 0.05  # "matching", "very similar": within 5 %
-CLOSE = 0.10  # "closely tracks", "nearly as well": within 10 %
+CLOSELY = 0.10  # "closely tracks", "nearly as well": within 10 %
 EARLY = 100  # "early", "initially": the first hundred rounds
 UNANIMOUS = 6  # runs that decide a question if they all agree: by chance once in 32 times, five once in 16
 STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
@@ -291,7 +292,7 @@ def nearly_the_better(results: Results) -> Iterable[Measurement]:
         rivals = [results.final(setting, name, "regret") for name in ("LinUCB", "LinLCB")]
         better = min(rivals, key=lambda values: float(values.mean()))
         more = results.final(setting, "LinOtO", "regret") - better
-        yield Measurement(label=setting, values=more, per=better, high=CLOSE)
+        yield Measurement(label=setting, values=more, per=better, high=CLOSELY)
 
 
 def transition(results: Results) -> Iterable[Measurement]:
@@ -344,10 +345,10 @@ def converged(scale: float) -> Callable[[Results], Iterable[Measurement]]:
 
     def measure(results: Results) -> Iterable[Measurement]:
         for setting in names(results):
-            for label in paper.scaled(scale):
+            for label in paper.smaller_radius(scale):
                 values, per = late_rate(results, setting, label)
                 who = f"{setting}, {label.split(' ')[0]}"
-                yield Measurement(label=who, values=values, per=per, high=CLOSE)
+                yield Measurement(label=who, values=values, per=per, high=CLOSELY)
 
     return measure
 

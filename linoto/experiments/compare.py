@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.codec import finite
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.protocols import Policy
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments import takeover
 from linoto.experiments.claims import student
-from linoto.experiments.results import Results, finite, mean_and_error
+from linoto.experiments.results import Results, mean_and_error
 from linoto.experiments.run import draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import Bandit

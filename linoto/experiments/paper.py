@@ -93,7 +93,7 @@ ALPHA_SENSITIVITY = Experiment(
 )
 
 
-def scaled(scale: float) -> dict[str, Policy]:
+def smaller_radius(scale: float) -> dict[str, Policy]:
     """LinUCB and LinOtO with a smaller radius for optimism; the budget keeps the paper's."""
     behind_budget = Gated(
         explorer=LinUCB(scale=scale),
@@ -119,7 +119,7 @@ RADIUS = Experiment(
             include_best=True,
             points=81,
             policies={
-                **{label: policy for scale in SCALES for label, policy in scaled(scale).items()},
+                **{label: policy for scale in SCALES for label, policy in smaller_radius(scale).items()},
                 "Random": Random(),
             },
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.codec import finite
 from linoto.core.kernels import Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.experiments.cells import CellStore, Curves
@@ -116,11 +117,6 @@ def final_value(row: dict[str, Any], name: str) -> str:
     if name == "explored":
         return f"{mean:.1%}"
     return f"{mean:.0f}" + ("" if error is None else f" ± {error:.0f}")
-
-
-def finite(value: float) -> float | None:
-    """None where JSON has no number."""
-    return float(value) if np.isfinite(value) else None
 
 
 def mean_and_error(values: Iterable[Any]) -> tuple[Any, Any]:

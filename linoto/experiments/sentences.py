@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from linoto.experiments import paper
 from linoto.experiments.claims import (
-    CLOSE,
+    CLOSELY,
     EARLY,
     SAME,
     Claim,
@@ -41,7 +41,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HORIZON_TEXT,
         experiment="horizon",
         measure=f"regret at t = {EARLY} within 10 % of LinLCB's; {OTHERS}",
-        measurements=within("LinOtO", "LinLCB", EARLY, CLOSE, ("n=8000",)),
+        measurements=within("LinOtO", "LinLCB", EARLY, CLOSELY, ("n=8000",)),
     ),
     Claim(
         name="low-initial-regret",
@@ -57,7 +57,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="Figure 1a, caption",
         experiment="horizon",
         measure=f"regret at n = 1000 within 10 % of LinLCB's; {OTHERS}",
-        measurements=within("LinOtO", "LinLCB", 1000, CLOSE, ("n=1000",)),
+        measurements=within("LinOtO", "LinLCB", 1000, CLOSELY, ("n=1000",)),
     ),
     Claim(
         name="transitions",
@@ -147,7 +147,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=SIZE_TEXT,
         experiment="offline-size",
         measure=f"regret at t = {EARLY} within 10 % of LinLCB's; {OTHERS}",
-        measurements=within("LinOtO", "LinLCB", EARLY, CLOSE),
+        measurements=within("LinOtO", "LinLCB", EARLY, CLOSELY),
     ),
     Claim(
         name="size-sublinear",

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from linoto.core.certificates import Certificate
+from linoto.core.codec import finite
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.offline import Offline
 from linoto.core.policies import Composed, Gated, LinLCB, LinOtO, LinUCB
 from linoto.core.protocols import Policy, PolicyWithPromise
 from linoto.engines import THREADS, Engine, Track
-from linoto.experiments.results import Curve, Results, finite, mean_and_error
+from linoto.experiments.results import Curve, Results, mean_and_error
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.flights import BOUND, PRACTICE, data_file, load

@@ -14,7 +14,7 @@ from linoto.core.kernels import Bools, Floats
 from linoto.core.validation import as_arm, as_floats, as_range, check_choice
 from linoto.logs.rows import Rows
 
-KINDS = ("auto", "normal", "bernstein", "hoeffding")
+INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")
 LEAST_EVENTS = 10  # below it an interval that holds is still too wide to act on
 LEAST_EVENTS_NORMAL = 100  # below it a normal interval may miss far too often
 Target = Any  # an arm, (k,) or (n, k) probabilities, or for replay a policy
@@ -77,7 +77,7 @@ class Interval:
     reward_range: Limits | None = None
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, KINDS)
+        check_choice("kind", self.kind, INTERVAL_KINDS)
         check_level(self.level)
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", as_range(self.reward_range))
@@ -207,7 +207,7 @@ class Weighted:
         w = self.weights
         counting = w > 0 if kept is None else kept
         shares = w[counting] if kept is None else np.ones(int(kept.sum()))
-        events, reason = judge(self.rows.rewards[counting], shares, found.kind)
+        events, reason = count_events(self.rows.rewards[counting], shares, found.kind)
         reason = reason or self.too_wide(value, found)
         return Estimate(
             method=method,
@@ -251,7 +251,7 @@ class Weighted:
         return f"{rows}, if propensities are right and rewards lie in [{low:g}, {high:g}] ({given})"
 
 
-def judge(rewards: Floats, weights: Floats, kind: str) -> tuple[float, str]:
+def count_events(rewards: Floats, weights: Floats, kind: str) -> tuple[float, str]:
     """How many events are among the rows that count, and why these are too few, if they are."""
     values, counts = np.unique(rewards, return_counts=True)
     common = float(values[counts.argmax()])

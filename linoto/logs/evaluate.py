@@ -145,7 +145,7 @@ def replay(
         if interval.kind == "bernstein":
             raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
         offline = Offline.empty(rows.k) if warm_start is None else warm_start.offline
-        seen, kept = replayed(start(target, actions, offline, rows.k, own), rows, draws, interval)
+        seen, kept = replayed(start_for_replay(target, actions, offline, rows.k, own), rows, draws, interval)
     else:
         seen = Weighted.of(rows, target, "replay", interval)
         kept = draws * seen.surely_kept < seen.weights
@@ -188,7 +188,7 @@ def evaluate(
 # -- pieces -----------------------------------------------------------------------------------------------
 
 
-def start(
+def start_for_replay(
     policy: Policy, actions: npt.ArrayLike | None, offline: Offline, k: int, rng: np.random.Generator
 ) -> Agent:
     """A policy at work on these arms."""

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 
-from linoto.service.loops.records import recover, replay, restored
+from linoto.service.loops.records import apply_events, recover, restored
 from linoto.service.storage import database, sql
 from linoto.service.storage.database import open_database, open_exclusively
 
@@ -91,7 +91,7 @@ def base_at(connection: Connection, row: sql.Row, before: float) -> Base | None:
     decided, pending = loop.state.decided, frozenset(loop.pending)
     base = Base(loop.id, loop.name, seq, decided, pending, *loop.snapshot())
     if seq > first:
-        replay(connection, loop, saved[0])
+        apply_events(connection, loop, saved[0])
         if loop.digest() != restored(connection, row, saved).digest():
             raise ValueError(
                 f"loop {loop.name!r}: its snapshot is not what its events make of it, so nothing is pruned: "

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.certificates import Certificate
+from linoto.core.codec import finite
 from linoto.core.confidence import Confidence
 from linoto.core.gates import GATES
 from linoto.core.kernels import Floats, Ints
@@ -72,7 +73,7 @@ class GridPoint:
             "summary": self.row(horizon),
             "certificate": self.certificate.to_dict(rounds=horizon),
             "worlds": {
-                name: plain(getattr(self, name))
+                name: [finite(value) for value in getattr(self, name).tolist()]
                 for name in ("regret", "worst_loss", "final_loss", "explored", "first_explored")
             },
         }
@@ -106,7 +107,7 @@ class Preview:
             "prior": self.prior,
             "seed": self.seed,
             "best": self.best.tolist(),
-            "headroom": plain(self.headroom),
+            "headroom": [finite(value) for value in self.headroom.tolist()],
             "outlooks": [point.to_dict(self.horizon) for point in self.points],
         }
         if limit is not None:
@@ -147,11 +148,6 @@ class Preview:
             if point.certificate.holds and (point.certificate.loss(self.horizon) or 0.0) <= limit
         ]
         return min(fits, key=lambda point: float(point.regret.mean()), default=None)
-
-
-def plain(values: Floats) -> list[float | None]:
-    """Numbers as JSON knows them: no NaN."""
-    return [None if np.isnan(value) else value for value in values.tolist()]
 
 
 def quantile(values: Floats, q: float) -> float | None:

@@ -16,7 +16,7 @@ from helpers.service_process import Server, served, spec_of
 
 from linoto.client import Client, ServedDecision, ServiceError
 from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
-from linoto.service.loops.spec import start
+from linoto.service.loops.spec import start_agent
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
 
@@ -164,7 +164,7 @@ def replay_one_by_one(path: Path) -> int:
     connection = connect(path)
     rows = list(sql.events_after(connection, 1, 0))
     connection.close()
-    agent, plays, explored = start(SPEC), {}, 0
+    agent, plays, explored = start_agent(SPEC), {}, 0
     for _, _, body in rows:
         event: Any = EVENTS.decode(body)
         if isinstance(event, DecisionMade):

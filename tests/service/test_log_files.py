@@ -17,7 +17,15 @@ from pyarrow import parquet
 
 import linoto
 from linoto.service.errors import Refused
-from linoto.service.loops.spec import MOST_FEATURES, Arm, LogFile, LogStatistics, LoopSpec, canonical, start
+from linoto.service.loops.spec import (
+    MOST_FEATURES,
+    Arm,
+    LogFile,
+    LogStatistics,
+    LoopSpec,
+    canonical,
+    start_agent,
+)
 from linoto.service.storage.log_files import open_folder
 
 ROWS = [("b", 1.0), ("a", 0.0), ("b", 0.0), ("a", 1.0), ("a", 1.0)]
@@ -54,7 +62,7 @@ def spec_of(
 def refusal(spec: LoopSpec, folder: Path | None) -> str:
     """Why there is no such loop: one sentence."""
     with pytest.raises(Refused) as caught:
-        start(canonical(spec, logs=folder))
+        start_agent(canonical(spec, logs=folder))
     assert (caught.value.status, caught.value.code) == (422, "invalid")
     assert "\n" not in caught.value.message
     return caught.value.message
@@ -73,7 +81,7 @@ def test_a_file_rows_and_statistics_make_the_same_loop(folder: Path, name: str) 
     assert from_file.log is None and from_file.rows is None and from_file.offline is not None
     assert [arm.name for arm in from_file.arms] == ["a", "b"]
     assert from_file.offline.pulls == [3, 2] and from_file.offline.reward_sums == [2.0, 1.0]
-    assert start(from_file).offline.total == 5
+    assert start_agent(from_file).offline.total == 5
 
 
 def test_arms_that_are_given_keep_their_order_and_features(folder: Path) -> None:

@@ -19,7 +19,7 @@ from linoto.service.errors import Refused
 from linoto.service.loops import views
 from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.seeded import seeded_uniform
-from linoto.service.loops.spec import LogStatistics, start
+from linoto.service.loops.spec import LogStatistics, start_agent
 from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
 
@@ -98,7 +98,7 @@ def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path
 
 def test_a_default_that_the_policy_would_refuse_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="reward must be in"):
-        start(spec_of(default_reward=-1.0))
+        start_agent(spec_of(default_reward=-1.0))
 
 
 def test_time_never_goes_back_within_a_loop(tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_holdback_plays_the_logs_proportions_outside_the_budget(tmp_path: Path) 
 
 def test_holdback_needs_a_log(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="holdback"):
-        start(spec_of(policy=linoto.LinUCB(), offline=None, holdback=0.1))
+        start_agent(spec_of(policy=linoto.LinUCB(), offline=None, holdback=0.1))
 
 
 @pytest.mark.parametrize("reach", ["proposal", "affordable"])
 @pytest.mark.parametrize("explorer", [linoto.LinTS(), linoto.Random(), linoto.LinUCB()])
 def test_propensities_of_all_arms_sum_to_one(explorer: Any, reach: Any) -> None:
-    agent = start(spec_of(linoto.Gated(explorer=explorer, gate=linoto.Budget(alpha=1.0), reach=reach)))
+    agent = start_agent(spec_of(linoto.Gated(explorer=explorer, gate=linoto.Budget(alpha=1.0), reach=reach)))
     for _ in range(20):
         live = agent.decide()
         chances = [agent.propensity(arm, redraws=50) for arm in range(3)]
@@ -157,9 +157,9 @@ def test_propensities_of_all_arms_sum_to_one(explorer: Any, reach: Any) -> None:
 
 def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
     spec = spec_of(THOMPSON)
-    agent = start(spec)
+    agent = start_agent(spec)
     said = [agent.propensity(arm, redraws=4000) for arm in range(3)]
-    drawn = Counter(start(spec_of(THOMPSON, seed=seed)).select() for seed in range(2000))
+    drawn = Counter(start_agent(spec_of(THOMPSON, seed=seed)).select() for seed in range(2000))
     for arm in range(3):
         assert said[arm] == pytest.approx(drawn[arm] / 2000, abs=0.06)  # five standard deviations
 
@@ -170,7 +170,7 @@ def test_the_recorded_propensity_is_the_explorers_own(tmp_path: Path) -> None:
             create(service, name, policy=policy, redraws=redraws)
         assert decide(service, "even").propensity == pytest.approx(1 / 3)
         assert decide(service, "none").propensity is None
-        fresh, made = start(spec_of(THOMPSON)), decide(service, "drawn")
+        fresh, made = start_agent(spec_of(THOMPSON)), decide(service, "drawn")
         rng = np.random.default_rng((0, 1))
         assert made.propensity == fresh.propensity(fresh.select(), redraws=50, rng=rng)
 
@@ -187,7 +187,7 @@ def test_reading_a_loop_changes_nothing_at_all(tmp_path: Path) -> None:
 
 
 def test_asking_for_a_propensity_changes_no_decision() -> None:
-    plain, asked = start(spec_of(THOMPSON)), start(spec_of(THOMPSON))
+    plain, asked = start_agent(spec_of(THOMPSON)), start_agent(spec_of(THOMPSON))
     for t in range(50):
         asked.propensity(0, redraws=20, rng=t)
         assert asked.decide() == plain.decide()
@@ -235,7 +235,7 @@ def test_a_loop_is_made_once_and_other_settings_are_refused(tmp_path: Path) -> N
 
 def test_rows_and_their_statistics_make_the_same_loop() -> None:
     rows = [("a", 1.0)] * 30 + [("a", 0.0)] * 20 + [("b", 1.0)] * 10 + [("b", 0.0)] * 20
-    by_rows, by_counts = start(spec_of(offline=None, rows=rows)), start(spec_of())
+    by_rows, by_counts = start_agent(spec_of(offline=None, rows=rows)), start_agent(spec_of())
     assert by_rows.offline.pulls.tolist() == by_counts.offline.pulls.tolist()
     assert by_rows.decide() == by_counts.decide()
 
@@ -252,7 +252,7 @@ def test_rows_and_their_statistics_make_the_same_loop() -> None:
 )
 def test_a_loop_that_cannot_work_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(Refused) as refused:
-        start(spec_of(**changes))
+        start_agent(spec_of(**changes))
     assert refused.value.status == 422
 
 

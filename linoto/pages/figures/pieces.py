@@ -50,7 +50,7 @@ STYLES = {
     "Thompson": "--",
     "LinUCB x 0.25": ":",  # may lie on the line of a gate that never refused
 }
-OTHERS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
+OTHER_COLOURS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
 
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -144,7 +144,7 @@ def colour_of(label: str, labels: Sequence[str]) -> str:
     if label in COLOURS:
         return COLOURS[label]
     unnamed = [other for other in labels if other not in COLOURS]
-    return OTHERS[unnamed.index(label) % len(OTHERS)]
+    return OTHER_COLOURS[unnamed.index(label) % len(OTHER_COLOURS)]
 
 
 def plain_numbers(axes: Axes) -> None:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from linoto.core.codec import finite
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import LoopAgent
-from linoto.service.loops.state import finite
 
 
 def make_decision(

@@ -52,7 +52,7 @@ class Loop:
     @classmethod
     def fresh(cls, name: str, spec: LoopSpec, *, id: int = 0, created_at: float = 0.0) -> Loop:
         """A loop of a canonical spec before its first event; seconds for thousands of features."""
-        agent = specs.start(spec)
+        agent = specs.start_agent(spec)
         names = [arm.name for arm in spec.arms]
         promised, total = agent.certificate, agent.offline.total
         zeros = [0] * len(names)

@@ -27,7 +27,7 @@ def recover(
     if saved is None:
         saved, hint = sql.base_of(connection, row[0]), PRUNED
     loop = restored(connection, row, saved, hint)
-    replay(connection, loop, last)
+    apply_events(connection, loop, last)
     return loop
 
 
@@ -51,7 +51,7 @@ def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]
         yield DECISIONS.decode(body)
 
 
-def replay(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
+def apply_events(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
     """Apply the events that come next, up to number `last`."""
     for seq, at, body in sql.events_after(connection, loop.id, loop.state.seq, last):
         if seq != loop.state.seq + 1:

@@ -176,7 +176,7 @@ def log_of(spec: LoopSpec) -> Offline:
     )
 
 
-def start(spec: LoopSpec) -> LoopAgent:
+def start_agent(spec: LoopSpec) -> LoopAgent:
     """The agent of a canonical spec, before its first decision."""
     names = [arm.name for arm in spec.arms]
     try:

@@ -5,7 +5,7 @@ The names in the stored JSON are those of version 0.1, some of which are called 
 
 from __future__ import annotations
 
-from math import inf, log
+from math import log
 
 from msgspec import Struct, field
 
@@ -106,8 +106,3 @@ class LoopState(Struct):
     budget: float | None = None  # at the last decision
     history: History = field(default_factory=History)
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions
-
-
-def finite(value: float | None) -> float | None:
-    """A number that JSON can hold, otherwise None."""
-    return float(value) if value is not None and -inf < value < inf else None

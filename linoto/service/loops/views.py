@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from linoto.core.codec import finite
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops
-from linoto.service.loops.state import RewardTotals, finite
+from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.watch import as_factor
 
 
