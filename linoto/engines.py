@@ -61,7 +61,10 @@ class Engine:
         if self.jobs is not None:
             check_count("jobs", self.jobs)
         if self.scheduler is not None and self.kind != "dask":
-            raise ValueError(f"scheduler must be None for kind {self.kind!r}, got {self.scheduler!r}")
+            raise ValueError(
+                f"scheduler must be None where threads of this machine do the work, got {self.scheduler!r}: "
+                "kind='dask' uses a cluster"
+            )
 
     @property
     def workers(self) -> int:

@@ -290,7 +290,10 @@ def test_importing_the_engines_does_not_import_dask() -> None:
         ({"kind": "spark"}, "kind must be one of 'threads', 'dask', got 'spark'"),
         ({"jobs": 0}, "jobs must be a whole number >= 1, got 0"),
         ({"jobs": "two"}, "jobs must be a whole number >= 1, got 'two'"),
-        ({"scheduler": "tcp://x:1"}, "scheduler must be None for kind 'threads'"),
+        (
+            {"scheduler": "tcp://x:1"},
+            "scheduler must be None where threads of this machine do the work, got 'tcp://x:1'",
+        ),
     ],
 )
 def test_an_impossible_engine_is_refused_when_it_is_made(options: dict[str, Any], message: str) -> None:
