@@ -32,8 +32,11 @@ def output_of(name: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_recommender_behind_a_guard_says_what_it_earned() -> None:
-    assert "the guarded recommender earned 0." in output_of("guard_a_recommender")
+def test_a_recommender_behind_a_guard_earns_more_than_current_practice() -> None:
+    *_, last = output_of("guard_a_recommender").splitlines()
+    assert "the guarded recommender earned 0." in last
+    words = last.split()
+    assert float(words[-1]) > float(words[3])
 
 
 # -- MovieLens --------------------------------------------------------------------------------------------
