@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from linoto.checks.problems import ROUNDS, expect, expect_same, shown_estimates, small_problem
+from linoto.core.plain_play import play_in_python
 from linoto.core.protocols import Policy
 from linoto.worlds.bandits import LinearBandit
-from linoto.worlds.simulate import simulate, simulate_in_python
+from linoto.worlds.simulate import simulate
 
 
 def select_gives_an_arm(policy: Policy) -> None:
@@ -68,6 +69,6 @@ def compiled_equals_interactive(policy: Policy) -> None:
         compiled = problem.start_full_agent(policy)
         interactive = problem.start_agent(policy)
         arms, explored = compiled.play(means, draws, bernoulli=bernoulli)
-        by_steps = simulate_in_python(interactive, means, draws, bernoulli=bernoulli)
+        by_steps = play_in_python(interactive, means, draws, bernoulli=bernoulli)
         expect_same([arms, explored], list(by_steps), "arms and modes")
         expect_same(shown_estimates(compiled), shown_estimates(interactive), "theta and bounds")

@@ -16,6 +16,7 @@ from linoto.core.explorers import Odds, Proposer, View, is_own, rule_of
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.offline import Offline
+from linoto.core.plain_play import play_in_python
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
@@ -164,11 +165,12 @@ class LinearAgent:
         elif draws.size:
             least, most = means + steps * draws.min(), means + steps * draws.max()
             self._check_world(float(least.min()), float(most.max()))
+        if self._own:
+            return play_in_python(
+                self, means, draws, bernoulli=bernoulli, reward_range=reward_range, spread=steps
+            )
         arms = np.empty(draws.size, dtype=np.int64)
         explored = np.empty(draws.size, dtype=np.bool_)
-        if self._own:
-            self._play_in_python(means, draws, bernoulli, low, steps, arms, explored)
-            return arms, explored
         warm_up_loop()
         block = 4096  # rounds whose random numbers are held at once
         for start in range(0, draws.size, block):
@@ -326,26 +328,6 @@ class LinearAgent:
         if not run["fresh"]:
             self._answer(self._propose(None) if self._own else -1, None)
         return arm, bool(run["source"] == kernels.FROM_MIXTURE and run["arm"] == arm)
-
-    def _play_in_python(
-        self,
-        means: Floats,
-        draws: Floats,
-        bernoulli: bool,
-        low: float,
-        spread: Floats,
-        arms: Ints,
-        explored: Bools,
-    ) -> None:
-        """The kernels' `play`, for an explorer that only Python can ask."""
-        for t, draw in enumerate(draws.tolist()):
-            decision = self.decide()
-            arms[t], explored[t] = decision.arm, decision.mode == "explore"
-            mean, step = means[decision.arm], spread[decision.arm]
-            reward = mean + step * draw
-            if bernoulli:
-                reward = low + step if draw * step < mean - low else low
-            self.update(decision, float(reward))
 
     def _check_world(self, low: float, high: float) -> None:
         """Refuse a world whose rewards can leave the range they are said never to leave."""

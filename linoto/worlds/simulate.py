@@ -12,8 +12,9 @@ import numpy.typing as npt
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
-from linoto.core.protocols import Agent, Policy
-from linoto.core.validation import as_arm, as_floats, check_count, check_seed
+from linoto.core.plain_play import play_in_python
+from linoto.core.protocols import Policy
+from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def simulate(
         draws = bandit.draw(int(horizon), world)  # type: ignore[arg-type]
     agent = policy.start(bandit.actions, log, rng=own)
     compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
-    play = agent.play if compiled and hasattr(agent, "play") else partial(simulate_in_python, agent)
+    play = agent.play if compiled and hasattr(agent, "play") else partial(play_in_python, agent)
     spread = None if noise is not None else bandit.spread
     arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range, spread=spread)
     earned = means[arms]
@@ -100,34 +101,3 @@ def simulate(
         regret=np.cumsum(means.max() - earned),
         offline_regret=np.cumsum(logged - earned),
     )
-
-
-def simulate_in_python(
-    agent: Agent,
-    means: Floats,
-    draws: Floats,
-    *,
-    bernoulli: bool = False,
-    reward_range: tuple[float, float] = (0.0, 1.0),
-    spread: Floats | None = None,
-) -> tuple[Ints, Bools]:
-    """The loop for an agent written in plain Python: select, pay, update."""
-    arms = np.empty(draws.size, dtype=np.int64)
-    explored = np.ones(draws.size, dtype=np.bool_)
-    reasons = hasattr(getattr(agent, "inner", agent), "decide")
-    decide = getattr(agent, "decide", None) if reasons else None
-    low, high = reward_range
-    steps = np.full(means.size, high - low if bernoulli else 1.0) if spread is None else spread
-    for t, draw in enumerate(draws.tolist()):
-        if decide:
-            decision = decide()
-            arm, explored[t] = decision.arm, decision.mode == "explore"
-        else:
-            arm = as_arm(agent.select(), means.size)
-        arms[t] = arm
-        mean, step = float(means[arm]), float(steps[arm])
-        reward = mean + step * draw
-        if bernoulli:
-            reward = low + step if draw * step < mean - low else low
-        agent.update(arm, reward)
-    return arms, explored
