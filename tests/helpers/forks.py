@@ -29,10 +29,11 @@ for line in sys.stdin:
     pid = os.fork()
     if pid == 0:
         os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(0, 1)
-        os.dup2(os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), 2)
-        run(Path(request["path"]), **request["options"])
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for handle, name in ((1, "out"), (2, "log")):
+            os.dup2(os.open(request[name], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), handle)
+        logs = {"logs": Path(request["logs"])} if "logs" in request else {}
+        run(Path(request["path"]), **logs, **request["options"])
         sys.exit()
     print(pid, flush=True)
 """
@@ -62,8 +63,9 @@ def parent() -> Parent:
 class ForkedServer:
     """A server in a process and a group of its own, as `subprocess.Popen` shows them."""
 
-    def __init__(self, path: Path, log: Path, **options: Any) -> None:
-        self.pid: int = parent().ask(path=str(path), log=str(log), options=options)
+    def __init__(self, path: Path, *, log: Path, out: str = os.devnull, **options: Any) -> None:
+        folder = {"logs": str(options.pop("logs"))} if "logs" in options else {}
+        self.pid: int = parent().ask(path=str(path), log=str(log), out=out, **folder, options=options)
         self.returncode: int | None = None
 
     def poll(self) -> int | None:

@@ -44,7 +44,7 @@ class Server:
     ) -> None:
         self.port = port or free_port()
         self.process = ForkedServer(
-            path, log or path.with_suffix(".log"), port=self.port, snapshot_every=snapshot_every
+            path, log=log or path.with_suffix(".log"), port=self.port, snapshot_every=snapshot_every
         )
 
     def client(self, **options: Any) -> Client:
