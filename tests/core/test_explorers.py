@@ -202,8 +202,11 @@ class Patient(Gate):
     """A new gate: a record that fills the parameters and says what it promises."""
 
     code = kernels.CLOSED
-    parameters = {"patience": (1.0, 2.0)}  # noqa: RUF012 - a constant of the class
+    parameters = ("patience",)
     patience: float = 1.0
+
+    def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
+        return 1.0, 2.0
 
     def promised(self, situation: Situation) -> Promise:
         return Promise("patience is a promise", self.patience)

@@ -76,7 +76,7 @@ def test_only_a_finished_cell_replaces_finished_cells(cells: Path) -> None:
     before = cells.read_bytes()
     broken = replace(EXPERIMENT, settings=(replace(SETTING, policies={"mine": Fails()}),))
     with pytest.raises(CellFailed):
-        run_experiment(broken, runs=1, out=cells.parent)
+        run_experiment(broken, runs=RUNS, out=cells.parent)
     assert cells.read_bytes() == before
 
 
