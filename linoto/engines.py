@@ -89,10 +89,10 @@ def reduce_offline(parts: Sequence[Callable[[], Offline]], *, engine: Engine = T
     """
     if not parts:
         raise ValueError("parts must hold at least one part of the log, got none")
-    return reduce(add, map_cells(counted, parts, engine=engine))
+    return reduce(add, map_cells(count_part, parts, engine=engine))
 
 
-def counted(part: Callable[[], Offline]) -> Offline:
+def count_part(part: Callable[[], Offline]) -> Offline:
     """One part of a log."""
     offline = part()
     if not isinstance(offline, Offline):

@@ -84,7 +84,7 @@ def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Policy
         "guard": restore_guard,
     }
     try:
-        header, arrays = unpack(blob)
+        header, arrays = read_snapshot(blob)
         agent = readers[header["agent"]](header, arrays, policy)
     except ValueError:
         raise
@@ -97,7 +97,7 @@ def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Policy
     return agent
 
 
-def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """The header and the arrays of a snapshot of this format."""
     try:
         with np.load(io.BytesIO(blob), allow_pickle=False) as file:

@@ -29,7 +29,7 @@ CATCH_UP = 1.0  # seconds: no more decisions than that are made at once, also af
 SLOWEST_REWARD = 3.0  # seconds until a reward is reported
 WINDOW = 30 * 86400.0  # seconds: decisions are still open when the demo is started again weeks later
 STORM = 0.5  # how often a flight is on time in the storm, as a share of before
-LAST = 500_000  # decisions of a loop, six hours of them: a forgotten demo must not fill a disk
+MOST_DECISIONS = 500_000  # decisions of a loop, six hours of them: a forgotten demo must not fill a disk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ STORY = (
 )
 SCENES = (
     # In twenty runs of 20,000 decisions the evidence of drift never passed 1.4; an alarm begins at 100.
-    Scene(name="flights", story="", rate=25.0, storm_after=LAST),
+    Scene(name="flights", story="", rate=25.0, storm_after=MOST_DECISIONS),
     # The alarm came after 397 to 452 decisions in twelve runs: within a minute.
     Scene(
         name="flights-storm",
@@ -95,7 +95,7 @@ def create_loops(loops: Loops, store: Store) -> None:
 # -- the world
 
 
-def reward_of(scene: Scene, number: int, arm: int) -> float:
+def scene_reward(scene: Scene, number: int, arm: int) -> float:
     """Whether the flight of a decision is on time."""
     likely = float(flights.load().bandit.means[arm])
     if number > scene.storm_after:
@@ -112,7 +112,7 @@ def known_rewards(scene: Scene, loop: Loop, now: float, pace: float) -> Iterator
     """(number, reward) of open decisions whose reward has become known."""
     for number, decision in list(loop.pending.items()):
         if (now - (decision.expires_at - WINDOW)) * pace >= delay_of(scene, number):
-            yield number, reward_of(scene, number, decision.arm)
+            yield number, scene_reward(scene, number, decision.arm)
 
 
 # -- the bookings
@@ -125,7 +125,7 @@ def book(connection: Connection, loops: Loops, scene: Scene, count: int, pace: f
         loops.reward(connection, scene.name, loop.decision_id(number), reward)
     if loop.state.archived:
         return
-    for _ in range(min(count, LAST - loop.state.decided)):
+    for _ in range(min(count, MOST_DECISIONS - loop.state.decided)):
         loops.decide(connection, scene.name)
 
 

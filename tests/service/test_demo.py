@@ -37,7 +37,7 @@ from linoto.service.traffic import (
     book,
     create_loops,
     delay_of,
-    reward_of,
+    scene_reward,
 )
 from linoto.worlds import flights
 
@@ -106,7 +106,7 @@ def check_rows(demo: Process, name: str, rows: list[dict[str, Any]]) -> None:
         found = ask(demo, "GET", address)[1]
         assert (found["arm"], found["at"], found["group"]) == (row["arm"], row["at"], row["group"])
         assert found["origin"] == "reported"
-        assert found["reward"] == reward_of(scene, number, arms[row["arm"]])
+        assert found["reward"] == scene_reward(scene, number, arms[row["arm"]])
 
 
 def test_a_port_in_use_is_refused_in_one_sentence_and_a_terminal_gets_text(tmp_path: Path) -> None:
@@ -253,12 +253,12 @@ def test_rewards_and_delays_depend_on_loop_number_and_arm_only() -> None:
     """Rates of 4000 flights: three standard errors are 0.024."""
     means = flights.load().bandit.means
     for arm in (0, 60, 136):
-        fair = [reward_of(HEALTHY, number, arm) for number in range(4000)]
-        foul = [reward_of(STORMY, number, arm) for number in range(301, 4301)]
-        assert fair == [reward_of(HEALTHY, number, arm) for number in range(4000)]
+        fair = [scene_reward(HEALTHY, number, arm) for number in range(4000)]
+        foul = [scene_reward(STORMY, number, arm) for number in range(301, 4301)]
+        assert fair == [scene_reward(HEALTHY, number, arm) for number in range(4000)]
         assert abs(sum(fair) / 4000 - means[arm]) < 0.024
         assert abs(sum(foul) / 4000 - STORM * means[arm]) < 0.024
-        calm = [reward_of(STORMY, number, arm) for number in range(1, 301)]
+        calm = [scene_reward(STORMY, number, arm) for number in range(1, 301)]
         assert sum(calm) / 300 > 0.7 * means[arm]
     delays = [delay_of(HEALTHY, number) for number in range(1000)]
     assert all(0 <= delay < SLOWEST_REWARD for delay in delays)

@@ -26,7 +26,7 @@ from linoto.service.loops import views
 from linoto.service.server import Service
 from linoto.service.web import metrics
 from linoto.service.web.access import Access, Caller, create_token
-from linoto.service.web.access_log import BOUNDS, AccessLog, Latency, with_access_log
+from linoto.service.web.access_log import BUCKETS, AccessLog, Latency, with_access_log
 
 
 def admitted(access: Access, caller: Caller) -> bool:
@@ -216,7 +216,7 @@ def test_a_request_that_fails_is_logged_and_still_fails() -> None:
 def test_times_are_counted_in_the_buckets_of_prometheus() -> None:
     """A bucket counts all that took no longer than its bound."""
     latency, rng = Latency(), random.Random(2)
-    times = [rng.choice([*BOUNDS, rng.expovariate(3.0), 60.0]) for _ in range(500)]
+    times = [rng.choice([*BUCKETS, rng.expovariate(3.0), 60.0]) for _ in range(500)]
     for seconds in times:
         latency.observe(204, seconds)
     samples = {
@@ -226,7 +226,7 @@ def test_times_are_counted_in_the_buckets_of_prometheus() -> None:
     }
     assert samples.pop("+Inf") == 500
     assert {float(bound): n for bound, n in samples.items()} == {
-        bound: sum(seconds <= bound for seconds in times) for bound in BOUNDS
+        bound: sum(seconds <= bound for seconds in times) for bound in BUCKETS
     }
     assert latency.seconds == {"2xx": pytest.approx(sum(times))}
 

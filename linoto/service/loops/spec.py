@@ -92,7 +92,7 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
         raise invalid(f"policy: {error}") from error
     if not callable(getattr(policy, "start", None)):
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
-    arms, offline = counted(spec, logs)
+    arms, offline = arms_and_statistics(spec, logs)
     stored = msgspec.structs.replace(
         spec, arms=arms, policy=to_dict(policy), offline=offline, rows=None, log=None
     )
@@ -107,7 +107,7 @@ def as_read_back(spec: LoopSpec) -> LoopSpec:
         raise invalid(f"the loop must be within the limits of a request once counted: {error}") from error
 
 
-def counted(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], LogStatistics | None]:
+def arms_and_statistics(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], LogStatistics | None]:
     """The arms of a loop and its log as statistics, from whichever form it was given in."""
     given = [form for form in ("offline", "rows", "log") if getattr(spec, form) is not None]
     if len(given) > 1:
@@ -121,10 +121,10 @@ def counted(spec: LoopSpec, logs: Path | None) -> tuple[list[Arm], LogStatistics
         return spec.arms or [Arm(name=name) for name in names], as_statistics(log)
     if not spec.arms:
         raise invalid("arms must be given where there is no log file to find them in, got none")
-    return spec.arms, spec.offline if spec.rows is None else count_rows(spec.arms, spec.rows)
+    return spec.arms, spec.offline if spec.rows is None else statistics_of_rows(spec.arms, spec.rows)
 
 
-def count_rows(arms: list[Arm], rows: list[tuple[str, float]]) -> LogStatistics:
+def statistics_of_rows(arms: list[Arm], rows: list[tuple[str, float]]) -> LogStatistics:
     """A log that came with the request."""
     index = {arm.name: i for i, arm in enumerate(arms)}
     unknown = next((name for name, _ in rows if name not in index), None)

@@ -21,12 +21,12 @@ ROLES = ("reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # a Host header
 RATES = (0.001, 1e6)  # requests per second that a limit can be
-ROUNDING = 1e-6  # seconds that sums of shares may be off
+SLACK = 1e-6  # seconds that sums of shares may be off
 Headers = Mapping[bytes, bytes]
 AnyRequest = Request[Any, Any, State]
 
 
-def digest(token: str) -> bytes:
+def token_digest(token: str) -> bytes:
     """What is stored of a token; it has 256 random bits, so a plain hash is enough."""
     return sha256(token.encode()).digest()
 
@@ -39,7 +39,7 @@ def create_token(connection: Connection, name: str, role: str, at: float, rate: 
         raise ValueError(f"name must be 1 to 64 printable characters, got {name!r}")
     check_rate(rate)
     token = f"linoto_{secrets.token_urlsafe(32)}"
-    if not tokens.insert_token(connection, (name, role, digest(token), at, rate)):
+    if not tokens.insert_token(connection, (name, role, token_digest(token), at, rate)):
         raise ValueError(f"name must be new, got {name!r}, which has a token: revoke it first")
     return token
 
@@ -106,7 +106,7 @@ class Access:
         now, share = self.clock(), 1.0 / rate
         paid = max(self._paid.get(caller.name, now), now) + share
         wait = paid - now - max(1.0, share)
-        if wait > ROUNDING:
+        if wait > SLACK:
             raise too_many(rate, wait)
         self._paid[caller.name] = paid
 

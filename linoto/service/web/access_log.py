@@ -11,7 +11,7 @@ from typing import Any
 from litestar import Litestar
 
 logger = logging.getLogger("linoto.access")
-BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)  # seconds
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)  # seconds
 
 
 class Latency:
@@ -24,8 +24,8 @@ class Latency:
     def observe(self, status: int, seconds: float) -> None:
         """One more request."""
         kind = f"{status // 100}xx"
-        counts = self.counts.setdefault(kind, [0] * (len(BOUNDS) + 1))
-        counts[bisect_left(BOUNDS, seconds)] += 1
+        counts = self.counts.setdefault(kind, [0] * (len(BUCKETS) + 1))
+        counts[bisect_left(BUCKETS, seconds)] += 1
         self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
 
 

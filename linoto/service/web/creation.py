@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
-THREADS = 2  # requests that read, and the refresh of tokens, must never queue behind new loops
+MAKERS = 2  # requests that read, and the refresh of tokens, must never queue behind new loops
 
 
 class LoopCreation:
     """Threads for new loops, and a lock for each name."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="linoto-creation")
+        self._threads = ThreadPoolExecutor(MAKERS, thread_name_prefix="linoto-creation")
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}  # by name, with how many hold or await it
 
     async def run(self, work: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ from linoto.service.storage import sql
 from linoto.service.storage.database import connect
 from linoto.service.storage.store import Store
 
-ROWS = 20_000  # per piece
+ROWS_AT_ONCE = 20_000  # per piece
 
 
 def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
@@ -45,7 +45,7 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
     try:
         rows = sql.all_decisions(connection, loop.id)
         with pq.ParquetWriter(sink, schema) as writer:
-            while piece := list(islice(rows, ROWS)):
+            while piece := list(islice(rows, ROWS_AT_ONCE)):
                 kept = [as_row(loop, row) for row in piece if pending or row[8] is not None]
                 writer.write_table(pa.Table.from_pylist(kept, schema=schema))
                 yield take_bytes(sink)

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 from linoto.service.loops.views import LoopView
 from linoto.service.storage.store import Store
-from linoto.service.web.access_log import BOUNDS, Latency
+from linoto.service.web.access_log import BUCKETS, Latency
 
 NUMBERS = {
     "pending": "decisions that await their reward",
@@ -73,7 +73,7 @@ def request_seconds(latency: Latency) -> Metric:
     """How long requests took, by the class of their status."""
     family = HistogramMetricFamily("linoto_request_seconds", "from request to answer", labels=["status"])
     for status, counts in sorted(latency.counts.items()):
-        bounds = (*map(str, BOUNDS), "+Inf")
+        bounds = (*map(str, BUCKETS), "+Inf")
         buckets = [(bound, float(n)) for bound, n in zip(bounds, accumulate(counts), strict=True)]
         family.add_metric([status], buckets, latency.seconds[status])
     return family
