@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec, kernels
-from linoto.core.certificates import Certificate
+from linoto.core.certificates import Certificate, limits_of
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_reward, check_round, credit
 from linoto.core.explorers import Odds, Proposer, View, is_own, rule_of
@@ -128,7 +128,19 @@ class LinearAgent:
         """
         value = check_reward(self._params, reward)
         arm, mixture = credit(decision, self._state.counts)
-        kernels.observe(self._params, self._state, arm, mixture, value)
+        kernels.observe(self._params, self._state, arm, mixture, value, 0.0)
+
+    def lose(self, decision: Decision | int, stand_in: float) -> None:
+        """The reward of a committed decision will never come: learn from a value that stands in for it.
+
+        Every bound, and the books of the promise, count the worst that it could have been: a play of the
+        mixture as the highest reward, any other as the lowest.
+        """
+        value = check_reward(self._params, stand_in)
+        arm, mixture = credit(decision, self._state.counts)
+        low, high = limits_of(self.confidence, self._state.actions)
+        error = max(high - value, value - low)
+        kernels.observe(self._params, self._state, arm, mixture, value, error)
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
@@ -189,17 +201,16 @@ class LinearAgent:
     def interval(self, arm: int) -> tuple[float, float]:
         """The bounds of one arm's mean reward, as in `lcb` and `ucb`."""
         index, arms = as_arm(arm, self.k), self._state.arms
-        bonus = float(self._state.run[0]["radius"]) * float(arms[kernels.WIDTH, index])
+        bonus = self._radius * float(arms[kernels.WIDTH, index])
         return float(arms[kernels.LCB, index]), float(arms[kernels.MEAN, index]) + bonus
 
-    def next_mixture_arm(self, beyond: npt.ArrayLike | None = None) -> int:
+    def next_mixture_arm(self, plays: npt.ArrayLike | None = None) -> int:
         """The logged arm that is furthest behind its share of the mixture plays.
 
-        `beyond` (k,) counts further mixture plays, which this agent was never told of.
+        `plays` (k,) are those of another schedule, which this agent was never told of.
         """
-        logged, mixed = self._state.counts[kernels.LOGGED], self.mixture_plays
-        if beyond is not None:
-            mixed += as_counts("beyond", beyond)
+        logged = self._state.counts[kernels.LOGGED]
+        mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
         return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
 
     @property
@@ -212,6 +223,11 @@ class LinearAgent:
         budget = self.decide().budget
         state.run[:], state.arms[scratch] = run, rows  # the latest decision stays the latest
         return budget
+
+    @property
+    def counts_control(self) -> bool:
+        """Whether a control play of the logging mixture is to be committed: it is like the gate's own."""
+        return self.gate.counts_control(bool(self._params[0]["fallback"] == kernels.MIXTURE))
 
     @property
     def mixture_plays(self) -> Ints:
@@ -263,7 +279,7 @@ class LinearAgent:
     def ucb(self) -> Floats:
         """(k,) the current upper bound on each mean reward, ucb_t of eq. (3)."""
         mean, width = self._state.arms[kernels.MEAN], self._state.arms[kernels.WIDTH]
-        return np.array(mean + float(self._state.run[0]["radius"]) * width)
+        return np.array(mean + self._radius * width)
 
     @property
     def baseline(self) -> float:
@@ -273,9 +289,7 @@ class LinearAgent:
     @property
     def ellipsoid(self) -> Ellipsoid:
         """The confidence set C_t of eq. (2)."""
-        return Ellipsoid(
-            center=self.theta, V=self._state.square[kernels.GRAM], radius=float(self._state.run[0]["radius"])
-        )
+        return Ellipsoid(center=self.theta, V=self._state.square[kernels.GRAM], radius=self._radius)
 
     @property
     def certificate(self) -> Certificate:
@@ -315,6 +329,12 @@ class LinearAgent:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
 
     # -- inside
+
+    @property
+    def _radius(self) -> float:
+        """Of the confidence set, lost rewards included."""
+        run = self._state.run[0]
+        return float(run["radius"] + run["doubt"])
 
     def _play_of(self, decision: Decision | int) -> tuple[int, bool]:
         """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""

@@ -12,7 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.confidence import Confidence, why_noise_refuted
 from linoto.core.intervals import mean_from_total
-from linoto.core.kernels import Records, State
+from linoto.core.kernels import Floats, Records, State
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import exact, rounded_up
@@ -123,10 +123,9 @@ class Situation(NamedTuple):
     @property
     def limits(self) -> tuple[float, float]:
         """Where mean rewards lie: as given, or |<theta, a>| <= bound |a|."""
-        if self.confidence.reward_range is not None or self.state is None:
+        if self.state is None:
             return self.confidence.reward_range or (-np.inf, np.inf)
-        longest = float(np.sqrt((self.state.actions**2).sum(axis=0)).max())
-        return -self.confidence.bound * longest, self.confidence.bound * longest
+        return limits_of(self.confidence, self.state.actions)
 
     @property
     def plays_mixture(self) -> bool:
@@ -146,6 +145,14 @@ class Situation(NamedTuple):
         xbar = self.state.vectors[kernels.XBAR]
         width = sqrt(max(float(xbar @ self.state.square[kernels.INVERSE] @ xbar), 0.0))
         return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
+
+
+def limits_of(confidence: Confidence, actions: Floats) -> tuple[float, float]:
+    """Where the mean rewards of these actions (d, k) lie: as given, or |<theta, a>| <= bound |a|."""
+    if confidence.reward_range is not None:
+        return confidence.reward_range
+    longest = float(np.sqrt((actions**2).sum(axis=0)).max())
+    return -confidence.bound * longest, confidence.bound * longest
 
 
 def certify(situation: Situation) -> Certificate:

@@ -87,7 +87,7 @@ class Doubling:
 FORWARDED = (
     *("rewards", "theta", "lcb", "ucb", "baseline", "ellipsoid", "names", "k"),
     *("explorer", "gate", "confidence", "rule", "interval", "propensity", "check_reward"),
-    *("fallback_source", "mixture_plays", "next_mixture_arm", "budget"),
+    *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control"),
 )
 """What this epoch's agent knows, and the agent of all epochs passes on."""
 
@@ -165,6 +165,13 @@ class DoublingAgent:
 
     def observe(self, decision: Decision | int, reward: float) -> None:
         """Learn from a reward; one owed to an epoch already over is taken and forgotten, oldest first."""
+        self._learn("observe", decision, reward)
+
+    def lose(self, decision: Decision | int, stand_in: float) -> None:
+        """Learn from what stands in for a lost reward, as `observe` does from a reward."""
+        self._learn("lose", decision, stand_in)
+
+    def _learn(self, how: Literal["observe", "lose"], decision: Decision | int, reward: float) -> None:
         chosen = decision.arm if isinstance(decision, Decision) else decision
         arm = as_arm(chosen, self.stale.size)
         over = isinstance(decision, Decision) and decision.round < 2**self.epoch
@@ -174,7 +181,7 @@ class DoublingAgent:
             return
         if isinstance(decision, Decision):
             decision = replace(decision, round=decision.round - self.rounds + self.played)
-        self.inner.observe(decision, reward)
+        getattr(self.inner, how)(decision, reward)
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once."""

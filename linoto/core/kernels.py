@@ -87,6 +87,10 @@ RUN = np.dtype(
         ("log_det_base", np.float64),  # log det of what the radius counts from
         ("radius", np.float64),  # sqrt(rho_t)
         ("gate_radius", np.float64),  # its noise part at the gate's share of delta
+        (
+            "doubt",
+            np.float64,
+        ),  # how much lost rewards may have moved the estimate; in gate_radius too
         ("slack", np.float64),  # S
         ("baseline", np.float64),  # r_b, eq. (4)
         ("logged_rewards", np.float64),  # sum of the logged rewards
@@ -148,6 +152,7 @@ ARM_ROWS = (
     "room",  # what the gate makes of each arm: affordable where positive
     "given",  # scores drawn or made outside the kernels
     "cross",  # A V^-1 x
+    "lost",  # for each lost reward, the most that its stand-in can be wrong; summed
 )
 (
     OFFLINE_SUMS,
@@ -163,7 +168,8 @@ ARM_ROWS = (
     ROOM,
     GIVEN_SCORES,
     CROSS,
-) = range(13)
+    LOST,
+) = range(14)
 COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
@@ -389,13 +395,19 @@ def noise_radius(p: Any, s: State, fixed: float, level: float) -> float:
 
 @compiled
 def raise_bounds(p: Any, s: State) -> None:
-    """The widths of C_t, and lcb_t = max over t' <= t, eq. (3)."""
-    bonus = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
-    s.run[0].radius = bonus
-    s.run[0].gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level)
+    """The widths of C_t, and lcb_t = max over t' <= t, eq. (3).
+
+    A stand-in that is wrong by at most e moves theta by e |a| in V^-1, in the norm of V: these add up.
+    """
+    r = s.run[0]
     mean, variance, width, lcb = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[LCB]
     for a in range(mean.size):
         width[a] = sqrt(variance[a])
+    r.doubt = dot(s.arms[LOST], width)
+    r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
+    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
+    bonus = r.radius + r.doubt
+    for a in range(mean.size):
         lower = mean[a] - bonus * width[a]
         lcb[a] = lower if lower > lcb[a] else lcb[a]
 
@@ -469,8 +481,12 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
 
 
 @compiled
-def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -> None:
-    """Count a reward when it arrives: V_t, theta_t and the bounds by one rank-one step, O(d^2 + kd)."""
+def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, error: float) -> None:
+    """Count a reward when it arrives: V_t, theta_t and the bounds by one rank-one step, O(d^2 + kd).
+
+    With an `error` above 0 it stands in for a reward that was lost, and may be wrong by as much. The ledger
+    then waits for ever: what it counts for a pending reward is the worst.
+    """
     p, r = params[0], s.run[0]
     d, k = s.actions.shape
     gram, inverse = s.square[GRAM], s.square[INVERSE]
@@ -507,7 +523,8 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -
     r.since_refresh += 1
     r.fresh = 0
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
-    if mixture or p.keeps_ledger == 1:
+    s.arms[LOST, arm] += error
+    if error == 0.0 and (mixture or p.keeps_ledger == 1):
         enter_reward(p, r, reward, mixture)
     if r.since_refresh >= REFRESH_EVERY or not 1.0 <= growth <= REFRESH_ABOVE:
         refresh(p, s)
@@ -520,7 +537,7 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float) -
 def update(params: Records, s: State, arm: int, mixture: bool, reward: float) -> None:
     """A decision and its reward at once."""
     commit(params, s, arm, mixture)
-    observe(params, s, arm, mixture, reward)
+    observe(params, s, arm, mixture, reward, 0.0)
 
 
 # -- ledger: what realised rewards have paid for (Tolerance) ----------------------------------------------
@@ -760,7 +777,8 @@ def lower_bound(s: State, y: Floats) -> float:
     """inf over C_t of <theta, y>."""
     image = s.vectors[STEP]
     combine(s.square[INVERSE], y, image)
-    return float(dot(s.vectors[THETA], y) - s.run[0].radius * sqrt(max(dot(y, image), 0.0)))
+    bonus = s.run[0].radius + s.run[0].doubt
+    return float(dot(s.vectors[THETA], y) - bonus * sqrt(max(dot(y, image), 0.0)))
 
 
 @compiled
@@ -790,7 +808,8 @@ def join_aggregate(s: State, due: float) -> None:
     mean, variance, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[ROOM]
     combine(s.square[INVERSE], total, image)
     combine(s.actions, image, cross)
-    base, square, bonus = dot(s.vectors[THETA], total), dot(total, image), s.run[0].radius
+    base, square = dot(s.vectors[THETA], total), dot(total, image)
+    bonus = s.run[0].radius + s.run[0].doubt
     for a in range(room.size):
         joint = base + mean[a] - bonus * sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0)) - due
         room[a] = joint if joint > room[a] else room[a]
@@ -1005,4 +1024,4 @@ def play(
         reward = means[arm] + spread[arm] * draws[t]
         if two_point:
             reward = low + spread[arm] if draws[t] * spread[arm] < means[arm] - low else low
-        observe(params, s, arm, mixture, reward)
+        observe(params, s, arm, mixture, reward, 0.0)

@@ -56,7 +56,7 @@ def warm_up() -> None:
         kernels.begin(params, state)
         kernels.decide(params, state, -1)
         kernels.commit(params, state, 0, False)
-        kernels.observe(params, state, 0, False, 0.0)
+        kernels.observe(params, state, 0, False, 0.0, 0.0)
         kernels.update(params, state, 0, False, 0.0)
         kernels.rounding(np.ones(1, np.int64), np.zeros(1, np.int64))
 

@@ -18,6 +18,7 @@ import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops import views
 from linoto.service.loops.history import MOST_POINTS
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import LogStatistics, start_agent
 from linoto.service.loops.state import RewardTotals
@@ -167,7 +168,7 @@ def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
 def test_the_recorded_propensity_is_the_explorers_own(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         for name, policy, redraws in (("even", UNIFORM, 0), ("drawn", THOMPSON, 50), ("none", THOMPSON, 0)):
-            create(service, name, policy=policy, redraws=redraws)
+            create(service, name, policy=policy, redraws=redraws, seed=0)
         assert decide(service, "even").propensity == pytest.approx(1 / 3)
         assert decide(service, "none").propensity is None
         fresh, made = start_agent(spec_of(THOMPSON)), decide(service, "drawn")
@@ -199,6 +200,35 @@ def test_seeded_numbers_are_uniform_and_fixed() -> None:
     coins = np.array([seeded_uniform(3, number) for number in range(20_000)])
     assert coins.min() >= 0 and coins.max() < 1 and abs(coins.mean() - 0.5) < 0.01
     assert seeded_uniform(3, 7) == coins[7] != seeded_uniform(4, 7)
+
+
+def test_loops_that_were_given_no_seed_draw_their_control_groups_independently(tmp_path: Path) -> None:
+    """300 draws at a half each: both agree in half of them, give or take five standard deviations."""
+    with opened(tmp_path / "x.sqlite") as service:
+        drawn = {}
+        for name in ("one", "two"):
+            create(service, name, holdback=0.5)
+            drawn[name] = [decide(service, name).holdback for _ in range(300)]
+        agree = sum(a == b for a, b in zip(drawn["one"], drawn["two"], strict=True))
+        assert abs(agree - 150) < 5 * np.sqrt(300) / 2
+        assert service.loops.get("one").spec.seed not in (None, 0, service.loops.get("two").spec.seed)
+
+
+def test_a_request_that_leaves_a_setting_out_finds_the_loop_as_it_was_made(tmp_path: Path) -> None:
+    """Also a loop that an older version made, when what is left out meant something else."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, seed=5, on_alarm="warn", missing_reward="default")
+        create(service, seed=5, on_alarm="warn", missing_reward="default")
+        with pytest.raises(Refused, match="exists with other"):
+            create(service)
+        old = Loop.fresh("old", msgspec.structs.replace(spec_of(), version=1))
+        service.store.write_sync(lambda c: service.loops.create(c, old))
+        create(service, "old")
+        create(service, "old", on_alarm="warn", seed=0)
+        with pytest.raises(Refused, match="exists with other"):
+            create(service, "old", on_alarm="safe-only")
+        kept = service.loops.get("old").spec
+        assert (kept.seed, kept.on_alarm, kept.missing_reward) == (0, "warn", "default")
 
 
 def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> None:
@@ -293,7 +323,7 @@ def test_who_changed_the_mode_last_is_known(tmp_path: Path) -> None:
 
 def test_the_lift_compares_only_plays_that_could_have_been_held_back(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
-        create(service)
+        create(service, on_alarm="warn")
         for _ in range(100):
             reward(service, decide(service).decision_id, 1.0)
         change(service, holdback=0.5)

@@ -28,5 +28,8 @@ class Closed(Gate):
     measures = False
     needs_every_arm = True
 
+    def counts_control(self, plays_mixture: bool) -> bool:
+        return plays_mixture  # then it plays nothing else
+
     def promised(self, situation: Situation) -> Promise:
         return safe_arm_promise(situation)

@@ -37,6 +37,10 @@ class Gate:
         """What `fallback="auto"` means."""
         return "lcb"
 
+    def counts_control(self, plays_mixture: bool) -> bool:
+        """Whether a control play of the logging mixture is one of its own; if it `plays_mixture` too."""
+        return self.keeps_ledger
+
     def needs_model(self, situation: Situation) -> bool:
         """Whether the promise needs rewards that are linear in the features."""
         return situation.fallback != "mixture"

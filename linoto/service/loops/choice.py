@@ -22,7 +22,7 @@ def make_decision(
     live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
     served = live if state.mode == "live" else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
-    held_back = control is not None and seeded_uniform(loop.spec.seed, number) < state.holdback
+    held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
     played = control if control is not None and held_back else served
     if proposal is None and state.mode == "live":
         likely = live_propensity(loop, played.arm, live, allowed)
@@ -38,7 +38,7 @@ def make_decision(
         source=played.source,
         round=played.round,
         group="holdback" if held_back else played.mode,
-        counted=not held_back or agent.gate.keeps_ledger,
+        counted=not held_back or agent.counts_control,
         compared=control is not None,
         favourite=live.proposal,
         fallback=live.fallback,
@@ -70,7 +70,8 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
     """The next arm of the logging mixture, where there is a control group and the arm is allowed."""
     if loop.state.holdback == 0 or loop.state.mode == "safe-only":
         return None
-    arm = loop.agent.next_mixture_arm(loop.state.uncounted)
+    agent = loop.agent
+    arm = agent.next_mixture_arm(None if agent.counts_control else loop.state.uncounted)
     if allowed is not None and arm not in allowed:
         return None
     return replace(live, arm=arm, mode="safe", source="mixture")
@@ -81,5 +82,5 @@ def live_propensity(loop: Loop, arm: int, live: Decision, allowed: list[int] | N
     agent = loop.agent
     if agent.rule.deterministic:
         return float(arm == live.arm)
-    rng = np.random.default_rng((loop.spec.seed, loop.state.decided + 1))
+    rng = np.random.default_rng((loop.seed, loop.state.decided + 1))
     return agent.propensity(arm, allowed, redraws=loop.spec.redraws, rng=rng)

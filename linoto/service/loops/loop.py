@@ -37,7 +37,8 @@ class Loop:
     id: int
     name: str
     created_at: float
-    spec: LoopSpec
+    asked: LoopSpec  # as it was asked for
+    spec: LoopSpec  # with what was left out filled in
     agent: LoopAgent
     state: LoopState
     certificate: Certificate  # what was promised before the first decision
@@ -52,6 +53,7 @@ class Loop:
     @classmethod
     def fresh(cls, name: str, spec: LoopSpec, *, id: int = 0, created_at: float = 0.0) -> Loop:
         """A loop of a canonical spec before its first event; seconds for thousands of features."""
+        asked, spec = spec, specs.settled(spec, name)
         agent = specs.start_agent(spec)
         names = [arm.name for arm in spec.arms]
         promised, total = agent.certificate, agent.offline.total
@@ -60,13 +62,14 @@ class Loop:
             id=id,
             name=name,
             created_at=created_at,
+            asked=asked,
             spec=spec,
             agent=agent,
             state=LoopState(
                 mode=spec.mode, holdback=spec.holdback, plays=zeros, uncounted=zeros.copy(), at=created_at
             ),
             certificate=promised,
-            watch=Watch.of(agent, promised, spec.alarm_error),
+            watch=Watch.of(agent, promised, spec),
             names=names,
             index={arm: i for i, arm in enumerate(names)},
             reference=agent.offline.reference if total else None,
@@ -108,7 +111,9 @@ class Loop:
         state = self.state
         decision = self.pending.pop(event.number)
         if decision.counted:
-            self.agent.observe(decision.as_decision(), event.reward)
+            lost = event.origin == "default" and self.spec.missing_reward == "unknown"
+            learn = self.agent.lose if lost else self.agent.observe
+            learn(decision.as_decision(), event.reward)
             state.learned += 1
         for totals in self._totals_of(decision):
             totals.add(event.reward, default=event.origin == "default")
@@ -132,9 +137,9 @@ class Loop:
         """What one more reward says about the promise, and about the log."""
         state, watch, c, m = self.state, self.watch, self.state.counted, self.state.mixture
         if closed.counted and not state.promise_void:
-            self._update_alarm("promise", state.promise, watch.promise(c.plays, c.closed, c.rewards))
+            self._update_alarm("promise", state.promise, watch.promise(c.plays, *watch.known(c)))
         if closed.source == "mixture":
-            self._update_alarm("drift", state.drift, watch.drift(m.plays, m.closed, m.rewards))
+            self._update_alarm("drift", state.drift, watch.drift(m.plays, *watch.known(m)))
 
     def _update_alarm(self, kind: str, alarm: AlarmState, evidence: float) -> None:
         state = self.state
@@ -195,6 +200,18 @@ class Loop:
         """One line that differs if anything in the state differs."""
         memory = msgspec.json.encode((self.state, list(self.pending.values())))
         return sha256(memory + self.agent.snapshot()).hexdigest()
+
+    # -- what it was made from
+
+    def is_made_from(self, asked: LoopSpec) -> bool:
+        """Whether this loop is what the spec asks for; what it leaves out is as it is here."""
+        same_version = msgspec.structs.replace(asked, version=self.spec.version)
+        return specs.settled(same_version, self.name) == self.spec
+
+    @property
+    def seed(self) -> int:
+        """Of every draw."""
+        return self.spec.seed or 0
 
     # -- names
 

@@ -139,7 +139,7 @@ class Loops:
         name, spec = loop.name, loop.spec
         existing = self.by_name.get(name)
         if existing is not None:
-            if existing.spec == spec:
+            if existing.is_made_from(loop.asked):
                 return existing, False
             raise Refused(409, "exists", f"loop {name!r} exists with other arms, log, policy or settings")
         if NAME.fullmatch(name) is None:
@@ -150,7 +150,7 @@ class Loops:
         at = self.clock()
         id = sql.insert_loop(connection, name, msgspec.json.encode(spec), at)
         if loop.state.seq:  # added before, in a transaction that was rolled back
-            loop = Loop.fresh(name, spec)
+            loop = Loop.fresh(name, loop.asked)
         loop.id, loop.created_at, loop.state.at = id, at, at
         self.by_name[name] = self._changed[id] = loop
         return loop, True

@@ -7,5 +7,14 @@ from hashlib import blake2b
 
 def seeded_uniform(*seed: object) -> float:
     """A number in [0, 1) that only depends on the seed."""
-    digest = blake2b(repr(seed).encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
+    return seeded_bits(seed) * 2.0**-53
+
+
+def seed_of(name: str) -> int:
+    """A seed for a loop that was given none: loops of different names draw independently."""
+    return seeded_bits(("loop", name))
+
+
+def seeded_bits(seed: tuple[object, ...]) -> int:
+    """53 bits that only depend on the seed."""
+    return int.from_bytes(blake2b(repr(seed).encode(), digest_size=8).digest(), "big") >> 11

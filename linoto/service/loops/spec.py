@@ -17,6 +17,7 @@ from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops.events import Mode
+from linoto.service.loops.seeded import seed_of
 from linoto.service.storage.log_files import count_log
 
 LONGEST_NAME = 200  # characters
@@ -58,6 +59,8 @@ class LogFile(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tru
 class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True):
     """Everything that defines a loop. `default_reward` closes decisions whose reward never comes.
 
+    `missing_reward` says what such a decision means: its reward is "unknown", or it earned the "default".
+
     The log is given in one of three forms, `offline`, `rows` or `log`. With `log` the arms may be left out:
     they are then the distinct actions of the file, in alphabetical order.
     """
@@ -72,13 +75,37 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     window: Annotated[float, Meta(ge=0.001, le=3.2e7, description="seconds a reward may take")] = 86400.0
     mode: Mode = "live"
     holdback: Share = 0.0
-    seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**53, description="made from the name if left out")] | None = None
     redraws: Annotated[int, Meta(ge=0, le=10_000, description="for Thompson's propensities")] = 100
-    on_alarm: Literal["warn", "safe-only"] = "warn"
+    on_alarm: (
+        Annotated[Literal["warn", "safe-only"], Meta(description="safe-only if left out: stop exploring")]
+        | None
+    ) = None
+    missing_reward: (
+        Annotated[
+            Literal["unknown", "default"],
+            Meta(description="unknown if left out: it may have been any reward"),
+        ]
+        | None
+    ) = None
     alarm_error: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.01
+    version: Annotated[int, Meta(ge=1, le=2, description="set by the service: whose defaults it has")] = 1
 
 
 # -- as it is stored
+
+VERSION = 2  # of what a field that is left out means; in version 1 loops of one seed shared their draws
+DEFAULTS: dict[int, dict[str, Any]] = {
+    1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
+    2: {"on_alarm": "safe-only", "missing_reward": "unknown"},
+}
+
+
+def settled(spec: LoopSpec, name: str) -> LoopSpec:
+    """The spec with what was left out filled in, as it was meant when the loop was made."""
+    defaults = {"seed": seed_of(name), **DEFAULTS[spec.version]}
+    missing = {field: value for field, value in defaults.items() if getattr(spec, field) is None}
+    return msgspec.structs.replace(spec, **missing)
 
 
 def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
@@ -94,7 +121,7 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
     arms, offline = arms_and_statistics(spec, logs)
     stored = msgspec.structs.replace(
-        spec, arms=arms, policy=to_dict(policy), offline=offline, rows=None, log=None
+        spec, arms=arms, policy=to_dict(policy), offline=offline, rows=None, log=None, version=VERSION
     )
     return as_read_back(stored)
 
@@ -181,7 +208,7 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
     names = [arm.name for arm in spec.arms]
     try:
         agent: LoopAgent = from_dict(spec.policy, stored=True).start(
-            features(spec), log_of(spec), rng=as_generator(spec.seed), names=names
+            features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=names
         )
         agent.check_reward(spec.default_reward)
     except (ValueError, MemoryError) as error:

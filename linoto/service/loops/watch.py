@@ -16,7 +16,8 @@ import numpy as np
 from linoto.core.certificates import Certificate
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
-from linoto.service.loops.spec import LoopAgent
+from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.state import RewardTotals
 
 TILTS = 4.0 * 0.7 ** np.arange(20)  # l, of a reward scaled to [0, 1], or of one in units of its noise
 WEIGHTS = -np.expm1(-TILTS)  # 1 - exp(-l)
@@ -100,22 +101,30 @@ class Watch:
     per_round: float | None  # None: nothing is promised
     constant: float
     kappa: float  # rounding of the mixture, in plays
+    lost_reward: float | None  # what closes a decision whose reward is unknown; None: defaults are rewards
     watches_drift: bool  # whether enough is known of rewards to recognise drift
 
     @classmethod
-    def of(cls, agent: LoopAgent, c: Certificate, error: float) -> Watch:
+    def of(cls, agent: LoopAgent, c: Certificate, spec: LoopSpec) -> Watch:
         """The watch over a fresh agent with this certificate."""
         (low, high), assumed = c.reward_range, agent.confidence
         promised = c.holds and c.per_round is not None and agent.offline.total > 0
         return cls(
             scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
-            error=error,
+            error=spec.alarm_error,
             reference=c.reference_interval,
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
-            kappa=float((agent.offline.pulls > 0).sum()) / e,  # the most there is, whatever the log
+            kappa=most_rounding(agent, spec.version),
+            lost_reward=spec.default_reward if spec.missing_reward == "unknown" else None,
             watches_drift=promised or (agent.offline.total > 0 and range_is_given(agent, c)),
         )
+
+    def known(self, totals: RewardTotals) -> tuple[int, float]:
+        """How many rewards are known, and their sum: a lost one is as open as one that has yet to come."""
+        if self.lost_reward is None:
+            return totals.closed, totals.rewards
+        return totals.closed - totals.defaults, totals.rewards - totals.defaults * self.lost_reward
 
     def promise(self, plays: int, closed: int, rewards: float) -> float:
         """log evidence that all plays together earned less than promised.
@@ -154,6 +163,16 @@ class Watch:
     def threshold(self) -> float:
         """log evidence from which it is an alarm."""
         return -log(self.error)
+
+
+def most_rounding(agent: LoopAgent, version: int) -> float:
+    """How many plays the mixture can be behind its shares: at most n / e for n logged arms, whatever the log.
+
+    Where the agent does not count control plays, they have a schedule of their own, which adds as much.
+    Loops of version 1 were watched without it, and what they saw then stands.
+    """
+    schedules = 1 if agent.counts_control or version == 1 else 2
+    return schedules * float((agent.offline.pulls > 0).sum()) / e
 
 
 def range_is_given(agent: LoopAgent, c: Certificate) -> bool:

@@ -48,7 +48,7 @@ async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec])
     async with creation.lock(name):  # the same request again waits until it is made, and finds it
         canonical = await creation.run(lambda: spec.canonical(data, logs=folder))
         known = loops.by_name.get(name)
-        if known is None or known.spec != canonical:
+        if known is None or not known.is_made_from(canonical):
             fresh = await creation.run(lambda: Loop.fresh(name, canonical))
             await write(request, loops.create, fresh)
             logger.info("loop created", extra={"loop": name, "by": request.user.name})
