@@ -21,7 +21,7 @@ from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
 
-SNAPSHOT_FORMAT = 2  # 1 held whole arrays and the parameters
+SNAPSHOT_FORMAT = 3  # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards
 
 
 class LinearAgent:

@@ -118,7 +118,7 @@ def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
 def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> LinearAgent:
     """A LinearAgent from its header and arrays; its parameters are made anew from its policy."""
     policy = known_policy(header["policy"], given)
-    state = restored_state(by_name(arrays) if header["format"] == 1 else arrays)
+    state = restored_state(by_name(arrays) if header["format"] == 1 else arrays, header["format"])
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
     composition, names = policy.composed(), header["names"]
     warm_up()
@@ -157,7 +157,7 @@ def by_name(arrays: Arrays) -> Arrays:
     return {"actions": arrays["actions"], "run": arrays["run"], **rows}
 
 
-def restored_state(arrays: Arrays) -> kernels.State:
+def restored_state(arrays: Arrays, format: int) -> kernels.State:
     """A state with every row and field that the snapshot holds; those of later versions begin at 0."""
     actions = arrays.get("actions", np.zeros(0))
     if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
@@ -166,7 +166,7 @@ def restored_state(arrays: Arrays) -> kernels.State:
     state = kernels.allocate(np.ascontiguousarray(actions.T), np.zeros(k, np.int64), np.zeros(k))
     for group, names in kernels.ROWS.items():
         for index, name in enumerate(names):
-            needed = name in OLDER_ROWS[group] and name not in NOT_ALWAYS
+            needed = (format >= 3 or name in OLDER_ROWS[group]) and name not in NOT_ALWAYS
             if needed or f"{group}.{name}" in arrays:
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
     copy_fields(arrays, state.run)

@@ -330,17 +330,18 @@ def test_the_lift_compares_only_plays_that_could_have_been_held_back(tmp_path: P
         for _ in range(200):
             reward(service, decide(service).decision_id, 0.0)
         told = views.report(service.loops.get("loop"))
-        assert told.lift_over_holdback == 0.0
+        assert told.lift.mean == 0.0 and told.lift.policy + told.lift.control == 200
         assert told.loop.groups["holdback"].plays > 50
 
 
-def test_a_mean_far_from_zero_has_the_standard_error_of_its_spread() -> None:
+def test_a_mean_far_from_zero_has_the_normal_interval_of_its_spread() -> None:
     totals, rewards = RewardTotals(), np.random.default_rng(0).normal(1e9, 1.0, 400)
     for value in rewards.tolist():
         totals.add(value, default=False)
-    shown = views.group_view(totals)
+    shown = views.group_view(totals, None)
     assert shown.mean == pytest.approx(rewards.mean(), rel=1e-12)
-    assert shown.standard_error == pytest.approx(rewards.std(ddof=1) / 20, rel=1e-6)
+    assert shown.lower is not None and shown.upper is not None
+    assert (shown.upper - shown.lower) / 2 == pytest.approx(1.96 * rewards.std(ddof=1) / 20, rel=1e-6)
 
 
 def test_a_promise_about_unrestricted_rounds_ends_with_the_first_restricted_one(tmp_path: Path) -> None:

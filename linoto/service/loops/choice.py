@@ -39,7 +39,7 @@ def make_decision(
         round=played.round,
         group="holdback" if held_back else played.mode,
         counted=not held_back or agent.counts_control,
-        compared=control is not None,
+        control_chance=state.holdback if control is not None and state.mode == "live" else None,
         favourite=live.proposal,
         fallback=live.fallback,
         budget=finite(live.budget),

@@ -36,7 +36,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     ucb: float | None
     version: int
     expires_at: float
-    compared: bool = False  # whether it could have been drawn for the control group
+    control_chance: float | None = None  # of being drawn for the control group; None: not compared with it
     key: str | None = None
     proposal: int | None = None
     allowed: list[int] | None = None

@@ -117,6 +117,14 @@ class Loop:
             state.learned += 1
         for totals in self._totals_of(decision):
             totals.add(event.reward, default=event.origin == "default")
+        if decision.control_chance is not None and self.reference is not None:
+            state.lift.add(
+                event.reward,
+                chance=decision.control_chance,
+                held_back=decision.group == "holdback",
+                start=self.reference,
+                limits=self.limits,
+            )
         if decision.counted:
             state.history.add(self.now())
         self._check_claims(decision)
@@ -129,8 +137,6 @@ class Loop:
             found.append(state.counted)
         if decision.source == "mixture":
             found.append(state.mixture)
-        if decision.compared and decision.group != "holdback":
-            found.append(state.treated)
         return found
 
     def _check_claims(self, closed: DecisionMade) -> None:
@@ -207,6 +213,11 @@ class Loop:
         """Whether this loop is what the spec asks for; what it leaves out is as it is here."""
         same_version = msgspec.structs.replace(asked, version=self.spec.version)
         return specs.settled(same_version, self.name) == self.spec
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The range of every single reward, where it is known."""
+        return self.certificate.reward_range if self.watch.scale.bounded else None
 
     @property
     def seed(self) -> int:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import History
+from linoto.service.loops.lift import Lift
 
 MORE_EVIDENCE = log(10.0)  # an alarm that was acknowledged is raised again at ten times the evidence
 
@@ -98,7 +99,7 @@ class LoopState(Struct):
     )
     counted: RewardTotals = field(default_factory=RewardTotals)  # the plays that the promise is about
     mixture: RewardTotals = field(default_factory=RewardTotals)  # the plays of the logging mixture
-    treated: RewardTotals = field(default_factory=RewardTotals)  # those that could have been control plays
+    lift: Lift = field(default_factory=Lift)
     promise: AlarmState = field(default_factory=AlarmState)
     drift: AlarmState = field(default_factory=AlarmState)
     alarms: list[Alarm] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import sqrt
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 from msgspec import Struct
 
 from linoto.core.codec import finite
+from linoto.core.intervals import mean_from_total
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
+from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops
 from linoto.service.loops.state import RewardTotals
@@ -25,7 +28,9 @@ class GroupView(Struct):
     defaults: int
     rewards: float
     mean: float | None
-    standard_error: float | None
+    lower: float | None  # of an interval for the mean; None where there are too few rewards to say
+    upper: float | None
+    level: float  # its probability: at any time where rewards have a range, otherwise as a normal interval
 
 
 class AlarmView(Struct):
@@ -101,20 +106,58 @@ class ArmView(Struct):
     ucb: float | None
 
 
+class LiftView(Struct):
+    """How much more per decision the policy earns than the control group, weighted by the chance of it.
+
+    Only live decisions count, and only those that could have been drawn for the control group.
+    """
+
+    policy: int  # rewards of the policy
+    control: int  # rewards of the control group
+    mean: float | None
+    lower: float | None  # of an interval for it; None where there are too few rewards to say
+    upper: float | None
+    level: float
+
+
 class Report(Struct):
     """A loop's account: the promise, what was earned, and the control group beside it."""
 
     loop: LoopView
     certificate: dict[str, Any]
-    lift_over_holdback: float | None  # of plays that could have been drawn for the control group
-    lift_standard_error: float | None
+    lift: LiftView
 
 
-def group_view(totals: RewardTotals) -> GroupView:
-    """Totals with their mean."""
+def group_view(totals: RewardTotals, limits: Limits | None) -> GroupView:
+    """Totals with their mean; `limits` is the range of rewards, where it is known."""
     n = totals.closed
-    error = sqrt(totals.spread / (n - 1) / n) if n > 1 else None
-    return GroupView(totals.plays, n, totals.defaults, totals.rewards, totals.mean if n else None, error)
+    lower, upper = mean_interval(totals, limits) or (None, None)
+    mean = totals.mean if n else None
+    return GroupView(totals.plays, n, totals.defaults, totals.rewards, mean, lower, upper, LEVEL)
+
+
+def mean_interval(totals: RewardTotals, limits: Limits | None) -> Limits | None:
+    """Where the mean of these decisions lies: at any time by their sum, or a normal one; None: too few."""
+    n = totals.closed
+    if limits is not None:
+        return interval_of_sum(totals.rewards, n, limits) if n else None
+    if n < FEWEST:
+        return None
+    away = NORMAL * sqrt(totals.spread / (n - 1) / n)
+    return totals.mean - away, totals.mean + away
+
+
+@lru_cache(maxsize=8192)  # a page asks again every second, and most loops have not changed
+def interval_of_sum(total: float, n: int, limits: Limits) -> Limits:
+    """Where the mean of n rewards lies, at any time and whatever decided what was played."""
+    return mean_from_total(total, n, reward_range=limits, level=LEVEL, adaptive=True)
+
+
+def lift_view(loop: Loop) -> LiftView:
+    """The lift so far."""
+    lift = loop.state.lift
+    lower, upper = lift.interval(loop.limits) or (None, None)
+    return LiftView(lift.policy.closed, lift.control.closed, lift.value, lower, upper, LEVEL)
 
 
 def loop_view(loop: Loop) -> LoopView:
@@ -148,7 +191,7 @@ def loop_view(loop: Loop) -> LoopView:
         promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
         drift_alarm_at=as_factor(state.drift.threshold(watch.threshold)),
         evidence_of_drift=as_factor(state.drift.evidence) if watch.watches_drift else None,
-        groups={group: group_view(state.groups[group]) for group in GROUPS},
+        groups={group: group_view(state.groups[group], loop.limits) for group in GROUPS},
         alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in state.alarms],
     )
 
@@ -232,13 +275,7 @@ def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
 
 def report(loop: Loop) -> Report:
     """The promise, what was earned, and the comparison with the control group."""
-    a, b = group_view(loop.state.treated), group_view(loop.state.groups["holdback"])
-    lift = error = None
-    if a.mean is not None and b.mean is not None:
-        lift = a.mean - b.mean
-    if a.standard_error is not None and b.standard_error is not None:
-        error = sqrt(a.standard_error**2 + b.standard_error**2)
-    return Report(loop_view(loop), certificate(loop), lift, error)
+    return Report(loop_view(loop), certificate(loop), lift_view(loop))
 
 
 def certificate(loop: Loop) -> dict[str, Any]:
