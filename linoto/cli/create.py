@@ -55,6 +55,14 @@ def add_loop_options(command: Any) -> None:
         metavar="REWARD",
         help="of a decision whose reward never comes (default: the low end of the reward range)",
     )
+    command.add_argument(
+        "--missing-reward",
+        choices=("unknown", "default"),
+        default="unknown",
+        help="what a decision means whose reward never comes: its reward is unknown (it was lost), or it did "
+        "earn the default reward (only clicks are reported)",
+    )
+    command.add_argument("--unit", default="", help="what rewards are counted in: clicks, EUR")
     command.add_argument("--window", type=above_zero, default=86400.0, help="seconds that a reward may take")
     command.add_argument(
         "--holdback",
@@ -106,6 +114,8 @@ def make_loop(arguments: argparse.Namespace, log: ArmsAndLog, policy: Any) -> tu
         default_reward=default_reward(arguments, policy),
         offline=as_statistics(log.offline),
         description=f"from {log.source}",
+        missing_reward=arguments.missing_reward,
+        unit=arguments.unit,
         window=arguments.window,
         holdback=arguments.holdback,
     )

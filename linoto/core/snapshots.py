@@ -46,6 +46,7 @@ OLDER_ROWS = {  # format 1 held the rows by their place
     ),
     "counts": ("logged", "pending", "pending_mixture", "mixed", "allowed"),
 }
+SINCE = {"lost": 3}  # rows that came later, and the format that must hold them
 NOT_ALWAYS = kernels.SCRATCH | {"given"}  # rows that a snapshot may leave out
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -166,7 +167,8 @@ def restored_state(arrays: Arrays, format: int) -> kernels.State:
     state = kernels.allocate(np.ascontiguousarray(actions.T), np.zeros(k, np.int64), np.zeros(k))
     for group, names in kernels.ROWS.items():
         for index, name in enumerate(names):
-            needed = (format >= 3 or name in OLDER_ROWS[group]) and name not in NOT_ALWAYS
+            known = name in OLDER_ROWS[group] or SINCE.get(name, format + 1) <= format
+            needed = known and name not in NOT_ALWAYS
             if needed or f"{group}.{name}" in arrays:
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
     copy_fields(arrays, state.run)

@@ -126,6 +126,8 @@ def test_a_loop_made_on_the_page_decides_and_its_numbers_move(page: Page, client
     page.one("#create .main").click()
     page.until(lambda: "Line 1 of the arms must be" in page.text("#create .wrong"))
     page.fill("arms", 'blue, 800, 640\n"green, dark", 200, 120\nred')
+    page.fill("budget", "9")
+    page.fill("unit", "clicks")
     page.one("#create .main").click()
     page.until(lambda: page.text("[data-name]") == "banner" and "decide" in page.text("[data-hint]"))
     assert [arm["name"] for arm in client.arms("banner")] == ["blue", "green, dark", "red"]
@@ -134,6 +136,9 @@ def test_a_loop_made_on_the_page_decides_and_its_numbers_move(page: Page, client
         play(client, "banner", rounds - client.loop("banner")["decisions"])
         page.until(lambda rounds=rounds: f"of {rounds} decisions" in page.text("[data-explored-note]"))
     assert page.text("[data-gain]") == "+2.88"  # twelve rewards of 1 against a mean of 0.76
+    # A budget of 9, 0.05 for each of twelve, two arms' rounding, and what was earned beyond the log.
+    assert page.text("[data-left]") == "12.9 clicks"
+    assert "You may still lose 12.9 clicks." in page.text("[data-story]")
     assert page.one("[data-gain-chart] path").get_attribute("d")
     assert len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 12
 

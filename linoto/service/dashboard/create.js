@@ -7,7 +7,9 @@ import { parseArms, readLog } from "./log.js";
 
 const FIELDS = {
   name: { value: "", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_.\\-]{0,63}", title: "letters, digits, dots, dashes" },
+  budget: { type: "number", value: "0", step: "any", min: "0", required: true },
   epsilon: { type: "number", value: "0.05", step: "any", min: "0", required: true },
+  unit: { value: "", maxlength: "40", placeholder: "clicks" },
   low: { type: "number", value: "0", step: "any", required: true },
   high: { type: "number", value: "1", step: "any", required: true },
   fallback: { type: "number", value: "0", step: "any", required: true },
@@ -39,8 +41,9 @@ function form() {
       el("input", { name: "file", type: "file", accept: ".csv,text/csv" }),
     ),
     el("div", { class: "row" }, field("low", "Least reward"), field("high", "Greatest reward"),
-      field("epsilon", "Tolerance", "what may be lost per decision"),
-      field("fallback", "Default reward", "where none ever comes"), field("window", "Reward window", "seconds a reward may take")),
+      field("budget", "Budget", "what may be lost in all"), field("epsilon", "Tolerance", "what may be lost per decision besides"),
+      field("unit", "Unit", "what rewards are counted in"), field("fallback", "Default reward", "where none ever comes"), field("window", "Reward window", "seconds a reward may take")),
+    el("label", {}, el("input", { name: "certain", type: "checkbox" }), " A decision without a reward has earned the default for sure: only clicks are reported"),
     el("label", {}, el("input", { name: "stop", type: "checkbox", checked: true }), " Stop exploring at the first alarm"),
     el("label", {}, el("input", { name: "shadow", type: "checkbox" }), " Begin in shadow mode: record, but play the fallback"),
     el("p", { class: "soft", "data-count": true }),
@@ -57,11 +60,13 @@ function specOf(fields) {
     arms: arms.map(({ name }) => ({ name })),
     policy: {
       type: "Gated",
-      gate: { type: "Tolerance", epsilon: Number(fields.epsilon.value) },
+      gate: { type: "Tolerance", budget: Number(fields.budget.value), epsilon: Number(fields.epsilon.value) },
       confidence: { type: "Confidence", noise: "bounded", reward_range: range, bound },
     },
     default_reward: Number(fields.fallback.value),
     window: Number(fields.window.value),
+    unit: fields.unit.value,
+    missing_reward: fields.certain.checked ? "default" : "unknown",
     on_alarm: fields.stop.checked ? "safe-only" : "warn",
     mode: fields.shadow.checked ? "shadow" : "live",
   };

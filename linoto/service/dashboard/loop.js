@@ -7,7 +7,7 @@ import { colourOf } from "./colours.js";
 import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
 import { moment, number, percent, signed } from "./format.js";
-import { GROUP, gainOf, notes, shares, story, switched } from "./words.js";
+import { GROUP, gainOf, leftOf, liftOf, notes, shares, story, switched, withInterval } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
 const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
@@ -57,7 +57,7 @@ export function openLoop(root, name, refresh) {
     showState($, loop);
     setSelects($, loop, asked);
     asked = false;
-    showNumbers($, loop);
+    showNumbers($, report);
     showCharts($, loop, history.points);
     showGroups($("groups"), report);
     showWatch($, report);
@@ -117,8 +117,17 @@ function setSelects($, { mode, holdback, reference }, asked) {
   }
 }
 
-function showNumbers($, loop) {
+function showNumbers($, { loop, lift }) {
   const gain = gainOf(loop), note = notes(loop), { parts, text } = shares(loop);
+  const found = liftOf(lift), left = leftOf(loop);
+  $("lift-tile").hidden = lift.policy + lift.control === 0;
+  say($("lift"), found.value);
+  say($("lift-note"), found.note);
+  $("left-tile").hidden = left === null;
+  if (left !== null) {
+    say($("left"), left.value);
+    say($("left-note"), left.note);
+  }
   say($("gain"), signed(gain));
   $("gain").className = gain === null || gain >= 0 ? "good" : "bad";
   say($("gain-note"), note.gain);
@@ -164,8 +173,8 @@ function showCharts($, loop, points) {
     lines: [{ name: "room that the gate saw", values: points.map((point) => point.budget), colour }],
     include: [0],
     height: 150,
-    label: `Budget over time, now ${number(loop.budget)}`,
-    empty: loop.budget === null ? "This policy keeps no budget." : "Drawn when rewards have come.",
+    label: `Room over time, now ${number(loop.budget)}`,
+    empty: loop.budget === null ? "This policy has no gate." : "Drawn when rewards have come.",
   });
 }
 
@@ -178,28 +187,22 @@ function lately(points) {
   });
 }
 
-function showGroups(table, report) {
-  const { loop } = report;
-  const head = ["", "Decisions", "Mean reward", "Closed by default"].map((text, i) => el("th", { scope: "col", class: i === 3 && "optional" }, text));
+function showGroups(table, { loop, lift }) {
+  const level = percent(lift.level);
+  const head = ["", "Decisions", `Mean reward, and where it lies (${level})`, "Closed by default"].map((text, i) => el("th", { scope: "col", class: i === 3 && "optional" }, text));
   const rows = Object.entries(loop.groups).map(([name, group]) =>
     el(
       "tr",
       {},
       el("td", {}, el("span", { class: `badge ${name}` }, GROUP[name])),
       el("td", {}, number(group.plays)),
-      el("td", {}, withError(group.mean, group.standard_error)),
+      el("td", {}, withInterval(group)),
       el("td", { class: "optional" }, number(group.defaults)),
     ),
   );
-  const lift = withError(report.lift_over_holdback, report.lift_standard_error, signed);
-  const foot = el("tr", {}, el("td", { colspan: 2 }, "Lift over the control group"), el("td", {}, lift), el("td", { class: "optional" }));
+  const foot = el("tr", {}, el("td", { colspan: 2 }, "Lift over the control group"), el("td", {}, withInterval(lift, signed)), el("td", { class: "optional" }));
   const log = el("tr", {}, el("td", { colspan: 2 }, "Mean reward of the log"), el("td", {}, number(loop.reference)), el("td", { class: "optional" }));
-  show(table, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows, log, ...(report.lift_over_holdback === null ? [] : [foot])));
-}
-
-function withError(value, error, format = number) {
-  if (value === null) return "–";
-  return error === null ? format(value) : `${format(value)} ± ${number(error)}`;
+  show(table, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows, log, ...(lift.mean === null ? [] : [foot])));
 }
 
 function showWatch($, { loop, certificate }) {
@@ -217,10 +220,11 @@ function showWatch($, { loop, certificate }) {
   show($("promise"), promiseList(certificate));
 }
 
-function promiseList({ holds, theorem, per_round, constant, delta, assumes }) {
+function promiseList({ holds, theorem, per_round, constant, budget, delta, assumes }) {
   const rows = [["Promise", holds ? "holds" : "none"], ["Why", theorem]];
   if (holds) {
-    rows.push(["Most lost", `${number(per_round)} per decision, plus ${number(constant)} once`]);
+    const once = budget ? `${number(constant)} (a budget of ${number(budget)}, and rounding)` : number(constant);
+    rows.push(["Most lost", per_round ? `${number(per_round)} per decision, plus ${once} once` : `${once}, however many decisions`]);
     rows.push(["Probability", `${percent(1 - delta)}, for every decision at once`]);
   }
   return el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]),

@@ -29,10 +29,34 @@ export function story(loop) {
   return `${doing} ${earned} ${promise(loop)}`;
 }
 
-function promise({ promised_least: least, expected_by_log: expected, alarm_below: alarm }) {
-  if (least === null) return "Nothing is promised.";
+function promise(loop) {
+  const { promised_loss: loss, expected_by_log: expected, alarm_below: alarm } = loop;
+  if (loss === null) return "Nothing is promised.";
   const chance = alarm === null ? "" : `; ${number(expected - alarm)} less would be beyond chance, and an alarm`;
-  return `The promise allows ${number(expected - least)} less on average${chance}.`;
+  return `The promise allows ${number(loss)} less on average${chance}. ${leftOf(loop).sentence}`;
+}
+
+/** A number with its unit, if somebody said what rewards are counted in. */
+const counted = (value, { unit }, format = number) => `${format(value)}${unit ? ` ${unit}` : ""}`;
+
+/** How much may still be lost before the promise is broken; null where nothing is promised. */
+export function leftOf(loop) {
+  const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
+  if (left === null) return null;
+  const sentence = left > 0 ? `You may still lose ${counted(left, loop)}.` : `That is ${counted(-left, loop)} more than promised so far.`;
+  return { value: counted(Math.max(left, 0), loop), note: `${number(lower)} to ${number(upper)}; ${number(loss)} promised`, sentence };
+}
+
+/** The lift over the control group, and where it lies. */
+export function liftOf({ mean, lower, upper, level, policy, control }) {
+  if (lower === null) return { value: "–", note: `too few rewards to say: ${number(policy)} of the policy, ${number(control)} control` };
+  return { value: signed(mean), note: `per decision; ${signed(lower)} to ${signed(upper)} (${percent(level)})` };
+}
+
+/** A mean and where it lies: "0.12, in 0.1 to 0.15", or that there are too few rewards to say. */
+export function withInterval({ mean, lower, upper }, format = number) {
+  if (mean === null) return "–";
+  return lower === null ? `${format(mean)}, too few rewards to say` : `${format(mean)}, in ${format(lower)} to ${format(upper)}`;
 }
 
 /** Who changed the mode last, and when. */
@@ -44,7 +68,7 @@ export function switched({ switched_at: at, switched_by: by, mode }) {
 export function notes(loop) {
   return {
     gain: loop.closed ? `${signed(gainOf(loop) === null ? null : gainOf(loop) / loop.closed)} per decision` : "no rewards yet",
-    budget: loop.budget === null ? "this policy keeps none" : loop.budget >= 0 ? "room for exploration" : "no room: plays safe",
+    budget: loop.budget === null ? "this policy has no gate" : loop.budget >= 0 ? "to try something" : "none: plays safe",
     explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}`,
     pending: `${number(loop.rewards)} closed`,
   };

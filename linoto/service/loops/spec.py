@@ -72,6 +72,7 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     rows: list[tuple[ArmName, Number]] | None = None  # a log as (arm name, reward), instead of `offline`
     log: LogFile | None = None
     description: Annotated[str, Meta(max_length=1000, description="for those who look at it")] = ""
+    unit: Annotated[str, Meta(max_length=40, description="what rewards are counted in: clicks, EUR")] = ""
     window: Annotated[float, Meta(ge=0.001, le=3.2e7, description="seconds a reward may take")] = 86400.0
     mode: Mode = "live"
     holdback: Share = 0.0

@@ -64,6 +64,11 @@ class LoopView(Struct):
     realised: float  # their summed reward
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows its mean to be at the least
+    promised_loss: float | None  # the most that the promise allows them to lose below the log
+    left_to_lose: float | None  # how much of that is left, going by the mean reward of the log
+    left_lower: float | None  # and by the two ends of its interval
+    left_upper: float | None
+    unit: str  # what rewards are counted in, "" if nobody said
     alarm_below: float | None  # a sum below this raises the promise alarm
     evidence_against_promise: float | None
     promise_alarm_at: float  # evidence at which the next alarm is raised
@@ -165,6 +170,7 @@ def loop_view(loop: Loop) -> LoopView:
     state, watch = loop.state, loop.watch
     counted, switched = state.counted, state.mode_change
     expected, least = expected_and_least(loop, counted.closed)
+    lower, left, upper = left_to_lose(loop) or (None, None, None)
     return LoopView(
         name=loop.name,
         description=loop.spec.description,
@@ -186,6 +192,11 @@ def loop_view(loop: Loop) -> LoopView:
         realised=counted.rewards,
         expected_by_log=expected,
         promised_least=least,
+        promised_loss=None if expected is None or least is None else expected - least,
+        left_to_lose=left,
+        left_lower=lower,
+        left_upper=upper,
+        unit=loop.spec.unit,
         alarm_below=alarm_lines(loop, [counted.closed])[0],
         evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
         promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
@@ -209,6 +220,20 @@ def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | N
     if watch.per_round is None or loop.state.promise_void:
         return expected, None
     return expected, expected - closed * watch.per_round - watch.constant
+
+
+def left_to_lose(loop: Loop) -> tuple[float, float, float] | None:
+    """How much more than so far may be lost below the log: by the ends of its interval, and by its mean.
+
+    What was lost so far is counted in rewards as they came. None where nothing is promised.
+    """
+    counted, (low, high) = loop.state.counted, loop.watch.reference
+    least = expected_and_least(loop, counted.closed)[1]
+    if least is None or loop.reference is None:
+        return None
+    left = counted.rewards - least
+    wrong = [counted.closed * (loop.reference - end) for end in (high, low)]
+    return left + wrong[0], left, left + wrong[1]
 
 
 def promised(loop: Loop) -> bool:
