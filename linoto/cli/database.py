@@ -91,13 +91,15 @@ def add_db(commands: Commands) -> None:
     db = described(
         commands,
         "db",
-        "back up, check, prune and renew the database of the service",
+        "back up, restore, check, prune and renew the database of the service",
         "  linoto db backup copy.sqlite\n  linoto db check\n  linoto db prune --days 90",
     )
     actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
     backup = described(actions, "backup", "copy the database while it is served")
     backup.add_argument("out", type=Path, help="file to write; must not exist")
-    check = described(actions, "check", "check the file, and replay every loop from its first event")
+    restore = described(actions, "restore", "put a backup in the place of a database that is gone")
+    restore.add_argument("copy", type=Path, help="file that `linoto db backup` wrote")
+    check = described(actions, "check", "check file and tables, and replay every loop from its first event")
     rebuild = described(
         actions, "rebuild", "replay every loop and renew its snapshot; not while it is served"
     )
@@ -110,7 +112,7 @@ def add_db(commands: Commands) -> None:
     )
     add_prune_options(prune)
     runs = ((backup, run_backup), (check, run_check), (rebuild, run_rebuild), (migrate, run_migrate))
-    for parser, run in (*runs, (prune, run_prune)):
+    for parser, run in (*runs, (restore, run_restore), (prune, run_prune)):
         add_database(parser)
         parser.set_defaults(run=run)
 
@@ -134,6 +136,13 @@ def run_backup(arguments: argparse.Namespace) -> None:
 
     backup(arguments.db, arguments.out)
     print(f"wrote {arguments.out}")
+
+
+def run_restore(arguments: argparse.Namespace) -> None:
+    """`linoto db restore`."""
+    from linoto.service.maintenance import restore
+
+    print(restore(arguments.copy, arguments.db))
 
 
 def run_check(arguments: argparse.Namespace) -> None:

@@ -48,6 +48,11 @@ def add_serve(commands: Commands) -> None:
     serve.add_argument(
         "--rate", type=above_zero, help="requests per second of each caller (default: unlimited)"
     )
+    serve.add_argument(
+        "--webhook",
+        metavar="URL",
+        help="where alarms are posted, signed with the secret in LINOTO_WEBHOOK_SECRET",
+    )
     serve.set_defaults(run=run_serve)
 
 
@@ -65,4 +70,5 @@ def run_serve(arguments: argparse.Namespace) -> None:
         log_format=arguments.log_format,
         access_log=arguments.access_log,
         rate=arguments.rate,
+        webhook=arguments.webhook,
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Clock, Loops
-from linoto.service.loops.records import recover
+from linoto.service.loops.records import check_tables, recover
 from linoto.service.loops.spec import LoopSpec
-from linoto.service.storage import database, schema, sql
+from linoto.service.storage import database, expected, schema, sql
 from linoto.service.storage.database import connect, open_database, open_exclusively
 from linoto.service.storage.store import Store
 
@@ -21,6 +21,32 @@ def backup(path: Path, out: Path) -> None:
     """A copy as of one moment, complete on disk when this returns."""
     if out.exists():
         raise FileExistsError(f"{out} exists: name a file that does not")
+    copy_database(path, out)
+
+
+def restore(copy: Path, path: Path) -> str:
+    """Put a backup in the place of a database that is not there any more; nothing is overwritten."""
+    lock = database.lock(path)
+    try:
+        wal = path.with_name(path.name + "-wal")  # SQLite would apply it to what is restored
+        for there in (path, wal):
+            if there.exists() and (there == path or there.stat().st_size):
+                raise FileExistsError(
+                    f"{there} exists: move it away first, it would be mixed with what is restored"
+                )
+        with open_database(copy, readonly=True, older=True) as source:
+            found = database.check_integrity(source)
+        if found != "ok":
+            raise ValueError(f"{copy} is damaged: {found}")
+        copy_database(copy, path)
+        expected.beside(path).unlink(missing_ok=True)  # it knows of events after the backup
+    finally:
+        os.close(lock)
+    return f"{path}: restored from {copy}"
+
+
+def copy_database(path: Path, out: Path) -> None:
+    """The database with its write-ahead file as one new file, on disk when this returns."""
     part = out.with_name(out.name + ".part")
     part.unlink(missing_ok=True)
     with open_database(path, readonly=True, older=True) as source:
@@ -29,8 +55,8 @@ def backup(path: Path, out: Path) -> None:
             source.backup(target)
         finally:
             target.close()
-    with part.open("rb") as copy:
-        os.fsync(copy.fileno())
+    with part.open("rb") as written:
+        os.fsync(written.fileno())
     part.rename(out)
     folder = os.open(out.absolute().parent, os.O_RDONLY)
     try:
@@ -79,9 +105,10 @@ def check(path: Path) -> Iterator[str]:
             raise ValueError(f"{path} is damaged: {found}")
         yield f"{path}: file ok"
         for row in sql.all_loops(connection):
+            check_tables(connection, row[0], row[1])
             short, long = recover(connection, row), recover(connection, row, from_scratch=True)
             if short.digest() != long.digest():
                 raise ValueError(f"loop {row[1]!r}: its snapshot is not what its events make of it")
             base = sql.base_seq(connection, row[0])
             pruned = f" of which {base} were pruned" if base else ""
-            yield f"{row[1]}: {long.state.seq} events{pruned}, snapshot and replay agree"
+            yield f"{row[1]}: {long.state.seq} events{pruned}, snapshot, replay and tables agree"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import signal
 import socket
 import time
@@ -28,6 +29,7 @@ from linoto.service.storage.store import Store
 from linoto.service.web.access import LOOPBACK, Access
 from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
+from linoto.service.webhook import SECRET, Webhook
 
 logger = logging.getLogger("linoto.service")
 TICK = 1.0  # seconds between two checks for what is due
@@ -46,6 +48,7 @@ class Settings:
     snapshot_every: int = SNAPSHOT_EVERY
     access_log: bool = False  # a line for every request
     rate: float | None = None  # requests per second of each caller
+    webhook: str | None = None  # where alarms are posted
 
 
 @dataclass
@@ -215,6 +218,16 @@ async def stop_tasks(tasks: list[asyncio.Task[None]]) -> None:
             raise outcome
 
 
+def post_alarms(loops: Loops, url: str) -> Webhook:
+    """Post alarms from now on, and those that nobody has answered yet."""
+    webhook = Webhook(url, os.environ.get(SECRET, ""))
+    for loop in loops.by_name.values():
+        for alarm in loop.open_alarms:
+            webhook.send(loop, alarm)
+    loops.on_alarm = webhook.send
+    return webhook
+
+
 def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
     """Serve a database until told to stop; the options are those of `Settings`."""
     settings = Settings(**options)
@@ -222,11 +235,16 @@ def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
     service = open_service(
         path, clock=clock, snapshot_every=settings.snapshot_every, logs=settings.logs, rate=settings.rate
     )
+    webhook = None
     try:
+        if settings.webhook is not None:
+            webhook = post_alarms(service.loops, settings.webhook)
         logger.info("recovered", extra={"db": str(path), "loops": len(service.loops.by_name)})
         if settings.demo:
             traffic.create_loops(service.loops, service.store)
         asyncio.run(serve(service, settings))
     finally:
+        if webhook is not None:
+            webhook.close()
         service.close()
         logger.info("stopped", extra={"db": str(path)})

@@ -6,7 +6,7 @@ import { draw } from "./chart.js";
 import { colourOf } from "./colours.js";
 import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
-import { moment, number, percent, signed } from "./format.js";
+import { count, moment, number, percent, signed } from "./format.js";
 import { GROUP, gainOf, leftOf, liftOf, notes, shares, story, switched, withInterval } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
@@ -40,6 +40,7 @@ export function openLoop(root, name, refresh) {
   }
 
   $("stop").addEventListener("click", () => change("PATCH", { mode: mode === "safe-only" ? "live" : "safe-only" }));
+  $("answer").addEventListener("click", () => change("PATCH", { mode }));
   $("modes").addEventListener("change", (event) => change("PATCH", { mode: event.target.value }));
   $("holdback").addEventListener("change", (event) => change("PATCH", { holdback: Number(event.target.value) }));
   $("archive").addEventListener("click", () => {
@@ -81,7 +82,11 @@ function showState($, loop) {
   $("stop").classList.toggle("resume", safe);
   for (const control of CONTROLS) $(control).disabled = loop.archived;
   show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop.name)));
-  show($("alarms"), ...loop.alarms.map((alarm) => alarmBox(alarm, loop)));
+  const open = loop.alarms.filter(({ answered }) => !answered);
+  show($("alarms"), ...open.map((alarm) => alarmBox(alarm, loop)));
+  $("answer").hidden = open.length === 0 || loop.archived;
+  const answered = loop.alarms.length - open.length;
+  say($("answered"), answered ? `${count(answered, "alarm")} answered, the last ${moment(loop.alarms[answered - 1].at)}` : "");
 }
 
 function alarmBox(alarm, loop) {

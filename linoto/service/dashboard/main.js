@@ -33,7 +33,7 @@ function card(cards, loop) {
   const [, state, alarm, numbers] = found.children, gain = gainOf(loop);
   say(state, loop.archived ? "archived" : loop.mode);
   state.className = `badge ${state.textContent}`;
-  alarm.hidden = loop.alarms.length === 0;
+  alarm.hidden = loop.alarms.every(({ answered }) => answered);
   say(numbers, `${count(loop.decisions, "decision")}${gain === null ? "" : `, ${signed(gain)} against the log`}`);
   if (loop.name === open.name) found.setAttribute("aria-current", "page");
   else found.removeAttribute("aria-current");

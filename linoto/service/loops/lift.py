@@ -20,7 +20,7 @@ from msgspec import Struct, field
 LEVEL = 0.95  # of every interval on the page
 NORMAL = 1.96  # standard errors for that level, where rewards have no range
 FEWEST = 50  # rewards of each group from which on a normal interval is given
-BETS = tuple(0.9 * 0.5**j for j in range(20))  # b, for rewards scaled to a range of length 1
+BETS = tuple(0.9 * 0.45**j for j in range(12))  # b, for rewards scaled to a range of length 1
 GIVEN_UP = -1e300  # the log of nothing, which JSON can hold
 Limits = tuple[float, float]
 

@@ -87,7 +87,8 @@ class Loop:
         elif isinstance(event, RewardRecorded):
             self._apply_reward(event)
         elif isinstance(event, SettingsChanged):
-            self._change_mode(event.mode, event.by)
+            answered = self.spec.version > 1  # in version 1, only another mode was an answer to an alarm
+            self._change_mode(event.mode, event.by, answered=answered)
             state.holdback = event.holdback
         else:
             assert isinstance(event, LoopArchived)
@@ -104,6 +105,8 @@ class Loop:
         self.pending[event.number] = event
         for totals in self._totals_of(event):
             totals.plays += 1
+        if self._shows_drift(event):
+            state.detector.add_play(event.number, event.source == "mixture")
         if event.allowed is not None and self.agent.gate.needs_every_arm:
             state.promise_void = True
 
@@ -111,8 +114,7 @@ class Loop:
         state = self.state
         decision = self.pending.pop(event.number)
         if decision.counted:
-            lost = event.origin == "default" and self.spec.missing_reward == "unknown"
-            learn = self.agent.lose if lost else self.agent.observe
+            learn = self.agent.lose if self._is_lost(event) else self.agent.observe
             learn(decision.as_decision(), event.reward)
             state.learned += 1
         for totals in self._totals_of(decision):
@@ -127,7 +129,18 @@ class Loop:
             )
         if decision.counted:
             state.history.add(self.now())
-        self._check_claims(decision)
+        self._check_claims(decision, event)
+
+    def _is_lost(self, event: RewardRecorded) -> bool:
+        """Whether nobody knows the reward that closed a decision."""
+        return event.origin == "default" and self.spec.missing_reward == "unknown"
+
+    def _shows_drift(self, decision: DecisionMade) -> bool:
+        """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
+        if self.spec.version == 1 or not self.watch.watches_drift:
+            return False
+        certified = self.watch.certified and decision.mode == "safe" and decision.source == "lcb"
+        return decision.source == "mixture" or certified
 
     def _totals_of(self, decision: DecisionMade) -> list[RewardTotals]:
         """The totals that a decision counts in."""
@@ -139,32 +152,48 @@ class Loop:
             found.append(state.mixture)
         return found
 
-    def _check_claims(self, closed: DecisionMade) -> None:
+    def _check_claims(self, closed: DecisionMade, event: RewardRecorded) -> None:
         """What one more reward says about the promise, and about the log."""
         state, watch, c, m = self.state, self.watch, self.state.counted, self.state.mixture
         if closed.counted and not state.promise_void:
-            self._update_alarm("promise", state.promise, watch.promise(c.plays, *watch.known(c)))
-        if closed.source == "mixture":
-            self._update_alarm("drift", state.drift, watch.drift(m.plays, *watch.known(m)))
+            evidence = watch.promise(c.plays, *watch.known(c))
+            self._raise_alarm("promise", state.promise, state.promise.update(evidence, watch.threshold))
+        if self._shows_drift(closed):
+            rewards = watch.rewards_of(event.reward, self._is_lost(event))
+            state.detector.add_reward(closed.number, closed.source == "mixture", rewards)
+            if state.detector.is_due:
+                evidence = state.detector.evidence(watch.claim)
+                self._raise_alarm("drift", state.drift, state.drift.follow(evidence, watch.drift_threshold))
+        elif self.spec.version == 1 and closed.source == "mixture":
+            evidence = watch.drift(m.plays, *watch.known(m))
+            self._raise_alarm("drift", state.drift, state.drift.update(evidence, watch.threshold))
 
-    def _update_alarm(self, kind: str, alarm: AlarmState, evidence: float) -> None:
-        state = self.state
-        if not alarm.update(evidence, self.watch.threshold):
+    def _raise_alarm(self, kind: str, alarm: AlarmState, due: bool) -> None:
+        if not due:
             return
+        state = self.state
         state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=ALARMS[kind]))
         if self.spec.on_alarm == "safe-only":
             self._change_mode("safe-only", f"{kind} alarm")
         else:
             alarm.rearm()
 
-    def _change_mode(self, mode: Mode, by: str) -> None:
+    def _change_mode(self, mode: Mode, by: str, *, answered: bool = False) -> None:
         state = self.state
-        if mode == state.mode:
+        if mode == state.mode and not answered:
             return
-        state.mode, state.mode_change = mode, ModeChange(at=state.at, by=by)
-        if mode != "safe-only":
-            state.promise.acknowledge()
+        if mode != state.mode:
+            state.mode, state.mode_change = mode, ModeChange(at=state.at, by=by)
+        if answered:
+            state.answered = len(state.alarms)
+        elif mode == "safe-only":
+            return
+        state.promise.acknowledge()
+        if self.spec.version == 1:
             state.drift.acknowledge()
+        elif state.drift.raised or state.drift.next_threshold is not None:
+            state.drift = AlarmState()
+            state.detector.reset()
 
     def now(self) -> Point:
         """Where the loop stands, as a point of its history."""
@@ -218,6 +247,11 @@ class Loop:
     def limits(self) -> tuple[float, float] | None:
         """The range of every single reward, where it is known."""
         return self.certificate.reward_range if self.watch.scale.bounded else None
+
+    @property
+    def open_alarms(self) -> list[Alarm]:
+        """The alarms that nobody has answered by setting the loop's mode since."""
+        return self.state.alarms[self.state.answered :]
 
     @property
     def seed(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from pathlib import Path
 from sqlite3 import Connection
 from typing import Literal
 
@@ -30,7 +31,8 @@ from linoto.service.loops.events import (
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, recover
 from linoto.service.loops.spec import check_holdback
-from linoto.service.storage import sql
+from linoto.service.loops.state import Alarm
+from linoto.service.storage import expected, sql
 
 logger = logging.getLogger("linoto.service")
 Clock = Callable[[], float]
@@ -65,7 +67,9 @@ class Loops:
     def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY) -> None:
         self.clock, self.snapshot_every = clock, snapshot_every
         self.by_name: dict[str, Loop] = {}
+        self.on_alarm: Callable[[Loop, Alarm], None] = lambda loop, alarm: None  # must not wait for anything
         self._changed: dict[int, Loop] = {}  # since the last commit
+        self._expected: Path | None = None  # where the last event of each loop is noted
 
     # -- memory and disk
 
@@ -79,13 +83,19 @@ class Loops:
                 logger.warning(
                     "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
                 )
+        file = expected.beside_connection(connection)
+        expected.check(file, {loop.id: (loop.name, loop.state.seq) for loop in self.by_name.values()})
+        self._expected = file
 
     def committed(self) -> None:
         """What was recorded is on disk: now alarms may be logged."""
         for loop in self._changed.values():
             for alarm in loop.state.alarms[loop.alarms_logged :]:
                 logger.warning("alarm", extra={"loop": loop.name, "kind": alarm.kind, "why": alarm.message})
+                self.on_alarm(loop, alarm)
             loop.alarms_logged = len(loop.state.alarms)
+        if self._expected is not None and self._changed:
+            expected.note(self._expected, [(loop.id, loop.state.seq) for loop in self._changed.values()])
         self._changed.clear()
 
     def rolled_back(self, connection: Connection) -> None:
@@ -223,7 +233,10 @@ class Loops:
     def change(
         self, connection: Connection, name: str, *, by: str, mode: Mode | None, holdback: float | None
     ) -> Loop:
-        """Another mode or share held back, from the next decision on; None leaves what there is."""
+        """Another mode or share held back, from the next decision on; None leaves what there is.
+
+        The alarms so far are answered by it, also where it changes nothing else.
+        """
         loop = self.get(name)
         state = loop.state
         if state.archived:
@@ -231,7 +244,7 @@ class Loops:
         mode = state.mode if mode is None else mode
         holdback = state.holdback if holdback is None else holdback
         check_holdback(holdback, loop.agent)
-        if (mode, holdback) != (state.mode, state.holdback):
+        if (mode, holdback) != (state.mode, state.holdback) or (loop.open_alarms and loop.spec.version > 1):
             self.record(connection, loop, SettingsChanged(mode=mode, holdback=holdback, by=by))
         return loop
 

@@ -67,9 +67,48 @@ def insert(connection: Connection, loop: Loop, event: Event) -> None:
     state = loop.state
     sql.insert_event(connection, loop.id, state.seq, state.at, msgspec.json.encode(event))
     if isinstance(event, DecisionMade):
-        e, place = event, (loop.id, event.number, state.seq, state.at)
-        played = (e.arm, e.mode, e.source, e.group, e.loop_mode, e.propensity)
-        sql.insert_decision(connection, (*place, e.key, *played))
+        sql.insert_decision(connection, decision_row(loop.id, state.seq, state.at, event))
     elif isinstance(event, RewardRecorded):
-        reward = (loop.id, event.number, state.at, event.reward, event.origin, state.seq)
-        sql.insert_reward(connection, reward)
+        sql.insert_reward(connection, reward_row(loop.id, state.seq, state.at, event))
+
+
+def decision_row(loop: int, seq: int, at: float, e: DecisionMade) -> sql.Row:
+    """What can be looked up of a decision."""
+    played = (e.arm, e.mode, e.source, e.group, e.loop_mode, e.propensity)
+    return (loop, e.number, seq, at, e.key, *played)
+
+
+def reward_row(loop: int, seq: int, at: float, event: RewardRecorded) -> sql.Row:
+    """What can be looked up of a reward."""
+    return (loop, event.number, at, event.reward, event.origin, seq)
+
+
+def check_tables(connection: Connection, id: int, name: str) -> None:
+    """Refuse where the tables that are looked things up in do not say what the events say.
+
+    What was closed before the base may be pruned; everything after it must be there.
+    """
+    base = sql.base_seq(connection, id)
+    for seq, at, body in sql.events_after(connection, id, 0):
+        event = EVENTS.decode(body)
+        if isinstance(event, DecisionMade):
+            table, found = "decisions", sql.decision_row(connection, id, event.number)
+            wanted = decision_row(id, seq, at, event)
+        elif isinstance(event, RewardRecorded):
+            table, found = "rewards", sql.reward_row(connection, id, event.number)
+            wanted = reward_row(id, seq, at, event)
+        else:
+            continue
+        if found != wanted and not (found is None and seq <= base):
+            got = "nothing" if found is None else f"{found[2:]}"
+            raise ValueError(
+                f"loop {name!r}, event {seq}: the table of {table} must say {wanted[2:]} of decision "
+                f"{event.number}, got {got}"
+            )
+    for table, number, seq in sql.rows_without_event(connection, id, base):
+        raise ValueError(f"loop {name!r}: decision {number} in the table of {table} has no event {seq}")
+    late = sql.late_without_default(connection, id)
+    if late is not None:
+        raise ValueError(
+            f"loop {name!r}: decision {late[0]} has a late reward, but was not closed by the default"
+        )

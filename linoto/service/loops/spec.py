@@ -90,6 +90,9 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
         | None
     ) = None
     alarm_error: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.01
+    alarm_run: Annotated[
+        float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
+    ] = 100_000.0
     version: Annotated[int, Meta(ge=1, le=2, description="set by the service: whose defaults it has")] = 1
 
 

@@ -9,6 +9,7 @@ from math import log
 
 from msgspec import Struct, field
 
+from linoto.service.loops.detector import Detector
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import History
 from linoto.service.loops.lift import Lift
@@ -46,6 +47,16 @@ class AlarmState(Struct):
     def update(self, evidence: float, first: float) -> bool:
         """Whether the alarm is raised by this evidence; `first` is the threshold of a first alarm."""
         self.evidence = max(self.evidence, evidence)
+        if self.raised or evidence <= self.threshold(first):
+            return False
+        self.raised = True
+        return True
+
+    def follow(self, evidence: float, first: float) -> bool:
+        """The same for evidence that falls again when all is well; then the first threshold is back."""
+        self.evidence = evidence
+        if evidence < first / 2:
+            self.next_threshold = None
         if self.raised or evidence <= self.threshold(first):
             return False
         self.raised = True
@@ -102,7 +113,9 @@ class LoopState(Struct):
     lift: Lift = field(default_factory=Lift)
     promise: AlarmState = field(default_factory=AlarmState)
     drift: AlarmState = field(default_factory=AlarmState)
+    detector: Detector = field(default_factory=Detector)  # of drift
     alarms: list[Alarm] = field(default_factory=list)
+    answered: int = 0  # of these, from the first on: somebody has set the mode since
     mode_change: ModeChange | None = field(default=None, name="switched")
     budget: float | None = None  # at the last decision
     history: History = field(default_factory=History)

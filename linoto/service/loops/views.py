@@ -39,6 +39,7 @@ class AlarmView(Struct):
     kind: str
     at: float
     message: str
+    answered: bool  # whether somebody has set the mode since
 
 
 class LoopView(Struct):
@@ -200,11 +201,24 @@ def loop_view(loop: Loop) -> LoopView:
         alarm_below=alarm_lines(loop, [counted.closed])[0],
         evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
         promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
-        drift_alarm_at=as_factor(state.drift.threshold(watch.threshold)),
+        drift_alarm_at=as_factor(state.drift.threshold(drift_threshold(loop))),
         evidence_of_drift=as_factor(state.drift.evidence) if watch.watches_drift else None,
         groups={group: group_view(state.groups[group], loop.limits) for group in GROUPS},
-        alarms=[AlarmView(alarm.kind, alarm.at, alarm.message) for alarm in state.alarms],
+        alarms=alarm_views(loop),
     )
+
+
+def alarm_views(loop: Loop) -> list[AlarmView]:
+    """Every alarm there was, oldest first."""
+    return [
+        AlarmView(alarm.kind, alarm.at, alarm.message, i < loop.state.answered)
+        for i, alarm in enumerate(loop.state.alarms)
+    ]
+
+
+def drift_threshold(loop: Loop) -> float:
+    """log evidence of drift that is a first alarm."""
+    return loop.watch.threshold if loop.spec.version == 1 else loop.watch.drift_threshold
 
 
 def loop_views(loops: Loops) -> list[LoopView]:

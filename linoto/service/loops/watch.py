@@ -16,6 +16,7 @@ import numpy as np
 from linoto.core.certificates import Certificate
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
+from linoto.service.loops.detector import Claim
 from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
 
@@ -103,6 +104,9 @@ class Watch:
     kappa: float  # rounding of the mixture, in plays
     lost_reward: float | None  # what closes a decision whose reward is unknown; None: defaults are rewards
     watches_drift: bool  # whether enough is known of rewards to recognise drift
+    claim: Claim  # what plays earn while there is no drift
+    run: float  # plays between two false alarms of drift, on average
+    certified: bool  # whether safe plays outside the mixture are proven to earn as much as the log
 
     @classmethod
     def of(cls, agent: LoopAgent, c: Certificate, spec: LoopSpec) -> Watch:
@@ -117,6 +121,9 @@ class Watch:
             constant=c.constant or 0.0,
             kappa=most_rounding(agent, spec.version),
             lost_reward=spec.default_reward if spec.missing_reward == "unknown" else None,
+            claim=claim_of(agent, c, spec),
+            run=spec.alarm_run,
+            certified=promised and agent.gate.keeps_ledger,
             watches_drift=promised or (agent.offline.total > 0 and range_is_given(agent, c)),
         )
 
@@ -159,10 +166,29 @@ class Watch:
         above = log_evidence(mirrored, -(rewards + open_plays * s.low), plays, -(plays * high + rounding))
         return max(below, above) - log(2.0)
 
+    def rewards_of(self, reward: float, lost: bool) -> tuple[float, float]:
+        """The worst and the best that a reward can have been."""
+        return (self.scale.low, self.scale.high) if lost else (reward, reward)
+
     @property
     def threshold(self) -> float:
         """log evidence from which it is an alarm."""
         return -log(self.error)
+
+    @property
+    def drift_threshold(self) -> float:
+        """The same for drift, where evidence begins anew at all times."""
+        return log(self.run)
+
+
+def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec) -> Claim:
+    """No drift: the mixture earns what the log earned. A stretch of it lacks what two prefixes lack."""
+    bounded = agent.confidence.noise == "bounded"
+    rounding = 2 * most_rounding(agent, spec.version)
+    if c.kappa is not None and agent.counts_control:
+        rounding = 2 * c.kappa
+    noise = None if bounded else agent.confidence.scale
+    return Claim.about(c.reference_interval, c.reward_range, noise, rounding)
 
 
 def most_rounding(agent: LoopAgent, version: int) -> float:

@@ -19,20 +19,31 @@ def connect(path: Path, *, readonly: bool = False) -> Connection:
     """A connection whose transactions are ours to begin and end."""
     mode = "ro" if readonly else "rwc"
     try:
+        if not readonly:  # files of SQLite beside it get the same permissions
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
         )
     except sqlite3.Error as error:
         raise OSError(f"cannot open the database {path}: {error}") from error
+    except OSError as error:
+        raise OSError(f"cannot open the database {path}: {error.strerror}") from error
 
 
 def prepare(connection: Connection, path: Path, *, older: bool = False) -> None:
-    """Make the tables of a new database; refuse one that is not ours, or of a version we do not know."""
+    """Make the tables of a new database; refuse one that is not ours, or of a version we do not know.
+
+    Nothing is written before it is known whose it is: also the mode of the journal is kept in the file.
+    """
     try:
-        set_durable(connection)
-        if schema.is_empty(connection):
-            schema.create(connection)
+        set_busy_timeout(connection, 5.0)
         application, version = schema.versions(connection)
+        if schema.is_empty(connection) and (application, version) == (0, 0):
+            set_durable(connection)
+            schema.create(connection)
+            application, version = schema.versions(connection)
+        elif application == schema.APPLICATION:
+            set_durable(connection)
     except sqlite3.Error as error:
         raise OSError(f"cannot use the database {path}: {error}") from error
     ours = schema.VERSION

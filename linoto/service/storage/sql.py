@@ -100,6 +100,46 @@ def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
 # -- decisions and rewards
 
 
+def decision_row(connection: Connection, loop: int, number: int) -> Row | None:
+    """What `insert_decision` wrote of one."""
+    return one_row(
+        connection,
+        "SELECT loop, number, seq, at, key, arm, mode, source, part, loop_mode, propensity "
+        "FROM decisions WHERE loop = ? AND number = ?",
+        (loop, number),
+    )
+
+
+def reward_row(connection: Connection, loop: int, number: int) -> Row | None:
+    """What `insert_reward` wrote of one."""
+    return one_row(
+        connection,
+        "SELECT loop, number, at, reward, origin, seq FROM rewards WHERE loop = ? AND number = ?",
+        (loop, number),
+    )
+
+
+def rows_without_event(connection: Connection, loop: int, seq: int) -> Iterator[Row]:
+    """(table, number, seq) of decisions, and of rewards after event `seq`, whose event is not there."""
+    return connection.execute(
+        "SELECT 'decisions', d.number, d.seq FROM decisions d LEFT JOIN events e "
+        "ON e.loop = d.loop AND e.seq = d.seq WHERE d.loop = ?1 AND e.seq IS NULL UNION ALL "
+        "SELECT 'rewards', r.number, r.seq FROM rewards r LEFT JOIN events e "
+        "ON e.loop = r.loop AND e.seq = r.seq WHERE r.loop = ?1 AND r.seq > ?2 AND e.seq IS NULL LIMIT 1",
+        (loop, seq),
+    )
+
+
+def late_without_default(connection: Connection, loop: int) -> Row | None:
+    """(number,) of a late reward whose decision was not closed by the default."""
+    return one_row(
+        connection,
+        "SELECT l.number FROM late_rewards l LEFT JOIN rewards r ON r.loop = l.loop AND r.number = l.number "
+        "WHERE l.loop = ? AND (r.origin IS NULL OR r.origin <> 'default') LIMIT 1",
+        (loop,),
+    )
+
+
 def insert_decision(connection: Connection, values: Row) -> None:
     """(loop, number, seq, at, key, arm, mode, source, part, loop_mode, propensity)."""
     connection.execute("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)

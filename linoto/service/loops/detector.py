@@ -1,0 +1,163 @@
+"""A detector of change that starts anew at all times: old good times do not delay it.
+
+For a reward x in [0, 1] with a mean of at least m, e = exp(-l x) / (1 - m (1 - exp(-l))) has a mean of at
+most 1 for every tilt l. M_t = (M_{t-1} + 1) e_t is the sum, over all times at which a change could have
+begun, of the product of e from there on: an e-detector (Shin, Ramdas & Rinaldo 2023). While nothing changes,
+M_t - t is a supermartingale, so M_t >= c comes after c plays or more, on average. An average over tilts is
+one too.
+
+Rewards come late and in any order. So plays are kept in blocks, in the order of their decisions: the number
+of plays, and the sum of their rewards, in which an open one counts as the best. Changes may begin with each
+block. A block is folded in when all of it and of those before is closed; until then it is computed anew. If
+many blocks are open, neighbours are merged, so what is kept is bounded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import Struct, field
+
+from linoto.core.kernels import Floats
+
+TILTS = 2.0 * 0.6 ** np.arange(10)  # (10,) l, of a reward scaled to [0, 1] or of one in units of its noise
+NOTHING = -1e300  # the log of 0, which JSON can hold
+MOST_BLOCKS = 64  # open ones; then neighbours are merged
+FIRST_BLOCK = 8  # plays in a block, until blocks are merged
+LOOK_EVERY = 4  # rewards: a look takes as long as a twentieth of a decision
+
+
+class Block(Struct, array_like=True):
+    """Plays that follow each other: of the logging mixture, and others that must earn as much."""
+
+    first: int  # number of its first decision
+    plays: int = 0
+    closed: int = 0
+    rewards: float = 0.0
+    mixed: int = 0  # of these, the plays of the mixture
+    mixed_closed: int = 0
+    mixed_rewards: float = 0.0
+
+    def absorb(self, other: Block) -> None:
+        """The next block becomes a part of this one."""
+        self.plays += other.plays
+        self.closed += other.closed
+        self.rewards += other.rewards
+        self.mixed += other.mixed
+        self.mixed_closed += other.mixed_closed
+        self.mixed_rewards += other.mixed_rewards
+
+
+class Detector(Struct):
+    """What is kept of the plays so far."""
+
+    size: int = FIRST_BLOCK
+    rewards: int = 0  # so far
+    blocks: list[Block] = field(default_factory=list)  # those with open plays, and the current one
+    logs: list[list[float]] = field(
+        default_factory=lambda: [[NOTHING] * TILTS.size, [NOTHING] * TILTS.size]
+    )  # log M of the blocks before, for a fall and for a rise
+
+    def add_play(self, number: int, mixture: bool) -> None:
+        """A decision whose reward is still to come."""
+        if not self.blocks or self.blocks[-1].plays >= self.size:
+            if len(self.blocks) < MOST_BLOCKS // 4:
+                self.size = max(FIRST_BLOCK, self.size // 2)
+            self.blocks.append(Block(number))
+            if len(self.blocks) > MOST_BLOCKS:
+                self._merge()
+        block = self.blocks[-1]
+        block.plays += 1
+        block.mixed += mixture
+
+    def add_reward(self, number: int, mixture: bool, rewards: tuple[float, float]) -> None:
+        """The reward of an earlier decision, twice; where it is lost, the worst and the best it can be."""
+        place = bisect_right(self.blocks, number, key=lambda block: block.first) - 1
+        if place < 0:
+            return  # of a decision before the detector was reset
+        block = self.blocks[place]
+        self.rewards += 1
+        block.closed += 1
+        block.rewards += rewards[1]
+        if mixture:
+            block.mixed_closed += 1
+            block.mixed_rewards += rewards[0]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a look."""
+        return self.rewards % LOOK_EVERY == 0
+
+    def evidence(self, claim: Claim) -> float:
+        """log of the e-detector now; blocks that are closed are folded in on the way."""
+        logs, folded = np.array(self.logs), 0
+        for place, block in enumerate(self.blocks):
+            logs = np.logaddexp(logs, 0.0) + claim.increments(block)
+            current = place == len(self.blocks) - 1 and block.plays < self.size
+            if place == folded and block.closed == block.plays and not current:
+                folded += 1
+                self.logs = np.maximum(logs, NOTHING).tolist()
+        del self.blocks[:folded]
+        found = logs + claim.allowances
+        return float(np.logaddexp.reduce(found, axis=None) - np.log(found.size))
+
+    def reset(self) -> None:
+        """Begin anew: somebody knows of the change."""
+        self.blocks, self.logs = [], [[NOTHING] * TILTS.size, [NOTHING] * TILTS.size]
+
+    def _merge(self) -> None:
+        """Blocks of twice the size; full ones stay full."""
+        merged: list[Block] = []
+        for block in self.blocks:
+            if merged and merged[-1].plays + block.plays <= 2 * self.size:
+                merged[-1].absorb(block)
+            else:
+                merged.append(block)
+        self.blocks, self.size = merged, 2 * self.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What plays earn while nothing has changed: a mean in [low, high], apart from rounding."""
+
+    per_play: Floats  # (2, tilts) log of what exp(-l x) is divided by: for a fall, and for a rise
+    tilts: Floats  # (tilts,) per unit of reward
+    limits: tuple[float, float]  # what an open reward can be
+    allowances: Floats  # (2, tilts) what rounding can add to the log of a product, negative
+
+    @classmethod
+    def about(
+        cls, interval: tuple[float, float], limits: tuple[float, float], noise: float | None, rounding: float
+    ) -> Claim:
+        """The mean lies in `interval`; rewards in `limits`, or around their means with sub-Gaussian `noise`.
+
+        `rounding` is how many plays a stretch of the mixture can lack of its shares. It changes the sum of
+        means by at most as much; log (1 - m w) then by at most rounding w / (1 - m w).
+        """
+        (low, high), unit = limits, limits[1] - limits[0]
+        if noise is not None:
+            scaled: Floats = np.asarray(TILTS / noise, dtype=np.float64)
+            signs = np.array([[-1.0], [1.0]])
+            per_play = signs * scaled * np.array([[interval[0]], [interval[1]]]) + TILTS**2 / 2
+            lost = np.broadcast_to(scaled * rounding * unit, per_play.shape)
+            return cls(per_play=per_play, tilts=scaled, limits=limits, allowances=-lost)
+        weights = -np.expm1(-TILTS)
+        means = np.clip([(interval[0] - low) / unit, (high - interval[1]) / unit], 0.0, 1.0)
+        left = 1 - np.multiply.outer(means, weights)
+        ends = np.array([[-low], [high]]) / unit * TILTS  # x is counted from its own end of the range
+        return cls(
+            per_play=np.log(left) + ends,
+            tilts=np.asarray(TILTS / unit, dtype=np.float64),
+            limits=limits,
+            allowances=-rounding * weights / left,
+        )
+
+    def increments(self, block: Block) -> Floats:
+        """(2, tilts) what a block adds to the logs; open rewards count as the best, for each side."""
+        low, high = self.limits
+        best = block.rewards + (block.plays - block.closed) * high
+        worst = block.mixed_rewards + (block.mixed - block.mixed_closed) * low
+        sums = np.array([[-best], [worst]]) * self.tilts
+        return np.asarray(sums - np.array([[block.plays], [block.mixed]]) * self.per_play)
