@@ -45,10 +45,9 @@ class Scene:
 STORY = (
     "Books flights out of New York: an arm is a carrier, an airport and a block of hours, and a flight that "
     "is at most 15 minutes late earns 1. The log is what current practice booked in February and March 2013; "
-    "per flight at most 0.02 may be lost against it. Flights are real, luck is simulated."
+    "at most 120 flights on time may be lost against it. Flights are real, luck is simulated."
 )
 SCENES = (
-    # In twenty runs of 20,000 decisions the evidence of drift never passed 1.4; an alarm begins at 100.
     Scene(name="flights", story="", rate=25.0, storm_after=MOST_DECISIONS),
     # The alarm came after 397 to 452 decisions in twelve runs: within a minute.
     Scene(
@@ -75,6 +74,8 @@ def spec_of(scene: Scene) -> LoopSpec:
             window=WINDOW,
             holdback=0.05,
             on_alarm="safe-only",
+            unit="flights on time",
+            drift_allowed=0.05,  # flights are on time less often later in the year: 0.875, in the log 0.905
         )
     )
 

@@ -128,6 +128,13 @@ def test_a_fall_by_a_fifth_is_noticed_within_1500_decisions() -> None:
     assert delay(loop_of(), 1000, [0.5] * 3, [0.4] * 3) <= 1500
 
 
+def test_a_change_that_was_allowed_for_raises_no_alarm() -> None:
+    loop = loop_of(drift_allowed=0.2)
+    for _ in play(loop, 1500, [0.4] * 3):
+        pass
+    assert "drift" not in [alarm.kind for alarm in loop.state.alarms]
+
+
 def test_a_rise_is_noticed_too() -> None:
     assert delay(loop_of(), 500, [0.5] * 3, [0.75] * 3) <= 500
 

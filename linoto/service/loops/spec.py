@@ -90,6 +90,10 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
         | None
     ) = None
     alarm_error: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.01
+    drift_allowed: Annotated[
+        float,
+        Meta(ge=0.0, le=1e15, description="how far the mean may be from the log's without alarm"),
+    ] = 0.0
     alarm_run: Annotated[
         float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
     ] = 100_000.0

@@ -188,7 +188,9 @@ def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec) -> Claim:
     if c.kappa is not None and agent.counts_control:
         rounding = 2 * c.kappa
     noise = None if bounded else agent.confidence.scale
-    return Claim.about(c.reference_interval, c.reward_range, noise, rounding)
+    low, high = c.reference_interval
+    interval = low - spec.drift_allowed, high + spec.drift_allowed
+    return Claim.about(interval, c.reward_range, noise, rounding)
 
 
 def most_rounding(agent: LoopAgent, version: int) -> float:
