@@ -182,7 +182,7 @@ def test_a_loop_of_an_older_version_is_watched_as_before() -> None:
     import msgspec
 
     made = loop_of()
-    old = Loop.fresh("loop", msgspec.structs.replace(made.asked, version=1))
+    old = Loop.fresh("loop", msgspec.structs.replace(made.asked, version=1, holdback=0.5))
     for _ in range(50):
         close(old, decide(old).number, 0.0)
     assert old.state.detector == Detector() and old.state.drift.evidence > -1e300

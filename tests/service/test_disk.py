@@ -131,7 +131,7 @@ def on_disk(path: Path) -> tuple[dict[str | None, str], dict[str, float]]:
 def check_database(path: Path) -> None:
     """The file is whole, and the snapshot is what a replay from scratch gives."""
     events = len(on_disk(path)[0]) + len(on_disk(path)[1])
-    assert list(check(path))[1:] == [f"loop: {events} events, snapshot and replay agree"]
+    assert list(check(path))[1:] == [f"loop: {events} events, snapshot, replay and tables agree"]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def target(path: Path) -> Iterator[Target]:
             aimed_at.state = aimed_at.look()
             yield aimed_at
         assert server.stop() == 0
-    assert all(line.endswith(("file ok", "snapshot and replay agree")) for line in check(path))
+    assert all(line.endswith(("file ok", "snapshot, replay and tables agree")) for line in check(path))
 
 
 def prepare(server: Server) -> None:

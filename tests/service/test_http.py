@@ -194,7 +194,7 @@ def test_a_stop_is_clean_is_logged_and_leaves_a_snapshot(
     lines = [json.loads(line) for line in path.with_suffix(".log").read_text().splitlines()]
     assert [line["message"] for line in lines] == ["recovered", "serving", "loop created", "stopped"]
     command("db", "check", "--db", str(path))
-    assert "loop: 1 events, snapshot and replay agree" in capsys.readouterr().out
+    assert "loop: 1 events, snapshot, replay and tables agree" in capsys.readouterr().out
 
 
 def test_a_stop_under_load_is_clean_too(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_pruning_while_a_busy_server_is_killed_loses_nothing_that_is_kept(tmp_pa
             client.reward("loop", old.decision_id, 1.0)
         client.close()
         assert server.stop() == 0
-    assert "snapshot and replay agree" in list(check(path))[1]
+    assert "snapshot, replay and tables agree" in list(check(path))[1]
 
 
 def prune_until_killed(path: Path, server: Server, diaries: list[Diary]) -> float:

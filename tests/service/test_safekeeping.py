@@ -41,7 +41,7 @@ CHANGES = {
     "DELETE FROM late_rewards": None,
     "UPDATE late_rewards SET number = 2": "decision 2 has a late reward",
     "DELETE FROM events WHERE seq = 24": "decision 12 in the table of rewards has no event 24",
-    "DELETE FROM events WHERE seq = 7": "decision 4 in the table of decisions has no event 7",
+    "DELETE FROM events WHERE seq = 7": "loop 'loop' must have event 7, got 8: the log has a gap",
     "INSERT INTO rewards VALUES (1, 99, 0.0, 1.0, 'reported', 99)": "decision 99 .* has no event 99",
 }
 

@@ -162,7 +162,7 @@ def test_a_backup_is_complete_and_a_check_replays_everything(tmp_path: Path) -> 
         backup(path, copy)
         digest = digests(service)[0]
     assert state_on_disk(copy) == (20, digest, digest)
-    assert list(check(copy)) == [f"{copy}: file ok", "loop: 20 events, snapshot and replay agree"]
+    assert list(check(copy)) == [f"{copy}: file ok", "loop: 20 events, snapshot, replay and tables agree"]
     with pytest.raises(FileExistsError):
         backup(path, copy)
     tampered = sqlite3.connect(copy)

@@ -194,7 +194,7 @@ function lately(points) {
 
 function showGroups(table, { loop, lift }) {
   const level = percent(lift.level);
-  const head = ["", "Decisions", `Mean reward, and where it lies (${level})`, "Closed by default"].map((text, i) => el("th", { scope: "col", class: i === 3 && "optional" }, text));
+  const head = ["", "Decisions", `Mean reward (${level} interval)`, "Closed by default"].map((text, i) => el("th", { scope: "col", class: i === 3 && "optional" }, text));
   const rows = Object.entries(loop.groups).map(([name, group]) =>
     el(
       "tr",

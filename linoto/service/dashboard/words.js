@@ -43,7 +43,7 @@ const counted = (value, { unit }, format = number) => `${format(value)}${unit ? 
 export function leftOf(loop) {
   const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
   if (left === null) return null;
-  const sentence = left > 0 ? `You may still lose ${counted(left, loop)}.` : `That is ${counted(-left, loop)} more than promised so far.`;
+  const sentence = left > 0 ? `You may still lose ${counted(left, loop)}.` : `That is ${counted(-left, loop)} more than the promise allows.`;
   return { value: counted(Math.max(left, 0), loop), note: `${number(lower)} to ${number(upper)}; ${number(loss)} promised`, sentence };
 }
 

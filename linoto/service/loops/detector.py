@@ -26,7 +26,7 @@ TILTS = 2.0 * 0.6 ** np.arange(10)  # (10,) l, of a reward scaled to [0, 1] or o
 NOTHING = -1e300  # the log of 0, which JSON can hold
 MOST_BLOCKS = 64  # open ones; then neighbours are merged
 FIRST_BLOCK = 8  # plays in a block, until blocks are merged
-LOOK_EVERY = 4  # rewards: a look takes as long as a twentieth of a decision
+LOOK_EVERY = 4  # rewards, or as many as there are blocks: a look at a block takes some 10 microseconds
 
 
 class Block(Struct, array_like=True):
@@ -88,7 +88,7 @@ class Detector(Struct):
     @property
     def is_due(self) -> bool:
         """Whether it is time for a look."""
-        return self.rewards % LOOK_EVERY == 0
+        return self.rewards % max(LOOK_EVERY, len(self.blocks)) == 0
 
     def evidence(self, claim: Claim) -> float:
         """log of the e-detector now; blocks that are closed are folded in on the way."""

@@ -54,12 +54,16 @@ def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]
 def apply_events(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
     """Apply the events that come next, up to number `last`."""
     for seq, at, body in sql.events_after(connection, loop.id, loop.state.seq, last):
-        if seq != loop.state.seq + 1:
-            raise ValueError(
-                f"loop {loop.name!r} must have event {loop.state.seq + 1}, got {seq}: the log has a gap"
-            )
+        next_event(loop.name, loop.state.seq, seq)
         loop.apply(EVENTS.decode(body), at)
     loop.alarms_logged = len(loop.state.alarms)
+
+
+def next_event(name: str, last: int, seq: int) -> int:
+    """The number of the event after the last one; refuse another."""
+    if seq != last + 1:
+        raise ValueError(f"loop {name!r} must have event {last + 1}, got {seq}: the log has a gap")
+    return seq
 
 
 def insert(connection: Connection, loop: Loop, event: Event) -> None:
@@ -88,8 +92,9 @@ def check_tables(connection: Connection, id: int, name: str) -> None:
 
     What was closed before the base may be pruned; everything after it must be there.
     """
-    base = sql.base_seq(connection, id)
+    last = base = sql.base_seq(connection, id)
     for seq, at, body in sql.events_after(connection, id, 0):
+        last = next_event(name, last, seq) if seq > base else last
         event = EVENTS.decode(body)
         if isinstance(event, DecisionMade):
             table, found = "decisions", sql.decision_row(connection, id, event.number)

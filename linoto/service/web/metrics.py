@@ -21,7 +21,7 @@ NUMBERS = {
     "expected_by_log": "the reference as often as decisions were closed",
     "promised_least": "the least that the promise allows the summed reward to be",
     "evidence_against_promise": "e-value; alarms above 1 / alarm_error",
-    "evidence_of_drift": "e-value; alarms above 1 / alarm_error",
+    "evidence_of_drift": "e-detector; alarms above alarm_run",
 }
 
 
