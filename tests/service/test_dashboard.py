@@ -212,6 +212,11 @@ def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client
     assert "Exploring was stopped at once" in page.text("[data-alarms]")
     page.until(lambda: page.text("[data-mode]") == "safe-only" and "alarm" in page.text("[data-switched]"))
     assert "alarm" in page.text("#loops a[aria-current]")
+    page.one("[data-answer]").click()
+    page.until(lambda: "answered" in page.text("[data-answered]"))
+    assert page.text("[data-alarms]") == "" and not page.one("[data-answer]").is_displayed()
+    page.until(lambda: "alarm" not in page.text("#loops a[aria-current]"))
+    assert page.text("[data-mode]") == "safe-only"
 
 
 def test_names_are_shown_as_text_and_nothing_is_loaded_from_elsewhere(page: Page, client: Client) -> None:

@@ -10,6 +10,7 @@ import pytest
 from helpers.loops import decide, digests, reward
 from helpers.service_process import FakeClock, close_due, create, opened
 
+from linoto.cli import main
 from linoto.service.maintenance import backup, check, restore
 from linoto.service.server import open_service
 from linoto.service.storage import expected
@@ -92,7 +93,9 @@ def test_a_loop_that_was_lost_with_the_write_ahead_file_is_noticed(tmp_path: Pat
         open_service(tmp_path / "crashed-x.sqlite")
 
 
-def test_a_backup_is_restored_and_goes_on(path: Path, tmp_path: Path) -> None:
+def test_a_backup_is_restored_and_goes_on(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The drill: back up, go on, lose the database, restore, check, serve."""
     copy = tmp_path / "copy.sqlite"
     backup(path, copy)
@@ -101,7 +104,8 @@ def test_a_backup_is_restored_and_goes_on(path: Path, tmp_path: Path) -> None:
         decide(service)
     for name in ("x.sqlite", "x.sqlite-wal", "x.sqlite-shm"):
         (tmp_path / name).unlink(missing_ok=True)
-    assert restore(copy, path) == f"{path}: restored from {copy}"
+    main(["db", "restore", str(copy), "--db", str(path)])
+    assert capsys.readouterr().out == f"{path}: restored from {copy}\n"
     assert len(list(check(path))) == 2 and path.stat().st_mode & 0o777 == 0o600
     with opened(path) as service:
         assert set(digests(service)) == {before}

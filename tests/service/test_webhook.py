@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from helpers.loop_in_memory import fresh
-from helpers.loops import decide, reward
+from helpers.loops import change, decide, reward
 from helpers.service_process import create, opened
 
 from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.state import Alarm
+from linoto.service.server import post_alarms
+from linoto.service.webhook import SECRET as VARIABLE
 from linoto.service.webhook import SIGNATURE, Webhook
 
 SECRET = "a secret"
@@ -95,6 +97,23 @@ def test_after_the_last_attempt_it_goes_on_with_the_next_alarm(receiver: Receive
     receiver.wait_for(3)
     hook.close()
     assert [json.loads(body)["id"] for _, body in receiver.got] == ["0-1-drift", "0-1-drift", "0-2-drift"]
+
+
+def test_alarms_that_nobody_has_answered_are_posted_again_at_the_next_start(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, SECRET)
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, offline=LogStatistics(pulls=[3000, 2000, 0], reward_sums=[2700.0, 1800.0, 0.0]))
+        while not service.loops.get("loop").state.alarms:
+            reward(service, decide(service).decision_id, 0.0)
+    for answered in (False, True):
+        with opened(tmp_path / "x.sqlite") as service:
+            hook = post_alarms(service.loops, receiver.url)
+            receiver.wait_for(1)
+            assert len(receiver.got) == 1 and answered == (service.loops.get("loop").open_alarms == [])
+            hook.close()
+            change(service, mode="safe-only")
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "file:///etc/passwd", "nonsense", "http://"])
