@@ -52,6 +52,7 @@ class Target:
 
     server: Server
     session: requests.Session
+    looking: Client
     database: sqlite3.Connection
     seen: Counter[tuple[str, int]] = field(default_factory=Counter)
     state: Any = None
@@ -67,7 +68,7 @@ class Target:
         if version != self.rows[0]:  # somebody has written since
             tables = {name: self.database.execute(f"SELECT * FROM {name}").fetchall() for name in TABLES}
             self.rows = version, tables
-        return self.session.get(f"{self.url}/v1/loops", timeout=20).json(), self.rows[1]
+        return self.looking.loops(), self.rows[1]
 
     def compare(self, *, unchanged: bool) -> None:
         """After a refusal, and after reads, everything is as it was before."""
@@ -78,12 +79,12 @@ class Target:
 
 @contextmanager
 def target(path: Path) -> Iterator[Target]:
-    with served(path) as server, requests.Session() as session:
+    with served(path) as server, requests.Session() as session, server.client() as looking:
         session.trust_env = False  # no proxy on the way
         session.headers["connection"] = "close"  # it may be closed any time after a body nobody read
         prepare(server)
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
-            aimed_at = Target(server, session, database)
+            aimed_at = Target(server, session, looking, database)
             aimed_at.state = aimed_at.look()
             yield aimed_at
         assert server.stop() == 0

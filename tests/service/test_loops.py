@@ -160,7 +160,7 @@ def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
     spec = spec_of(THOMPSON)
     agent = start_agent(spec)
     said = [agent.propensity(arm, redraws=4000) for arm in range(3)]
-    drawn = Counter(start_agent(spec_of(THOMPSON, seed=seed)).select() for seed in range(2000))
+    drawn = Counter(start_agent(msgspec.structs.replace(spec, seed=seed)).select() for seed in range(2000))
     for arm in range(3):
         assert said[arm] == pytest.approx(drawn[arm] / 2000, abs=0.06)  # five standard deviations
 
