@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import floor, log10
 from typing import Literal
 
 from linoto.audit.bound import propose_bound
@@ -31,6 +32,7 @@ def propose_confidence(
     bound: float | None,
     reward_range: tuple[float, float] | None,
     delta: float,
+    adaptive: bool = False,
 ) -> tuple[Confidence | None, dict[str, str]]:
     """What was given, and for the rest what the log suggests, with the reasons; None without any noise."""
     why: dict[str, str] = {}
@@ -42,14 +44,35 @@ def propose_confidence(
         scale, why["noise"] = propose_noise(log, limits)
     if scale is None:
         return None, why
-    started = Confidence(delta=delta, noise=scale, reward_range=limits)
+    design: Literal["fixed", "adaptive"] = "adaptive" if adaptive else "fixed"
+    started = Confidence(delta=delta, noise=scale, reward_range=limits, design=design)
     if bound is None:
-        bound = propose_bound(log.arms.actions, log.offline, noise=started.scale, delta=delta)
-        why["bound"] = (
+        found = propose_bound(log.arms.actions, log.offline, noise=started.scale, delta=delta)
+        bound, why["bound"] = (
+            round_up(found),
             "the length of the least-squares parameter and what noise can hide, "
-            "along directions the log knows; others are assumed alike"
+            "along directions the log knows; others are assumed alike; rounded up",
         )
     return replace(started, bound=bound), why
+
+
+def round_up(value: float) -> float:
+    """The next of 1, 2 and 5 times a power of ten: the ridge depends on the bound, and a ridge that follows
+    rewards is outside its theorem. On this grid it takes three values at most (docs/maths.md).
+
+    >>> [round_up(x) for x in (0.0147, 1.0, 1.473, 2.1, 7.0)]
+    [0.02, 1.0, 2.0, 5.0, 10.0]
+    """
+    power = floor(log10(value)) - 1
+    steps = (float(f"{digit}e{place}") for place in range(power, power + 4) for digit in (1, 2, 5))
+    return next(step for step in steps if step >= value)
+
+
+def propose_tolerance(log: Log, confidence: Confidence | None) -> float:
+    """A tenth of what the log earns in a row, or of the noise: whichever is less, and is above 0."""
+    scale, earned = 1.0 if confidence is None else confidence.scale, log.offline.reference
+    least = scale if log.extent[0] < 0 or earned <= 0 else min(scale, earned)
+    return float(f"{0.1 * least:.2g}")
 
 
 def propose_noise(

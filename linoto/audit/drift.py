@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian_evidence, share_p
+from linoto.audit.common_shift import common_shift
 from linoto.audit.noise import Scatter, scatter_of, sums_equal_squares
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_noise_p
 from linoto.core.kernels import Bools, Floats, Ints
@@ -16,31 +18,59 @@ PULLS_ALONE = 10  # pulls in each half from which an arm is judged on its own
 RARE_ALONE = 5  # of the rarer of 0 and 1 from which an arm of such rewards is
 RARE_GAUSSIAN = 25  # of it expected in the smaller half from which means are Gaussian enough
 VARIANCE_TOGETHER = 10.0  # variance from which rarer arms of 0/1 rewards together are close to Gaussian
+FEWEST_CLICKS = 2.0  # variance of late ones (8 ones in equal halves) below which a common shift cannot show
+COMMON_SHARE = 0.7  # of the false alarms, for the shift that arms have in common
+SINGLE_SHARE = 0.15  # for single arms, and as much for all of them in any direction
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drift:
-    """The comparison of two halves: one test per arm, and one of all arms together."""
+    """The comparison of two halves: one test per arm, one of all arms together, one of their common shift.
+
+    Where arms were not pulled late in the shares of the early half, what is pulled may follow what was
+    earned. Then p-values are replaced by evidence that holds however arms were chosen (`adaptive.py`), which
+    says nothing of a common shift.
+    """
 
     arms: Ints  # (q,) the arms that could be compared
     early: Floats  # (q,) means
     late: Floats  # (q,)
     p: Floats  # (q,) of each arm, adjusted for their number (Holm); 1 where one alone could not show it
-    overall: float  # of all arms
+    overall: float  # of all arms, each in its own direction
+    common: float  # of the shift that arms have in common; 1 where shares changed
+    shares: float  # of the shares in which arms were pulled
     early_reference: float  # mean rewards of the halves: they also change with what is pulled
     late_reference: float
 
     @property
+    def adaptive(self) -> bool:
+        """Whether arms were pulled late in other shares than early, perhaps for what they had earned."""
+        return self.shares < SHARE_LEVEL
+
+    @property
     def moved(self) -> Ints:
         """The arms that changed, the surest first."""
+        level = TEST_LEVEL * (1 if self.adaptive else SINGLE_SHARE)
         order = np.argsort(self.p, kind="stable")
-        return np.asarray(self.arms[order][self.p[order] < TEST_LEVEL / 2])
+        return np.asarray(self.arms[order][self.p[order] < level])
+
+    @property
+    def common_moved(self) -> bool:
+        """Whether all arms together earn more late than early, or less."""
+        return self.common < TEST_LEVEL * COMMON_SHARE
+
+    @property
+    def combined(self) -> float:
+        """One p-value: each test counts as much as its part of the false alarms."""
+        if self.adaptive:
+            return self.overall
+        single = min(self.overall, float(self.p.min(initial=1.0))) / SINGLE_SHARE
+        return float(min(single, self.common / COMMON_SHARE, 1.0))
 
     @property
     def rejected(self) -> bool:
-        """Whether steady arms would look this unsteady less than once in a hundred logs: half the false
-        alarms are spent on single arms, half on all together."""
-        return bool(self.overall < TEST_LEVEL / 2 or self.moved.size)
+        """Whether steady arms would look this unsteady less than once in a hundred logs."""
+        return self.combined < TEST_LEVEL
 
 
 class Comparison(NamedTuple):
@@ -60,21 +90,66 @@ def find_drift(early: Offline, late: Offline) -> Drift | None:
     """
     both = np.flatnonzero((early.pulls > 0) & (late.pulls > 0))
     before, after = scatter_of(early, both), scatter_of(late, both)
-    clicks = sums_equal_squares(early) and sums_equal_squares(late)
-    found = compare_clicks(before, after) if clicks else compare_means(before, after)
+    clicks, shares = sums_equal_squares(early) and sums_equal_squares(late), share_p(early, late)
+    if shares < SHARE_LEVEL:
+        found, common = compare_chosen(before, after, clicks=clicks, k=early.pulls.size), 1.0
+    else:
+        found = compare_clicks(before, after) if clicks else compare_means(before, after)
+        shift = common_shift(before, after, clicks=clicks)
+        common = shift.p
+        if clicks and shift.variance >= FEWEST_CLICKS:
+            found = found._replace(tested=np.ones(both.size, dtype=bool))
     if not found.tested.any():
         return None
     adjusted = np.ones(both.size)
-    adjusted[found.alone] = holm(found.p[found.alone])
+    adjusted[found.alone] = found.p[found.alone] if shares < SHARE_LEVEL else holm(found.p[found.alone])
     return Drift(
         arms=both[found.tested],
         early=before.mean[found.tested],
         late=after.mean[found.tested],
         p=adjusted[found.tested],
         overall=found.overall,
+        common=common,
+        shares=shares,
         early_reference=early.reference,
         late_reference=late.reference,
     )
+
+
+def why_untested(early: Offline, late: Offline) -> str:
+    """Why two halves could not be compared."""
+    both = (early.pulls > 0) & (late.pulls > 0)
+    if not both.any():
+        return "no arm was pulled in both halves"
+    if not (sums_equal_squares(early) and sums_equal_squares(late)):
+        return "no arm was pulled often enough in both halves"
+    pulls = int((early.pulls + late.pulls)[both].sum())
+    ones = float((early.reward_sums + late.reward_sums)[both].sum())
+    rare = "ones" if 2 * ones <= pulls else "zeros"
+    return f"too few {rare} to say: {min(ones, pulls - ones):,.0f} among {pulls:,} rewards"
+
+
+def compare_chosen(early: Scatter, late: Scatter, *, clicks: bool, k: int) -> Comparison:
+    """Arms that may have been chosen by their rewards: evidence by betting, an average over all k arms.
+
+    Arms without rewards in both halves count as evidence of 1, which is what they have.
+    """
+    from scipy.special import ndtri  # type: ignore[import-untyped]
+
+    pulls = early.pulls + late.pulls
+    if clicks:
+        ones = np.rint(early.pulls * early.mean + late.pulls * late.mean)
+        tested = np.minimum(ones, pulls - ones) >= RARE_ALONE
+        evidence = click_evidence(early, late)
+    else:
+        tested = (early.pulls >= PULLS_ALONE) & (late.pulls >= PULLS_ALONE)
+        p = np.clip(student_p(gaps_of(early, late), early.most + late.most, pulls - 2), 1e-300, 1.0)
+        squared = ndtri(p / 2) ** 2 * (1 / early.pulls + 1 / late.pulls)  # as if the noise were known
+        evidence = gaussian_evidence(early.pulls, late.pulls, squared)
+    counted = np.zeros(k)
+    counted[: pulls.size] = np.where(tested, evidence, 0.0)
+    overall = min(float(np.exp(-average(counted))), 1.0)
+    return Comparison(tested, tested, np.minimum(k * np.exp(-np.maximum(evidence, 0.0)), 1.0), overall)
 
 
 def gaps_of(early: Scatter, late: Scatter) -> Floats:
@@ -86,7 +161,7 @@ def gaps_of(early: Scatter, late: Scatter) -> Floats:
 
 def student_p(squared: Floats, around: Floats, degrees: Floats) -> Floats:
     """(q,) p-values of squared gaps against the arms' own scatter; 1 where there is none."""
-    from scipy.special import stdtr  # type: ignore[import-untyped]
+    from scipy.special import stdtr
 
     ratio = np.divide(squared * degrees, around, out=np.zeros_like(squared), where=around > 0)
     return np.asarray(2 * stdtr(np.maximum(degrees, 1), -np.sqrt(ratio)))

@@ -85,6 +85,23 @@ def estimate_noise(offline: Offline, *, level: float = LEVEL) -> Noise | None:
     )
 
 
+def least_scale(offline: Offline, *, level: float, adaptive: bool = False) -> float:
+    """The smallest sub-Gaussian scale that the scatter within arms does not refute at this level.
+
+    For noise of scale s, P(around >= n u s^2) <= (u e^(1 - u))^(n / 2) for u > 1, with n the rewards beyond
+    the first of each arm (Hsu, Kakade and Zhang, 2012: a projection), or all rewards where arms were chosen
+    by looking at them. A chi-square test would hold for Gaussian rewards only.
+    """
+    from scipy.special import lambertw
+
+    scatter = scatter_of(offline)
+    n = float(scatter.pulls.sum()) if adaptive else scatter.degrees
+    if n == 0:
+        return 0.0
+    most = -float(lambertw(-np.exp(-1 - 2 * np.log(1 / level) / n), -1).real)
+    return sqrt(float(scatter.around.sum()) / n / most)
+
+
 def noisiest_arm(offline: Offline) -> float:
     """The largest standard deviation of an arm with many pulls."""
     n, _, around, _ = scatter_of(offline, np.flatnonzero(offline.pulls >= MANY_PULLS))
@@ -99,7 +116,11 @@ def arm_intervals(
     Where rewards are bounded, they hold at every number of pulls (`linoto.core.intervals`).
     """
     if confidence is None or not is_bounded(offline, confidence):
-        return student_intervals(offline, level)
+        mean, low, high = student_intervals(offline, level)
+        if confidence is None or confidence.noise == "bounded" or confidence.reward_range is None:
+            return mean, low, high
+        least, most = confidence.reward_range  # of means: no interval needs to leave it
+        return mean, np.minimum(np.maximum(low, least), mean), np.maximum(np.minimum(high, most), mean)
     options: dict[str, Any] = {
         "reward_range": confidence.reward_range,
         "level": level,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from linoto.audit.assume import has_rewards_outside
 from linoto.audit.coverage import Coverage
-from linoto.audit.drift import Drift
+from linoto.audit.drift import Drift, why_untested
 from linoto.audit.fit import LackOfFit
-from linoto.audit.noise import Noise, noisiest_arm, scatter_of
+from linoto.audit.noise import Noise
 from linoto.audit.propensities import find_miscalibrated
+from linoto.audit.tails import Tails, largest_noise, loss_survived
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.hints import shortened_list
@@ -19,8 +20,9 @@ from linoto.core.validation import exact, rounded_up
 from linoto.logs.read import Log
 
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
-FAR = 10.0  # standard deviations from its arm's mean that no sub-Gaussian reward should be
-AuditVerdict = Literal["deploy", "deploy with arm effects", "do not trust"]
+FAR = 10.0  # times as far apart as logged rewards, from which a range would promise much more
+AuditVerdict = Literal["deploy", "deploy with arm effects", "not yet", "do not trust"]
+VERDICTS: tuple[AuditVerdict, ...] = get_args(AuditVerdict)  # from the best to the worst
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +32,8 @@ class AuditFindings:
     log: Log
     epsilon: float
     noise: Noise | None
+    least_noise: float  # what the noise is not below, as far as the log can tell
+    tails: Tails | None
     fit: LackOfFit | None
     drift: Drift | None
     coverage: Coverage
@@ -38,14 +42,31 @@ class AuditFindings:
     certificate: Certificate | None
     broken: str  # why there is none
     shortest: float  # what |theta| does not fall below, under these assumptions
+    adaptive: bool  # whether arms were not pulled late in the shares of the early half
+
+    @property
+    def bounded(self) -> bool:
+        """Whether rewards are taken never to leave a range."""
+        return self.confidence is not None and self.confidence.noise == "bounded"
+
+    @property
+    def survives(self) -> float | None:
+        """The loss below an arm's mean that noise of this scale allows in 3 of as many rows as the log has;
+        None where rewards never leave a range."""
+        if self.confidence is None or self.bounded:
+            return None
+        return loss_survived(self.confidence.scale, self.log.offline.total)
 
 
 def reach_verdict(found: AuditFindings) -> tuple[AuditVerdict, tuple[str, ...]]:
     """The verdict, and everything that speaks for it."""
     against = [*reasons_in_rows(found), *reasons_in_assumptions(found)]
+    missing = [*reasons_in_tails(found), *reasons_in_promise(found)]
     nonlinear = reasons_for_effects(found)
     if against:
         return "do not trust", tuple(against + nonlinear)
+    if missing:
+        return "not yet", tuple(missing + nonlinear)
     if nonlinear:
         return "deploy with arm effects", tuple(nonlinear)
     good = [fit_reason(found), "early and late rows agree" if found.drift else "drift could not be tested"]
@@ -59,23 +80,24 @@ def reasons_in_rows(found: AuditFindings) -> list[str]:
     if dropped > DROPPED:
         reasons.append(f"{dropped:.1%} of the rows are bad: what is left may not be like what was lost")
     if drift is not None and drift.rejected:
+        together = ", and so did all together" if drift.common_moved else ""
         reasons.append(
-            f"arms did not earn late what they earned early (p = {drift.overall:.2g}, {drift.moved.size} of "
-            f"{drift.arms.size} arms changed for sure): build on recent rows only, or promise less"
+            f"arms did not earn late what they earned early (p = {drift.combined:.2g}: {drift.moved.size} of "
+            f"{drift.arms.size} arms changed for sure{together}): build on recent rows only, or promise less"
         )
     return reasons
 
 
 def reasons_in_assumptions(found: AuditFindings) -> list[str]:
     """What is assumed and cannot be so."""
-    given, noise = found.confidence, found.noise
+    given, least = found.confidence, found.least_noise
     if given is None:
         return [f"nothing is known of the noise ({found.why['noise']}): give it"]
     reasons, limits = [], given.reward_range
-    if noise is not None and given.scale < noise.low:
-        reasons.append(
-            f"the log is noisier ({needed(noise.low)} at least) than assumed ({exact(given.scale)})"
-        )
+    if given.scale < least:
+        reasons.append(f"the log is noisier ({needed(least)} at least) than assumed ({exact(given.scale)})")
+    elif not found.bounded and "noise" not in found.why:
+        reasons.extend(reasons_in_farthest(found, given.scale))
     if given.noise == "bounded" and limits is not None and has_rewards_outside(found.log, limits):
         low, high = found.log.extent
         reasons.append(
@@ -95,6 +117,52 @@ def reasons_in_assumptions(found: AuditFindings) -> list[str]:
 def needed(value: float) -> str:
     """A number that something must reach, rounded up: never the same text as one that is too small."""
     return exact(rounded_up(value))
+
+
+def reasons_in_farthest(found: AuditFindings, scale: float) -> list[str]:
+    """A reward so far from its mean that the noise that was stated does not allow it."""
+    tails, own = found.tails, largest_noise(found.log.offline)
+    if tails is None or tails.farthest * own <= tails.expected * scale:
+        return []
+    return [
+        f"some reward is {tails.farthest * own:.4g} from the mean of its arm, and a noise of {scale:.4g} "
+        f"allows {tails.expected * scale:.4g} in {found.log.offline.total:,} rows"
+    ]
+
+
+def reasons_in_tails(found: AuditFindings) -> list[str]:
+    """What no log can tell, and nobody said: how far a reward can be from its mean."""
+    if found.survives is None or found.confidence is None or "noise" not in found.why:
+        return []
+    rows = f"{found.log.offline.total:,}"
+    return [
+        f"nobody said how large or small a reward can be: the noise of {found.confidence.scale:.4g} is a "
+        f"guess from {rows} rows, and what is rarer than that is not in them. State a reward range (and cap "
+        "what leaves it), or the noise if you know it",
+        f"with that guess the promise survives a loss of {found.survives:.4g} below an arm's mean in 3 of "
+        f"{rows} rounds: one that is larger, or comes more often, can break it",
+    ]
+
+
+def reasons_in_promise(found: AuditFindings) -> list[str]:
+    """Why what would be promised is worth nothing, and what would help."""
+    promise, offline = found.certificate, found.log.offline
+    if promise is None:
+        return []
+    if promise.vacuous:
+        possible = promise.reference_interval[1] - promise.reward_range[0]
+        return [
+            f"a tolerance of {found.epsilon:g} promises nothing: no play could lose more than {possible:.4g} "
+            f"per round. The log earns {offline.reference:.4g} per row: choose a part of that"
+        ]
+    allowed, earned = promise.loss(offline.total), float(offline.reward_sums.sum())
+    if found.log.extent[0] < 0 or allowed is None or allowed < earned:
+        return []
+    return [
+        f"over as many rounds as the log has rows, the promise allows a loss of {allowed:.4g}, and the log "
+        f"earned {earned:.4g} ({promise.constant:.4g} of the loss is allowed from the first round). More "
+        "rows, fewer logged arms, a smaller reward range or a smaller tolerance would help"
+    ]
 
 
 def dropped_share(log: Log) -> float:
@@ -134,17 +202,23 @@ def audit_notes(found: AuditFindings) -> tuple[str, ...]:
     if 0 < dropped_share(log) <= DROPPED:
         lost = sum(log.bad.values())
         notes.append(f"bad rows were dropped ({lost:,}): which ones should not depend on the reward")
-    if farthest_reward(log) > FAR * largest_noise(found) > 0:
-        notes.append(f"some reward is over {FAR:g} standard deviations from its arm's mean: tails are heavy")
+    if found.tails is not None and found.tails.heavy and not found.bounded:
+        notes.append(
+            "tails are heavy: cap rewards, and the cap is the end of a reward range; or take logarithms, and "
+            "the promise is about those"
+        )
+    if found.adaptive:
+        notes.append(
+            "arms were pulled late in other shares than early, so rewards may have decided what was pulled: "
+            "drift and linearity are judged by tests that allow for it, and see less"
+        )
     limits = means_within(found)
     if limits is not None and has_rewards_outside(log, limits):
         notes.append(f"some rewards are outside [{limits[0]:g}, {limits[1]:g}]: only their means may not be")
-    if found.certificate is not None and found.certificate.vacuous:
-        notes.append(f"a tolerance of {found.epsilon:g} promises nothing: no play could lose more")
     if allows_far_rewards(found):
         notes.append("the bound alone limits rewards, and loosely: a reward range would promise more")
     if found.drift is None:
-        notes.append("drift could not be tested: too few arms were pulled in both halves")
+        notes.append(f"drift could not be tested: {why_untested(log.early, log.late)}")
     if log.propensities is not None:
         wrong = find_miscalibrated(log.propensities, log.offline.total)
         if wrong.size:
@@ -164,17 +238,6 @@ def allows_far_rewards(found: AuditFindings) -> bool:
         return False
     low, high = found.certificate.reward_range
     return high - low > FAR * (found.log.extent[1] - found.log.extent[0])
-
-
-def largest_noise(found: AuditFindings) -> float:
-    """The noise of the noisiest arm, or of all together if larger; 0 where nothing is known."""
-    return max(found.noise.value, noisiest_arm(found.log.offline)) if found.noise else 0.0
-
-
-def farthest_reward(log: Log) -> float:
-    """How far some reward is at least from the mean of its arm, whichever arm it came from."""
-    means = scatter_of(log.offline).mean
-    return max(log.extent[1] - float(means.max()), float(means.min()) - log.extent[0])
 
 
 def names_of(names: tuple[str, ...], arms: Ints) -> str:

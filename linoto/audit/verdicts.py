@@ -9,14 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linoto.audit.assume import certify_tolerance, propose_confidence
+from linoto.audit.adaptive import SHARE_LEVEL, share_p
+from linoto.audit.assume import certify_tolerance, propose_confidence, propose_tolerance
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.coverage import find_coverage
-from linoto.audit.drift import Drift, find_drift
+from linoto.audit.drift import Drift, find_drift, why_untested
 from linoto.audit.fit import lack_of_fit
-from linoto.audit.noise import estimate_noise
+from linoto.audit.noise import estimate_noise, least_scale
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
+from linoto.audit.tails import find_tails
 from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
@@ -24,9 +26,10 @@ from linoto.logs.read import Log
 from linoto.logs.saved import SavedLog
 
 UNTRUSTED = "would be this, but the log speaks against what it assumes"
-PROMISED = ("most lost per round", "most lost in all", "vacuous", "probability", "assumes")
+UNKNOWN = "would be this, if what it assumes were known and it were worth something: see the reasons"
+PROMISED = ("most lost per round", "most lost in all", "vacuous", "probability")
 SUMMARY = (
-    *("verdict", "because", "rows", "arms", "rewards", "noise", "linear?", "steady?"),
+    *("verdict", "because", "rows", "arms", "rewards", "noise", "tails", "linear?", "steady?"),
     *("promise", "promise: most lost per round", "promise: most lost in all"),
 )
 
@@ -34,7 +37,7 @@ SUMMARY = (
 def audit_log(
     log: Log,
     *,
-    epsilon: float = 0.1,
+    epsilon: float | None = None,
     noise: float | Literal["bounded"] | None = None,
     bound: float | None = None,
     reward_range: tuple[float, float] | None = None,
@@ -45,25 +48,32 @@ def audit_log(
 
     `noise`, `bound` and `reward_range` are proposed from the log where they are not given; a promise is only
     as good as they are. Each test that can change the verdict raises a false alarm once in a hundred logs.
+    `epsilon` is a tenth of what the log earns in a row, or of the noise if that is less, unless it is given.
     """
     if not isinstance(log, Log):
         raise ValueError(f"log must be a linoto.Log, got {type(log).__name__}")
-    check_nonnegative("epsilon", epsilon)
+    if epsilon is not None:
+        check_nonnegative("epsilon", epsilon)
     limits = None if reward_range is None else as_range(reward_range)
     actions, offline = log.arms.actions, log.offline
     horizon = max(offline.total, 1) if rounds is None else rounds
     check_count("rounds", horizon)
-    confidence, why = propose_confidence(log, noise=noise, bound=bound, reward_range=limits, delta=delta)
+    adaptive = share_p(log.early, log.late) < SHARE_LEVEL
+    given: dict[str, Any] = {"noise": noise, "bound": bound, "reward_range": limits, "delta": delta}
+    confidence, why = propose_confidence(log, **given, adaptive=adaptive)
+    allowed = propose_tolerance(log, confidence) if epsilon is None else epsilon
     certificate, broken, shortest = None, "", 0.0
     if confidence is not None:
-        certificate, broken = certify_tolerance(log, confidence, epsilon=epsilon)
+        certificate, broken = certify_tolerance(log, confidence, epsilon=allowed)
         shortest = shortest_parameter(actions, offline, noise=confidence.scale, delta=TEST_LEVEL)
     ridge = (confidence or Confidence()).ridge_for(actions.shape[1])
     found = AuditFindings(
         log=log,
-        epsilon=epsilon,
+        epsilon=allowed,
         noise=estimate_noise(offline),
-        fit=lack_of_fit(actions, offline),
+        least_noise=least_scale(offline, level=TEST_LEVEL, adaptive=adaptive),
+        tails=find_tails(log),
+        fit=lack_of_fit(actions, offline, adaptive=adaptive),
         drift=find_drift(log.early, log.late),
         coverage=find_coverage(actions, offline, ridge=ridge, rounds=horizon),
         confidence=confidence,
@@ -71,6 +81,7 @@ def audit_log(
         certificate=certificate,
         broken=broken,
         shortest=shortest,
+        adaptive=adaptive,
     )
     verdict, reasons = reach_verdict(found)
     return Audit(**vars(found), verdict=verdict, reasons=reasons, notes=audit_notes(found))
@@ -105,6 +116,9 @@ class Audit(AuditFindings):
         facts = {
             "verdict": self.verdict,
             "reasons": self.reasons,
+            "assumes": [] if self.certificate is None else self.certificate.assumes,
+            "loss_survived": self.survives,
+            "proposed": ({} if self.confidence is None else asdict(self.confidence)) | {"why": self.why},
             "notes": self.notes,
             "rows": {"read": log.rows, "used": offline.total, "bad": log.bad, "unknown_ids": log.unknown},
             "arms": {
@@ -116,7 +130,8 @@ class Audit(AuditFindings):
             },
             "rewards": {"mean": offline.reference, "low": log.extent[0], "high": log.extent[1]},
             "noise": None if self.noise is None else asdict(self.noise),
-            "proposed": ({} if self.confidence is None else asdict(self.confidence)) | {"why": self.why},
+            "tails": None if self.tails is None else asdict(self.tails) | {"heavy": self.tails.heavy},
+            "shares_changed": self.adaptive,
             "design": {
                 "dimension": len(labels),
                 "rank": coverage.rank,
@@ -142,7 +157,11 @@ class Audit(AuditFindings):
         return {
             "split": self.log.split,
             "tested_arms": drift.arms.size,
-            "p": drift.overall,
+            "p": drift.combined,
+            "p_arms": drift.overall,
+            "p_common": drift.common,
+            "p_shares": drift.shares,
+            "adaptive": drift.adaptive,
             "rejected": drift.rejected,
             "moved": [
                 {
@@ -162,7 +181,8 @@ class Audit(AuditFindings):
         log, coverage, offline, names = self.log, self.coverage, self.log.offline, self.log.arms.names
         bad = ", ".join(f"{count:,} {kind}" for kind, count in log.bad.items())
         never = f"; never pulled: {names_of(names, coverage.unseen)}" if coverage.unseen.size else ""
-        rewards = f"mean {offline.reference:.4g}, from {log.extent[0]:.4g} to {log.extent[1]:.4g}"
+        low, high = (end + 0.0 for end in log.extent)  # never "-0"
+        rewards = f"mean {offline.reference + 0.0:.4g}, from {low:.4g} to {high:.4g}"
         if self.certificate is not None:
             low, high = self.certificate.reference_interval
             rewards += f"; the true mean of what was logged lies in [{low:.4g}, {high:.4g}]"
@@ -173,11 +193,12 @@ class Audit(AuditFindings):
         return [
             ("verdict", self.verdict),
             *(("because", reason) for reason in self.reasons),
+            *self.assumed_texts(),
             ("rows", f"{log.rows:,} read, {offline.total:,} used" + (f"; dropped: {bad}" if bad else "")),
             ("arms", f"{np.count_nonzero(offline.pulls):,} of {len(names):,} pulled{never}"),
             ("rewards", rewards),
             ("noise", self.noise_text()),
-            *self.assumed_texts(),
+            *self.tail_texts(),
             ("design", design),
             *(("cannot tell", text) for text in self.unknown_texts()),
             ("linear?", self.fit_text()),
@@ -185,6 +206,11 @@ class Audit(AuditFindings):
             *self.promise_texts(),
             *(("note", note) for note in self.notes),
         ]
+
+    @property
+    def caution(self) -> str:
+        """Why the promise is not to be counted on, or nothing."""
+        return {"deploy": "", "not yet": UNKNOWN}.get(self.verdict, UNTRUSTED)
 
     def summary(self) -> list[tuple[str, str]]:
         """The verdict, its reasons, and the numbers a person needs."""
@@ -210,7 +236,7 @@ class Audit(AuditFindings):
         return f"{noise.value:.4g} around the mean of an arm, within [{noise.low:.4g}, {noise.high:.4g}]"
 
     def assumed_texts(self) -> Iterator[tuple[str, str]]:
-        """Noise, bound and range as they are assumed, and where proposals come from."""
+        """What the promise rests on: noise, bound and range, where they come from, and all the rest."""
         if self.confidence is None:
             return
         for name in ("noise", "bound", "reward_range"):
@@ -220,6 +246,27 @@ class Audit(AuditFindings):
             if value is not None:
                 shown = value if isinstance(value, str) else f"{value:.4g}"
                 yield f"assumed {name}", f"{shown} ({self.why.get(name, 'as given')})"
+        for text in () if self.certificate is None else self.certificate.assumes:
+            yield "promise: assumes", text
+        if self.survives is not None:
+            often = f"in 3 of {self.log.offline.total:,} rounds"
+            yield "promise: survives", f"a loss of {self.survives:.4g} below an arm's mean {often}, not more"
+
+    def tail_texts(self) -> Iterator[tuple[str, str]]:
+        """How far rewards are from their means, and what caps would cost; nothing for rewards of a range."""
+        tails, mean = self.tails, self.log.offline.reference
+        if tails is None or self.bounded:
+            return
+        top = "" if tails.top_share is None else f"; the top 1 % of rows earn {tails.top_share:.0%} of all"
+        index = f"; tail index {tails.index:.2g}" if tails.heavy and tails.index is not None else ""
+        text = (
+            f"the farthest reward is {tails.farthest:.3g} standard deviations from its arm's mean, and "
+            f"sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
+        )
+        yield "tails", f"{'heavy' if tails.heavy else 'no sign of heavy ones'}: {text}"
+        for cap in tails.caps if tails.heavy else ():
+            cost = f"changes {cap.rows:,} rows, and the mean from {mean:.4g} to {cap.mean:.4g}"
+            yield "possible cap", f"{cap.limit:.4g}: {cost}"
 
     def unknown_texts(self) -> Iterator[str]:
         """Directions and arms the log says nothing about."""
@@ -245,20 +292,23 @@ class Audit(AuditFindings):
         """The comparison of the halves."""
         drift = self.drift
         if drift is None:
-            return "cannot be tested: no arm was pulled often enough in both halves"
+            return f"cannot be tested: {why_untested(self.log.early, self.log.late)}"
         moved = f"; changed: {names_of(self.log.arms.names, drift.moved)}" if drift.moved.size else ""
+        how = f"all together {drift.common:.2g}"
+        if drift.adaptive:
+            how = "their shares changed, so by betting"
         return (
-            f"{answer_text(drift.rejected)}: p = {drift.overall:.2g} over "
-            f"{drift.arms.size} arms, early and late by {self.log.split}, means {drift.early_reference:.4g} "
-            f"and {drift.late_reference:.4g}{moved}"
+            f"{answer_text(drift.rejected)}: p = {drift.combined:.2g} over "
+            f"{drift.arms.size} arms ({how}), early and late by {self.log.split}, means "
+            f"{drift.early_reference:.4g} and {drift.late_reference:.4g}{moved}"
         )
 
     def promise_texts(self) -> Iterator[tuple[str, str]]:
         """What a tolerance would promise."""
         if self.certificate is None:
             return
-        if self.verdict != "deploy":
-            yield "promise", UNTRUSTED
+        if self.caution:
+            yield "promise", self.caution
         for name, text in self.certificate.rows():
             if name in PROMISED:
                 yield f"promise: {name}", text

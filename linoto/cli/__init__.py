@@ -39,7 +39,10 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 done, 1 failed, 2 usage, 130 interrupted. Without a command, say what there is."""
+    """Run one command; 0 done, 1 failed, 2 usage, 3 a verdict of --fail-on, 130 interrupted.
+
+    Without a command, say what there is.
+    """
     words = sys.argv[1:] if argv is None else argv
     arguments = parser().parse_args(words or ["--help"])
     run: Callable[[argparse.Namespace], None] = arguments.run

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Read a log, name what is wrong with it, and say whether to build on it: rows and arms, noise,
 what the log cannot tell, whether rewards are linear in the features, whether they drift, what
-is promised for a tolerance, and a verdict with its reasons: deploy, deploy with arm effects, or
-do not trust.
+is promised for a tolerance, and a verdict with its reasons: deploy, deploy with arm effects, not
+yet (something must be stated first, or the promise is worth nothing), or do not trust.
 
 LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet').
 ARMS is one row per arm: its id in the first column, its features in the others; numbers are
@@ -32,6 +32,8 @@ EXAMPLES = """\
   linoto audit 'logs/*.parquet' --arms arms.parquet --action item --reward revenue --time at --skip-bad
   linoto audit log.jsonl --arms arms.csv --action arm --reward r --arm-effects --save stats.npz --json"""
 
+FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
+FAILED = 3  # the exit code then
 VALUES = ("action", "reward", "id", "propensity", "time", "epsilon", "noise", "bound", "reward_range")
 FLAGS = ("no_intercept", "normalise", "arm_effects", "skip_bad")
 
@@ -63,7 +65,11 @@ def add_audit(commands: Commands) -> None:
     audit.add_argument("--normalise", action="store_true", help="scale features: no action longer than 1")
     audit.add_argument("--arm-effects", action="store_true", help="give every arm an effect of its own")
     audit.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
-    audit.add_argument("--epsilon", type=at_least_zero, default=0.1, help="tolerance per round")
+    audit.add_argument(
+        "--epsilon",
+        type=at_least_zero,
+        help="tolerance per round (default: a tenth of what a row earns, or less)",
+    )
     audit.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
     audit.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
     audit.add_argument(
@@ -72,6 +78,11 @@ def add_audit(commands: Commands) -> None:
     add_engine(audit, jobs="threads that read")
     audit.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
     audit.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
+    audit.add_argument(
+        "--fail-on",
+        choices=[verdict.replace(" ", "-") for verdict in FAILING],
+        help="exit with 3 if the verdict is this, or worse: for scripts",
+    )
     audit.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     audit.set_defaults(run=run_audit, refuse=audit.error)
 
@@ -99,9 +110,13 @@ def run_audit(arguments: argparse.Namespace) -> None:
     paths = write_files(audit, arguments)
     if arguments.json:
         print(json.dumps({**audit.to_dict(), "wrote": [str(path) for path in paths]}, allow_nan=False))
-        return
-    print_facts(audit.facts())
-    print_written(paths)
+    else:
+        print_facts(audit.facts())
+        print_written(paths)
+    if arguments.fail_on is not None:
+        least = FAILING.index(arguments.fail_on.replace("-", " "))
+        if audit.verdict in FAILING[least:]:
+            raise SystemExit(FAILED)
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:

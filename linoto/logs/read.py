@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
@@ -15,12 +18,22 @@ from linoto.logs.row_queries import (
     RowRange,
     fetch_table,
     introduce_arms,
+    reward_ends,
     reward_extent,
 )
-from linoto.logs.sums import Propensities, SumOptions, sum_files
+from linoto.logs.sums import ArmSums, Propensities, SumOptions, sum_files
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.times import describe_cut, time_cut
 from linoto.logs.values import check_columns
+
+FEWEST_ENDS, MOST_ENDS = 10, 10_000  # rewards that are kept at either end of a log
+
+
+class RewardEnds(NamedTuple):
+    """The rewards that decide how heavy tails are: a hundredth of the rows at either end, and one."""
+
+    smallest: Floats  # rising
+    largest: Floats  # falling
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +49,7 @@ class Log:
     extent: tuple[float, float]  # smallest and largest reward
     split: str = "row order"  # what early and late mean
     propensities: Propensities | None = None
+    ends: RewardEnds | None = None  # None where every reward is 0 or 1, or where nobody looked
 
     @property
     def offline(self) -> Offline:
@@ -103,6 +117,7 @@ def read_log(
         if not (sums.early.total or sums.late.total):
             raise ValueError(f"{source_name(source)} must have at least one usable row, got none")
         extent = find_extent(connection, files, columns, good_only=bool(sums.bad))
+        ends = find_ends(connection, files, columns, sums) if has_other_rewards(sums) else None
         split = "row order" if cut is None else describe_cut(connection, cut, files, str(time))
     return Log(
         arms=arms,
@@ -114,6 +129,7 @@ def read_log(
         extent=extent,
         split=split,
         propensities=None if propensity is None else sums.propensities,
+        ends=ends,
     )
 
 
@@ -124,3 +140,21 @@ def find_extent(
     whole = (RowRange.whole(file, columns, good_only=good_only) for file in files)
     found = [extent for rows in whole if (extent := reward_extent(connection, rows)) is not None]
     return min(low for low, _ in found), max(high for _, high in found)
+
+
+def has_other_rewards(sums: ArmSums) -> bool:
+    """Whether some reward is surely neither 0 nor 1: only these equal their squares."""
+    halves = (sums.early, sums.late)
+    return any(not np.array_equal(half.reward_sums, np.asarray(half.reward_squares)) for half in halves)
+
+
+def find_ends(
+    connection: Connection, files: Sequence[StagedFile], columns: Columns, sums: ArmSums
+) -> RewardEnds:
+    """The smallest and the largest rewards of all files."""
+    total = sums.early.total + sums.late.total
+    most = min(max(total // 100 + 1, FEWEST_ENDS), MOST_ENDS)
+    whole = (RowRange.whole(file, columns, good_only=bool(sums.bad)) for file in files)
+    found = [reward_ends(connection, rows, most) for rows in whole]
+    low, high = (np.sort(np.concatenate([ends[side] for ends in found])) for side in (0, 1))
+    return RewardEnds(low[:most], high[::-1][:most])

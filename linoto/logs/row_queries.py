@@ -203,6 +203,15 @@ def reward_extent(connection: Connection, rows: RowRange) -> tuple[float, float]
     return None if low is None else (low, high)
 
 
+def reward_ends(connection: Connection, rows: RowRange, most: int) -> tuple[list[float], list[float]]:
+    """The smallest rewards, rising, and the largest, falling: at most so many of each."""
+    ordered = f"SELECT reward FROM ({select_rows(rows)}) ORDER BY reward"
+    low, high = (
+        fetch_tuples(connection, rows.file, f"{ordered} {way} LIMIT {most}") for way in ("ASC", "DESC")
+    )
+    return [value for (value,) in low], [value for (value,) in high]
+
+
 def fetch_rows(connection: Connection, rows: RowRange) -> ResultColumns:
     """arm, reward, propensity, time and id as far as they are given, and the kind of bad row, in order."""
     wanted = ", ".join(role for role in rows.columns.given() if role != "action")

@@ -29,6 +29,7 @@ def describe_cut(connection: Connection, cut: float, files: Sequence[StagedFile]
     if not all(holds_dates(connection, file, time) for file in files):
         return number
     try:
-        return f"{time} before {datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=cut):%Y-%m-%d %H:%M:%S}"
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=cut)
+        return f"{time} before {moment:%Y-%m-%d %H:%M:%S} UTC"
     except OverflowError:  # Python's dates end with the year 9999
         return number

@@ -8,7 +8,8 @@ import numpy as np
 
 from linoto.audit.noise import arm_intervals
 from linoto.audit.reasons import names_of
-from linoto.audit.verdicts import UNTRUSTED, Audit
+from linoto.audit.verdicts import Audit
+from linoto.core.certificates import Certificate
 from linoto.pages.figures import audit as figures
 from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import write_page
@@ -19,7 +20,7 @@ LISTED = 200  # arms in the table
 def write_audit(path: Path, audit: Audit, *, source: str, command: str) -> Path:
     """Write the page; the same arguments write the same bytes."""
     offline, unseen, certificate = audit.log.offline, audit.coverage.unseen, audit.certificate
-    elsewhere = ("verdict", "because", "note")
+    assumed, elsewhere = ("assumed", "promise: assumes", "promise: survives"), ("verdict", "because", "note")
     return write_page(
         path,
         "audit.html",
@@ -31,14 +32,23 @@ def write_audit(path: Path, audit: Audit, *, source: str, command: str) -> Path:
         reasons=[sentence(reason) for reason in audit.reasons],
         notes=[sentence(note) for note in audit.notes],
         pictures=pictures(audit),
-        found=[row for row in audit.facts() if row[0] not in elsewhere and not row[0].startswith("promise")],
-        promise=[] if certificate is None else certificate.rows(rounds=max(offline.total, 1)),
-        untrusted=UNTRUSTED,
+        assumed=[row for row in audit.facts() if row[0].startswith(assumed)],
+        found=[
+            row
+            for row in audit.facts()
+            if row[0] not in elsewhere and not row[0].startswith(("promise", "assumed"))
+        ],
+        promise=[] if certificate is None else promise_rows(certificate, max(offline.total, 1)),
         arms=arm_rows(audit),
         never_pulled=f"; never pulled: {names_of(audit.log.arms.names, unseen)}" if unseen.size else "",
         named=figures.NAMED,
         most_arms=figures.MOST_ARMS,
     )
+
+
+def promise_rows(certificate: Certificate, rounds: int) -> list[tuple[str, str]]:
+    """What is promised; what it assumes stands above it."""
+    return [row for row in certificate.rows(rounds=rounds) if row[0] != "assumes"]
 
 
 def sentence(text: str) -> str:

@@ -156,6 +156,40 @@ def test_what_is_wrong_is_one_sentence(
     assert message in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "options, limit, code",
+    [
+        ([], "deploy-with-arm-effects", 0),  # the log is sound
+        (["--epsilon", "9"], "do-not-trust", 0),
+        (["--epsilon", "9"], "not-yet", 3),  # an empty promise
+        (["--bound", "0.001"], "not-yet", 3),  # refuted: worse than what was asked
+        (["--bound", "0.001"], "do-not-trust", 3),
+    ],
+)
+def test_a_verdict_that_is_bad_enough_fails_after_everything_is_written(
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path, options: list[str], limit: str, code: int
+) -> None:
+    stats = tmp_path / "stats.npz"
+    words = [files / "log.parquet", "--time", "at", "--save", stats, "--fail-on", limit, *options]
+    found, out, err = run(capsys, files, *words)
+    assert (found, err) == (code, "") and out.startswith("verdict") and stats.exists()
+
+
+def test_what_is_assumed_stands_directly_below_the_verdict(
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "audit.html"
+    _, out, _ = run(capsys, files, files / "log.parquet", "--time", "at", "--out", path)
+    lines = [line.split("  ")[0] for line in out.splitlines() if not line.startswith(" ")]
+    first = next(i for i, name in enumerate(lines) if name not in ("verdict", "because"))
+    assert lines[first] == "assumed noise" and lines.index("promise: assumes") < lines.index("rows")
+    text = Page(path.read_text("utf-8")).text
+    assert text.index("What a promise would assume") < text.index("In pictures")
+    _, out, _ = run(capsys, files, files / "log.parquet", "--json")
+    names = list(json.loads(out))
+    assert names.index("assumes") < names.index("rows")
+
+
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], files: Path) -> None:
     code, out, _ = run(capsys, files, "--help")
     assert code == 0 and "examples:" in out and "None" not in out

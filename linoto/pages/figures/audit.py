@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ARMS = 40  # in the picture of means: those pulled most often
-NAMED = 25  # arms whose names fit beside their means
+NAMED = 25  # arms that the page lists without being asked
 DATA, MODEL, MOVED, GREY = "#00798c", "#edae49", "#d1495b", "#8d96a3"
 
 
@@ -25,17 +25,14 @@ def draw_means(audit: Audit) -> Figure:
     """Arm means with intervals, the model's values, and the reference."""
     arms, offline = shown_arms(audit), audit.log.offline
     mean, low, high = (values[arms] for values in arm_intervals(offline, audit.confidence, arms=arms))
-    figure, axes = panel(extra=0.11 * arms.size)
+    figure, axes = panel(extra=0.13 * arms.size)
     place = np.arange(arms.size)
     look: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 1.2, "color": DATA}
     axes.errorbar(mean, place, xerr=np.abs([mean - low, high - mean]), label="logged mean", **look)
     axes.plot(fitted(audit)[arms], place, "x", color=MODEL, markersize=5, label="linear model")
     axes.axvline(offline.reference, color="#000000", linestyle=":", linewidth=1, label="reference")
     axes.set_xlabel("reward")
-    if arms.size <= NAMED:
-        axes.set_yticks(place, [shortened(audit.log.arms.names[arm]) for arm in arms])
-    else:
-        axes.set(yticks=[], ylabel="arms, by mean")
+    axes.set_yticks(place, [shortened(audit.log.arms.names[arm]) for arm in arms])
     return with_legend(figure, columns=3)
 
 
@@ -47,6 +44,7 @@ def draw_spectrum(audit: Audit) -> Figure:
     figure, axes = panel()
     axes.bar(np.arange(1, known + 1), values[:known], color=DATA, width=0.8)
     axes.set(yscale="log", xlim=(0.3, values.size + 0.7))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="direction, best known first", ylabel="squared length of pulls")
     return figure
 
@@ -103,4 +101,4 @@ def fitted(audit: Audit) -> Floats:
 
 def shortened(name: str) -> str:
     """A name that leaves room for the picture; no mathematics in it."""
-    return (name if len(name) <= 14 else name[:13] + "…").replace("$", r"\$")
+    return (name if len(name) <= 18 else name[:17] + "…").replace("$", r"\$")

@@ -1,0 +1,119 @@
+"""Are there rewards far from all others, what do they weigh, and what would a cap cost?
+
+A promise that assumes sub-Gaussian noise says how often rewards may be far from their means. A log can show
+that this is wrong. It can never show that it is right: what is rarer than its rows is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+
+from linoto.audit.noise import noisiest_arm, scatter_of
+from linoto.audit.pvalues import TEST_LEVEL
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.logs.read import Log
+
+UNSEEN = 3.0  # events that a log with none of them cannot exclude, in as many rows, at 95 %
+CAPPED = (0.001, 0.01)  # shares of rows that the proposed caps would change
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """A limit for rewards, and what it costs."""
+
+    limit: float
+    rows: int  # that lie beyond it
+    mean: float  # of the log with this cap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tails:
+    """How far rewards are from the means of their arms, against what sub-Gaussian noise allows."""
+
+    farthest: float  # distance of some reward from the mean of its arm, in standard deviations, at least
+    expected: float  # that no reward exceeds in 99 of 100 logs of this length, if the noise is sub-Gaussian
+    top_share: float | None  # of the sum of rewards, in the hundredth part of rows that earned most
+    index: float | None  # Hill's: moments from this order on do not exist; None where there is no tail
+    side: str  # "high" or "low": where the farthest reward is
+    caps: tuple[Cap, ...]  # at that side; none where the rewards themselves are not known
+
+    @property
+    def heavy(self) -> bool:
+        """Whether sub-Gaussian rewards would be this far away less than once in a hundred logs."""
+        return self.farthest > self.expected
+
+
+def find_tails(log: Log) -> Tails | None:
+    """The tails of a log; None where nothing is known of its noise."""
+    offline = log.offline
+    scale = largest_noise(offline)
+    if scale == 0:
+        return None
+    above, below = distances(log)
+    side = "high" if above >= below else "low"
+    ends = None if log.ends is None else (log.ends.largest if side == "high" else -log.ends.smallest)
+    return Tails(
+        farthest=max(above, below) / scale,
+        expected=sqrt(2 * log_of(2 * offline.total / TEST_LEVEL)),
+        top_share=share_of_top(log),
+        index=None if ends is None else hill(ends),
+        side=side,
+        caps=() if ends is None else propose_caps(ends, offline, sign=1 if side == "high" else -1),
+    )
+
+
+def log_of(value: float) -> float:
+    """The logarithm of a number that is at least 1."""
+    return log(max(value, 1.0))
+
+
+def largest_noise(offline: Offline) -> float:
+    """The standard deviation of the noisiest arm, or of all together if larger; 0 where nothing is known."""
+    scatter = scatter_of(offline)
+    pooled = sqrt(float(scatter.around.sum()) / scatter.degrees) if scatter.degrees else 0.0
+    return max(pooled, noisiest_arm(offline))
+
+
+def distances(log: Log) -> tuple[float, float]:
+    """How far the largest and the smallest reward are at least from the means of their arms."""
+    means = scatter_of(log.offline).mean
+    return log.extent[1] - float(means.max()), float(means.min()) - log.extent[0]
+
+
+def share_of_top(log: Log) -> float | None:
+    """The part of the sum in a hundredth of the rows; None where rewards are negative or not known."""
+    total = float(log.offline.reward_sums.sum())
+    if log.ends is None or log.extent[0] < 0 or total <= 0:
+        return None
+    return float(log.ends.largest[: max(log.offline.total // 100, 1)].sum()) / total
+
+
+def hill(ends: Floats) -> float | None:
+    """Hill's estimate of the tail index from the farthest rewards, which must be above 0."""
+    above = ends[ends > ends[-1]] if ends[-1] > 0 else ends[:0]
+    return float(1 / np.log(above / ends[-1]).mean()) if above.size >= 10 else None
+
+
+def propose_caps(ends: Floats, offline: Offline, *, sign: int) -> tuple[Cap, ...]:
+    """Caps for the farthest rewards, with the mean of the log under each."""
+    found = {}
+    for share in CAPPED:
+        beyond = int(share * offline.total)
+        if 1 <= beyond < ends.size:
+            limit = float(ends[beyond])
+            cost = float((ends[:beyond] - limit).sum()) / offline.total
+            rows = int((ends > limit).sum())
+            found[limit] = Cap(limit=sign * limit, rows=rows, mean=offline.reference - sign * cost)
+    return tuple(found.values())
+
+
+def loss_survived(scale: float, rows: int) -> float:
+    """How far below its mean sub-Gaussian noise lets a reward be in 3 of so many rows, and not more often.
+
+    P(x <= mean - c) <= exp(-c^2 / (2 scale^2)), which is 3 / rows at this c.
+    """
+    return scale * sqrt(2 * log_of(rows / UNSEEN))
