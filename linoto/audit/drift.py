@@ -132,7 +132,7 @@ def why_untested(early: Offline, late: Offline) -> str:
 def compare_chosen(early: Scatter, late: Scatter, *, clicks: bool, k: int) -> Comparison:
     """Arms that may have been chosen by their rewards: evidence by betting, an average over all k arms.
 
-    Arms without rewards in both halves count as evidence of 1, which is what they have.
+    Arms with too little to tell count as no evidence at all, which is never more than they have.
     """
     from scipy.special import ndtri  # type: ignore[import-untyped]
 
@@ -146,10 +146,11 @@ def compare_chosen(early: Scatter, late: Scatter, *, clicks: bool, k: int) -> Co
         p = np.clip(student_p(gaps_of(early, late), early.most + late.most, pulls - 2), 1e-300, 1.0)
         squared = ndtri(p / 2) ** 2 * (1 / early.pulls + 1 / late.pulls)  # as if the noise were known
         evidence = gaussian_evidence(early.pulls, late.pulls, squared)
-    counted = np.zeros(k)
-    counted[: pulls.size] = np.where(tested, evidence, 0.0)
-    overall = min(float(np.exp(-average(counted))), 1.0)
-    return Comparison(tested, tested, np.minimum(k * np.exp(-np.maximum(evidence, 0.0)), 1.0), overall)
+    p = np.minimum(k * np.exp(-np.maximum(evidence, 0.0)), 1.0)
+    if not tested.any():
+        return Comparison(tested, tested, p, 1.0)
+    total = average(evidence[tested]) + np.log(tested.sum() / k)
+    return Comparison(tested, tested, p, float(np.exp(-max(total, 0.0))))
 
 
 def gaps_of(early: Scatter, late: Scatter) -> Floats:
