@@ -98,9 +98,9 @@ def propose_noise(
     return noisiest, why
 
 
-def certify_tolerance(log: Log, confidence: Confidence, *, epsilon: float) -> tuple[Certificate | None, str]:
+def certify_tolerance(log: Log, confidence: Confidence, gate: Tolerance) -> tuple[Certificate | None, str]:
     """The certificate of a tolerance, or why there is none."""
-    policy = Gated(gate=Tolerance(epsilon=epsilon), confidence=confidence)
+    policy = Gated(gate=gate, confidence=confidence)
     try:
         found = policy.certificate(log.arms.actions, log.offline)
     except ValueError as error:

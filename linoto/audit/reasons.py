@@ -14,6 +14,7 @@ from linoto.audit.propensities import find_miscalibrated
 from linoto.audit.tails import Tails, largest_noise, loss_survived
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
+from linoto.core.gates import Tolerance
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import Ints
 from linoto.core.validation import exact, rounded_up
@@ -30,7 +31,7 @@ class AuditFindings:
     """What was found, before it is weighed."""
 
     log: Log
-    epsilon: float
+    gate: Tolerance
     noise: Noise | None
     least_noise: float  # what the noise is not below, as far as the log can tell
     tails: Tails | None
@@ -43,6 +44,17 @@ class AuditFindings:
     broken: str  # why there is none
     shortest: float  # what |theta| does not fall below, under these assumptions
     adaptive: bool  # whether arms were not pulled late in the shares of the early half
+
+    @property
+    def epsilon(self) -> float:
+        """The tolerance per round."""
+        return self.gate.epsilon
+
+    @property
+    def tolerated(self) -> str:
+        """What may be lost, in words."""
+        parts = (("budget", self.gate.budget), ("tolerance", self.gate.epsilon))
+        return " and ".join(f"a {name} of {value:g}" for name, value in parts if value) or "a budget of 0"
 
     @property
     def bounded(self) -> bool:
@@ -152,7 +164,7 @@ def reasons_in_promise(found: AuditFindings) -> list[str]:
     if promise.vacuous:
         possible = promise.reference_interval[1] - promise.reward_range[0]
         return [
-            f"a tolerance of {found.epsilon:g} promises nothing: no play could lose more than {possible:.4g} "
+            f"{found.tolerated} promises nothing: no play could lose more than {possible:.4g} "
             f"per round. The log earns {offline.reference:.4g} per row: choose a part of that"
         ]
     allowed, earned = promise.loss(offline.total), float(offline.reward_sums.sum())

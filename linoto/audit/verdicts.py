@@ -20,6 +20,7 @@ from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
 from linoto.audit.tails import find_tails
 from linoto.core.confidence import ASSUMED, Confidence
+from linoto.core.gates import Tolerance
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.logs.read import Log
@@ -37,6 +38,7 @@ SUMMARY = (
 def audit_log(
     log: Log,
     *,
+    budget: float | None = None,
     epsilon: float | None = None,
     noise: float | Literal["bounded"] | None = None,
     bound: float | None = None,
@@ -48,12 +50,13 @@ def audit_log(
 
     `noise`, `bound` and `reward_range` are proposed from the log where they are not given; a promise is only
     as good as they are. Each test that can change the verdict raises a false alarm once in a hundred logs.
-    `epsilon` is a tenth of what the log earns in a row, or of the noise if that is less, unless it is given.
+    What is promised is that of `Tolerance(budget=budget, epsilon=epsilon)`. If neither is given, epsilon is a
+    tenth of what the log earns in a row, or of the noise if that is less.
     """
     if not isinstance(log, Log):
         raise ValueError(f"log must be a linoto.Log, got {type(log).__name__}")
-    if epsilon is not None:
-        check_nonnegative("epsilon", epsilon)
+    for name, value in (("budget", budget), ("epsilon", epsilon)):
+        check_nonnegative(name, value or 0.0)
     limits = None if reward_range is None else as_range(reward_range)
     actions, offline = log.arms.actions, log.offline
     horizon = max(offline.total, 1) if rounds is None else rounds
@@ -61,15 +64,19 @@ def audit_log(
     adaptive = share_p(log.early, log.late) < SHARE_LEVEL
     given: dict[str, Any] = {"noise": noise, "bound": bound, "reward_range": limits, "delta": delta}
     confidence, why = propose_confidence(log, **given, adaptive=adaptive)
-    allowed = propose_tolerance(log, confidence) if epsilon is None else epsilon
+    nothing_given = budget is None and epsilon is None
+    gate = Tolerance(
+        budget=budget or 0.0,
+        epsilon=propose_tolerance(log, confidence) if nothing_given else epsilon or 0.0,
+    )
     certificate, broken, shortest = None, "", 0.0
     if confidence is not None:
-        certificate, broken = certify_tolerance(log, confidence, epsilon=allowed)
+        certificate, broken = certify_tolerance(log, confidence, gate)
         shortest = shortest_parameter(actions, offline, noise=confidence.scale, delta=TEST_LEVEL)
     ridge = (confidence or Confidence()).ridge_for(actions.shape[1])
     found = AuditFindings(
         log=log,
-        epsilon=allowed,
+        gate=gate,
         noise=estimate_noise(offline),
         least_noise=least_scale(offline, level=TEST_LEVEL, adaptive=adaptive),
         tails=find_tails(log),
@@ -146,7 +153,8 @@ class Audit(AuditFindings):
             "propensities": None
             if propensities is None
             else {"low": propensities.low, "high": propensities.high},
-            "epsilon": self.epsilon,
+            "budget": self.gate.budget,
+            "epsilon": self.gate.epsilon,
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
         }
         plain: dict[str, Any] = without_nan(facts)

@@ -14,6 +14,7 @@ from linoto.cli.create import add_create
 from linoto.cli.database import add_db, add_token
 from linoto.cli.demo import add_demo
 from linoto.cli.evaluate import add_evaluate
+from linoto.cli.launch import add_launch
 from linoto.cli.preview import add_preview
 from linoto.cli.reproduce import FIGURES as FIGURES
 from linoto.cli.reproduce import add_reproduce
@@ -30,6 +31,7 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_reproduce,
     add_study,
     add_compare,
+    add_launch,
     add_create,
     add_serve,
     add_token,

@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from linoto.cli.log_and_policy import noise
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
@@ -34,7 +34,18 @@ EXAMPLES = """\
 
 FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
 FAILED = 3  # the exit code then
-VALUES = ("action", "reward", "id", "propensity", "time", "epsilon", "noise", "bound", "reward_range")
+VALUES = (
+    "action",
+    "reward",
+    "id",
+    "propensity",
+    "time",
+    "budget",
+    "epsilon",
+    "noise",
+    "bound",
+    "reward_range",
+)
 FLAGS = ("no_intercept", "normalise", "arm_effects", "skip_bad")
 
 
@@ -47,6 +58,20 @@ def add_audit(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
+    add_log_options(audit)
+    audit.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
+    audit.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
+    audit.add_argument(
+        "--fail-on",
+        choices=[verdict.replace(" ", "-") for verdict in FAILING],
+        help="exit with 3 if the verdict is this, or worse: for scripts",
+    )
+    audit.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    audit.set_defaults(run=run_audit, refuse=audit.error)
+
+
+def add_log_options(audit: Any) -> None:
+    """The log, its arms, and what is said of them."""
     audit.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
     audit.add_argument("--arms", required=True, metavar="ARMS", help="the arms and their features")
     audit.add_argument("--action", required=True, metavar="COL", help="column of LOG with the id of the arm")
@@ -65,10 +90,12 @@ def add_audit(commands: Commands) -> None:
     audit.add_argument("--normalise", action="store_true", help="scale features: no action longer than 1")
     audit.add_argument("--arm-effects", action="store_true", help="give every arm an effect of its own")
     audit.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
+    audit.add_argument("--budget", type=at_least_zero, help="the most that may be lost in all")
     audit.add_argument(
         "--epsilon",
         type=at_least_zero,
-        help="tolerance per round (default: a tenth of what a row earns, or less)",
+        help="the most that may be lost per round (default without --budget: a tenth of what a row earns, "
+        "or less)",
     )
     audit.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
     audit.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
@@ -76,15 +103,6 @@ def add_audit(commands: Commands) -> None:
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
     )
     add_engine(audit, jobs="threads that read")
-    audit.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
-    audit.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
-    audit.add_argument(
-        "--fail-on",
-        choices=[verdict.replace(" ", "-") for verdict in FAILING],
-        help="exit with 3 if the verdict is this, or worse: for scripts",
-    )
-    audit.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    audit.set_defaults(run=run_audit, refuse=audit.error)
 
 
 def run_audit(arguments: argparse.Namespace) -> None:
@@ -160,6 +178,7 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
         )
     return audit_log(
         log,
+        budget=arguments.budget,
         epsilon=arguments.epsilon,
         noise=arguments.noise,
         bound=arguments.bound,
@@ -183,8 +202,13 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
 
 def command_of(arguments: argparse.Namespace) -> str:
     """The command as it would be typed again: names of files without their folders."""
-    words = ["linoto", "audit", Path(arguments.log).name, "--arms", Path(arguments.arms).name]
-    words += typed_again(arguments, VALUES)
+    plain = argparse.Namespace(**{**vars(arguments), "arms": Path(arguments.arms).name})
+    return shlex.join(["linoto", "audit", Path(arguments.log).name, *log_options_again(plain)])
+
+
+def log_options_again(arguments: argparse.Namespace) -> list[str]:
+    """The options of the log as they would be typed again."""
+    words = ["--arms", arguments.arms, *typed_again(arguments, VALUES)]
     for column in arguments.categorical:
         words += ["--categorical", column]
-    return shlex.join([*words, *typed_again(arguments, FLAGS)])
+    return [*words, *typed_again(arguments, FLAGS)]

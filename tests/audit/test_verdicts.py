@@ -250,3 +250,15 @@ def test_ranks_do_not_depend_on_units() -> None:
         found = find_coverage(same_price, log, ridge=1.0, rounds=100)
         assert (found.rank, found.eigenvalues.size) == (2, 3) and found.directions == ((1,),)
         assert found.unknown.tolist() == list(range(10, K))
+
+
+def test_a_budget_is_promised_in_place_of_a_rate() -> None:
+    log = clean_log(extent=(0.0, 1.0))
+    audit = audit_log(log, noise=0.6, reward_range=(0.0, 1.0), budget=20.0)
+    assert audit.certificate is not None
+    assert (audit.certificate.budget, audit.certificate.per_round) == (20.0, 0.0)
+    assert (audit.tolerated, audit.to_dict()["budget"]) == ("a budget of 20", 20.0)
+    both = audit_log(log, noise=0.6, reward_range=(0.0, 1.0), budget=20.0, epsilon=0.01)
+    assert both.tolerated == "a budget of 20 and a tolerance of 0.01"
+    with pytest.raises(ValueError, match="budget must be"):
+        audit_log(log, budget=-1.0)

@@ -1,0 +1,126 @@
+"""`linoto launch`: from a log to a served loop, one step after the other."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from linoto.cli.audit import add_audit, add_log_options, log_options_again
+from linoto.cli.certificate import add_certificate
+from linoto.cli.create import add_create, add_loop_options
+from linoto.cli.preview import add_preview
+from linoto.cli.serve import add_serve, port
+from linoto.cli.terminal import positive
+from linoto.cli.usage import Commands, Parser, add_command, typed_again
+
+DESCRIPTION = """\
+Audit a log, choose a policy, print what it promises, preview what it could lose and gain, make a
+loop of it and serve it. Every step is a command of its own, and is printed before it runs: to do
+one again with other options, copy the line. Nothing is served before you say yes.
+
+A log whose verdict is "not yet" or "do not trust" stops the launch; --anyway goes on."""
+
+EXAMPLES = """\
+  linoto launch log.csv --arms arms.csv --action arm --reward clicked --reward-range 0 1
+  linoto launch log.csv --arms arms.csv --action arm --reward clicked --budget 40 --yes"""
+
+
+def add_launch(commands: Commands) -> None:
+    """`linoto launch`."""
+    launch = add_command(
+        commands,
+        "launch",
+        help="from a log to a served loop: audit, certificate, preview, create and serve",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    add_log_options(launch)
+    launch.add_argument("--horizon", type=positive, default=5000, help="rounds to come, for the preview")
+    launch.add_argument("--name", help="of the loop (default: the name of LOG)")
+    add_loop_options(launch)
+    launch.add_argument("--out", type=Path, default=Path("linoto-launch"), help="folder for all files")
+    launch.add_argument("--port", type=port, default=8080, help="port to serve on, 0 for any free one")
+    launch.add_argument("--anyway", action="store_true", help="go on whatever the verdict is")
+    launch.add_argument("--yes", action="store_true", help="serve without asking")
+    launch.set_defaults(run=run_launch)
+
+
+def run_launch(arguments: argparse.Namespace) -> None:
+    """`linoto launch`."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    stats = audited(arguments)
+    budget = typed_again(arguments, ["budget", "epsilon"])
+    run_step("What is promised?", ["certificate", stats, *budget, "--rounds", arguments.horizon])
+    page = arguments.out / "preview.html"
+    run_step(
+        "What could be lost and gained?",
+        ["preview", stats, *grid_of(arguments), "--horizon", arguments.horizon, "--out", page],
+    )
+    name = arguments.name or loop_name(arguments.log)
+    db = arguments.out / "loops.sqlite"
+    options = typed_again(arguments, ["default_reward", "window", "holdback"])
+    run_step("Make the loop", ["create", name, stats, *budget, *options, "--db", db])
+    serve = ["serve", "--db", db, "--port", arguments.port]
+    if arguments.yes or agreed(f"Serve loop {name!r} now?"):
+        run_step("Serve it", serve)
+    else:
+        print(f"\nTo serve it: {shlex.join(['linoto', *map(str, serve)])}")
+
+
+def audited(arguments: argparse.Namespace) -> Path:
+    """The statistics of the log, audited, with arm effects where the audit asks for them."""
+    from linoto.logs.saved import load
+
+    folder: Path = arguments.out
+    stats, page = folder / "stats.npz", folder / "audit.html"
+    words = ["audit", arguments.log, *log_options_again(arguments), "--save", stats, "--out", page]
+    run_step("Is the log worth building on?", words)
+    saved = load(stats)
+    if saved.verdict == "deploy with arm effects" and not arguments.arm_effects:
+        run_step("Every arm gets an effect of its own, as the verdict says", [*words, "--arm-effects"])
+        saved = load(stats)
+    if saved.verdict in ("not yet", "do not trust") and not arguments.anyway:
+        raise ValueError(f"stopped at the verdict {saved.verdict!r}; --anyway goes on all the same")
+    return stats
+
+
+def grid_of(arguments: argparse.Namespace) -> list[str]:
+    """The budget among smaller and larger ones, so that the preview shows whether it is a good one."""
+    if not arguments.budget:
+        return []
+    return ["--budget-grid", ",".join(f"{share * arguments.budget:g}" for share in (0.25, 0.5, 1, 2, 4))]
+
+
+def run_step(title: str, words: Sequence[Any]) -> None:
+    """Print a command, and run it."""
+    line = [str(word) for word in words]
+    print(f"\n== {title}\n$ {shlex.join(['linoto', *line])}", flush=True)
+    arguments = steps().parse_args(line)
+    arguments.run(arguments)
+
+
+def steps() -> argparse.ArgumentParser:
+    """The commands that a launch is made of."""
+    top = Parser(prog="linoto", allow_abbrev=False)
+    commands = top.add_subparsers(required=True, parser_class=Parser)
+    for add in (add_audit, add_certificate, add_preview, add_create, add_serve):
+        add(commands)
+    return top
+
+
+def loop_name(log: str) -> str:
+    """A name for a loop, from the name of its log."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(log).name.partition(".")[0]).strip("-._")
+    return plain[:64] or "loop"
+
+
+def agreed(question: str) -> bool:
+    """Whether somebody at a terminal says yes."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    return input(f"\n{question} [y/N] ").strip().lower() in ("y", "yes")

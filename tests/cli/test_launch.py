@@ -1,0 +1,85 @@
+"""`linoto launch` does what its printed commands do, and stops where a log is not to be trusted."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linoto import load
+from linoto.cli import main
+from linoto.cli.launch import loop_name
+from linoto.service.server import open_service
+
+LOG = ("--action", "arm", "--reward", "r")
+QUICK = ("--horizon", "20", "--budget", "15")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Clicks of four arms whose rates are linear in one feature."""
+    rng = np.random.default_rng(0)
+    arms = rng.integers(0, 4, 800)
+    clicks = rng.random(800) < 0.2 + 0.1 * arms
+    rows = "".join(f"{arm},{int(click)}\n" for arm, click in zip(arms, clicks, strict=True))
+    (tmp_path / "june clicks.csv").write_text("arm,r\n" + rows)
+    (tmp_path / "arms.csv").write_text("id,x\n0,0\n1,1\n2,2\n3,3\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: object) -> int:
+    try:
+        return main([str(word) for word in words])
+    except SystemExit as stopped:
+        return int(str(stopped.code))
+
+
+def test_every_step_is_a_command_that_does_the_same_alone(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = files / "june clicks.csv"
+    assert run("launch", log, "--arms", "arms.csv", *LOG, *QUICK, "--holdback", "0.1") == 0
+    out = capsys.readouterr().out
+    commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
+    assert [command[0] for command in commands] == ["audit", "certificate", "preview", "create"]
+    assert "To serve it: linoto serve --db linoto-launch/loops.sqlite" in out  # nobody is at a terminal
+    saved = load("linoto-launch/stats.npz")
+    assert saved.verdict == "deploy" and saved.source.startswith("june clicks.csv")
+    service = open_service(files / "linoto-launch" / "loops.sqlite")
+    loop = service.loops.get("june-clicks")
+    service.close()
+    assert loop.spec.holdback == 0.1 and loop.certificate.budget == 15
+    pages = {path.name: path.read_bytes() for path in Path("linoto-launch").glob("*.html")}
+    assert set(pages) == {"audit.html", "preview.html"}
+    for command in commands:
+        assert run(*command) == 0, command
+    assert pages == {path.name: path.read_bytes() for path in Path("linoto-launch").glob("*.html")}
+    assert "there is already loop 'june-clicks'" in capsys.readouterr().out
+
+
+def test_a_log_that_is_not_to_be_trusted_stops_it_unless_told_otherwise(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rewards without a range: no finite log excludes a tail."""
+    rng = np.random.default_rng(1)
+    rows = "".join(f"{arm},{rng.normal():.4f}\n" for arm in rng.integers(0, 4, 400))
+    (files / "money.csv").write_text("arm,r\n" + rows)
+    words = ("launch", "money.csv", "--arms", "arms.csv", *LOG, *QUICK, "--default-reward", "-3")
+    assert run(*words) == 1
+    captured = capsys.readouterr()
+    assert "stopped at the verdict 'not yet'; --anyway goes on" in captured.err
+    assert "$ linoto certificate" not in captured.out and not (files / "linoto-launch/loops.sqlite").exists()
+    assert run(*words, "--anyway") == 0
+    assert (files / "linoto-launch" / "loops.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("log", "name"), [("a/june clicks.csv", "june-clicks"), ("log-*.parquet", "log"), ("*.csv", "loop")]
+)
+def test_a_loop_is_named_after_its_log(log: str, name: str) -> None:
+    assert loop_name(log.replace("/", os.sep)) == name
