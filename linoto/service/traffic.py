@@ -49,7 +49,7 @@ STORY = (
 )
 SCENES = (
     Scene(name="flights", story="", rate=25.0, storm_after=MOST_DECISIONS),
-    # The alarm came after 397 to 452 decisions in twelve runs: within a minute.
+    # The alarm comes before its 600th decision: within a minute.
     Scene(
         name="flights-storm",
         story=" After its 300th booking a storm comes: every flight is on time half as often.",
