@@ -37,8 +37,8 @@ def share_p(early: Offline, late: Offline) -> float:
 def gaussian_evidence(early: Floats, late: Floats, squared: Floats) -> Floats:
     """(q,) log evidence that arms changed, from pulls and squared gaps of their means in units of the noise.
 
-    With alternatives m + N(0, 1 / r), the ratio of a half is largest away from its mean like
-    exp(w (mean - m)^2 / 2) / sqrt(1 + n / r) with w = n^2 / (n + r).
+    With alternatives m + N(0, 1 / r), the ratio of a half is exp(w (mean - m)^2 / 2) / sqrt(1 + n / r) with
+    w = n^2 / (n + r); the product of both is smallest at the mean of their means with weights w.
     """
     found = []
     for r in STRENGTHS:
