@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from linoto.core.doubling import Doubling as Doubling
     from linoto.core.gates import Budget as Budget
     from linoto.core.gates import Closed as Closed
+    from linoto.core.gates import Control as Control
     from linoto.core.gates import Open as Open
     from linoto.core.gates import Tolerance as Tolerance
     from linoto.core.guard import Guard as Guard
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from linoto.logs.rows import read_rows as read_rows
     from linoto.logs.saved import load as load
     from linoto.worlds.bandits import Bandit as Bandit
+    from linoto.worlds.bandits import DriftingBandit as DriftingBandit
     from linoto.worlds.bandits import LinearBandit as LinearBandit
     from linoto.worlds.bandits import logged_pulls as logged_pulls
     from linoto.worlds.bandits import sphere_bandit as sphere_bandit
@@ -73,7 +75,7 @@ HOMES = {
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),
-    "core.gates": ("Budget", "Closed", "Open", "Tolerance"),
+    "core.gates": ("Budget", "Closed", "Control", "Open", "Tolerance"),
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
@@ -87,7 +89,7 @@ HOMES = {
     "logs.read": ("Log", "read_arms", "read_log"),
     "logs.rows": ("Rows", "read_rows"),
     "logs.saved": ("load",),
-    "worlds.bandits": ("Bandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
+    "worlds.bandits": ("Bandit", "DriftingBandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
     "worlds.preview": ("Preview", "preview"),
     "worlds.simulate": ("Run", "simulate"),
 }

@@ -110,7 +110,7 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
     reference = float(offline.pulls @ means / offline.total)
     agent = cast("FullAgent", policy.start(bandit.actions, offline, rng=rng))  # asked before `guard` is used
     realised = getattr(getattr(agent, "gate", None), "promise", "expected") == "realised"
-    earned, explored = np.empty(rounds), 0
+    earned, owed, explored = np.empty(rounds), np.full(rounds, reference), 0
     for t, draw in enumerate(bandit.draw(rounds, rng)):
         decision = worst_decision(agent, means)
         arm = decision.arm if isinstance(decision, Decision) else decision
@@ -119,9 +119,12 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
         explored += getattr(decision, "mode", "explore") == "explore"
         as_earned = realised and getattr(decision, "source", "") != "mixture"
         earned[t] = reward if as_earned else means[arm]
+        if throws_coin(agent):  # against practice's arm of the same round, in explored rounds alone
+            assert isinstance(decision, Decision) and decision.fallback is not None
+            owed[t] = means[decision.fallback] if decision.mode == "explore" else earned[t]
     return PlayedRun(
         certificate=policy.certificate(bandit.actions, offline),
-        shortfall=np.cumsum(reference - earned),
+        shortfall=np.cumsum(owed - earned),
         largest_shortfall=(reference - means.min()) * np.arange(1, rounds + 1),
         explored=explored / rounds,
         adversary=hasattr(agent, "guard"),
@@ -135,8 +138,16 @@ def worst_decision(agent: FullAgent, means: Floats) -> Decision | int:
     """
     if not hasattr(agent, "guard"):
         return int(agent.select())
+    if throws_coin(agent):  # who asks about every arm would know the coin
+        decision: Decision = agent.guard(int(means.argmin()))
+        return decision
     decisions: list[Decision] = [agent.guard(arm) for arm in range(means.size)]
     return min(decisions, key=lambda decision: float(means[decision.arm]))
+
+
+def throws_coin(agent: Any) -> bool:
+    """Whether its gate decides by a coin, which is thrown once in a round."""
+    return bool(getattr(getattr(agent, "gate", None), "throws_coin", False))
 
 
 def assumptions_of(policy: Policy) -> Confidence:

@@ -8,15 +8,24 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import codec, kernels
+from linoto.core import codec, coins, kernels
 from linoto.core.certificates import Certificate, limits_of
 from linoto.core.confidence import Ellipsoid
-from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_reward, check_round, credit
+from linoto.core.decisions import (
+    PRACTICE,
+    SOURCES,
+    Decision,
+    NoSafeArm,
+    as_mask,
+    check_reward,
+    check_round,
+    credit,
+)
 from linoto.core.explorers import Odds, Proposer, View, is_own, rule_of
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.offline import Offline
-from linoto.core.plain_play import play_in_python
+from linoto.core.plain_play import Rounds, rounds_in_python
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
@@ -35,6 +44,7 @@ class LinearAgent:
         params: Records,  # (1,) of kernels.PARAMS
         state: State,
         rng: np.random.Generator,
+        coins: np.random.Generator | None = None,  # of a gate that throws one
         reward_squares: Floats | None = None,  # (k,) of the log, where known
         names: tuple[str, ...] | None = None,
     ) -> None:
@@ -50,6 +60,7 @@ class LinearAgent:
         self._params = params
         self._state = state
         self._rng = rng
+        self._coins = coins
         self._reward_squares = reward_squares
 
     @classmethod
@@ -57,6 +68,8 @@ class LinearAgent:
         """A fresh agent that knows the log and nothing else."""
         warm_up()
         agent = cls(params=params, state=state, **parts)
+        if agent.gate.throws_coin:
+            agent._coins = coins.coins_from(agent._rng)
         kernels.begin(params, state)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
@@ -74,7 +87,7 @@ class LinearAgent:
     def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
         """`select`, with the reasons. `allowed` restricts this round to some arms (indices or a mask)."""
         mask = None if allowed is None else as_mask(allowed, self.k)
-        self._answer(self._propose(mask) if self._own else -1, mask)
+        self._answer(None, mask)
         return self._decision()
 
     def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
@@ -99,14 +112,17 @@ class LinearAgent:
         """
         index, decision = as_arm(arm, self.k), self.decide(allowed)
         mask = np.ones(self.k, np.bool_) if allowed is None else as_mask(allowed, self.k)
+        coin = self.gate.throws_coin  # then every arm is affordable, or none, and practice is drawn as well
         odds = Odds(
-            played=decision.arm,
+            played=decision.proposal if coin else decision.arm,
             fallback=decision.fallback,
             allowed=mask,
-            affordable=(self._state.arms[kernels.ROOM] > 0) & mask,
-            best_affordable=bool(self._params[0]["reach"] == kernels.AFFORDABLE),
+            affordable=mask if coin else (self._state.arms[kernels.ROOM] > 0) & mask,
+            best_affordable=coin or bool(self._params[0]["reach"] == kernels.AFFORDABLE),
             redrawn=partial(self._redraw, mask, redraws, as_generator(rng)) if redraws else None,
         )
+        if coin:
+            return self._coin_propensity(odds, index)
         if not odds.affordable.any():
             return float(index == odds.fallback)
         return self.rule.propensity(odds, index)
@@ -128,6 +144,11 @@ class LinearAgent:
         """
         value = check_reward(self._params, reward)
         arm, mixture = credit(decision, self._state.counts)
+        if self.gate.throws_coin and not self._state.run[0]["thrown"]:
+            self._put_on_desk(decision, arm)
+        elif self.gate.throws_coin:
+            self._observe_between(decision, arm, mixture, value)
+            return
         kernels.observe(self._params, self._state, arm, mixture, value, 0.0)
 
     def lose(self, decision: Decision | int, stand_in: float) -> None:
@@ -153,20 +174,38 @@ class LinearAgent:
         self,
         means: Floats,
         draws: Floats,
-        *,
-        bernoulli: bool = False,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        spread: Floats | None = None,
+        **world: Any,
     ) -> tuple[Ints, Bools]:
-        """Play `draws.size` rounds in a known world, compiled: what `simulate` calls.
+        """Play `draws.size` rounds in a known world, compiled: the arms, and which of them were explored.
 
         The reward of round t is `means[arm] + spread[arm] * draws[t]`, with a spread (k,) of 1 unless given.
         A Bernoulli one is the low end of the range or `spread[arm]` above it, by default the high end: above
         it where `draws[t]` in [0, 1) is below the arm's place between the two.
         """
-        means, draws = as_floats("means", means, ndim=1), as_floats("draws", draws, ndim=1)
-        if means.size != self.k:
-            raise ValueError(f"means must have one entry for each of the {self.k} arms, got {means.size}")
+        rounds = self.play_rounds(means, draws, **world)
+        return rounds.arms, rounds.explored
+
+    def play_rounds(
+        self,
+        means: Floats,
+        draws: Floats,
+        *,
+        starts: Ints | None = None,
+        first: int = 0,
+        bernoulli: bool = False,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        spread: Floats | None = None,
+    ) -> Rounds:
+        """The same, with where each arm came from: what `simulate` calls.
+
+        Means that move are (segments, k), with the round from which each row holds in `starts`; `first` is
+        the number of the first round here.
+        """
+        draws = as_floats("draws", draws, ndim=1)
+        means = as_floats("means", means, ndim=1 if starts is None else 2).reshape(-1, np.shape(means)[-1])
+        if means.shape[1] != self.k:
+            raise ValueError(f"means must have one entry for each of the {self.k} arms, got {means.shape[1]}")
+        starts = np.zeros(1, np.int64) if starts is None else as_counts("starts", starts)
         low, high = reward_range
         usual = np.full(self.k, high - low if bernoulli else 1.0)
         steps = usual if spread is None else as_floats("spread", spread, ndim=1)
@@ -178,19 +217,25 @@ class LinearAgent:
             least, most = means + steps * draws.min(), means + steps * draws.max()
             self._check_world(float(least.min()), float(most.max()))
         if self._own:
-            return play_in_python(
-                self, means, draws, bernoulli=bernoulli, reward_range=reward_range, spread=steps
+            return rounds_in_python(
+                self,
+                means,
+                draws,
+                starts=starts,
+                first=first,
+                bernoulli=bernoulli,
+                reward_range=reward_range,
+                spread=steps,
             )
-        arms = np.empty(draws.size, dtype=np.int64)
-        explored = np.empty(draws.size, dtype=np.bool_)
+        rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         warm_up_loop()
         block = 4096  # rounds whose random numbers are held at once
         for start in range(0, draws.size, block):
             part = slice(start, min(start + block, draws.size))
-            randoms = self._random_rows(part.stop - start)
-            out = arms[part], explored[part]
-            kernels.play(self._params, self._state, means, draws[part], bernoulli, low, steps, randoms, *out)
-        return arms, explored
+            world = means, starts, first + start, draws[part], bernoulli, low, steps
+            randoms = self._random_rows(part.stop - start), self._coin_rows(part.stop - start)
+            kernels.play(self._params, self._state, *world, *randoms, *(row[part] for row in rounds))
+        return rounds
 
     # -- looking
 
@@ -319,6 +364,8 @@ class LinearAgent:
             "names": self.names,
             "rng": codec.encode_rng(self._rng),
         }
+        if self._coins is not None:
+            header["coins"] = codec.encode_rng(self._coins)
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
         squares = {}  # those of a log that nothing reads are not kept
         if self._params[0]["estimates_noise"] and self._reward_squares is not None:
@@ -340,13 +387,21 @@ class LinearAgent:
         """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
         if isinstance(decision, Decision):
             check_round(decision, self.rounds + 1)
-            return as_arm(decision.arm, self.k), decision.source == "mixture"
+            arm = as_arm(decision.arm, self.k)
+            if self.gate.throws_coin:
+                coins.enter_decision(self._state.run, decision)
+            return arm, decision.source in PRACTICE
         arm = as_arm(decision, self.k)
+        if self.gate.throws_coin:
+            self._answer(None, None)
+            practice = coins.is_practice(self._state.run, arm)
+            coins.enter_arm(self._state.run, arm)
+            return arm, practice
         if self._params[0]["fallback"] not in (kernels.MIXTURE, kernels.CERTIFIED):
             return arm, False
         run = self._state.run[0]
         if not run["fresh"]:
-            self._answer(self._propose(None) if self._own else -1, None)
+            self._answer(None, None)
         return arm, bool(run["source"] == kernels.FROM_MIXTURE and run["arm"] == arm)
 
     def _check_world(self, low: float, high: float) -> None:
@@ -358,9 +413,16 @@ class LinearAgent:
                 f"[{low:g}, {high:g}]"
             )
 
-    def _answer(self, proposal: int, mask: Bools | None) -> None:
-        """Decide, or judge a proposal (-1: none); where no allowed arm is safe, leave all as it was."""
+    def _answer(self, asked: int | None, mask: Bools | None) -> None:
+        """Decide, or judge a proposal (None: the explorer's); where no allowed arm is safe, change nothing.
+
+        A round whose coin is thrown is decided.
+        """
         run, counts, scratch = self._state.run, self._state.counts, [kernels.SCORE, kernels.ROOM]
+        if run[0]["thrown"]:
+            coins.check_same_round(run, -1 if asked is None else asked, mask)
+            return
+        proposal = asked if asked is not None else self._propose(mask) if self._own else -1
         if mask is None:
             kernels.decide(self._params, self._state, proposal)
             return
@@ -410,9 +472,11 @@ class LinearAgent:
         run, drawn, scratch = state.run.copy(), normals.copy(), [kernels.SCORE, kernels.ROOM]
         rows, arms = state.arms[scratch].copy(), []
         state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
+        chosen = "proposal" if self.gate.throws_coin else "arm"  # what the explorer's draw decides
         for row in rng.standard_normal((redraws, normals.size)):
-            normals[:] = row
-            arms.append(int(kernels.decide(self._params, state, -1)))
+            normals[:], state.run["thrown"] = row, 0
+            kernels.decide(self._params, state, -1)
+            arms.append(int(state.run[0][chosen]))
         state.counts[kernels.ALLOWED] = 1
         state.run[:], normals[:], state.arms[scratch] = run, drawn, rows
         return arms
@@ -420,7 +484,7 @@ class LinearAgent:
     def _decision(self) -> Decision:
         run = self._state.run[0]
         explored, fallback = bool(run["explored"]), int(run["fallback"])
-        return Decision(
+        decision = Decision(
             arm=int(run["arm"]),
             mode="explore" if explored else "safe",
             source=SOURCES[run["source"]],  # type: ignore[arg-type]
@@ -429,9 +493,39 @@ class LinearAgent:
             budget=float(run["room"]) if self.gate.measures else None,
             round=self.rounds + 1,
         )
+        return coins.with_coin(decision, self._state.run) if run["thrown"] else decision
+
+    def _coin_propensity(self, odds: Odds, arm: int) -> float | None:
+        """How likely this arm is played, over practice's draw, the coin, and the explorer's own draws."""
+        state = self._state
+        weights = state.counts[kernels.LOGGED] * odds.allowed
+        practice = float(arm == odds.fallback)
+        if self._params[0]["fallback"] == kernels.MIXTURE:
+            practice = float(weights[arm] / weights.sum())
+        share = float(state.run[0]["entry_share"])
+        chosen = self.rule.propensity(odds, arm) if share < 1 else 0.0
+        return None if chosen is None else coins.mixed_propensity(chosen, share, practice)
+
+    def _put_on_desk(self, decision: Decision | int, arm: int) -> None:
+        """What the reward is in the control ledger."""
+        if isinstance(decision, Decision):
+            coins.enter_decision(self._state.run, decision)
+        else:
+            coins.enter_ticket(self._state, arm)
+
+    def _observe_between(self, decision: Decision | int, arm: int, mixture: bool, value: float) -> None:
+        """A reward between the throw of a coin and the commit of its round: that decision stands."""
+        kept = [name for name in kernels.DECIDED if name != "restricted"]
+        before = self._state.run[kept].copy()
+        self._put_on_desk(decision, arm)
+        kernels.observe(self._params, self._state, arm, mixture, value)
+        for name in kept:
+            self._state.run[name] = before[name]
 
     def _draw(self) -> None:
         """Fresh random numbers for the next selection, so that selecting twice is selecting once."""
+        if self._coins is not None:
+            coins.draw_coins(self._state.run, self._coins)
         if self.rule.draws == kernels.NORMAL_DRAWS:
             self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
         elif self.rule.draws == kernels.SCORE_DRAWS:
@@ -445,11 +539,15 @@ class LinearAgent:
             return self._rng.random((rounds, self.k))
         return np.empty((rounds, 0))
 
+    def _coin_rows(self, rounds: int) -> Floats:
+        """(rounds, 2 or 0): practice's draws and coins."""
+        return np.empty((rounds, 0)) if self._coins is None else self._coins.random((rounds, 2))
+
 
 def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
-    """The state row by row, each under its name, but for some rows and the latest decision."""
+    """The state row by row, each under its name, but for some rows and a decision that may change."""
     run = state.run.copy()
-    for name in kernels.DECIDED:
+    for name in () if run[0]["thrown"] else kernels.DECIDED:
         run[name] = 0
     rows = {
         f"{group}.{name}": getattr(state, group)[index]

@@ -17,6 +17,7 @@ from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import exact, rounded_up
 
+LOG, PRACTICE = "the mean reward of the log", "current practice in the explored rounds"
 NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 
 
@@ -25,7 +26,8 @@ class Certificate:
     """With probability 1 - delta, for every t at once, the first t rounds together earn at most
     `per_round * t + constant` less than as many rounds of the log's mean reward.
 
-    Where `holds` is False there is no such promise and `theorem` says why.
+    A gate may compare with something else: then `against` says with what, there is no `reference`, and
+    `theorem` says what is counted. Where `holds` is False there is no promise and `theorem` says why.
     """
 
     holds: bool
@@ -40,9 +42,11 @@ class Certificate:
     reward_range: tuple[float, float]  # of mean rewards: as given, or as bound and actions allow
     vacuous: bool  # no play could lose more than this promises
     assumes: tuple[str, ...]
+    not_assumed: tuple[str, ...] = ()
+    against: str = LOG
 
     def loss(self, rounds: int) -> float | None:
-        """The most that can be lost below the log in so many rounds."""
+        """The most that can be lost, below what `against` names, in so many rounds."""
         if self.per_round is None or self.constant is None:
             return None
         return self.per_round * rounds + self.constant
@@ -62,6 +66,8 @@ class Certificate:
         """What a person reads, line by line."""
         low, high = self.reference_interval
         lines = [("promise", "holds" if self.holds else "none"), ("why", self.theorem)]
+        if self.holds and self.against != LOG:
+            lines.append(("compared with", self.against))
         if self.reference is not None:
             lines.append(("mean reward of the log", f"{self.reference:.4g}, within [{low:.4g}, {high:.4g}]"))
         if not self.holds:
@@ -79,6 +85,7 @@ class Certificate:
         lines.append(("vacuous", verdict))
         lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
         lines.extend(("assumes", text) for text in self.assumes)
+        lines.extend(("not assumed", text) for text in self.not_assumed)
         return lines
 
     def __str__(self) -> str:
@@ -99,6 +106,11 @@ class Promise(NamedTuple):
 
 class Promising(Protocol):
     """What a certificate asks of a gate: whatever differs from gate to gate is the gate's to say."""
+
+    @property
+    def compares_with_log(self) -> bool: ...
+
+    def not_assumed(self, situation: Situation) -> tuple[str, ...]: ...
 
     def why_unproven(self, situation: Situation) -> str: ...
 
@@ -131,6 +143,11 @@ class Situation(NamedTuple):
     def plays_mixture(self) -> bool:
         """Whether the logging mixture is what is safe, always or at times."""
         return self.fallback in ("mixture", "certified")
+
+    @property
+    def rounds_mixture(self) -> bool:
+        """Whether it is played in the log's proportions, up to rounding; a Control gate draws it instead."""
+        return self.plays_mixture and self.gate.compares_with_log
 
     @property
     def rounding(self) -> float:
@@ -170,17 +187,19 @@ def certify(situation: Situation) -> Certificate:
         per_round=promise.per_round if promise else None,
         constant=promise.rounding + promise.budget if promise else None,
         budget=promise.budget if promise else None,
-        kappa=float(situation.params[0]["kappa"]) if promise and situation.plays_mixture else None,
+        kappa=float(situation.params[0]["kappa"]) if promise and situation.rounds_mixture else None,
         reward_range=limits,
         vacuous=promise is not None and bool(promise.per_round >= interval[1] - limits[0]),
         assumes=situation.gate.assumptions(situation) if promise else (),
+        not_assumed=situation.gate.not_assumed(situation) if promise else (),
+        against=LOG if situation.gate.compares_with_log else PRACTICE,
     )
 
 
 def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float]]:
     """The mean logged reward and an interval for mu_off: one scalar, so no dimension enters."""
     run, (low, high), confidence = situation.run[0], situation.limits, situation.confidence
-    if run["logged"] == 0:
+    if run["logged"] == 0 or not situation.gate.compares_with_log:
         return None, (low, high)
     total, n = float(run["logged_rewards"]), int(run["logged"])
     mean = total / n
@@ -195,7 +214,7 @@ def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float
 
 def why_not(situation: Situation) -> str:
     """Why there is no theorem, or nothing."""
-    if situation.run[0]["logged"] == 0:
+    if situation.run[0]["logged"] == 0 and situation.gate.compares_with_log:
         return "no log, so nothing to compare with"
     contradicted = why_noise_refuted(situation.confidence, situation.offline)
     reason = situation.gate.why_unproven(situation) or contradicted

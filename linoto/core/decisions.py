@@ -12,7 +12,8 @@ from linoto.core import kernels
 from linoto.core.kernels import Bools, Ints, Records
 from linoto.core.validation import as_arm, as_arms, as_reward, exact
 
-SOURCES = ("explorer", "lcb", "mixture", "fixed")
+SOURCES = ("explorer", "lcb", "mixture", "fixed", "control")
+PRACTICE = ("mixture", "control")  # sources whose plays are counted apart
 
 
 class NoSafeArm(ValueError):  # noqa: N818 - a refusal of the round, not a mistake
@@ -25,11 +26,13 @@ class Decision:
 
     arm: int
     mode: Literal["explore", "safe"]
-    source: Literal["explorer", "lcb", "mixture", "fixed"]
+    source: Literal["explorer", "lcb", "mixture", "fixed", "control"]
     proposal: int  # the explorer's favourite before the gate, or the caller's
     fallback: int | None  # the safe arm; None only where `allowed` holds no safe arm
     budget: float | None  # room of the arm the gate was asked about; None where there is no gate
     round: int  # the round it is for: a decision is committed then or not at all
+    control_share: float | None = None  # how likely this round was a control play; None: no coin was thrown
+    centre: float | None = None  # about what practice earned then: a Control gate weighs the reward with it
 
 
 def check_round(decision: Decision, current: int) -> None:
@@ -54,7 +57,7 @@ def credit(decision: Decision | int, counts: Ints) -> tuple[int, bool]:
     """Whose reward this is: the arm, and whether its play was for the mixture."""
     pending, mixed = counts[kernels.PENDING], counts[kernels.PENDING_MIXTURE]
     if isinstance(decision, Decision):
-        arm, mixture = as_arm(decision.arm, pending.size), decision.source == "mixture"
+        arm, mixture = as_arm(decision.arm, pending.size), decision.source in PRACTICE
         owed = mixed[arm] if mixture else pending[arm]
     else:
         arm = as_arm(decision, pending.size)

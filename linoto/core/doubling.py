@@ -190,13 +190,15 @@ class DoublingAgent:
 
     def play(self, means: Floats, draws: Floats, **rewards: Any) -> tuple[Ints, Bools]:
         """Play `draws.size` rounds in a known world, epoch by epoch."""
-        means, draws = as_floats("means", means, ndim=1), as_floats("draws", draws, ndim=1)
+        draws = as_floats("draws", draws, ndim=1)
+        first = rewards.pop("first", 0)
         arms = np.empty(draws.size, dtype=np.int64)
         explored = np.empty(draws.size, dtype=np.bool_)
         start = 0
         while start < draws.size:
             part = slice(start, min(start + 2**self.epoch - self.played, draws.size))
-            arms[part], explored[part] = self.inner.play(means, draws[part], **rewards)
+            moved = {"first": first + start} if "starts" in rewards else {}
+            arms[part], explored[part] = self.inner.play(means, draws[part], **rewards, **moved)
             self._count(part.stop - start)
             start = part.stop
         return arms, explored

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
-from linoto.core import codec, kernels
+from linoto.core import codec, coins, kernels
 from linoto.core.agent import SNAPSHOT_FORMAT
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.confidence import Confidence
-from linoto.core.decisions import Decision, check_reward, check_round, credit
-from linoto.core.gates import Tolerance
+from linoto.core.decisions import PRACTICE, SOURCES, Decision, check_reward, check_round, credit
+from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.kernels import Ints, Records
 from linoto.core.offline import Offline
-from linoto.core.validation import as_arm
+from linoto.core.validation import as_arm, as_generator
 
 
 class Guard:
@@ -27,6 +28,9 @@ class Guard:
     which rewards arrive does not depend on their values (the certificate has the whole list). `noise` is the
     sub-Gaussian scale of the rewards, or "bounded" where every single reward (and not only its mean) lies in
     `reward_range`, which lets it explore sooner.
+
+    With `gate=Control(...)` it promises the same against what the mixture earns now, whatever the arms do
+    since the log; `rng` is a seed or a generator for its coin. Report rewards with their decisions then.
 
     >>> guard = Guard(Offline(pulls=[80, 20], reward_sums=[60.0, 5.0]), epsilon=0.1, reward_range=(0, 1),
     ...               noise="bounded")
@@ -47,23 +51,30 @@ class Guard:
         noise: float | str = 1.0,
         relative: bool = False,
         promise: Literal["expected", "realised"] = "expected",
+        gate: Control | None = None,
+        rng: int | np.random.Generator = 0,
     ) -> None:
         if not isinstance(offline, Offline):
             raise ValueError(f"offline must be a linoto.Offline, got {type(offline).__name__}")
-        gate = Tolerance(
-            budget=budget, epsilon=epsilon, evidence="rewards", relative=relative, promise=promise
-        )
+        rates = {"budget": budget, "epsilon": epsilon, "relative": relative, "promise": promise}
+        if gate is not None:
+            check_gate(gate, rates)
         confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
-        self._begin(offline, gate, confidence)
+        self._begin(offline, gate or Tolerance(evidence="rewards", **rates), confidence)  # type: ignore[arg-type]
+        if self.gate.throws_coin:
+            self._coins = coins.coins_from(as_generator(rng))
+            coins.draw_coins(self._run, self._coins)
 
     @classmethod
-    def of(cls, offline: Offline, gate: Tolerance, confidence: Confidence) -> Guard:
+    def of(cls, offline: Offline, gate: Gate, confidence: Confidence) -> Guard:
         """A guard with a gate that is there already."""
         guard = cls.__new__(cls)
         guard._begin(offline, gate, confidence)
         return guard
 
-    def _begin(self, offline: Offline, gate: Tolerance, confidence: Confidence) -> None:
+    _coins: np.random.Generator | None
+
+    def _begin(self, offline: Offline, gate: Gate, confidence: Confidence) -> None:
         self.offline, self.gate, self.confidence = offline, gate, confidence
         k = offline.pulls.size
         self._logged = np.flatnonzero(offline.pulls)  # (n,) the arms of the mixture: no other is ever due
@@ -76,11 +87,21 @@ class Guard:
         self._run: Records = np.zeros(1, dtype=kernels.RUN)
         self._run["logged"] = offline.total
         self._run["logged_rewards"] = offline.reward_sums.sum()
-        kernels.ledger_begin(self._params, self._run)
+        self._coins = None
+        if not gate.throws_coin:
+            kernels.ledger_begin(self._params, self._run)
+            return
+        if offline.total == 0:
+            raise ValueError("offline must hold at least one reward: its shares are practice, got none")
+        kernels.coin_begin(self._params, self._run)
+        self._against = np.zeros(k)  # (k,) explored rounds in which practice would have played the arm
+        self._bounds = gate.practice_bounds(confidence, offline)  # (2, k) on their means
 
     def decide(self, proposal: int) -> Decision:
         """That arm if it can be afforded, else the next arm of the mixture; the same until a commit."""
         arm = as_arm(proposal, self._counts.shape[1])
+        if self.gate.throws_coin:
+            return self._decide_by_coin(arm)
         room = float(kernels.ledger_room(self._params, self._run))
         run = self._run[0]
         index = kernels.most_behind(self._shares, self._mixed, int(run["logged"]), int(run["mixed"]))
@@ -100,7 +121,11 @@ class Guard:
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned, got {decision!r}")
         check_round(decision, self.rounds + 1)
-        arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.source == "mixture"
+        arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.source in PRACTICE
+        if self._coins is not None:
+            self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
+            self._commit_by_coin(decision, self._coins)
+            return
         if mixture:
             index = int(np.searchsorted(self._logged, arm))
             if index == self._logged.size or self._logged[index] != arm:
@@ -112,8 +137,13 @@ class Guard:
     def observe(self, decision: Decision | int, reward: float) -> None:
         """The reward of a decision committed earlier (or of an arm: then plays outside the mixture first)."""
         value = check_reward(self._params, reward)
+        if self.gate.throws_coin and not isinstance(decision, Decision):
+            raise ValueError(f"decision must be what decide returned for a Control gate, got {decision!r}")
         arm, mixture = credit(decision, self._counts)
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] -= 1
+        if isinstance(decision, Decision) and self.gate.throws_coin:
+            self._observe_by_coin(decision, value)
+            return
         kernels.ledger_observe(self._params, self._run, value, mixture)
 
     def update(self, decision: Decision, reward: float) -> None:
@@ -158,6 +188,8 @@ class Guard:
             "gate": codec.encode(self.gate),
             "confidence": codec.encode(self.confidence),
         }
+        if self._coins is not None:
+            header["coins"] = codec.encode_rng(self._coins)
         arrays = {
             "counts": self._counts,
             "mixed": self._mixed,
@@ -165,4 +197,74 @@ class Guard:
             "pulls": self.offline.pulls,
             "reward_sums": self.offline.reward_sums,
         }
+        if self.gate.throws_coin:
+            arrays["against"] = self._against
         return codec.pack(header, arrays)
+
+    # -- with a coin
+
+    @property
+    def practice(self) -> int | None:
+        """The arm that practice plays in this round, which a recommender may know; None without a coin."""
+        if self._coins is None:
+            return None
+        everywhere = np.ones_like(self._shares)
+        draw = float(self._run[0]["practice_draw"])
+        return int(self._logged[kernels.draw_practice(self._shares, everywhere, draw)])
+
+    def _decide_by_coin(self, arm: int) -> Decision:
+        run = self._run
+        if run[0]["thrown"]:
+            coins.check_same_round(run, arm, None)
+        else:
+            run["proposal"], run["fallback"], run["fallback_source"] = (
+                arm,
+                self.practice,
+                kernels.FROM_MIXTURE,
+            )
+            kernels.coin_decide(self._params, run, self._vouched_room())
+        decision = Decision(
+            arm=int(run[0]["arm"]),
+            mode="explore" if run[0]["explored"] else "safe",
+            source=SOURCES[run[0]["source"]],  # type: ignore[arg-type]
+            proposal=int(run[0]["proposal"]),
+            fallback=int(run[0]["fallback"]),
+            budget=float(run[0]["room"]),
+            round=self.rounds + 1,
+        )
+        return coins.with_coin(decision, run)
+
+    def _vouched_room(self) -> float:
+        """The room that the log sees, where it vouches for a loan."""
+        run, p = self._run[0], self._params[0]
+        if p["vouched_by"] != kernels.THE_LOG:
+            return -np.inf
+        upper, lower = self._bounds
+        log = self.offline.pulls, self.offline.total, self._against
+        most = kernels.most_by_practice(*log, upper, lower, float(p["log_upper"]), int(run["fallback"]))
+        earned = run["earned"] + p["low"] * (run["pending"] + 1)
+        return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)
+
+    def _commit_by_coin(self, decision: Decision, generator: np.random.Generator) -> None:
+        coins.enter_decision(self._run, decision)
+        if self._run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.UNASKED_PLAY):
+            self._against[self._run[0]["entry_practice"]] += 1
+        kernels.coin_commit(self._params, self._run)
+        coins.draw_coins(self._run, generator)
+
+    def _observe_by_coin(self, decision: Decision, reward: float) -> None:
+        names = list(coins.DESK)
+        before = self._run[names].copy()
+        coins.enter_decision(self._run, decision)
+        kernels.coin_observe(self._params, self._run, reward)
+        for name in names:  # the desk of a round whose coin is thrown stays as it is
+            self._run[name] = before[name]
+
+
+def check_gate(gate: object, rates: Mapping[str, object]) -> None:
+    """Refuse a gate that needs features, and numbers that the gate has already."""
+    if not getattr(gate, "throws_coin", False) or getattr(gate, "vouched_by", 0) == kernels.THE_MODEL:
+        raise ValueError(f"gate must be a Control, and its loan not vouched for by a model, got {gate!r}")
+    for name, value in rates.items():
+        if value not in (0.0, False, "expected"):
+            raise ValueError(f"{name} must be left out where a gate is given, got {value!r}")

@@ -11,7 +11,7 @@ Python cheap. Nothing here checks its input: the agent does, once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, inf, log, log1p, sqrt
+from math import exp, expm1, inf, log, log1p, sqrt
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
@@ -26,15 +26,20 @@ Records = npt.NDArray[np.void]
 BETS = 12  # betting fractions of the bounded-reward boundary
 TILTS = 20  # exponential tilts of the bounded-reward reference
 HEAD_START = 50.0  # w, rounds' worth of variance in the mixture boundary b(q)
+COIN_BETS = 16  # betting fractions of a Control gate: 0.9 / unit, each 0.6 of the one before
+PURSE, LEAST_SHARE = 4.0, 0.05  # of control plays: the more room is left, the fewer, never fewer than that
+CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, GIVEN = range(4)  # explorer; GIVEN takes the scores that are in the state
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
-OPEN, CLOSED, BUDGET, TOLERANCE = range(4)  # gate
+OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL = range(5)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget
 PROPOSAL, AFFORDABLE = range(2)  # reach
 LCB_ARM, FROZEN_ARM, FIXED_ARM, MIXTURE, CERTIFIED = range(5)  # fallback; the last is lcb or mixture
-FROM_EXPLORER, FROM_LCB, FROM_MIXTURE, FROM_FIXED = range(4)  # source of the decided arm
+FROM_EXPLORER, FROM_LCB, FROM_MIXTURE, FROM_FIXED, FROM_CONTROL = range(5)  # source of the decided arm
+NO_ENTRY, PRACTICE_PLAY, EXPLORED_PLAY, CONTROL_PLAY, UNASKED_PLAY = range(5)  # a play in the control ledger
+NOBODY, THE_LOG, THE_MODEL = range(3)  # who vouches for the loan of a Control gate
 
 PARAMS = np.dtype(
     [
@@ -72,6 +77,12 @@ PARAMS = np.dtype(
         ("reward_level", np.float64),  # log(1/d1)
         ("reference_level", np.float64),  # log(1/d2)
         ("kappa", np.float64),  # rounding of the logging mixture
+        ("share", np.float64),  # of control plays; 0: as the room asks for
+        ("loan", np.float64),  # what evidence other than the coin's may spend beyond the coin's own
+        ("vouched_by", np.int64),
+        ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
+        ("coin_level", np.float64),  # log(16/d), d the share of delta of the coin
+        ("log_upper", np.float64),  # on mu_off, where the log vouches
     ]
 )
 
@@ -108,6 +119,23 @@ RUN = np.dtype(
         ("residuals", np.float64),  # summed squares of rewards around what was expected of them
         ("residual_count", np.float64),
         ("vetoed", np.int64),  # 1: realised rewards contradict the model, which has no say any more
+        ("practice_draw", np.float64),  # uniform: which arm practice plays in the next round
+        ("coin", np.float64),  # uniform: whether it is a control play
+        ("thrown", np.int64),  # 1: the coin is thrown, and the decision below stands until it is committed
+        ("centre", np.float64),  # c, about what practice earns now
+        ("centre_weight", np.float64),
+        (
+            "upper_practice",
+            np.float64,
+        ),  # on what practice would have earned (expected: more) in explored rounds
+        ("coin_bets", np.float64, (COIN_BETS,)),  # L_j, pending rewards at their worst
+        ("coin_hopes", np.float64, (COIN_BETS,)),  # what L_j would gain if they came at their best
+        ("stretch_marks", np.float64, (COIN_BETS,)),  # W_j
+        ("stretches", np.int64),
+        ("entry", np.int64),  # the play, or the reward, at hand: what it is in the control ledger
+        ("entry_share", np.float64),
+        ("entry_centre", np.float64),
+        ("entry_practice", np.int64),  # the arm that practice would have played
         ("restricted", np.int64),  # 1: only the arms in counts[ALLOWED] may be played
         ("fresh", np.int64),  # 1: nothing happened since the decision below
         ("arm", np.int64),  # -1: refused, and no safe arm is allowed
@@ -153,6 +181,12 @@ ARM_ROWS = (
     "given",  # scores drawn or made outside the kernels
     "cross",  # A V^-1 x
     "lost",  # for each lost reward, the most that its stand-in can be wrong; summed
+    "ticket",  # the only pending play of an arm as an entry of the control ledger; -1: there are several
+    "ticket_share",
+    "ticket_centre",
+    "against",  # explored rounds in which practice would have played the arm
+    "practice_upper",  # bounds on its mean from the log, where that vouches for a loan
+    "practice_lower",
 )
 (
     OFFLINE_SUMS,
@@ -169,7 +203,13 @@ ARM_ROWS = (
     GIVEN_SCORES,
     CROSS,
     LOST,
-) = range(14)
+    TICKET,
+    TICKET_SHARE,
+    TICKET_CENTRE,
+    AGAINST,
+    PRACTICE_UPPER,
+    PRACTICE_LOWER,
+) = range(20)
 COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
@@ -184,6 +224,10 @@ DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads w
     "fallback",
     "fallback_source",
     "room",
+    "entry",
+    "entry_share",
+    "entry_centre",
+    "entry_practice",
 )
 
 REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
@@ -447,6 +491,7 @@ def begin(params: Records, s: State) -> None:
     raise_bounds(p, s)
     copy(s.arms[LCB], s.arms[FIRST_LCB])
     open_ledger(p, r)
+    open_control(p, r)
     if r.logged == 0:
         r.slack, r.baseline = inf, -inf  # nothing was promised: the budget is open
         return
@@ -467,16 +512,20 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
     for i in range(played.size):
         played[i] += s.actions[i, arm]
     s.arms[PLAYS, arm] += 1.0
+    if p.gate == CONTROL:
+        keep_ticket(s, arm)
+        enter_coin_play(p, r)
     r.rounds += 1
-    r.fresh = 0
+    r.fresh = r.thrown = 0
     if mixture:  # counts as xbar itself: its rounding is nobody's to spend (H1)
         s.counts[MIXED, arm] += 1
         s.counts[PENDING_MIXTURE, arm] += 1
     else:
         s.counts[PENDING, arm] += 1
         for i in range(excess.size):
-            excess[i] += s.actions[i, arm] - xbar[i]
-    if mixture or p.keeps_ledger == 1:
+            owed = s.actions[i, r.entry_practice] if p.gate == CONTROL else xbar[i]
+            excess[i] += s.actions[i, arm] - owed
+    if p.gate != CONTROL and (mixture or p.keeps_ledger == 1):
         enter_play(p, r, mixture)
 
 
@@ -524,7 +573,9 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
     r.fresh = 0
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
     s.arms[LOST, arm] += error
-    if error == 0.0 and (mixture or p.keeps_ledger == 1):
+    if error == 0.0 and p.gate == CONTROL:  # a lost reward is pending for ever in the books of a promise
+        enter_coin_reward(p, r, reward)
+    elif error == 0.0 and (mixture or p.keeps_ledger == 1):
         enter_reward(p, r, reward, mixture)
     if r.since_refresh >= REFRESH_EVERY or not 1.0 <= growth <= REFRESH_ABOVE:
         refresh(p, s)
@@ -710,6 +761,288 @@ def ledger_observe(params: Records, run: Records, reward: float, mixture: bool) 
 def ledger_room(params: Records, run: Records) -> float:
     """What realised rewards have paid for."""
     return room_by_rewards(params[0], run[0])
+
+
+# -- control: what practice earns now, told by a coin (Control) -------------------------------------------
+# Needs Params and the run alone, so that a guard without arms or features keeps the same books.
+
+
+@compiled
+def open_control(p: Any, r: Any) -> None:
+    """Nothing explored; practice is thought to earn the mean of the log, or the middle of the range."""
+    middle = p.low + 0.5 * p.unit
+    mean = r.logged_rewards / r.logged if r.logged > 0 else middle
+    r.centre = min(max(mean, p.low), p.low + p.unit)
+    r.centre_weight = CENTRE_WEIGHT
+    r.upper_practice = 0.0
+    r.stretches = r.thrown = 0
+    for j in range(COIN_BETS):
+        r.coin_bets[j] = r.coin_hopes[j] = 0.0
+        r.stretch_marks[j] = -inf
+    if p.gate == CONTROL and p.every > 0:
+        mark_stretch(p, r)
+
+
+@compiled
+def own_centre(p: Any, odds: float, centre: float, fraction: float) -> float:
+    """c_j: the centre, raised where (1 - share) exp(fraction (hi - c_j)) would reach 1."""
+    return float(max(centre, p.low + p.unit + 0.95 * odds / fraction))
+
+
+@compiled
+def control_bet(p: Any, share: float, centre: float, fraction: float, reward: float) -> float:
+    """The logarithm of what a bet of this fraction becomes by a control play that earned this much."""
+    odds = log1p(-share)
+    centre = own_centre(p, odds, centre, fraction)
+    if p.bounded == 1:
+        return float(log(-expm1(odds + fraction * (reward - centre))) - log(share))
+    weight, penalty = fraction * (1.0 - share) / share, 0.0
+    for end in (p.low - centre, p.low + p.unit - centre):  # convex in the mean: the ends are enough
+        penalty = max(penalty, log(share) - weight * end - log(-expm1(odds + fraction * end)))
+    return float(-weight * (reward - centre) - 0.5 * (weight * p.noise) ** 2 - penalty)
+
+
+@compiled
+def explored_bet(p: Any, odds: float, centre: float, fraction: float, reward: float) -> float:
+    """The same by an explored play; what it earned is in these books only where means are promised.
+
+    `odds` is log(1 - share).
+    """
+    centre = own_centre(p, odds, centre, fraction)
+    if p.realised == 1:
+        return float(-fraction * centre)
+    if p.bounded == 1:
+        return float(log1p(fraction * (reward - centre)))
+    return float(fraction * (reward - centre) - 0.5 * (fraction * p.noise) ** 2)
+
+
+@compiled
+def lower_practice(p: Any, r: Any, guess: float) -> None:
+    """Lower the bound to the root of (1/16) sum_j exp(fraction_j S + L_j) = 1/d, by Newton's method.
+
+    The logarithm of the sum is convex: from the first step on, Newton's points are not below the root, so
+    that each of them is a bound, wherever it stops.
+    """
+    point = guess
+    for _ in range(8):
+        total, slope, fraction = 0.0, 0.0, 0.9 / p.unit
+        for j in range(COIN_BETS):
+            wealth = exp(fraction * point + r.coin_bets[j] - p.coin_level)
+            total += wealth
+            slope += fraction * wealth
+            fraction *= 0.6
+        step = log(total) * total / slope
+        point -= step
+        if abs(step) <= 1e-7 * p.unit:
+            break
+    if point < r.upper_practice:  # never, where it is not a number
+        r.upper_practice = point
+
+
+@compiled
+def mark_stretch(p: Any, r: Any) -> None:
+    """A stretch of rounds starts here: whatever is still pending may have been the best until now."""
+    r.stretches += 1
+    level = p.coin_level + log(float(r.stretches)) + log(r.stretches + 1.0)
+    earned = r.earned + (p.low + p.unit) * r.pending
+    fraction = 0.9 / p.unit
+    for j in range(COIN_BETS):
+        mark = (level + r.coin_bets[j] + r.coin_hopes[j]) / fraction + p.epsilon * r.rounds + earned
+        r.stretch_marks[j] = max(r.stretch_marks[j], mark)
+        fraction *= 0.6
+
+
+@compiled
+def coin_room(p: Any, r: Any, vouched: float) -> float:
+    """What may still be lost if the next round is explored and earns the least where practice earns the most.
+
+    `vouched` is the room that the log or the model sees; it may spend a loan beyond what the coin has proven.
+    """
+    earned = r.earned + p.low * r.pending
+    allowed = p.budget + p.epsilon * (r.rounds + 1)
+    if p.every > 0:
+        most, fraction = inf, 0.9 / p.unit
+        for j in range(COIN_BETS):
+            most = min(most, r.stretch_marks[j] - r.coin_bets[j] / fraction)
+            fraction *= 0.6
+        return float(allowed - (most - earned) - p.unit)
+    lost = r.upper_practice - earned if p.realised == 1 else r.upper_practice
+    room = allowed - lost - p.unit
+    return float(max(room, min(vouched, room + p.loan)))
+
+
+@compiled
+def share_of_control(p: Any, room: float) -> float:
+    """How likely a round is a control round where the two arms differ; 1: the gate is closed."""
+    if not room >= 0.0:
+        return 1.0
+    if p.share > 0.0:
+        return float(p.share)
+    return float(max(LEAST_SHARE, PURSE * p.unit / (PURSE * p.unit + room + p.unit)))
+
+
+@compiled
+def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
+    """Decide between `proposal` and practice's arm, `fallback`; once the coin is thrown, it stands."""
+    r.arm, r.source, r.explored = r.fallback, r.fallback_source, 0
+    r.room = coin_room(p, r, vouched)
+    r.entry = NO_ENTRY if r.proposal == r.fallback else PRACTICE_PLAY
+    r.entry_centre, r.entry_practice = r.centre, r.fallback
+    r.fresh = 1
+    r.entry_share = share_of_control(p, r.room)
+    if r.entry == NO_ENTRY or barred or r.entry_share == 1.0:
+        return
+    r.thrown = 1
+    if r.coin < r.entry_share:
+        r.source, r.entry = FROM_CONTROL, CONTROL_PLAY
+    else:
+        r.arm, r.source, r.explored, r.entry = r.proposal, FROM_EXPLORER, 1, EXPLORED_PLAY
+
+
+@compiled
+def add_bets(p: Any, r: Any, reward: float, sign: float) -> None:
+    """Make the bets of the play at hand with this reward, or take them back."""
+    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    for j in range(COIN_BETS):
+        if r.entry == CONTROL_PLAY:
+            bet = control_bet(p, r.entry_share, r.entry_centre, fraction, reward)
+        else:
+            bet = explored_bet(p, odds, r.entry_centre, fraction, reward)
+        r.coin_bets[j] += sign * bet
+        fraction *= 0.6
+
+
+@compiled
+def add_hopes(p: Any, r: Any, sign: float) -> None:
+    """What a pending control play would add to the bets, were it the lowest: its best."""
+    high, fraction = p.low + p.unit, 0.9 / p.unit
+    for j in range(COIN_BETS):
+        best_bet = control_bet(p, r.entry_share, r.entry_centre, fraction, p.low)
+        r.coin_hopes[j] += sign * (best_bet - control_bet(p, r.entry_share, r.entry_centre, fraction, high))
+        fraction *= 0.6
+
+
+@compiled
+def enter_coin_play(p: Any, r: Any) -> None:
+    """A play whose reward is to come: an explored one counts at its lowest, a control at its highest."""
+    if p.every > 0 and r.rounds > 0 and r.rounds % p.every == 0:
+        mark_stretch(p, r)
+    most = p.low + p.unit if p.realised == 1 else p.unit  # that a round can add to what is bounded
+    if r.entry == CONTROL_PLAY:
+        add_bets(p, r, p.low + p.unit, 1.0)
+        if p.every > 0:
+            add_hopes(p, r, 1.0)
+    elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
+        r.ventured += 1
+        r.pending += 1
+        guess = r.upper_practice + (r.entry_centre if p.realised == 1 else 0.0)
+        r.upper_practice += most
+        if r.entry == EXPLORED_PLAY:
+            add_bets(p, r, p.low, 1.0)
+        else:
+            add_unasked(p, r, most)
+        if p.every == 0:
+            lower_practice(p, r, guess)
+
+
+@compiled
+def add_unasked(p: Any, r: Any, most: float) -> None:
+    """A play that no coin decided: practice could have earned the most. A control play in its place is lost.
+
+    Its share is above 0 where the coin had said control.
+    """
+    fraction = 0.9 / p.unit
+    for j in range(COIN_BETS):
+        r.coin_bets[j] -= fraction * most
+        if r.entry_share > 0.0:
+            r.coin_bets[j] += control_bet(p, r.entry_share, r.entry_centre, fraction, p.low + p.unit)
+        fraction *= 0.6
+
+
+@compiled
+def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
+    """The reward of an earlier play takes the place of its worst."""
+    if r.entry == CONTROL_PLAY:
+        add_bets(p, r, p.low + p.unit, -1.0)
+        add_bets(p, r, reward, 1.0)
+        if p.every > 0:
+            add_hopes(p, r, -1.0)
+    elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
+        r.pending -= 1
+        r.earned += reward
+        if p.realised == 0 and r.entry == EXPLORED_PLAY:
+            add_bets(p, r, p.low, -1.0)
+            add_bets(p, r, reward, 1.0)
+    if r.entry == CONTROL_PLAY or r.entry == PRACTICE_PLAY:
+        r.centre_weight = min(r.centre_weight + 1.0, CENTRE_MEMORY)
+        value = min(max(reward, p.low), p.low + p.unit)
+        r.centre += (value - r.centre) / r.centre_weight
+    if p.every == 0 and (r.entry == CONTROL_PLAY or (r.entry == EXPLORED_PLAY and p.realised == 0)):
+        lower_practice(p, r, r.upper_practice)
+
+
+@compiled
+def draw_practice(logged: Ints, allowed: Ints, draw: float) -> int:
+    """An arm by the log's shares among the allowed ones, or -1; `draw` is uniform in [0, 1)."""
+    total = 0
+    for a in range(logged.size):
+        total += logged[a] * allowed[a]
+    left, arm = draw * total, -1
+    for a in range(logged.size):
+        if logged[a] * allowed[a] > 0:
+            arm = a
+            left -= logged[a]
+            if left < 0.0:
+                break
+    return arm
+
+
+@compiled
+def most_by_practice(
+    logged: Ints, total: int, against: Floats, upper: Floats, lower: Floats, upper_mean: float, arm: int
+) -> float:
+    """The most that practice earns on average, by the log, in the explored rounds and, by `arm`, in this.
+
+    By the bound of each arm; or by that of the mean of the log, as far as the rounds have the log's shares.
+    """
+    rounds, by_arm, away = 1.0, upper[arm], 0.0
+    for a in range(logged.size):
+        rounds += against[a]
+        by_arm += against[a] * upper[a]
+    for a in range(logged.size):
+        count = against[a] + (1.0 if a == arm else 0.0)
+        more = count - rounds * logged[a] / max(total, 1)
+        away += more * (upper[a] if more > 0.0 else lower[a])
+    return float(min(by_arm, rounds * upper_mean + away))
+
+
+@compiled
+def coin_begin(params: Records, run: Records) -> None:
+    """Books of their own, without arms or features; run holds `logged` and `logged_rewards`."""
+    open_ledger(params[0], run[0])
+    open_control(params[0], run[0])
+
+
+@compiled
+def coin_decide(params: Records, run: Records, vouched: float) -> None:
+    """Decide between `proposal` and `fallback`."""
+    if run[0].thrown == 0:
+        throw_coin(params[0], run[0], vouched, False)
+
+
+@compiled
+def coin_commit(params: Records, run: Records) -> None:
+    """Enter a play."""
+    enter_coin_play(params[0], run[0])
+    run[0].rounds += 1
+    run[0].fresh = run[0].thrown = 0
+
+
+@compiled
+def coin_observe(params: Records, run: Records, reward: float) -> None:
+    """Enter a reward."""
+    run[0].rewards += 1
+    enter_coin_reward(params[0], run[0], reward)
 
 
 # -- decide -----------------------------------------------------------------------------------------------
@@ -964,12 +1297,72 @@ def fall_back(p: Any, s: State) -> None:
 
 
 @compiled
+def keep_ticket(s: State, arm: int) -> None:
+    """What a reward needs that comes back by its arm alone, while the arm has no other pending play."""
+    r = s.run[0]
+    alone = s.counts[PENDING, arm] + s.counts[PENDING_MIXTURE, arm] == 0
+    s.arms[TICKET, arm] = r.entry if alone else -1.0
+    s.arms[TICKET_SHARE, arm] = r.entry_share
+    s.arms[TICKET_CENTRE, arm] = r.entry_centre
+    if r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
+        s.arms[AGAINST, r.entry_practice] += 1.0
+
+
+@compiled
+def vouched_room(p: Any, s: State) -> float:
+    """The room that the log, or the model, sees for the proposal in place of practice's arm."""
+    r = s.run[0]
+    allowed = p.budget + p.epsilon * (r.rounds + 1)
+    if p.vouched_by == THE_LOG:
+        upper, lower = s.arms[PRACTICE_UPPER], s.arms[PRACTICE_LOWER]
+        counts, logged = s.arms[AGAINST], s.counts[LOGGED]
+        most = most_by_practice(logged, r.logged, counts, upper, lower, p.log_upper, r.fallback)
+        return float(allowed + r.earned + p.low * (r.pending + 1) - most)
+    if p.vouched_by == THE_MODEL:
+        y, image = s.vectors[WORK], s.vectors[STEP]
+        for i in range(y.size):
+            y[i] = s.vectors[EXCESS, i] + s.actions[i, r.proposal] - s.actions[i, r.fallback]
+        combine(s.square[INVERSE], y, image)
+        spread = sqrt(cautious_square(s, y, image))
+        bias = min(p.bias * spread, p.bias * sqrt(p.ridge * dot(image, image)))
+        return float(allowed + dot(s.vectors[THETA], y) - r.gate_radius * spread - bias)
+    return -inf
+
+
+@compiled
+def decide_by_coin(p: Any, s: State, proposal: int) -> int:
+    """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
+    r, score = s.run[0], s.arms[SCORE]
+    if r.thrown == 1:
+        return int(r.arm)
+    if proposal < 0:
+        score_arms(p, s)
+        if r.restricted == 1:
+            for a in range(score.size):
+                if s.counts[ALLOWED, a] == 0:
+                    score[a] = -inf
+    r.proposal = proposal if proposal >= 0 else best(score)
+    if p.fallback == MIXTURE:
+        r.fallback = draw_practice(s.counts[LOGGED], s.counts[ALLOWED], r.practice_draw)
+        r.fallback_source = FROM_MIXTURE
+    else:
+        fall_back(p, s)
+    if r.fallback < 0:
+        r.arm, r.explored, r.fresh = -1, 0, 1
+        return -1
+    throw_coin(p, r, vouched_room(p, s), s.counts[ALLOWED, r.proposal] == 0)
+    return int(r.arm)
+
+
+@compiled
 def decide(params: Records, s: State, proposal: int) -> int:
     """Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback.
 
     `proposal` is somebody else's arm, or -1 to ask the explorer. Writes the whole decision into s.run.
     """
     p, r = params[0], s.run[0]
+    if p.gate == CONTROL:
+        return decide_by_coin(p, s, proposal)
     score, room = s.arms[SCORE], s.arms[ROOM]
     measure_room(p, s)
     if proposal < 0:
@@ -1000,28 +1393,37 @@ def decide(params: Records, s: State, proposal: int) -> int:
 def play(
     params: Records,
     s: State,
-    means: Floats,  # (k,)
+    means: Floats,  # (segments, k)
+    starts: Ints,  # (segments,) the first round of each, from 0
+    first: int,  # which round the first one here is
     draws: Floats,  # (n,) noise, or uniforms for rewards of two values
     two_point: bool,  # rewards are low or low + spread, and no other
     low: float,
     spread: Floats,  # (k,) what the noise of an arm is multiplied by, or the step between its two values
     randoms: Floats,  # (n, d) normals, (n, k) scores, or (n, 0): what the explorer draws at each commit
+    coins: Floats,  # (n, 2) uniforms, or (n, 0): what the gate draws at each commit
     arms: Ints,  # (n,) out
-    explored: Bools,  # (n,) out
+    sources: Ints,  # (n,) out
+    fallbacks: Ints,  # (n,) out
 ) -> None:
     """Play n rounds against a known world: the loop of Algorithm 1."""
-    p = params[0]
+    p, r = params[0], s.run[0]
+    segment = 0
     for t in range(draws.size):
+        while segment + 1 < starts.size and starts[segment + 1] <= first + t:
+            segment += 1
+        mean = means[segment]
         arm = decide(params, s, -1)
-        arms[t] = arm
-        explored[t] = s.run[0].explored == 1
-        mixture = s.run[0].source == FROM_MIXTURE
+        arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
+        mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
         commit(params, s, arm, mixture)
+        if p.gate == CONTROL:
+            r.practice_draw, r.coin = coins[t, 0], coins[t, 1]
         if p.draws == NORMAL_DRAWS:
             copy(randoms[t], s.vectors[NORMALS])
         elif p.draws == SCORE_DRAWS:
             copy(randoms[t], s.arms[GIVEN_SCORES])
-        reward = means[arm] + spread[arm] * draws[t]
+        reward = mean[arm] + spread[arm] * draws[t]
         if two_point:
-            reward = low + spread[arm] if draws[t] * spread[arm] < means[arm] - low else low
+            reward = low + spread[arm] if draws[t] * spread[arm] < mean[arm] - low else low
         observe(params, s, arm, mixture, reward, 0.0)

@@ -337,7 +337,7 @@ class Gated(Composed):
         if p["fallback"] == kernels.MIXTURE and not self.gate.keeps_ledger:
             if offline.total == 0:
                 raise ValueError("offline must hold at least one reward for fallback='mixture', got none")
-            p["kappa"] = mixture_rounding(offline)
+            p["kappa"] = 0.0 if self.gate.throws_coin else mixture_rounding(offline)  # drawn, not rounded
         return params
 
     def resolved_fallback(self) -> str | int:

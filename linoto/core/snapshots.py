@@ -129,6 +129,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
         params=composition.params(np.ascontiguousarray(state.actions.T), offline),
         state=state,
         rng=codec.decode_rng(header["rng"]),
+        coins=codec.decode_rng(header["coins"]) if "coins" in header else None,
         reward_squares=arrays.get("reward_squares"),
         names=None if names is None else tuple(names),
     )
@@ -230,4 +231,7 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None)
     copy_exactly("counts", arrays, guard._counts)
     copy_exactly("mixed", arrays, guard._mixed)
     copy_fields(arrays, guard._run)
+    if guard.gate.throws_coin:
+        copy_exactly("against", arrays, guard._against)
+        guard._coins = codec.decode_rng(header["coins"])
     return guard

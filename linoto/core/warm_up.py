@@ -67,9 +67,9 @@ def warm_up_loop() -> None:
     with announced():
         params, state = tiny_problem()
         kernels.begin(params, state)
-        one = np.zeros(1)
-        out = np.empty(1, np.int64), np.empty(1, np.bool_)
-        kernels.play(params, state, one, one, False, 0.0, one, np.empty((1, 0)), *out)
+        world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
+        randoms = np.empty((1, 0)), np.empty((1, 0))
+        kernels.play(params, state, *world, *randoms, *np.empty((3, 1), np.int64))
 
 
 def tiny_problem() -> tuple[Records, State]:

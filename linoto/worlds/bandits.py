@@ -58,15 +58,20 @@ class World:
     def check_means(self, name: str) -> None:
         """Refuse means that two-point rewards cannot have."""
         low, high = self.reward_range
-        least, most = self.means.min(), self.means.max()
+        least, most = self.segments[0].min(), self.segments[0].max()
         if self.rewards == "bernoulli" and not (low <= least and most <= high):
             raise ValueError(
                 f"{name} must give means in [{low:g}, {high:g}] for Bernoulli rewards, "
                 f"got [{exact(least)}, {exact(most)}]"
             )
         steps = self.steps
-        if self.rewards == "bernoulli" and ((self.means - low > steps) | (steps > high - low)).any():
+        if self.rewards == "bernoulli" and ((self.segments[0] - low > steps) | (steps > high - low)).any():
             raise ValueError(f"spread must reach above every mean and stay inside [{low:g}, {high:g}]")
+
+    @property
+    def segments(self) -> tuple[Floats, Ints]:
+        """(n, k) means, and the round from which each row holds: one row where the means never move."""
+        return self.means[None, :], np.zeros(1, np.int64)
 
     @property
     def best(self) -> int:
@@ -144,7 +149,45 @@ class Bandit(World):
         self.check_means("means")
 
 
-def read_only(array: Floats) -> Floats:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DriftingBandit(World):
+    """A world whose means move: row i of `table` holds from round `starts[i]` on, counted from 0.
+
+    `means`, and a log drawn from it, are those of the first row.
+
+    >>> world = DriftingBandit(actions=[[1.0], [0.5]], table=[[0.6, 0.7], [0.8, 0.7]], starts=[0, 1000])
+    >>> world.means.tolist()
+    [0.6, 0.7]
+    """
+
+    table: Floats  # (segments, k)
+    starts: Ints  # (segments,) the first is 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "table", read_only(as_floats("table", self.table, ndim=2)))
+        object.__setattr__(self, "starts", read_only(as_counts("starts", self.starts)))
+        rows = len(self.actions)
+        if self.table.shape != (self.starts.size, rows):
+            raise ValueError(
+                f"table must have a row for each of the {self.starts.size} starts and a column for each of "
+                f"the {rows} arms, got shape {self.table.shape}"
+            )
+        if self.starts.size == 0 or self.starts[0] != 0 or (np.diff(self.starts) <= 0).any():
+            raise ValueError(f"starts must begin with 0 and increase, got {self.starts.tolist()}")
+        self.check_means("table")
+
+    @property
+    def means(self) -> Floats:
+        """(k,) mean reward of each arm in the first segment."""
+        return np.asarray(self.table[0])
+
+    @property
+    def segments(self) -> tuple[Floats, Ints]:
+        return self.table, self.starts
+
+
+def read_only(array: Any) -> Any:
     """The array, which nobody can change any more."""
     array.flags.writeable = False
     return array

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core import kernels
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
-from linoto.core.plain_play import play_in_python
+from linoto.core.plain_play import rounds_in_python, segments
 from linoto.core.protocols import Policy
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
@@ -28,7 +29,9 @@ class Run:
     arms: Ints  # (n,)
     explored: Bools  # (n,) the explorer's arm, not the fallback
     regret: Floats  # (n,) R_t, cumulative, against the best arm
-    offline_regret: Floats  # (n,) R_t^off, cumulative, against the mean reward of the log; may be negative
+    offline_regret: Floats  # (n,) R_t^off, cumulative, against the log's arms in its shares; may be negative
+    control: Bools  # (n,) control rounds of a Control gate
+    practice_shortfall: Floats  # (n,) cumulative: what the fallback would have earned more in explored rounds
 
     def to_frame(self) -> pd.DataFrame:
         """One row per round, as a pandas data frame (extra `frames`)."""
@@ -36,7 +39,7 @@ class Run:
             import pandas as pd
         except ImportError:
             raise ImportError('to_frame needs pandas: pip install "linoto[frames]"') from None
-        columns = {"arm": self.arms, "explored": self.explored}
+        columns = {"arm": self.arms, "explored": self.explored, "control": self.control}
         regrets = {"regret": self.regret, "offline_regret": self.offline_regret}
         rounds = np.arange(1, self.arms.size + 1)
         return pd.DataFrame({"round": rounds, **columns, **regrets})
@@ -45,6 +48,7 @@ class Run:
         rows = [
             ("rounds", f"{self.arms.size:,}"),
             ("exploring rounds", f"{self.explored.mean():.1%}"),
+            *([("control rounds", f"{self.control.mean():.1%}")] if self.control.any() else []),
             ("arms played", f"{np.unique(self.arms).size:,}"),
             ("regret at the end", f"{self.regret[-1]:.4g}"),
         ]
@@ -79,7 +83,7 @@ def simulate(
     log = as_offline(offline, len(bandit.actions))
     check_seed(seed)
     world, own = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
-    means, bernoulli = bandit.means, bandit.rewards == "bernoulli"
+    bernoulli = bandit.rewards == "bernoulli"
     if noise is not None:
         draws, bernoulli = as_floats("noise", noise, ndim=1), False
         if horizon not in (None, draws.size):
@@ -89,15 +93,35 @@ def simulate(
         check_count("horizon", horizon)
         draws = bandit.draw(int(horizon), world)  # type: ignore[arg-type]
     agent = policy.start(bandit.actions, log, rng=own)
-    compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
-    play = agent.play if compiled and hasattr(agent, "play") else partial(play_in_python, agent)
     spread = None if noise is not None else bandit.spread
-    arms, explored = play(means, draws, bernoulli=bernoulli, reward_range=bandit.reward_range, spread=spread)
-    earned = means[arms]
-    logged = float(log.pulls @ means / log.total) if log.total else float("nan")  # mu_off
+    arms, explored, control, fallbacks = played(agent, bandit, draws, bernoulli, spread)
+    table, starts = bandit.segments
+    now = segments(starts, 0, arms.size)  # (n,) the row of each round
+    earned = table[now, arms]
+    logged = table @ log.pulls / log.total if log.total else np.full(len(table), np.nan)  # mu_off, as it is
     return Run(
         arms=arms,
         explored=explored,
-        regret=np.cumsum(means.max() - earned),
-        offline_regret=np.cumsum(logged - earned),
+        regret=np.cumsum(table.max(axis=1)[now] - earned),
+        offline_regret=np.cumsum(logged[now] - earned),
+        control=control,
+        practice_shortfall=np.cumsum(np.where(explored, table[now, fallbacks] - earned, 0.0)),
     )
+
+
+def played(
+    agent: Any, bandit: World, draws: Floats, bernoulli: bool, spread: Floats | None
+) -> tuple[Ints, Bools, Bools, Ints]:
+    """The arms, which were explored, which were control rounds, and the fallbacks (else, the arms)."""
+    table, starts = bandit.segments
+    world: dict[str, Any] = {"bernoulli": bernoulli, "reward_range": bandit.reward_range, "spread": spread}
+    means = table[0]
+    if starts.size > 1:
+        means, world["starts"] = table, starts
+    if hasattr(agent, "inner") and hasattr(agent.inner, "play") and hasattr(agent, "play"):  # it wraps another
+        arms, explored = agent.play(means, draws, **world)
+        return arms, explored, np.zeros(arms.size, np.bool_), arms
+    play = getattr(agent, "play_rounds", None) or partial(rounds_in_python, agent)
+    rounds = play(means, draws, **world)
+    known = np.where(rounds.fallbacks >= 0, rounds.fallbacks, rounds.arms)
+    return rounds.arms, rounds.explored, rounds.sources == kernels.FROM_CONTROL, known

@@ -15,6 +15,7 @@ from linoto import (
     Budget,
     Closed,
     Confidence,
+    Control,
     Doubling,
     Gated,
     LinLCB,
@@ -38,6 +39,8 @@ PROVEN: dict[str, Any] = {
     "prices": Gated(gate=Tolerance(epsilon=5.0, evidence="model"), confidence=PRICES),
     "noisy": Gated(gate=Tolerance(epsilon=0.1), confidence=NOISY),
     "realised": Gated(gate=Tolerance(budget=8.0, evidence="rewards", promise="realised"), confidence=CLICKS),
+    "control": Gated(gate=Control(budget=8.0), confidence=CLICKS),
+    "control, means": Gated(gate=Control(epsilon=0.1, promise="expected"), confidence=NOISY),
     "mixture": Gated(gate=Closed(), fallback="mixture"),
     "an explorer of one's own": Gated(explorer=Worst()),
 }

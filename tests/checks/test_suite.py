@@ -12,7 +12,7 @@ from linoto.checks.problems import small_problem
 from linoto.checks.suite import LAWS, Law, LawError, all_checks, check_policy
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
-from linoto.core.gates import Budget, Closed, Open, Tolerance
+from linoto.core.gates import Budget, Closed, Control, Open, Tolerance
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
@@ -57,6 +57,9 @@ RANDOMISED = [
         explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)
     ),
     Gated(explorer=Random(), gate=Budget(alpha=2.0, form="max"), fallback=2, reach="proposal"),
+    Gated(
+        gate=Control(budget=6.0, epsilon=0.2, promise="expected"), confidence=Confidence(reward_range=(-1, 1))
+    ),
     Doubling(policy=LinTS()),
 ]
 

@@ -2,11 +2,12 @@
 
 from linoto.core.gates.always import Closed, Open
 from linoto.core.gates.budget import Budget
+from linoto.core.gates.control import Control
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.mixture import mixture_rounding
 from linoto.core.gates.tolerance import Tolerance
 
-GATES = (Open, Closed, Budget, Tolerance)
+GATES = (Open, Closed, Budget, Tolerance, Control)
 """Every gate there is. What names gates (snapshots, messages, documents) reads this."""
 
-__all__ = ["GATES", "Budget", "Closed", "Gate", "Open", "Tolerance", "mixture_rounding"]
+__all__ = ["GATES", "Budget", "Closed", "Control", "Gate", "Open", "Tolerance", "mixture_rounding"]

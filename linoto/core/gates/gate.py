@@ -23,6 +23,10 @@ class Gate:
     measures: ClassVar[bool] = True  # whether a decision has a budget to tell
     keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
+    throws_coin: ClassVar[bool] = (
+        False  # whether it draws: then a round is decided once, and its reward needs it
+    )
+    compares_with_log: ClassVar[bool] = True  # whether what is promised is a distance to the log's mean
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
 
@@ -32,6 +36,10 @@ class Gate:
 
     def check_start(self, state: State, confidence: Confidence) -> None:
         """Refuse what the log contradicts, once the estimate is there."""
+
+    def practice_bounds(self, confidence: Confidence, offline: Offline) -> Floats:
+        """(2, k) what a gate that throws a coin knows of practice's arms from the log alone."""
+        raise TypeError(f"{type(self).__name__} throws no coin")
 
     def default_fallback(self, confidence: Confidence) -> str:
         """What `fallback="auto"` means."""
@@ -59,6 +67,10 @@ class Gate:
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
         """What the promise needs."""
         return stationary_assumptions(situation, every_arm=self.needs_every_arm)
+
+    def not_assumed(self, situation: Situation) -> tuple[str, ...]:
+        """What a reader might think that the promise needs, and it does not."""
+        return ()
 
     def refusal(self, room: float | None) -> str:
         """Why an arm was refused, as a sentence."""

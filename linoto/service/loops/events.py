@@ -21,7 +21,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     number: int
     arm: int
     mode: Literal["explore", "safe"]
-    source: Literal["explorer", "lcb", "mixture", "fixed"]
+    source: Literal["explorer", "lcb", "mixture", "fixed", "control"]
     round: int
     group: Group
     counted: bool  # whether the agent counts the play: a control play that its promise does not know is not

@@ -221,6 +221,8 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
         agent.check_reward(spec.default_reward)
     except (ValueError, MemoryError) as error:
         raise invalid(str(error)) from error
+    if agent.gate.throws_coin:  # its decisions need a coin that events do not hold
+        raise invalid(f"gate must be one that throws no coin in a loop, got {type(agent.gate).__name__}")
     check_holdback(spec.holdback, agent)
     check_redraws(spec.redraws, agent)
     return agent

@@ -1,0 +1,201 @@
+"""Never further below what current practice earns now: a coin plays practice in some of the rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any, Literal
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.certificates import Promise, Situation, check_bound, interval_text
+from linoto.core.confidence import Confidence, radius_terms
+from linoto.core.gates.gate import Gate
+from linoto.core.gates.tolerance import SHARES, check_logged_range
+from linoto.core.intervals import mean_from_total
+from linoto.core.kernels import Floats, State
+from linoto.core.offline import Offline
+from linoto.core.validation import check_choice, check_count, check_nonnegative, is_number, normalise
+
+PROMISES = ("realised", "expected")
+PRACTICES = {
+    "mixture": "an arm drawn by the log's shares",
+    "lcb": "the pessimistic arm",
+    "frozen": "the pessimistic arm of the log alone",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control(Gate):
+    """Never more below what current practice earns now than a loss budget, plus epsilon per round.
+
+    Practice is the fallback: by default an arm drawn in every round by the log's shares. Where the explorer
+    wants another arm, a coin decides: a *control* round plays practice, an *explored* round the explorer's
+    arm. What control rounds earn says what practice would have earned in the explored ones. With probability
+    1 - delta, for every t at once, the explored rounds have earned at most budget + epsilon t less than
+    practice would have in the same rounds: whatever the explorer does, however the world moves. No log, no
+    model and no stationarity is assumed.
+
+    `promise="realised"` counts rewards as they come, "expected" their means. `share` fixes how likely a round
+    is a control round (otherwise: the more may still be lost, the less, never below 0.05). `loan` lets the
+    log (realised) or the linear model (expected) vouch for that much: it speeds up the start, and if they are
+    wrong at most the loan is lost besides. With `every`, the promise holds for every stretch of rounds that
+    starts at a multiple of `every`: an old gain cannot be lost again.
+
+    >>> Control(budget=30)
+    Control(budget=30, epsilon=0.0, promise='realised', share=None, loan=0.0, every=None)
+    """
+
+    code = kernels.CONTROL
+    throws_coin = True
+    compares_with_log = False
+    parameters = ("epsilon", "budget")
+
+    budget: float = 0.0
+    epsilon: float = 0.0
+    promise: Literal["realised", "expected"] = "realised"
+    share: float | None = None
+    loan: float = 0.0
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        for name in ("budget", "epsilon", "loan"):
+            check_nonnegative(name, getattr(self, name))
+        check_choice("promise", self.promise, PROMISES)
+        if self.share is not None and not (is_number(self.share) and 0 < self.share < 1):
+            raise ValueError(f"share must be in (0, 1) or None, got {self.share!r}")
+        if self.every is None:
+            return
+        check_count("every", self.every)
+        if self.promise != "realised":
+            raise ValueError(f"promise must be 'realised' for stretches, got {self.promise!r}")
+        if self.loan > 0:
+            raise ValueError(f"loan must be 0 for stretches, got {self.loan!r}: no theorem covers both")
+
+    @property
+    def varied(self) -> str:
+        """The budget where there is one, else epsilon."""
+        return "budget" if self.budget > 0 else "epsilon"
+
+    def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
+        rounds = horizon if self.varied == "budget" else 1
+        return tuple(float(f"{share * earned * rounds:.1g}") for share in SHARES)
+
+    @property
+    def vouched_by(self) -> int:
+        """Who vouches for the loan: the log knows rewards as they come, the model means."""
+        if self.loan == 0:
+            return kernels.NOBODY
+        return kernels.THE_LOG if self.promise == "realised" else kernels.THE_MODEL
+
+    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        super().fill(p, confidence, actions, offline)
+        if self.promise == "realised" and confidence.noise != "bounded":
+            raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")
+        if confidence.reward_range is None:
+            raise ValueError("reward_range must be given for a Control gate, got None: a round can lose that")
+        check_logged_range(confidence, offline)
+        low, high = confidence.reward_range
+        self.check_budget(high - low, confidence.delta)
+        delta = confidence.delta * (1.0 if self.loan == 0 else 0.5)
+        p["budget"], p["epsilon"], p["realised"] = self.budget, self.epsilon, self.promise == "realised"
+        p["bounded"], p["low"], p["unit"] = confidence.noise == "bounded", low, high - low
+        p["share"], p["loan"], p["every"] = self.share or 0.0, self.loan, self.every or 0
+        p["vouched_by"] = self.vouched_by
+        p["coin_level"] = log(kernels.COIN_BETS / delta)
+        terms = radius_terms(replace(confidence, delta=delta), actions, offline)
+        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
+        p["log_upper"] = high
+        if self.vouched_by == kernels.THE_LOG and offline.total:
+            p["log_upper"] = bounds_of(offline.reward_sums.sum(), offline.total, confidence, delta / 2)[1]
+
+    def check_budget(self, unit: float, delta: float) -> None:
+        """Refuse a gate that could never open: one round can lose the width of the range."""
+        if self.every is not None:
+            least = unit * (1 + log(2 * kernels.COIN_BETS / delta) / 0.9)
+            if self.budget < least:
+                raise ValueError(f"budget must be at least {least:.4g} for stretches, got {self.budget:g}")
+        elif self.epsilon == 0 and self.budget + self.loan < unit:
+            raise ValueError(
+                f"budget must be at least {unit:g}, what one round can lose, where epsilon is 0, "
+                f"got {self.budget:g}"
+            )
+
+    def practice_bounds(self, confidence: Confidence, offline: Offline) -> Floats:
+        """(2, k) upper and lower bounds on each arm's mean from the log, where it vouches for a loan."""
+        low, high = confidence.reward_range or (0.0, 0.0)
+        bounds = np.repeat([[high], [low]], offline.pulls.size, axis=1)
+        logged = np.flatnonzero(offline.pulls)
+        for arm in logged if self.vouched_by == kernels.THE_LOG else ():
+            error = confidence.delta / 4 / logged.size  # half of the log's half; the rest is its mean's
+            pulls, total = int(offline.pulls[arm]), float(offline.reward_sums[arm])
+            bounds[1, arm], bounds[0, arm] = bounds_of(total, pulls, confidence, error)
+        return bounds
+
+    def check_start(self, state: State, confidence: Confidence) -> None:
+        if self.vouched_by == kernels.THE_MODEL:
+            check_bound(state, confidence.bound)
+        offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
+        rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
+        state.arms[rows] = self.practice_bounds(confidence, offline)
+
+    def default_fallback(self, confidence: Confidence) -> str:
+        return "mixture"
+
+    def needs_model(self, situation: Situation) -> bool:
+        return False  # a wrong one costs the loan at most, and that is in the promise
+
+    def promised(self, situation: Situation) -> Promise:
+        terms = [("budget", self.budget > 0), ("loan", self.loan > 0), ("epsilon t", self.epsilon > 0)]
+        limit = " + ".join(name for name, there in terms if there)
+        counted = "rewards as they come" if self.promise == "realised" else "mean rewards"
+        theorem = (
+            f"in every t rounds, the explored ones earn at most {limit} less than current practice would in "
+            f"the same rounds, counted in {counted}"
+        )
+        if self.every is not None:
+            theorem = theorem.replace(
+                "in every t rounds", f"in t rounds from any multiple of {self.every} on"
+            )
+        if self.loan > 0:
+            witness = "the log's arms earn what they did" if self.promise == "realised" else "the model holds"
+            theorem = f"{theorem}; without the loan if {witness}"
+        return Promise(theorem, self.epsilon, 0.0, self.budget + self.loan)
+
+    def assumptions(self, situation: Situation) -> tuple[str, ...]:
+        confidence, limits = situation.confidence, interval_text(situation.limits)
+        bounded = confidence.noise == "bounded"
+        fallback = situation.fallback
+        practice = f"arm {fallback}" if isinstance(fallback, int) else PRACTICES[fallback]
+        texts = {
+            f"every reward lies in {limits}": bounded,
+            f"mean rewards lie in {limits}": not bounded,
+            f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
+            "which rewards arrive, and when, does not depend on their values": not bounded,
+            f"current practice is {practice}, and can still be played": True,
+            "the coin is ours: nobody sees it before the decision, and what an arm would earn in a round "
+            "does not depend on it": True,
+            "practice is compared in the same round after the same history: what a play changes in later "
+            "rounds is not counted": True,
+            "every round is played as decided, and committed before the next one is asked for": True,
+            "a reward is reported with its decision": True,
+        }
+        return tuple(text for text, applies in texts.items() if applies)
+
+    def not_assumed(self, situation: Situation) -> tuple[str, ...]:
+        texts = {
+            "that the log still holds: the arms may earn anything else at any time": True,
+            "a linear model": True,
+            "anything about the explorer": True,
+            "that rewards arrive, or which do": situation.confidence.noise == "bounded",
+        }
+        return tuple(text for text, applies in texts.items() if applies)
+
+
+def bounds_of(total: float, pulls: int, confidence: Confidence, error: float) -> tuple[float, float]:
+    """Bounds on the mean of logged rewards that hold but for this probability."""
+    limits = confidence.reward_range or (0.0, 1.0)
+    adaptive = confidence.design == "adaptive"
+    return mean_from_total(total, pulls, reward_range=limits, level=1 - error, adaptive=adaptive)

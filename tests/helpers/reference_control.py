@@ -1,0 +1,162 @@
+"""The control gate in plain NumPy: slow, explicit, and sharing no code with what it checks.
+
+The promise: with probability 1 - delta, in every round t, the explored rounds so far have earned at most
+budget + epsilon t less than practice would have in the same rounds. Nothing is carried from round to round
+but the history, the bound that holds for good once it was reached, the marks of stretches, and the centre.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from helpers.reference import Floats
+
+FRACTIONS = 0.9 * 0.6 ** np.arange(16)  # (16,) lambda_j, in units of 1 / (hi - lo)
+
+
+@dataclass
+class Entry:
+    """One committed round."""
+
+    kind: str  # agreed | closed | control | explored
+    share: float = 1.0  # p
+    centre: float = 0.0  # c
+    reward: float | None = None  # None while pending
+
+
+@dataclass(eq=False)
+class ControlReference:
+    """The books of one gate, everything recomputed from the history."""
+
+    _: KW_ONLY
+    budget: float = 0.0
+    epsilon: float = 0.0
+    promise: str = "realised"
+    share: float | None = None
+    every: int | None = None
+    delta: float = 0.05
+    low: float = 0.0
+    high: float = 1.0
+    noise: float | None = None  # sub-Gaussian scale; None: every reward lies in [low, high]
+    centre: float = 0.5  # the mean of the log
+
+    def __post_init__(self) -> None:
+        self.unit = self.high - self.low
+        self.fractions = FRACTIONS / self.unit  # (16,)
+        self.weight = 20
+        self.entries: list[Entry] = []
+        self.upper = 0.0
+        self.marks = np.full(16, -np.inf)
+        self.stretches = 0
+        if self.every:
+            self.mark()
+
+    # The bets: what each round multiplies exp(lambda X) with, so that the product never grows on average.
+
+    def centres(self, entry: Entry) -> Floats:
+        """(16,) c_j, which keeps (1 - p) exp(lambda_j (hi - c_j)) below 1."""
+        return np.maximum(entry.centre, self.high + 0.95 * np.log(1 - entry.share) / self.fractions)
+
+    def control(self, entry: Entry, reward: float) -> Floats:
+        """(16,) the logarithms for a control play that earned this much."""
+        away, p = reward - self.centres(entry), entry.share
+        if self.noise is None:
+            return np.log((1 - (1 - p) * np.exp(self.fractions * away)) / p)
+        a = self.fractions * (1 - p) / p
+        penalty = np.zeros(16)
+        for m in (self.low - self.centres(entry), self.high - self.centres(entry)):
+            penalty = np.maximum(
+                penalty, np.log(p) - a * m - np.log(1 - (1 - p) * np.exp(self.fractions * m))
+            )
+        return -a * away - a**2 * self.noise**2 / 2 - penalty
+
+    def explored(self, entry: Entry, reward: float) -> Floats:
+        """(16,) the logarithms for an explored play that earned this much."""
+        if self.promise == "realised":
+            return -self.fractions * self.centres(entry)
+        away = reward - self.centres(entry)
+        if self.noise is None:
+            return np.log(1 + self.fractions * away)
+        return self.fractions * away - self.fractions**2 * self.noise**2 / 2
+
+    def wealth(self, *, best: bool = False) -> Floats:
+        """(16,) L_j with pending rewards at their worst, or at their best."""
+        total = np.zeros(16)
+        for entry in self.entries:
+            if entry.kind == "control":
+                missing = self.low if best else self.high
+                total += self.control(entry, missing if entry.reward is None else entry.reward)
+            if entry.kind == "explored":
+                missing = self.high if best else self.low
+                total += self.explored(entry, missing if entry.reward is None else entry.reward)
+        return total
+
+    def earned(self, *, best: bool = False) -> float:
+        """What the explored plays earned."""
+        missing = self.high if best else self.low
+        return sum(
+            missing if entry.reward is None else entry.reward
+            for entry in self.entries
+            if entry.kind == "explored"
+        )
+
+    def bound(self) -> float:
+        """S: the root of (1/16) sum_j exp(lambda_j S + L_j) = 1/delta, by bisection."""
+        wealth, level = self.wealth(), np.log(16 / self.delta)
+        high = float(np.min((level - wealth) / self.fractions))
+        low = high - 1.0
+        while np.logaddexp.reduce(self.fractions * low + wealth) > level:
+            low -= 2 * (high - low)
+        for _ in range(100):
+            middle = (low + high) / 2
+            if np.logaddexp.reduce(self.fractions * middle + wealth) > level:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def mark(self) -> None:
+        """A stretch starts: pending rewards of earlier rounds may have been the best."""
+        self.stretches += 1
+        level = np.log(16 * self.stretches * (self.stretches + 1) / self.delta)
+        best = (level + self.wealth(best=True)) / self.fractions
+        self.marks = np.maximum(self.marks, best + self.epsilon * len(self.entries) + self.earned(best=True))
+
+    # A round.
+
+    @property
+    def room(self) -> float:
+        """What may still be lost after the next round at its worst; the gate is open from 0 on."""
+        next_round = self.epsilon * (len(self.entries) + 1)
+        if self.every:
+            most = np.min(self.marks - self.wealth() / self.fractions - self.earned() - next_round)
+            return float(self.budget - most - self.unit)
+        lost = self.upper - self.earned() if self.promise == "realised" else self.upper
+        return float(next_round + self.budget - lost - self.unit)
+
+    @property
+    def next_share(self) -> float:
+        """p of the next round; 1 where the gate is closed."""
+        if self.room < 0:
+            return 1.0
+        if self.share is not None:
+            return self.share
+        return max(0.05, 4 * self.unit / (4 * self.unit + self.room + self.unit))
+
+    def commit(self, kind: str) -> None:
+        """A round is played; its reward is to come."""
+        entry = Entry(kind, self.next_share, self.centre)  # as it was decided
+        if self.every and self.entries and len(self.entries) % self.every == 0:
+            self.mark()
+        self.entries.append(entry)
+        if kind == "explored":
+            self.upper += self.high if self.promise == "realised" else self.unit
+        self.upper = min(self.upper, self.bound())
+
+    def observe(self, index: int, reward: float) -> None:
+        """The reward of round `index`, counted from 0."""
+        entry = self.entries[index]
+        entry.reward = reward
+        if entry.kind in ("closed", "control"):
+            self.weight = min(self.weight + 1, 200)
+            self.centre += (reward - self.centre) / self.weight
+        self.upper = min(self.upper, self.bound())
