@@ -110,7 +110,8 @@ class LinearAgent:
         Where there is no formula (Thompson), it is the share of `redraws` fresh draws by `rng` and of the
         draw that decides; with `redraws=0` it is None.
         """
-        index, decision = as_arm(arm, self.k), self.decide(allowed)
+        index, thrown = as_arm(arm, self.k), int(self._state.run[0]["thrown"])
+        decision = self.decide(allowed)
         mask = np.ones(self.k, np.bool_) if allowed is None else as_mask(allowed, self.k)
         coin = self.gate.throws_coin  # then every arm is affordable, or none, and practice is drawn as well
         odds = Odds(
@@ -122,7 +123,9 @@ class LinearAgent:
             redrawn=partial(self._redraw, mask, redraws, as_generator(rng)) if redraws else None,
         )
         if coin:
-            return self._coin_propensity(odds, index)
+            likely = self._coin_propensity(odds, index)
+            self._state.run["thrown"] = thrown  # nobody was shown the coin
+            return likely
         if not odds.affordable.any():
             return float(index == odds.fallback)
         return self.rule.propensity(odds, index)
@@ -367,6 +370,7 @@ class LinearAgent:
         if self._coins is not None:
             header["coins"] = codec.encode_rng(self._coins)
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
+        without |= set() if self.gate.throws_coin else kernels.COIN_ROWS
         squares = {}  # those of a log that nothing reads are not kept
         if self._params[0]["estimates_noise"] and self._reward_squares is not None:
             squares = {"reward_squares": self._reward_squares}

@@ -210,7 +210,8 @@ class Guard:
             return None
         everywhere = np.ones_like(self._shares)
         draw = float(self._run[0]["practice_draw"])
-        return int(self._logged[kernels.draw_practice(self._shares, everywhere, draw)])
+        index = kernels.draw_practice(self._shares, everywhere, int(self.offline.total), draw)
+        return int(self._logged[index])
 
     def _decide_by_coin(self, arm: int) -> Decision:
         run = self._run
@@ -240,7 +241,7 @@ class Guard:
         if p["vouched_by"] != kernels.THE_LOG:
             return -np.inf
         upper, lower = self._bounds
-        log = self.offline.pulls, self.offline.total, self._against
+        log = self.offline.pulls, int(self.offline.total), int(run["ventured"]) + 1, self._against
         most = kernels.most_by_practice(*log, upper, lower, float(p["log_upper"]), int(run["fallback"]))
         earned = run["earned"] + p["low"] * (run["pending"] + 1)
         return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)

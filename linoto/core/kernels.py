@@ -213,6 +213,7 @@ ARM_ROWS = (
 COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
+COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upper", "practice_lower"}
 SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross"}
 DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
     "restricted",
@@ -784,36 +785,38 @@ def open_control(p: Any, r: Any) -> None:
 
 
 @compiled
-def own_centre(p: Any, odds: float, centre: float, fraction: float) -> float:
-    """c_j: the centre, raised where (1 - share) exp(fraction (hi - c_j)) would reach 1."""
-    return float(max(centre, p.low + p.unit + 0.95 * odds / fraction))
+def centre_weight(p: Any, odds: float, centre: float, fraction: float) -> float:
+    """fraction * c_j: the centre, raised where (1 - share) exp(fraction (hi - c_j)) would reach 1.
+
+    `odds` is log(1 - share).
+    """
+    return float(max(fraction * centre, fraction * (p.low + p.unit) + 0.95 * odds))
 
 
 @compiled
 def control_bet(p: Any, share: float, centre: float, fraction: float, reward: float) -> float:
     """The logarithm of what a bet of this fraction becomes by a control play that earned this much."""
     odds = log1p(-share)
-    centre = own_centre(p, odds, centre, fraction)
+    weight = centre_weight(p, odds, centre, fraction)
     if p.bounded == 1:
-        return float(log(-expm1(odds + fraction * (reward - centre))) - log(share))
-    weight, penalty = fraction * (1.0 - share) / share, 0.0
-    for end in (p.low - centre, p.low + p.unit - centre):  # convex in the mean: the ends are enough
-        penalty = max(penalty, log(share) - weight * end - log(-expm1(odds + fraction * end)))
-    return float(-weight * (reward - centre) - 0.5 * (weight * p.noise) ** 2 - penalty)
+        return float(log(-expm1(odds + fraction * reward - weight) / share))
+    lever, penalty = (1.0 - share) / share, 0.0
+    for end in (p.low, p.low + p.unit):  # convex in the mean: the ends are enough
+        away = fraction * end - weight
+        penalty = max(penalty, log(share) - lever * away - log(-expm1(odds + away)))
+    spread = lever * fraction * p.noise
+    return float(-lever * (fraction * reward - weight) - 0.5 * spread * spread - penalty)
 
 
 @compiled
 def explored_bet(p: Any, odds: float, centre: float, fraction: float, reward: float) -> float:
-    """The same by an explored play; what it earned is in these books only where means are promised.
-
-    `odds` is log(1 - share).
-    """
-    centre = own_centre(p, odds, centre, fraction)
+    """The same by an explored play; what it earned is in these books only where means are promised."""
+    weight = centre_weight(p, odds, centre, fraction)
     if p.realised == 1:
-        return float(-fraction * centre)
+        return -weight
     if p.bounded == 1:
-        return float(log1p(fraction * (reward - centre)))
-    return float(fraction * (reward - centre) - 0.5 * (fraction * p.noise) ** 2)
+        return float(log1p(fraction * reward - weight))
+    return float(fraction * reward - weight - 0.5 * (fraction * p.noise) ** 2)
 
 
 @compiled
@@ -827,13 +830,15 @@ def lower_practice(p: Any, r: Any, guess: float) -> None:
     for _ in range(8):
         total, slope, fraction = 0.0, 0.0, 0.9 / p.unit
         for j in range(COIN_BETS):
-            wealth = exp(fraction * point + r.coin_bets[j] - p.coin_level)
-            total += wealth
-            slope += fraction * wealth
+            level = fraction * point + r.coin_bets[j] - p.coin_level
+            if level > -40.0:  # what is left out only makes the bound larger, by less than rounding does
+                wealth = exp(level)
+                total += wealth
+                slope += fraction * wealth
             fraction *= 0.6
         step = log(total) * total / slope
         point -= step
-        if abs(step) <= 1e-7 * p.unit:
+        if abs(step) <= 1e-4 * p.unit:  # the next one would be its square
             break
     if point < r.upper_practice:  # never, where it is not a number
         r.upper_practice = point
@@ -861,10 +866,10 @@ def coin_room(p: Any, r: Any, vouched: float) -> float:
     earned = r.earned + p.low * r.pending
     allowed = p.budget + p.epsilon * (r.rounds + 1)
     if p.every > 0:
-        most, fraction = inf, 0.9 / p.unit
+        most, inverse = inf, p.unit / 0.9
         for j in range(COIN_BETS):
-            most = min(most, r.stretch_marks[j] - r.coin_bets[j] / fraction)
-            fraction *= 0.6
+            most = min(most, r.stretch_marks[j] - r.coin_bets[j] * inverse)
+            inverse /= 0.6
         return float(allowed - (most - earned) - p.unit)
     lost = r.upper_practice - earned if p.realised == 1 else r.upper_practice
     room = allowed - lost - p.unit
@@ -941,7 +946,7 @@ def enter_coin_play(p: Any, r: Any) -> None:
             add_bets(p, r, p.low, 1.0)
         else:
             add_unasked(p, r, most)
-        if p.every == 0:
+        if p.every == 0 and (p.realised == 1 or r.entry == UNASKED_PLAY):  # else, its reward will lower it
             lower_practice(p, r, guess)
 
 
@@ -962,31 +967,34 @@ def add_unasked(p: Any, r: Any, most: float) -> None:
 @compiled
 def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
     """The reward of an earlier play takes the place of its worst."""
-    if r.entry == CONTROL_PLAY:
-        add_bets(p, r, p.low + p.unit, -1.0)
-        add_bets(p, r, reward, 1.0)
-        if p.every > 0:
-            add_hopes(p, r, -1.0)
-    elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
+    worst = p.low + p.unit if r.entry == CONTROL_PLAY else p.low
+    means = r.entry == EXPLORED_PLAY and p.realised == 0
+    if r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
         r.pending -= 1
         r.earned += reward
-        if p.realised == 0 and r.entry == EXPLORED_PLAY:
-            add_bets(p, r, p.low, -1.0)
-            add_bets(p, r, reward, 1.0)
+    if (r.entry == CONTROL_PLAY or means) and reward != worst:
+        add_bets(p, r, worst, -1.0)
+        add_bets(p, r, reward, 1.0)
+    if r.entry == CONTROL_PLAY and p.every > 0:
+        add_hopes(p, r, -1.0)
     if r.entry == CONTROL_PLAY or r.entry == PRACTICE_PLAY:
         r.centre_weight = min(r.centre_weight + 1.0, CENTRE_MEMORY)
         value = min(max(reward, p.low), p.low + p.unit)
         r.centre += (value - r.centre) / r.centre_weight
-    if p.every == 0 and (r.entry == CONTROL_PLAY or (r.entry == EXPLORED_PLAY and p.realised == 0)):
+    if p.every == 0 and (means or (r.entry == CONTROL_PLAY and (p.realised == 0 or reward != worst))):
         lower_practice(p, r, r.upper_practice)
 
 
 @compiled
-def draw_practice(logged: Ints, allowed: Ints, draw: float) -> int:
-    """An arm by the log's shares among the allowed ones, or -1; `draw` is uniform in [0, 1)."""
-    total = 0
-    for a in range(logged.size):
-        total += logged[a] * allowed[a]
+def draw_practice(logged: Ints, allowed: Ints, total: int, draw: float) -> int:
+    """An arm by the log's shares among the allowed ones, or -1; `draw` is uniform in [0, 1).
+
+    `total` is the sum of logged pulls, or -1 where not all arms are allowed.
+    """
+    if total < 0:
+        total = 0
+        for a in range(logged.size):
+            total += logged[a] * allowed[a]
     left, arm = draw * total, -1
     for a in range(logged.size):
         if logged[a] * allowed[a] > 0:
@@ -999,19 +1007,24 @@ def draw_practice(logged: Ints, allowed: Ints, draw: float) -> int:
 
 @compiled
 def most_by_practice(
-    logged: Ints, total: int, against: Floats, upper: Floats, lower: Floats, upper_mean: float, arm: int
+    logged: Ints,
+    total: int,
+    rounds: int,
+    against: Floats,
+    upper: Floats,
+    lower: Floats,
+    upper_mean: float,
+    arm: int,
 ) -> float:
     """The most that practice earns on average, by the log, in the explored rounds and, by `arm`, in this.
 
     By the bound of each arm; or by that of the mean of the log, as far as the rounds have the log's shares.
     """
-    rounds, by_arm, away = 1.0, upper[arm], 0.0
-    for a in range(logged.size):
-        rounds += against[a]
-        by_arm += against[a] * upper[a]
+    by_arm, away, share = 0.0, 0.0, rounds / max(total, 1)
     for a in range(logged.size):
         count = against[a] + (1.0 if a == arm else 0.0)
-        more = count - rounds * logged[a] / max(total, 1)
+        more = count - share * logged[a]
+        by_arm += count * upper[a]
         away += more * (upper[a] if more > 0.0 else lower[a])
     return float(min(by_arm, rounds * upper_mean + away))
 
@@ -1316,7 +1329,8 @@ def vouched_room(p: Any, s: State) -> float:
     if p.vouched_by == THE_LOG:
         upper, lower = s.arms[PRACTICE_UPPER], s.arms[PRACTICE_LOWER]
         counts, logged = s.arms[AGAINST], s.counts[LOGGED]
-        most = most_by_practice(logged, r.logged, counts, upper, lower, p.log_upper, r.fallback)
+        rounds = r.ventured + 1  # the explored ones, and this
+        most = most_by_practice(logged, r.logged, rounds, counts, upper, lower, p.log_upper, r.fallback)
         return float(allowed + r.earned + p.low * (r.pending + 1) - most)
     if p.vouched_by == THE_MODEL:
         y, image = s.vectors[WORK], s.vectors[STEP]
@@ -1343,7 +1357,8 @@ def decide_by_coin(p: Any, s: State, proposal: int) -> int:
                     score[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)
     if p.fallback == MIXTURE:
-        r.fallback = draw_practice(s.counts[LOGGED], s.counts[ALLOWED], r.practice_draw)
+        total = -1 if r.restricted == 1 else r.logged
+        r.fallback = draw_practice(s.counts[LOGGED], s.counts[ALLOWED], total, r.practice_draw)
         r.fallback_source = FROM_MIXTURE
     else:
         fall_back(p, s)

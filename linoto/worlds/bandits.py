@@ -184,6 +184,7 @@ class DriftingBandit(World):
 
     @property
     def segments(self) -> tuple[Floats, Ints]:
+        """The table and its starts."""
         return self.table, self.starts
 
 

@@ -39,10 +39,11 @@ class Run:
             import pandas as pd
         except ImportError:
             raise ImportError('to_frame needs pandas: pip install "linoto[frames]"') from None
-        columns = {"arm": self.arms, "explored": self.explored, "control": self.control}
+        columns = {"arm": self.arms, "explored": self.explored}
         regrets = {"regret": self.regret, "offline_regret": self.offline_regret}
         rounds = np.arange(1, self.arms.size + 1)
-        return pd.DataFrame({"round": rounds, **columns, **regrets})
+        practice = {"control": self.control, "practice_shortfall": self.practice_shortfall}
+        return pd.DataFrame({"round": rounds, **columns, **regrets, **practice})
 
     def _repr_html_(self) -> str:
         rows = [

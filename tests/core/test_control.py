@@ -14,7 +14,8 @@ from helpers.reference_control import ControlReference
 
 import linoto
 from linoto import Confidence, Control, Decision, Gated, Greedy, Guard, LinTS, LinUCB, Offline, Random
-from linoto.core import kernels
+from linoto.core import codec, kernels
+from linoto.core.snapshots import read
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0))
@@ -264,6 +265,18 @@ def test_compiled_equals_interactive_equals_restored(name: str) -> None:
     assert {0, 4} <= set(rounds.sources.tolist())
 
 
+def test_a_snapshot_without_its_tickets_is_refused() -> None:
+    """And one of another gate holds none, so that its bytes are those of earlier versions."""
+    agent = POLICIES["ucb"].start(ACTIONS, LOG)
+    header, arrays = read(agent.snapshot())
+    for name in sorted(kernels.COIN_ROWS):
+        rest = {key: array for key, array in arrays.items() if key != f"arms.{name}"}
+        with pytest.raises(ValueError, match=f"snapshot must hold arms.{name}, got none"):
+            linoto.restore(codec.pack(header, rest))
+    _, others = read(Gated().start(ACTIONS, LOG).snapshot())
+    assert not {f"arms.{name}" for name in kernels.COIN_ROWS} & set(others)
+
+
 def test_blocks_of_rounds_are_the_same_run() -> None:
     draws = np.random.default_rng(1).random(9000)
     whole, parts = (POLICIES["thompson"].start(ACTIONS, LOG, rng=7) for _ in range(2))
@@ -364,6 +377,7 @@ def test_propensities_are_the_frequencies(explorer: Any, allowed: Any) -> None:
     policy = Gated(explorer=explorer, gate=Control(budget=4.0), confidence=CLICKS)
     agent = policy.start(ACTIONS, LOG, rng=0)
     said = np.array([agent.propensity(arm, allowed, redraws=2000) for arm in range(3)])
+    assert agent._state.run[0]["thrown"] == 0  # nobody was shown the coin
     counts = np.zeros(3)
     for _ in range(2000):
         agent._state.run["thrown"] = 0
@@ -487,11 +501,11 @@ def test_a_loan_by_the_model_is_spent_no_further() -> None:
 def test_the_log_knows_practice_by_arm_and_as_a_whole() -> None:
     """Both bounds are on what practice earns on average in rounds that the explorer may have picked."""
     logged, upper, lower = np.array([60, 40]), np.array([0.7, 0.55]), np.array([0.5, 0.45])
-    args = logged, 100, np.array([3.0, 1.0]), upper, lower, 0.58
+    args = logged, 100, 5, np.array([3.0, 1.0]), upper, lower, 0.58
     by_arm = 4 * 0.7 + 0.55
     whole = 5 * 0.58 + (4 - 3.0) * 0.7 + (1 - 2.0) * 0.45
     assert kernels.most_by_practice(*args, 0) == pytest.approx(min(by_arm, whole))
-    picked = logged, 100, np.array([30.0, 0.0]), upper, lower, 0.58
+    picked = logged, 100, 31, np.array([30.0, 0.0]), upper, lower, 0.58
     whole = 31 * 0.58 + (31 - 18.6) * 0.7 - 12.4 * 0.45  # the mean, and what arm 1 is at least, bound arm 0
     assert kernels.most_by_practice(*picked, 0) == pytest.approx(min(31 * 0.7, whole))
 
@@ -523,6 +537,12 @@ def test_the_log_knows_practice_by_arm_and_as_a_whole() -> None:
             "epsilon must be left out where a gate is given",
         ),
         (lambda: Guard(LOG, gate=linoto.Open(), reward_range=(0, 1)), "gate must be a Control"),  # type: ignore[arg-type]
+        (
+            lambda: Gated(
+                gate=Control(budget=5, loan=5, promise="expected"), confidence=replace(CLICKS, radius="paper")
+            ).start(ACTIONS, LOG),
+            "radius must be another than 'paper' for a loan",
+        ),
         (lambda: guard(0, Offline.empty(2), budget=5.0), "offline must hold at least one reward"),
         (lambda: guard(budget=5.0).observe(0, 1.0), "decision must be what decide returned"),
         (lambda: opened().update(opened().decide(0), 7.0), r"reward must be in \[0, 1\]"),

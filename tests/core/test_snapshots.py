@@ -175,7 +175,8 @@ def test_another_arm_set_is_refused() -> None:
         restore(blob, w.actions * np.nan)
 
 
-ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0)._state, kernels.SCRATCH)) - {"arms.given"})
+LEFT_OUT = kernels.SCRATCH | kernels.COIN_ROWS
+ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0)._state, LEFT_OUT)) - {"arms.given"})
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -340,7 +341,7 @@ def test_missing_fields_take_their_defaults() -> None:
         ({"type": "LinUCB", "confidence": {"type": "Open"}}, "confidence must be a linoto.Confidence"),
         (
             {"type": "Gated", "gate": {"type": "Greedy"}},
-            "gate must be Open, Closed, Budget or Tolerance, got",
+            "gate must be Open, Closed, Budget, Tolerance or Control, got",
         ),
         ([], "policy must be a dict with a type, got list"),
         (None, "policy must be a dict with a type, got NoneType"),

@@ -150,7 +150,8 @@ class ControlReference:
         self.entries.append(entry)
         if kind == "explored":
             self.upper += self.high if self.promise == "realised" else self.unit
-        self.upper = min(self.upper, self.bound())
+        if self.promise == "realised":  # in means, an explored play says nothing before its reward
+            self.upper = min(self.upper, self.bound())
 
     def observe(self, index: int, reward: float) -> None:
         """The reward of round `index`, counted from 0."""
@@ -159,4 +160,5 @@ class ControlReference:
         if entry.kind in ("closed", "control"):
             self.weight = min(self.weight + 1, 200)
             self.centre += (reward - self.centre) / self.weight
-        self.upper = min(self.upper, self.bound())
+        if entry.kind in ("control", "explored"):
+            self.upper = min(self.upper, self.bound())

@@ -283,7 +283,8 @@ def test_a_run_is_a_table_with_one_row_per_round() -> None:
     run = simulate(LinOtO(), bandit, offline, horizon=30)
     frame = run.to_frame()
     assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == ["round", "arm", "explored", "regret", "offline_regret"]
+    regrets = ["regret", "offline_regret", "control", "practice_shortfall"]
+    assert list(frame.columns) == ["round", "arm", "explored", *regrets]
     assert frame["round"].tolist() == list(range(1, 31))
     for column, array in (("arm", run.arms), ("explored", run.explored), ("regret", run.regret)):
         np.testing.assert_array_equal(frame[column], array)

@@ -96,6 +96,8 @@ class Control(Gate):
             raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")
         if confidence.reward_range is None:
             raise ValueError("reward_range must be given for a Control gate, got None: a round can lose that")
+        if self.vouched_by == kernels.THE_MODEL and confidence.radius == "paper":
+            raise ValueError("radius must be another than 'paper' for a loan: it leaves out the ridge's bias")
         check_logged_range(confidence, offline)
         low, high = confidence.reward_range
         self.check_budget(high - low, confidence.delta)
