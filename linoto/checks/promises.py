@@ -145,7 +145,7 @@ def worst_decision(agent: FullAgent, means: Floats) -> Decision | int:
     return min(decisions, key=lambda decision: float(means[decision.arm]))
 
 
-def throws_coin(agent: Any) -> bool:
+def throws_coin(agent: object) -> bool:
     """Whether its gate decides by a coin, which is thrown once in a round."""
     return bool(getattr(getattr(agent, "gate", None), "throws_coin", False))
 

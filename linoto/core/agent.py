@@ -417,16 +417,16 @@ class LinearAgent:
                 f"[{low:g}, {high:g}]"
             )
 
-    def _answer(self, asked: int | None, mask: Bools | None) -> None:
+    def _answer(self, wanted: int | None, mask: Bools | None) -> None:
         """Decide, or judge a proposal (None: the explorer's); where no allowed arm is safe, change nothing.
 
         A round whose coin is thrown is decided.
         """
         run, counts, scratch = self._state.run, self._state.counts, [kernels.SCORE, kernels.ROOM]
         if run[0]["thrown"]:
-            coins.check_same_round(run, -1 if asked is None else asked, mask)
+            coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
-        proposal = asked if asked is not None else self._propose(mask) if self._own else -1
+        proposal = wanted if wanted is not None else self._propose(mask) if self._own else -1
         if mask is None:
             kernels.decide(self._params, self._state, proposal)
             return
