@@ -40,7 +40,7 @@ PROVEN: dict[str, Any] = {
     "noisy": Gated(gate=Tolerance(epsilon=0.1), confidence=NOISY),
     "realised": Gated(gate=Tolerance(budget=8.0, evidence="rewards", promise="realised"), confidence=CLICKS),
     "control": Gated(gate=Control(budget=8.0), confidence=CLICKS),
-    "control, means": Gated(gate=Control(epsilon=0.1, promise="expected"), confidence=NOISY),
+    "control, means": Gated(gate=Control(epsilon=0.05, promise="expected"), confidence=CLICKS),
     "mixture": Gated(gate=Closed(), fallback="mixture"),
     "an explorer of one's own": Gated(explorer=Worst()),
 }
