@@ -23,7 +23,7 @@ class Rounds(NamedTuple):
     @property
     def explored(self) -> Bools:
         """(n,) where the explorer's arm was played."""
-        return self.sources == kernels.FROM_EXPLORER
+        return np.asarray(self.sources == kernels.FROM_EXPLORER)
 
 
 def segments(starts: Ints, first: int, rounds: int) -> Ints:

@@ -119,7 +119,8 @@ def played(
     means = table[0]
     if starts.size > 1:
         means, world["starts"] = table, starts
-    if hasattr(agent, "inner") and hasattr(agent.inner, "play") and hasattr(agent, "play"):  # it wraps another
+    compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
+    if compiled and hasattr(agent, "play") and not hasattr(agent, "play_rounds"):
         arms, explored = agent.play(means, draws, **world)
         return arms, explored, np.zeros(arms.size, np.bool_), arms
     play = getattr(agent, "play_rounds", None) or partial(rounds_in_python, agent)
