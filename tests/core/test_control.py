@@ -15,7 +15,7 @@ from helpers.reference_control import ControlReference
 import linoto
 from linoto import Confidence, Control, Decision, Gated, Greedy, Guard, LinTS, LinUCB, Offline, Random
 from linoto.core import codec, kernels
-from linoto.core.snapshots import read
+from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0))
@@ -268,12 +268,12 @@ def test_compiled_equals_interactive_equals_restored(name: str) -> None:
 def test_a_snapshot_without_its_tickets_is_refused() -> None:
     """And one of another gate holds none, so that its bytes are those of earlier versions."""
     agent = POLICIES["ucb"].start(ACTIONS, LOG)
-    header, arrays = read(agent.snapshot())
+    header, arrays = read_snapshot(agent.snapshot())
     for name in sorted(kernels.COIN_ROWS):
         rest = {key: array for key, array in arrays.items() if key != f"arms.{name}"}
         with pytest.raises(ValueError, match=f"snapshot must hold arms.{name}, got none"):
             linoto.restore(codec.pack(header, rest))
-    _, others = read(Gated().start(ACTIONS, LOG).snapshot())
+    _, others = read_snapshot(Gated().start(ACTIONS, LOG).snapshot())
     assert not {f"arms.{name}" for name in kernels.COIN_ROWS} & set(others)
 
 
