@@ -522,7 +522,7 @@ class LinearAgent:
         kept = [name for name in kernels.DECIDED if name != "restricted"]
         before = self._state.run[kept].copy()
         self._put_on_desk(decision, arm)
-        kernels.observe(self._params, self._state, arm, mixture, value)
+        kernels.observe(self._params, self._state, arm, mixture, value, 0.0)
         for name in kept:
             self._state.run[name] = before[name]
 

@@ -342,6 +342,20 @@ def test_a_reward_by_its_arm_is_credited_where_it_is_clear_whose_it_is() -> None
     assert two.pending.sum() == 0
 
 
+def test_a_lost_reward_stays_at_its_worst_in_the_books() -> None:
+    agent = POLICIES["ucb"].start(ACTIONS, LOG, rng=1)
+    for t in range(60):
+        decision = agent.decide()
+        agent.commit(decision)
+        before = state_of(agent)
+        if t % 2:
+            agent.lose(decision, 1.0)
+            assert state_of(agent) == before
+        else:
+            agent.observe(decision, 1.0)
+    assert agent.pending.sum() == 0
+
+
 def test_an_arm_that_was_not_decided_counts_at_its_worst() -> None:
     """Played against the decision: practice could have earned 1, and a control play in its place is lost."""
     for seed in range(30):
