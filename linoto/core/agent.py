@@ -393,7 +393,7 @@ class LinearAgent:
             check_round(decision, self.rounds + 1)
             arm = as_arm(decision.arm, self.k)
             if self.gate.throws_coin:
-                coins.enter_decision(self._state.run, decision)
+                coins.enter_play(self._state.run, decision)
             return arm, decision.source in PRACTICE
         arm = as_arm(decision, self.k)
         if self.gate.throws_coin:

@@ -47,8 +47,20 @@ def with_coin(decision: Decision, run: Records) -> Decision:
     return replace(decision, control_share=float(run[0]["entry_share"]), centre=float(run[0]["entry_centre"]))
 
 
+def enter_play(run: Records, decision: Decision) -> None:
+    """Put a decision that is played now on the kernels' desk.
+
+    Where the coin of this round is thrown, that is what counts: a decision of the same round from before the
+    throw must not take its place, or who keeps one in reserve could let every control round disappear.
+    """
+    if run[0]["thrown"]:
+        enter_arm(run, decision.arm)
+    else:
+        enter_decision(run, decision)
+
+
 def enter_decision(run: Records, decision: Decision) -> None:
-    """Put a decision on the kernels' desk: what it is in the ledger."""
+    """Put a decision on the desk: what it, or its reward, is in the ledger."""
     entry = ENTRIES.get(decision.source, kernels.PRACTICE_PLAY)
     share, centre = decision.control_share, decision.centre
     if entry == kernels.PRACTICE_PLAY and decision.proposal == decision.arm:

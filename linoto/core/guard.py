@@ -247,7 +247,7 @@ class Guard:
         return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)
 
     def _commit_by_coin(self, decision: Decision, generator: np.random.Generator) -> None:
-        coins.enter_decision(self._run, decision)
+        coins.enter_play(self._run, decision)
         if self._run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.UNASKED_PLAY):
             self._against[self._run[0]["entry_practice"]] += 1
         kernels.coin_commit(self._params, self._run)

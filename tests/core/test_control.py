@@ -195,6 +195,29 @@ def test_an_agent_is_asked_once_as_well() -> None:
     agent.update(decision, 1.0)
 
 
+def test_a_decision_kept_in_reserve_cannot_make_a_control_round_disappear() -> None:
+    """Who agrees first, then asks for another arm, and plays the first answer where the coin says control."""
+    watch, controls, lost = guard(3, epsilon=0.05, budget=5.0), 0, 0.0
+    for t in range(1, 400):
+        reserve = watch.decide(watch.practice or 0)
+        decision = watch.decide(2)
+        if decision.source == "control":
+            controls += 1
+            decision = reserve
+        watch.update(decision, 0.0 if decision.arm == 2 else 0.9)
+        lost += 0.9 * (decision.arm == 2)
+        assert lost <= 5.0 + 0.05 * t
+    assert controls > 5
+    kept = 0
+    for seed in range(60):
+        agent = Gated(gate=Control(budget=20.0), confidence=CLICKS).start(ACTIONS, LOG, rng=seed)
+        reserve = agent.guard(0)
+        if reserve.control_share is None and agent.guard(2).source == "control":
+            agent.commit(reserve)
+            kept += bool((agent._state.run[0]["coin_bets"] < 0).all())
+    assert kept > 2
+
+
 def test_practice_and_coin_have_their_frequencies() -> None:
     """4,000 rounds with a share of .3: each count within 4.5 standard deviations, false alarm 1e-5 each."""
     watch = opened(1, budget=3000.0, share=0.3)
