@@ -210,7 +210,8 @@ def fit_reason(found: AuditFindings) -> str:
 
 def audit_notes(found: AuditFindings) -> tuple[str, ...]:
     """What a deployer should know, without being a reason for or against."""
-    log, names, notes = found.log, found.log.arms.names, []
+    log, names = found.log, found.log.arms.names
+    notes = [*log.arms.notes, *log.notes]
     if 0 < dropped_share(log) <= DROPPED:
         lost = sum(log.bad.values())
         notes.append(f"bad rows were dropped ({lost:,}): which ones should not depend on the reward")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.log_and_policy import noise
+from linoto.cli.reading import add_reading_options, notation_of
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
 
@@ -30,6 +31,7 @@ The first bad row stops everything and is named; --skip-bad drops such rows and 
 EXAMPLES = """\
   linoto audit log.csv --arms arms.csv --action arm --reward clicked --out audit.html
   linoto audit 'logs/*.parquet' --arms arms.parquet --action item --reward revenue --time at --skip-bad
+  linoto audit log.csv --arms arms.csv --action arm --reward clicked --where "month >= 6" --decimal ,
   linoto audit log.jsonl --arms arms.csv --action arm --reward r --arm-effects --save stats.npz --json"""
 
 FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
@@ -40,6 +42,9 @@ VALUES = (
     "id",
     "propensity",
     "time",
+    "where",
+    "decimal",
+    "thousands",
     "budget",
     "epsilon",
     "noise",
@@ -102,6 +107,7 @@ def add_log_options(audit: Any) -> None:
     audit.add_argument(
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
     )
+    add_reading_options(audit)
     add_engine(audit, jobs="threads that read")
 
 
@@ -160,6 +166,7 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
     arms = read_arms(
         arguments.arms,
         id=arguments.id,
+        **notation_of(arguments),
         intercept=not arguments.no_intercept,
         normalise=arguments.normalise,
         categorical=arguments.categorical,
@@ -172,6 +179,8 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
             arms=arms.with_effects() if arguments.arm_effects else arms,
             propensity=arguments.propensity,
             time=arguments.time,
+            where=arguments.where,
+            **notation_of(arguments),
             skip_bad=arguments.skip_bad,
             engine=engine_of(arguments),
             track=track,
@@ -196,7 +205,8 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
         paths.append(write_audit(arguments.out, audit, source=source, command=command_of(arguments)))
     if arguments.save is not None:
         arguments.save.parent.mkdir(parents=True, exist_ok=True)
-        paths.append(audit.saved(Path(arguments.log).name).save(arguments.save))
+        rows = "" if arguments.where is None else f" where {arguments.where}"
+        paths.append(audit.saved(Path(arguments.log).name + rows).save(arguments.save))
     return paths
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from linoto.cli.log_and_policy import noise, read_policy
+from linoto.cli.reading import add_reading_options, notation_of
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
 from linoto.cli.usage import Commands, add_command, shown
 from linoto.core.hints import nearest
@@ -75,6 +76,7 @@ def add_log_options(command: Any) -> None:
     command.add_argument(
         "--time", metavar="COL", help="column of the time: earlier rows warm-start, later ones evaluate"
     )
+    add_reading_options(command)
 
 
 def add_policy_options(command: Any) -> None:
@@ -122,10 +124,11 @@ def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
     from linoto.logs.rows import read_rows
     from linoto.logs.values import UnknownColumn
 
-    columns = {name: getattr(arguments, name) for name in ("action", "reward", "propensity", "time")}
+    columns = {name: getattr(arguments, name) for name in ("action", "reward", "propensity", "time", "where")}
+    notation = notation_of(arguments)
     try:
-        arms = read_arms(arguments.arms, id=arguments.id)
-        rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns)
+        arms = read_arms(arguments.arms, id=arguments.id, **notation)
+        rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns, **notation)
     except UnknownColumn as error:
         arguments.refuse(str(error))
         raise

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core.hints import nearest
 from linoto.core.kernels import Floats
 from linoto.core.validation import as_actions, check_positive
+from linoto.logs.notation import looks_like_dates, other_notation
 from linoto.logs.values import Table, check_columns, is_missing, number_of, text_of
 
 
@@ -119,9 +120,14 @@ def levels_of(values: Sequence[Any], name: str, where: str, *, forced: bool) -> 
     for row, value in enumerate(values):
         if is_missing(value):
             raise ValueError(f"{where}, row {row + 1}, column {name!r}: a feature is missing")
+        if isinstance(value, dict | list):
+            got = type(value).__name__
+            raise ValueError(f"{where}, column {name!r}: must be one value per row, got a {got}")
     numeric = [number_of(value) is not None for value in values]
     if all(numeric) and not forced:
         return None
+    if not forced:
+        refuse_disguised([value for value in values if number_of(value) is None], name, where)
     if any(numeric) and not forced:
         row = numeric.index(False) if sum(numeric) * 2 >= len(numeric) else numeric.index(True)
         raise ValueError(
@@ -129,6 +135,22 @@ def levels_of(values: Sequence[Any], name: str, where: str, *, forced: bool) -> 
             f"name the column categorical if that is meant"
         )
     return tuple(sorted({text_of(value) for value in values}))
+
+
+def refuse_disguised(words: Sequence[Any], name: str, where: str) -> None:
+    """Refuse to take dates, or numbers in another notation, for words: one-hot they would fit anything."""
+    shown = text_of(words[0])
+    if looks_like_dates(words):
+        raise ValueError(
+            f"{where}, column {name!r}: must be numbers or words, got dates such as {shown!r}: make a number "
+            "of them, such as an age in days, or name the column categorical"
+        )
+    look = other_notation(words)
+    if look:
+        raise ValueError(
+            f"{where}, column {name!r}: must be numbers or words, got {shown!r}, which {look}: say so, or "
+            "name the column categorical"
+        )
 
 
 def numbers_of(values: Sequence[Any], name: str, where: str) -> Floats:
@@ -172,6 +194,7 @@ class ArmTable:
     features: Floats  # (k, d)
     encoding: Encoding
     effects: float | None = None  # scale of the arm effects; None: without
+    notes: tuple[str, ...] = ()  # what was noticed while reading
 
     def __post_init__(self) -> None:
         features = as_actions(self.features)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
+from linoto.logs.notation import Notation
 from linoto.logs.row_queries import (
     KEPT_UNKNOWN,
     Columns,
@@ -23,8 +25,12 @@ from linoto.logs.row_queries import (
 )
 from linoto.logs.sums import ArmSums, Propensities, SumOptions, sum_files
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
+from linoto.logs.text_files import UNNAMED
 from linoto.logs.times import describe_cut, time_cut
-from linoto.logs.values import check_columns
+from linoto.logs.values import check_columns, text_of
+from linoto.logs.where import open_rows
+
+INDEX = rf"{UNNAMED} 1|Unnamed: 0|__index_level_0__"  # as CSV, pandas and Parquet have it
 
 FEWEST_ENDS, MOST_ENDS = 10, 10_000  # rewards that are kept at either end of a log
 
@@ -50,6 +56,7 @@ class Log:
     split: str = "row order"  # what early and late mean
     propensities: Propensities | None = None
     ends: RewardEnds | None = None  # None where every reward is 0 or 1, or where nobody looked
+    notes: tuple[str, ...] = ()  # what was noticed while reading
 
     @property
     def offline(self) -> Offline:
@@ -64,27 +71,55 @@ def read_arms(
     intercept: bool = True,
     normalise: bool = False,
     categorical: Sequence[str] = (),
+    decimal: str = ".",
+    thousands: str | None = None,
 ) -> ArmTable:
     """One row per arm: the id in the first column unless named, features in the others.
 
-    Numbers are taken as they are, words are one-hot encoded, and the encoding is kept with the table.
+    Numbers are taken as they are (as text with the marks `decimal` and `thousands`), words are one-hot
+    encoded, and the encoding is kept with the table. A column without a name that counts rows is left out.
     """
+    notation, where = Notation(decimal, thousands), source_name(source)
     with open_source(source, None) as (connection, files):
-        table: dict[str, list[Any]] = {name: [] for name in files[0].types}
-        key = next(iter(table)) if id is None else id
         refuse_rejected(files)
-        for file in files:
-            check_columns({name: name for name in table}, list(file.types), file.name)
-            for name, values in zip(table, fetch_table(connection, file, list(table), key), strict=True):
-                table[name] += values
-    return ArmTable.from_columns(
-        table,
-        id=id,
-        intercept=intercept,
-        normalise=normalise,
-        categorical=categorical,
-        where=source_name(source),
+        table = fetch_columns(connection, files, list(files[0].types))
+        key, notes = id, tuple[str, ...]()
+        if id is None:
+            table, notes = without_counter(table)
+            key = next(iter(table))
+        if key in table:
+            table |= fetch_columns(connection, files, [key], key)
+    for name in table:
+        if name != key and name not in categorical:
+            table[name] = notation.read_column(table[name], name, where)
+    arms = ArmTable.from_columns(
+        table, id=key, intercept=intercept, normalise=normalise, categorical=categorical, where=where
     )
+    return replace(arms, notes=notes)
+
+
+def fetch_columns(
+    connection: Connection, files: Sequence[StagedFile], names: Sequence[str], id: str = ""
+) -> dict[str, Sequence[Any]]:
+    """Columns of all files; one of them as ids are written, where it is named."""
+    table: dict[str, list[Any]] = {name: [] for name in names}
+    for file in files:
+        check_columns({name: name for name in names}, list(file.types), file.name)
+        for name, values in zip(names, fetch_table(connection, file, names, id), strict=True):
+            table[name] += values
+    return dict(table)
+
+
+def without_counter(table: dict[str, Sequence[Any]]) -> tuple[dict[str, Sequence[Any]], tuple[str, ...]]:
+    """A table without the index of a data frame: a first column without a name, whose values count rows."""
+    first, *others = table
+    counted = [text_of(value) for value in table[first]]
+    places = range(len(counted))
+    counts = any(counted == [str(place + start) for place in places] for start in (0, 1))
+    if not others or not counts or re.fullmatch(INDEX, first) is None:
+        return table, ()
+    note = "the first column of the arms has no name and counts rows, so it was left out: "
+    return {name: table[name] for name in others}, (f"{note}ids are in {others[0]!r}",)
 
 
 def read_log(
@@ -95,6 +130,9 @@ def read_log(
     arms: ArmTable,
     propensity: str | None = None,
     time: str | None = None,
+    where: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
     skip_bad: bool = False,
     engine: Engine = THREADS,
     track: Track | None = None,
@@ -102,14 +140,16 @@ def read_log(
     """A log from files (a path, a glob, a list of paths) or from a pandas, polars or Arrow table.
 
     `action` holds the id of an arm, `reward` what it earned. The first bad row is a ValueError that names its
-    row and column; with `skip_bad` such rows are dropped and counted. The threads of `engine` read, or the
-    workers of a Dask cluster, who must then see the files and the folder for temporary ones; the statistics
-    are the same bits for any of them. `track` is called after each part of the log.
+    row and column; with `skip_bad` such rows are dropped and counted. `where` keeps some rows only, as in
+    "month >= 6 and country = 'NO'". `decimal` and `thousands` are the marks in numbers that are text. The
+    threads of `engine` read, or the workers of a Dask cluster, who must then see the files and the folder for
+    temporary ones; the statistics are the same bits for any of them. `track` is called after each part.
     """
     if not isinstance(arms, ArmTable):
         raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
-    columns = Columns(action=action, reward=reward, propensity=propensity, time=time)
-    with open_source(source, columns.given()) as (connection, files):
+    notation = Notation(decimal, thousands)
+    columns = Columns(action=action, reward=reward, propensity=propensity, time=time, notation=notation)
+    with open_rows(source, columns, where) as (connection, files, notes):
         introduce_arms(connection, arms.names)
         cut = None if time is None else time_cut(connection, files, columns)
         options = SumOptions(ids=arms.names, cut=cut, skip_bad=skip_bad)
@@ -130,6 +170,7 @@ def read_log(
         split=split,
         propensities=None if propensity is None else sums.propensities,
         ends=ends,
+        notes=notes,
     )
 
 

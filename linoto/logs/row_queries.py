@@ -7,23 +7,39 @@ answered without a look at the values. `isfinite` looks, so it finds every bad v
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
 from linoto.core.hints import nearest
+from linoto.logs.notation import PLAIN, Notation, other_notation
 from linoto.logs.tables import (
+    ORIGINAL_ROW,
     ROW_NUMBER,
     Connection,
     StagedFile,
+    copy_rows,
+    listed,
     literal,
     quoted,
     refuse_rejected,
     scan,
     translate_errors,
 )
-from linoto.logs.values import WHOLE, WHOLE_TEXT
+from linoto.logs.value_sql import (
+    Comparable,
+    compared_sql,
+    constant_sql,
+    id_sql,
+    is_date,
+    is_text,
+    number_sql,
+    text_sql,
+    time_sql,
+)
 
 KEPT_UNKNOWN = 100  # ids that are listed, most frequent first
 ResultColumns = dict[str, npt.NDArray[Any]]
@@ -38,10 +54,11 @@ class Columns(NamedTuple):
     propensity: str | None = None
     time: str | None = None
     id: str | None = None  # what tells rows apart, where somebody asks
+    notation: Notation = PLAIN  # of numbers that are text
 
     def given(self) -> dict[str, str]:
         """The names in use, by role."""
-        return {role: name for role, name in self._asdict().items() if name is not None}
+        return {role: name for role, name in zip(BAD_VALUES, self[:5], strict=True) if name is not None}
 
 
 class RowRange(NamedTuple):
@@ -60,12 +77,12 @@ class RowRange(NamedTuple):
         return cls(file, columns, 0, file.rows, good_only=good_only)
 
 
-NUMBER = "the {role} must be a finite number, got {value!r}"
+NUMBER = "the {role} must be a finite number, got {value!r}{hint}"
 TIME = "the time must be a finite number or a date, got {value!r}"
 BAD_VALUES = {  # of each role: the kinds, as they are counted; how SQL tells; and what a message says
     "action": {
         "missing action": ("action IS NULL", "the action is missing"),
-        "unknown arm": ("known.id IS NULL", "there is no arm {value!r} among the {k} arms{nearest}"),
+        "unknown arm": ("known.id IS NULL", "there is no arm {value!r} among the {k} arms{hint}"),
     },
     "reward": {
         "missing reward": ("reward_given IS NULL", "the reward is missing"),
@@ -109,8 +126,9 @@ def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -
         refuse_rejected([file])
     role = next(role for role in columns if kind in BAD_VALUES[role])
     _, message = BAD_VALUES[role][kind]
-    hint = nearest(str(given[role]), ids) if kind == "unknown arm" else ""
-    text = message.format(role=role, value=given[role], k=len(ids), nearest=hint)
+    look = other_notation([given[role]]) if rows.columns.notation.plain else ""
+    hint = nearest(str(given[role]), ids) if kind == "unknown arm" else f", which {look}" if look else ""
+    text = message.format(role=role, value=given[role], k=len(ids), hint=hint)
     raise ValueError(f"{file.name}, row {row + 1}, column {columns[role]!r}: {text}")
 
 
@@ -119,8 +137,14 @@ def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -
 
 def select_given(rows: RowRange) -> str:
     """Every value of some rows as given, and reward, propensity, time and id as they are understood."""
-    file, parts = rows.file, [f"{ROW_NUMBER} AS row", f"{quoted(rows.columns.action)} AS action"]
-    forms = {"reward": number_sql, "propensity": number_sql, "time": time_sql, "id": id_sql}
+    file, parts = rows.file, [f"{row_sql(rows.file)} AS row", f"{quoted(rows.columns.action)} AS action"]
+    number = partial(number_sql, notation=rows.columns.notation)
+    forms: dict[str, Callable[[str, str], str]] = {
+        "reward": number,
+        "propensity": number,
+        "time": time_sql,
+        "id": id_sql,
+    }
     for role, name in rows.columns.given().items():
         parts.append(f"{quoted(name)} AS {role}_given")
         if role in forms:
@@ -129,6 +153,11 @@ def select_given(rows: RowRange) -> str:
     if (rows.first, rows.end) != (0, file.rows):
         limits = f" WHERE {ROW_NUMBER} >= {rows.first} AND {ROW_NUMBER} < {rows.end}"
     return f"SELECT {', '.join(parts)} FROM {scan(file.path)}{limits}"
+
+
+def row_sql(file: StagedFile) -> str:
+    """The number of a row in the file that the user gave."""
+    return ORIGINAL_ROW if ORIGINAL_ROW in file.types else ROW_NUMBER
 
 
 def select_checked(rows: RowRange) -> str:
@@ -213,9 +242,9 @@ def reward_ends(connection: Connection, rows: RowRange, most: int) -> tuple[list
 
 
 def fetch_rows(connection: Connection, rows: RowRange) -> ResultColumns:
-    """arm, reward, propensity, time and id as far as they are given, and the kind of bad row, in order."""
+    """row, arm, reward, propensity, time and id as far as they are given, and the kind of bad row."""
     wanted = ", ".join(role for role in rows.columns.given() if role != "action")
-    statement = f"SELECT arm, {wanted}, kind FROM ({select_checked(rows)}) ORDER BY row"
+    statement = f"SELECT row, arm, {wanted}, kind FROM ({select_checked(rows)}) ORDER BY row"
     return fetch_arrays(connection, rows.file, statement)
 
 
@@ -242,6 +271,48 @@ def count_unknown_ids(connection: Connection, rows: RowRange) -> Counter[str]:
     statement = f"""SELECT CAST(action AS VARCHAR) AS name, count(*) AS n FROM ({select_checked(rows)})
         WHERE kind = 'unknown arm' GROUP BY name ORDER BY n DESC, name LIMIT {KEPT_UNKNOWN}"""
     return Counter(dict(fetch_tuples(connection, rows.file, statement)))
+
+
+class Comparison(NamedTuple):
+    """A column, how it is compared, and with what."""
+
+    column: str
+    operator: str  # SQL's
+    value: Comparable
+
+
+def first_incomparable(
+    connection: Connection, file: StagedFile, comparison: Comparison, notation: Notation
+) -> list[tuple[int, str]]:
+    """The first row whose value is there and cannot be compared, and what it holds."""
+    name = quoted(comparison.column)
+    value, shown = (
+        compared_sql(file.types[comparison.column], name, comparison.value, notation),
+        text_sql(name),
+    )
+    statement = f"""SELECT {ROW_NUMBER}, {shown} FROM {scan(file.path)}
+        WHERE {value} IS NULL AND {name} IS NOT NULL AND lower({shown}) <> 'nan'
+        ORDER BY {ROW_NUMBER} LIMIT 1"""
+    return [(int(row), text) for row, text in fetch_tuples(connection, file, statement)]
+
+
+def copy_some_rows(
+    connection: Connection,
+    file: StagedFile,
+    names: Sequence[str],
+    asked: Sequence[Comparison],
+    notation: Notation,
+    copy: Path,
+) -> None:
+    """Write these columns of the rows that are asked for to Parquet, with the numbers of the rows."""
+    tests = (
+        f"{compared_sql(file.types[name], quoted(name), value, notation)} {operator} {constant_sql(value)}"
+        for name, operator, value in asked
+    )
+    query = f"""SELECT {listed(names)}, {ROW_NUMBER} AS {ORIGINAL_ROW} FROM {scan(file.path)}
+        WHERE {" AND ".join(tests)} ORDER BY {ROW_NUMBER}"""
+    with translate_errors(file.name, file.kind):
+        copy_rows(connection, query, copy)
 
 
 def fetch_table(connection: Connection, file: StagedFile, names: Sequence[str], id: str) -> list[list[Any]]:
@@ -298,49 +369,3 @@ def holds_dates(connection: Connection, file: StagedFile, column: str) -> bool:
     statement = f"""SELECT 1 FROM {scan(file.path)}
         WHERE TRY_CAST({quoted(column)} AS DOUBLE) IS NOT NULL LIMIT 1"""
     return not fetch_tuples(connection, file, statement)
-
-
-# -- values by type ---------------------------------------------------------------------------------------
-
-
-def number_sql(kind: str, value: str) -> str:
-    """A value of this type as a float; text that is not a number, true or false becomes NULL."""
-    if kind == "DOUBLE":
-        return value  # unchanged, so that DuckDB can answer from the file's own statistics
-    if is_text(kind):
-        truth = f"CAST(TRY_CAST(trim({value}) AS BOOLEAN) AS DOUBLE)"
-        return f"coalesce(TRY_CAST({value} AS DOUBLE), {truth})"
-    return f"TRY_CAST({value} AS DOUBLE)"
-
-
-def time_sql(kind: str, value: str) -> str:
-    """A value of this type as seconds, or as the number that it is."""
-    if is_date(kind):
-        return f"epoch(CAST({value} AS TIMESTAMPTZ))"
-    if is_text(kind):
-        return f"coalesce(TRY_CAST({value} AS DOUBLE), epoch(TRY_CAST({value} AS TIMESTAMPTZ)))"
-    return f"TRY_CAST({value} AS DOUBLE)"
-
-
-def id_sql(kind: str, value: str) -> str:
-    """An id as `values.text_of` writes it: 7.0 is 7. NULL where it is NaN."""
-    text = f"CAST({value} AS VARCHAR)"
-    if kind in ("DOUBLE", "FLOAT"):
-        whole = f"CAST(TRY_CAST({value} AS HUGEINT) AS VARCHAR)"
-        return f"""CASE WHEN {value} = floor({value}) AND abs({value}) < {WHOLE!r} THEN {whole}
-            WHEN isfinite({value}) OR isinf({value}) THEN {text} END"""
-    if kind.startswith("DECIMAL"):
-        return f"CASE WHEN contains({text}, '.') THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
-    if is_text(kind):
-        return f"regexp_replace({text}, {literal(f'^{WHOLE_TEXT}$')}, '\\1')"
-    return text
-
-
-def is_date(kind: str) -> bool:
-    """Whether a DuckDB type is a date, or one with a time."""
-    return kind.startswith(("TIMESTAMP", "DATE"))
-
-
-def is_text(kind: str) -> bool:
-    """Whether a DuckDB type is written in words."""
-    return kind == "VARCHAR" or kind.startswith("ENUM") or kind == "JSON"

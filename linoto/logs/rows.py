@@ -14,6 +14,7 @@ from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, exact, is_number
 from linoto.logs.arms import ArmTable
+from linoto.logs.notation import Notation
 from linoto.logs.row_queries import (
     Columns,
     ResultColumns,
@@ -22,8 +23,9 @@ from linoto.logs.row_queries import (
     introduce_arms,
     refuse_bad_row,
 )
-from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected
+from linoto.logs.tables import Connection, StagedFile, refuse_rejected
 from linoto.logs.values import text_of
+from linoto.logs.where import open_rows
 
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
 
@@ -191,26 +193,34 @@ def read_rows(
     propensity: str | None = None,
     id: str | None = None,
     time: str | None = None,
+    where: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
 ) -> Rows:
     """The rows of files (a path, a glob, a list of paths) or of a pandas, polars or Arrow table.
 
     In the order of `time` where it is named. Without an `id` column a row of a file is known by what the file
     holds and its place in it: the same file gives the same ids under any name, in any folder. A row of a
-    table is not known at all. The first bad row is a ValueError that names it.
+    table is not known at all. The first bad row is a ValueError that names it. `where`, `decimal` and
+    `thousands` are those of `read_log`.
     """
     if not isinstance(arms, ArmTable):
         raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
-    columns = Columns(action=action, reward=reward, propensity=propensity, time=time, id=id)
-    with open_source(source, columns.given()) as (connection, files):
+    notation = Notation(decimal, thousands)
+    columns = Columns(
+        action=action, reward=reward, propensity=propensity, time=time, id=id, notation=notation
+    )
+    with open_rows(source, columns, where) as (connection, files, _):
         introduce_arms(connection, arms.names)
         found = [fetch_good_rows(connection, RowRange.whole(file, columns), arms.names) for file in files]
+    numbers = [part.pop("row") for part in found]
     values = {role: np.concatenate([part[role] for part in found]) for role in found[0]}
     rows = Rows(
         arms=values["arm"],
         rewards=values["reward"],
         k=len(arms.names),
         propensities=values.get("propensity"),
-        ids=places(files) if id is None else values["id"],
+        ids=places(files, numbers) if id is None else values["id"],
         names=arms.names,
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
@@ -225,7 +235,7 @@ def fetch_good_rows(connection: Connection, rows: RowRange, names: Sequence[str]
     return {role: np.asarray(column) for role, column in found.items()}
 
 
-def places(files: Sequence[StagedFile]) -> list[str] | None:
+def places(files: Sequence[StagedFile], numbers: Sequence[npt.NDArray[Any]]) -> list[str] | None:
     """(n,) each row's file, by what it holds, and its place in it; None for the rows of a table."""
     if any(file.kind == "a table" for file in files):
         return None
@@ -238,7 +248,7 @@ def places(files: Sequence[StagedFile]) -> list[str] | None:
                 "give it once, or name an id column"
             )
         known[digest] = file
-    return [f"{digest}:{row}" for digest, file in known.items() for row in range(file.rows)]
+    return [f"{digest}:{row}" for digest, rows in zip(known, numbers, strict=True) for row in rows]
 
 
 def digest_of(path: str) -> str:

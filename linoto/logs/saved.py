@@ -106,7 +106,8 @@ def load(path: str | Path) -> SavedLog:
     try:
         return read_saved(arrays)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
+        text = str(error)
+        raise ValueError(f"{place} {text[3:]}" if text.startswith("it ") else text) from None
 
 
 def read_saved(arrays: Mapping[str, Any]) -> SavedLog:

@@ -36,6 +36,7 @@ Connection: TypeAlias = "DuckDBPyConnection"
 Wanted: TypeAlias = Mapping[str, str] | None  # the names of the needed columns by role; None: all of them
 ROW_GROUP = 2**17
 ROW_NUMBER = "file_row_number"  # DuckDB's name for it, which no column that is read may have
+ORIGINAL_ROW = "linoto_row"  # ours, in a copy of some rows of a file
 FILE_KINDS = {
     ".csv": "CSV",
     ".tsv": "CSV",
@@ -164,20 +165,40 @@ def needed_columns(wanted: Wanted, names: Sequence[str], where: str) -> list[str
     check_columns(wanted or {}, names, where)
     needed = list(dict.fromkeys(names if wanted is None else wanted.values()))
     for name in needed:
-        if name.lower() == ROW_NUMBER:
-            raise ValueError(f"{where} must have another name for its column {name!r}, which DuckDB keeps")
+        if name.lower() in (ROW_NUMBER, ORIGINAL_ROW):
+            raise ValueError(f"{where} must have another name for its column {name!r}, which is taken")
     return needed
 
 
 def stage_parquet(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
-    """The file itself; a copy of the needed columns where one of the others would hide the row numbers."""
-    file = inspect_parquet(connection, path, str(path), "Parquet", wanted)
-    if not any(name.lower() == ROW_NUMBER for name in file.types):
-        return file
-    needed = needed_columns(wanted, list(file.types), file.name)
+    """The file itself; a copy of the needed columns where one is nested, or would hide the row numbers."""
+    file = inspect_parquet(connection, path, str(path), "Parquet", {})
+    asked = (wanted or {}).values()
+    nested = {name: part for name in asked if (part := nested_column(connection, path, file.types, name))}
+    if not nested and not any(name.lower() == ROW_NUMBER for name in file.types):
+        return inspect_parquet(connection, path, file.name, file.kind, wanted)
+    needed = needed_columns(wanted, [*file.types, *nested], file.name)
+    parts = ", ".join(f"{nested.get(name, quoted(name))} AS {quoted(name)}" for name in needed)
     with translate_errors(file.name, file.kind):
-        copy_rows(connection, f"SELECT {listed(needed)} FROM {scan(path, numbered=False)}", copy)
+        copy_rows(connection, f"SELECT {parts} FROM {scan(path, numbered=False)}", copy)
     return inspect_parquet(connection, copy, file.name, file.kind, wanted)
+
+
+def nested_column(connection: Connection, path: Path, types: Mapping[str, str], name: str) -> str:
+    """A part of a column, such as user.country, in SQL; nothing where there is none."""
+    import duckdb
+
+    parts = str(name).split(".") if name not in types else []
+    for cut in range(1, len(parts)):
+        head = ".".join(parts[:cut])
+        if types.get(head, "").startswith("STRUCT"):
+            found = quoted(head) + "".join(f"[{literal(part)}]" for part in parts[cut:])
+            try:
+                connection.execute(f"DESCRIBE SELECT {found} FROM {scan(path, numbered=False)}")
+            except duckdb.Error:
+                return ""
+            return found
+    return ""
 
 
 def stage_csv(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:

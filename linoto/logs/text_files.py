@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+UNNAMED = "unnamed column"  # with its place: the index of a data frame, or what follows a last delimiter
 MARK = b"\xef\xbb\xbf"  # of UTF-8, which Windows puts first
 
 
@@ -46,8 +47,9 @@ def read_header(path: Path, wanted: Mapping[str, str] | None) -> Header:
     options = {mark: next(csv.reader([line], delimiter=mark), []) for mark in (",", ";", "\t", "|")}
     needed = set((wanted or {}).values())
     delimiter = max(options, key=lambda mark: (len(needed & set(options[mark])), len(options[mark])))
-    check_once(options[delimiter], str(path))
-    return Header(options[delimiter], delimiter, blank)
+    names = [name or f"{UNNAMED} {place}" for place, name in enumerate(options[delimiter], start=1)]
+    check_once(names, str(path))
+    return Header(names, delimiter, blank)
 
 
 def check_once(names: Sequence[str], where: str) -> None:

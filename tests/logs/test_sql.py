@@ -1,4 +1,4 @@
-"""DuckDB and its SQL are in two files: who asks something of a log calls a function with a name."""
+"""DuckDB and its SQL are in three files: who asks something of a log calls a function with a name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import linoto
-from linoto.logs import row_queries, tables
+from linoto.logs import row_queries, tables, value_sql
 
 PACKAGE = Path(linoto.__file__).parent
-WRITE_SQL = {Path(tables.__file__), Path(row_queries.__file__)}
+WRITERS = (tables.__name__, row_queries.__name__, value_sql.__name__)
+WRITE_SQL = {Path(tables.__file__), Path(row_queries.__file__), Path(value_sql.__file__)}
 DUCKDB = re.compile(r"\b(read_(parquet|csv|json|ndjson)\w*|parquet_\w*metadata|file_row_number)\b|\bCOPY \(")
 STATEMENT = re.compile(r"\b(SELECT|COPY|DESCRIBE|CREATE (TEMP )?(TABLE|VIEW)|GROUP BY|LEFT JOIN|TRY_CAST)\b")
 WITHOUT_DATABASE = (PACKAGE / "logs", PACKAGE / "audit")  # elsewhere statements may be for SQLite
@@ -36,7 +37,7 @@ def composed(source: str, *patterns: re.Pattern[str]) -> list[str]:
     return [text for text in texts(source) if any(pattern.search(text) for pattern in patterns)]
 
 
-def test_sql_for_duckdb_is_written_in_two_files_only() -> None:
+def test_sql_for_duckdb_is_written_in_three_files_only() -> None:
     for path in sorted(set(PACKAGE.rglob("*.py")) - WRITE_SQL):
         strict = any(path.is_relative_to(folder) for folder in WITHOUT_DATABASE)
         words = (DUCKDB, STATEMENT) if strict else (DUCKDB,)
@@ -45,17 +46,18 @@ def test_sql_for_duckdb_is_written_in_two_files_only() -> None:
 
 def test_what_builds_sql_is_imported_by_nobody_else() -> None:
     """A statement may also be put together from the words of others."""
-    builders = {"number_sql", "id_sql", "time_sql", "escape_glob", "listed", "literal", "quoted", "scan"}
+    builders = {"escape_glob", "listed", "literal", "quoted", "scan"}
     builders |= {name for name in vars(row_queries) if name.startswith("select_")}
-    assert all(hasattr(tables, name) or hasattr(row_queries, name) for name in builders)
+    builders |= {name for name in vars(value_sql) if name.endswith("_sql")}
+    assert all(hasattr(tables, name) or hasattr(row_queries, name) for name in builders - {"notated_sql"})
     for path in sorted(set(PACKAGE.rglob("*.py")) - WRITE_SQL):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module in (tables.__name__, row_queries.__name__):
+            if isinstance(node, ast.ImportFrom) and node.module in WRITERS:
                 assert not {alias.name for alias in node.names} & builders, path
 
 
 def test_sql_would_be_found() -> None:
-    """In the two files that write it, and in a line like those that were elsewhere."""
+    """In the files that write it, and in a line like those that were elsewhere."""
     for path in WRITE_SQL:
         assert composed(path.read_text(encoding="utf-8"), STATEMENT)
     planted = (

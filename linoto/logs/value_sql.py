@@ -1,0 +1,85 @@
+"""Single values in SQL, by the type of their column: as numbers, as times, as ids."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from linoto.logs.notation import PLAIN, Notation
+from linoto.logs.tables import literal
+from linoto.logs.values import WHOLE, WHOLE_TEXT
+
+Comparable = float | str | datetime
+
+
+def number_sql(kind: str, value: str, notation: Notation = PLAIN) -> str:
+    """A value of this type as a float; text that is not a number, true or false becomes NULL."""
+    if kind == "DOUBLE":
+        return value  # unchanged, so that DuckDB can answer from the file's own statistics
+    if is_text(kind):
+        truth = f"CAST(TRY_CAST(trim({value}) AS BOOLEAN) AS DOUBLE)"
+        number = f"TRY_CAST({value} AS DOUBLE)" if notation.plain else notated_sql(value, notation)
+        return f"coalesce({number}, {truth})"
+    return f"TRY_CAST({value} AS DOUBLE)"
+
+
+def notated_sql(value: str, notation: Notation) -> str:
+    """A text in a notation of its own as a float, as `Notation.read` reads it."""
+    bare = f"trim({value})"
+    if notation.thousands is not None:
+        bare = f"regexp_replace({bare}, {literal(notation.mark)}, '', 'g')"
+    number = f"TRY_CAST(replace({bare}, {literal(notation.decimal)}, '.') AS DOUBLE)"
+    return f"CASE WHEN regexp_full_match(trim({value}), {literal(notation.pattern)}) THEN {number} END"
+
+
+def compared_sql(kind: str, value: str, constant: Comparable, notation: Notation) -> str:
+    """A value of this type as what it is compared with: NULL where it cannot be, or is missing."""
+    if isinstance(constant, str):
+        return id_sql(kind, value)
+    if isinstance(constant, datetime):
+        return f"epoch(TRY_CAST({value} AS TIMESTAMPTZ))"
+    return f"nullif({number_sql(kind, value, notation)}, 'NaN'::DOUBLE)"  # NaN would be the largest number
+
+
+def constant_sql(constant: Comparable) -> str:
+    """What values are compared with: dates in seconds."""
+    if isinstance(constant, str):
+        return literal(constant)
+    return repr(constant.timestamp() if isinstance(constant, datetime) else float(constant))
+
+
+def text_sql(value: str) -> str:
+    """A value as text."""
+    return f"CAST({value} AS VARCHAR)"
+
+
+def time_sql(kind: str, value: str) -> str:
+    """A value of this type as seconds, or as the number that it is."""
+    if is_date(kind):
+        return f"epoch(CAST({value} AS TIMESTAMPTZ))"
+    if is_text(kind):
+        return f"coalesce(TRY_CAST({value} AS DOUBLE), epoch(TRY_CAST({value} AS TIMESTAMPTZ)))"
+    return f"TRY_CAST({value} AS DOUBLE)"
+
+
+def id_sql(kind: str, value: str) -> str:
+    """An id as `values.text_of` writes it: 7.0 is 7. NULL where it is NaN."""
+    text = f"CAST({value} AS VARCHAR)"
+    if kind in ("DOUBLE", "FLOAT"):
+        whole = f"CAST(TRY_CAST({value} AS HUGEINT) AS VARCHAR)"
+        return f"""CASE WHEN {value} = floor({value}) AND abs({value}) < {WHOLE!r} THEN {whole}
+            WHEN isfinite({value}) OR isinf({value}) THEN {text} END"""
+    if kind.startswith("DECIMAL"):
+        return f"CASE WHEN contains({text}, '.') THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
+    if is_text(kind):
+        return f"regexp_replace({text}, {literal(f'^{WHOLE_TEXT}$')}, '\\1')"
+    return text
+
+
+def is_date(kind: str) -> bool:
+    """Whether a DuckDB type is a date, or one with a time."""
+    return kind.startswith(("TIMESTAMP", "DATE"))
+
+
+def is_text(kind: str) -> bool:
+    """Whether a DuckDB type is written in words."""
+    return kind == "VARCHAR" or kind.startswith("ENUM") or kind == "JSON"
