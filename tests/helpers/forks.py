@@ -1,4 +1,4 @@
-"""Servers that start at once: forks of a process that has imported everything and loaded the kernels."""
+"""Servers and commands that start at once: forks of a process that has loaded everything."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from typing import Any
 PARENT = """
 import json, os, sys
 from pathlib import Path
-from linoto.core.warm_up import warm_up
+from linoto.cli import main
+from linoto.core.warm_up import warm_up, warm_up_loop
 from linoto.service.server import run
 
 warm_up()
+warm_up_loop()
 for line in sys.stdin:
     request = json.loads(line)
     if "child" in request:
@@ -32,6 +34,10 @@ for line in sys.stdin:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for handle, name in ((1, "out"), (2, "log")):
             os.dup2(os.open(request[name], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), handle)
+        if "words" in request:
+            os.chdir(request["folder"])
+            os.environ.update(request["environment"])
+            sys.exit(main(request["words"]))
         logs = {"logs": Path(request["logs"])} if "logs" in request else {}
         run(Path(request["path"]), **logs, **request["options"])
         sys.exit()
@@ -85,3 +91,14 @@ class ForkedServer:
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
+
+
+class ForkedCommand(ForkedServer):
+    """`linoto WORDS` in a process of its own, in this folder."""
+
+    def __init__(
+        self, words: list[str], folder: Path, environment: dict[str, str], *, log: Path, out: Path
+    ) -> None:
+        where = {"folder": str(folder), "environment": environment, "log": str(log), "out": str(out)}
+        self.pid = parent().ask(words=words, **where)
+        self.returncode = None

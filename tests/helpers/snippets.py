@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from helpers.forks import ForkedCommand
 from helpers.service_process import free_port
 
 FENCE = re.compile(
@@ -33,6 +34,8 @@ FENCE = re.compile(
 )
 COMMAND = re.compile(r"^\$ (?P<line>.*(?:\n> .*)*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
 LANGUAGES = {"python", "console", "output", "text", "json", "toml"}
+PLAIN = re.compile(r"linoto [^|&;<>$`*?~]+")
+SHOWN = {"COLUMNS": "80", "NO_COLOR": "1"}
 PORT = "8080"  # of the pages; each page is run with a free one
 
 
@@ -111,6 +114,12 @@ class Reader:
         if line.endswith(" &"):
             self.start_server(line.removesuffix(" &"), output)
             return
+        code, printed, errors = self.run_linoto(line) if PLAIN.fullmatch(line) else self.run_shell(line)
+        assert code == 0, f"{line} exited with {code}:\n{printed}{errors}"
+        if output.strip():
+            check_output(output, printed, line)
+
+    def run_shell(self, line: str) -> tuple[int, str, str]:
         done = subprocess.run(
             ["bash", "-c", line],
             cwd=self.folder,
@@ -120,9 +129,16 @@ class Reader:
             timeout=280,
             check=False,
         )
-        assert done.returncode == 0, f"{line} exited with {done.returncode}:\n{done.stdout}{done.stderr}"
-        if output.strip():
-            check_output(output, done.stdout, line)
+        return done.returncode, done.stdout, done.stderr
+
+    def run_linoto(self, line: str) -> tuple[int, str, str]:
+        """A command of ours without anything that only a shell does, forked: it starts at once."""
+        words = shlex.split(line.replace("\\\n", " "), comments=True)
+        out, errors = self.folder / ".out", self.folder / ".errors"
+        for file in (out, errors):
+            file.write_text("")
+        code = ForkedCommand(words[1:], self.folder, SHOWN, log=errors, out=out).wait(280)
+        return code, out.read_text(), errors.read_text()
 
     def start_server(self, line: str, output: str) -> None:
         """Start what stays, and wait for the lines that the page shows."""
@@ -152,7 +168,7 @@ class Reader:
 def environment() -> dict[str, str]:
     """The commands of this Python first, and tables 80 columns wide."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
+    return {**os.environ, "PATH": path, **SHOWN}
 
 
 @contextlib.contextmanager
