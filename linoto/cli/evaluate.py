@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
 
 
+ALL_CERTAIN = (
+    "every propensity is 1: only what was logged can be evaluated, because no other arm could have been "
+    "played; log with an explorer that draws (LinTS, Random) or with a control group"
+)
+
+
 def add_evaluate(commands: Commands) -> None:
     """`linoto evaluate`."""
     evaluate = add_command(
@@ -98,10 +104,11 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     estimates, warm = estimate(rows, arms, arguments)
     if arguments.json:
         facts = {"log": arguments.log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
+        facts["every_propensity_is_1"] = rows.all_certain
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
         return
     print_table([row_of(found) for found in estimates])
-    notes = notes_on(estimates, warm)
+    notes = notes_on(estimates, warm, rows)
     if notes:
         print()
         print_facts(notes)
@@ -253,9 +260,9 @@ def said(name: str, texts: dict[str, str]) -> list[tuple[str, str]]:
     return [(name, f"{', '.join(about)}: {text}") for text, about in methods.items()]
 
 
-def notes_on(estimates: Sequence[Estimate], warm: int) -> list[tuple[str, str]]:
+def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple[str, str]]:
     """What a reader should know before believing the numbers."""
-    notes = []
+    notes = [("propensities", ALL_CERTAIN)] if rows.all_certain else []
     if warm:
         notes.append(("warm start", f"{warm} other rows; they judged nothing"))
     notes += said("intervals hold", {found.method: found.holds for found in estimates})

@@ -75,6 +75,11 @@ class Rows:
         return Offline.from_rows(self.arms, self.rewards, k=self.k)
 
     @property
+    def all_certain(self) -> bool:
+        """Whether every propensity is 1: such rows say nothing of any other policy."""
+        return self.propensities is not None and bool((np.asarray(self.propensities) == 1).all())
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """Which rows these are."""
         if self.ids is None:
