@@ -41,9 +41,9 @@ def run_demo(arguments: argparse.Namespace) -> None:
 
 def run_flights(arguments: argparse.Namespace) -> None:
     """The takeover of the flight bookings."""
-    from linoto.experiments import takeover
-    from linoto.pages.demo import introduction, story_row, write_story
-    from linoto.pages.figures.experiments import draw_story
+    from linoto.experiments import seasons, takeover
+    from linoto.pages.demo import introduction, season_row, season_text, story_row, write_story
+    from linoto.pages.figures.experiments import draw_seasons, draw_story
     from linoto.pages.figures.pieces import save
     from linoto.pages.report import write_json
     from linoto.pages.shell import check_installed
@@ -60,20 +60,33 @@ def run_flights(arguments: argparse.Namespace) -> None:
             policies={label: everyone[label] for label in takeover.WHY},
             track=track,
         )
+    with progress("seasons") as track:
+        found = seasons.play(runs=arguments.runs, horizon=horizon, seed=arguments.seed, track=track)
     paths = save(draw_story(story), arguments.out / "demo")
+    moving = save(draw_seasons(found), arguments.out / "seasons")
     command = f"linoto demo --runs {arguments.runs} --horizon {horizon} --seed {arguments.seed}"
     saved = flights.load().save(arguments.out)
     page = arguments.out / "demo.html"
-    write_story(page, story, picture=paths[1], command=command, audit=audit_lines(*saved))
+    write_story(
+        page,
+        story,
+        picture=paths[1],
+        command=command,
+        audit=audit_lines(*saved),
+        moving=(found, moving[1]),
+    )
     table = story.table()
-    paths += [page, write_json(arguments.out / "demo.json", table), *saved]
+    paths += [*moving, page, write_json(arguments.out / "demo.json", table), *saved]
     if arguments.json:
         facts = {"runs": arguments.runs, "horizon": horizon, "seed": arguments.seed}
-        print(json.dumps({**facts, "table": table, "wrote": [str(path) for path in paths]}))
+        tables = {"table": table, "seasons": found.table()}
+        print(json.dumps({**facts, **tables, "wrote": [str(path) for path in paths]}))
         return
     for text in introduction(story):
         print_lines(f"{text}\n")
     print_table([story_row(row) for row in table])
+    print_lines(f"\n{season_text(found)}\n")
+    print_table([season_row(row) for row in found.table()])
     print_written(paths)
 
 

