@@ -27,16 +27,16 @@ from linoto.experiments.takeover import BUDGET
 from linoto.worlds.flights import BOUND, PRACTICE, data_file, load
 
 ORDERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "April to December": ((2, 3), (4, 5, 6, 7, 8, 9, 10, 11, 12)),
-    "October back to February": ((11, 12), (10, 9, 8, 7, 6, 5, 4, 3, 2)),
+    "forwards": ((2, 3), (4, 5, 6, 7, 8, 9, 10, 11, 12)),
+    "backwards": ((11, 12), (10, 9, 8, 7, 6, 5, 4, 3, 2)),
 }
-"""The months of the log, and those that follow, by the name of the order."""
+"""The months of the log and those that follow, in the order of the year or against it."""
 WHY = {
     "no gate": "nothing limits what trying everything costs",
     "the log's gate": "compares with what the log earned: where practice earns more by now, it allows more "
     "than it promised against practice",
-    "Control": "compares with what practice earns now, in rounds that a coin chooses: its limit holds in both "
-    "orders",
+    "Control": "compares with what practice earns now, in rounds that a coin chooses: its limit holds in "
+    "both orders",
 }
 
 

@@ -47,7 +47,7 @@ def season_row(row: dict[str, Any]) -> dict[str, str]:
         "policy": row["policy"],
         "more on time": f"{row['gain']:+.0f}",
         "largest shortfall": f"{row['worst_shortfall']:.0f}",
-        "over the limit": f"{row['runs_over_limit']} of {row['runs']} runs",
+        "over the limit": f"{row['runs_over_limit']} of {row['runs']}",
     }
 
 
@@ -56,9 +56,10 @@ def season_text(found: seasons.Seasons) -> str:
     limit = found.table()[0]["limit"]
     return (
         "And when the world moves? The same flights month by month, with the same bold explorer (LinUCB with "
-        f"its full radius) and a limit of {limit:.0f} flights: once in their order after a log of February "
-        "and March, once backwards after a log of November and December, which were worse. What counts here "
-        "is what current practice would have had on time in the same months."
+        f"its full radius) and a limit of {limit:.0f} flights: forwards from April to December after a log "
+        "of February and March, and backwards from October to February after a log of November and "
+        "December, which were worse. What counts here is what current practice would have had on time in the "
+        "same months."
     )
 
 

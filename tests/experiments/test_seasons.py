@@ -47,5 +47,5 @@ def test_the_logs_gate_loses_more_than_its_limit_below_practice_where_the_log_wa
     played: dict[tuple[str, str], dict[str, float]],
 ) -> None:
     """In 20 runs 16 were over the limit, so none of four has a chance of 0.2 %; the seed is fixed."""
-    assert played["October back to February", "the log's gate"]["runs_over_limit"] > 0
-    assert played["April to December", "the log's gate"]["runs_over_limit"] == 0
+    assert played["backwards", "the log's gate"]["runs_over_limit"] > 0
+    assert played["forwards", "the log's gate"]["runs_over_limit"] == 0
