@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,7 @@ TITLE = "The same problems, many policies"
 def write_comparison(out: Path, found: Comparison, *, command: str) -> list[Path]:
     """Write pictures, tables, tidy curves and one page into a folder."""
     results, paths, sections = found.results, [], []
-    for setting in results.experiment.settings:
-        stem = setting.name.replace(" ", "-")
+    for setting, stem in zip(results.experiment.settings, stems(results.experiment.settings), strict=True):
         pictures = save(draw_both(results, setting), out / f"compare-{stem}")
         paths += pictures
         sections.append(section(found, setting, pictures[1], stem))
@@ -36,6 +37,20 @@ def write_comparison(out: Path, found: Comparison, *, command: str) -> list[Path
         sections=sections,
     )
     return [*paths, page]
+
+
+def stems(settings: Sequence[Setting]) -> list[str]:
+    """A distinct name for the files of each setting, whatever people call it.
+
+    >>> from linoto import Random
+    >>> stems([Setting(name=name, policies={"any": Random()}) for name in ("a/b", "a b", "…")])
+    ['a-b', 'a-b-2', 'setting-3']
+    """
+    found: list[str] = []
+    for number, setting in enumerate(settings, start=1):
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", setting.name).strip("-") or f"setting-{number}"
+        found.append(f"{plain}-{number}" if plain in found else plain)
+    return found
 
 
 def section(found: Comparison, setting: Setting, picture: Path, stem: str) -> dict[str, Any]:

@@ -13,11 +13,13 @@ import linoto
 from linoto.audit.verdicts import audit_log
 from linoto.experiments import takeover
 from linoto.experiments.claims import CheckedClaim, Claim, Measurement
+from linoto.experiments.compare import compare
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log
 from linoto.pages.audit import write_audit
+from linoto.pages.compare import write_comparison
 from linoto.pages.demo import write_story
 from linoto.pages.figures.experiments import draw_story
 from linoto.pages.figures.pieces import save
@@ -61,9 +63,23 @@ def demo_page(folder: Path) -> Path:
     return write_story(folder / "demo.html", story, picture=picture, command=ODD, audit=[ODD])
 
 
+def compare_page(folder: Path) -> Path:
+    setting = Setting(
+        name=ODD,
+        k=9,
+        d=3,
+        logged_arms=3,
+        horizon=40,
+        policies={"LinTS": linoto.LinTS(), ODD: linoto.LinUCB()},
+    )
+    write_comparison(folder, compare([setting], runs=2), command=ODD)
+    return folder / "compare.html"
+
+
 PAGES: dict[str, Callable[[Path], Path]] = {
     "audit": audit_page,
     "preview": preview_page,
     "report": report_page,
     "demo": demo_page,
+    "compare": compare_page,
 }
