@@ -51,8 +51,12 @@ def add_preview(commands: Commands) -> None:
         "--limit", type=above_zero, metavar="LOSS", help="the most you can afford to lose, in all rounds"
     )
     preview.add_argument(
-        "--prior", type=above_zero, metavar="B", help="scale of what the log does not say (default: --bound)"
+        "--prior",
+        type=above_zero,
+        metavar="SD",
+        help="how much the arms' average rewards differ, as a standard deviation (default: from the log)",
     )
+    preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
     add_engine(preview, jobs="plays at a time")
     preview.add_argument("--out", type=Path, default=Path("linoto-preview.html"), help="the page")
     preview.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -61,13 +65,14 @@ def add_preview(commands: Commands) -> None:
 
 def run_preview(arguments: argparse.Namespace) -> None:
     """`linoto preview`."""
-    from linoto.pages.preview import TITLE, answers, write_preview
+    from linoto.pages.preview import TITLE, UNIT, answers, write_preview
     from linoto.pages.shell import check_installed
 
     check_installed()
     log = read_statistics(arguments)
     policy = read_policy(arguments, log)
     result = preview_of(log, policy, arguments)
+    unit = arguments.unit or UNIT
     path = write_preview(
         arguments.out,
         result,
@@ -76,11 +81,12 @@ def run_preview(arguments: argparse.Namespace) -> None:
         source=log.source,
         command=command_of(arguments),
         limit=arguments.limit,
+        unit=unit,
     )
-    lines = answers(result, arguments.limit)
+    lines = answers(result, arguments.limit, unit)
     if arguments.json:
-        facts = {"source": log.source, "answers": dict(lines), **result.to_dict(limit=arguments.limit)}
-        facts |= audit_facts(policy, log, arguments)
+        facts = {"source": log.source, "answers": dict(lines), "unit": unit}
+        facts |= result.to_dict(limit=arguments.limit) | audit_facts(policy, log, arguments)
         print(json.dumps({**facts, "wrote": [str(path)]}))
         return
     print(TITLE)
@@ -100,6 +106,8 @@ def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Name
         raise ValueError(f"the parameter of this policy is {gate.varied}: give --{gate.varied}-grid")
     if asked is not None and name != gate.varied:  # the grid's parameter alone, with no other beside it
         policy = with_gate_options(policy, argparse.Namespace(**{name: max(asked)}))
+    if asked is None and arguments.policy == "Gated":
+        policy = with_fitting_budget(policy, log, arguments)
     values = asked or values_to_try(policy, log, arguments)
     with progress("playing") as track:
         return preview(
@@ -125,16 +133,24 @@ def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
     return "", None
 
 
-def values_to_try(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> list[float]:
-    """The usual grid, and the tolerance that just keeps to the limit."""
-    from linoto.worlds.preview import epsilon_for, grid_of, parameter_of
+def with_fitting_budget(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> Any:
+    """The usual policy with a loss budget that fits the log: one from the middle of the usual grid."""
+    from linoto.worlds.preview import grid_of
 
-    parameter_of(policy)  # refuses a policy without one
+    budgeted = with_gate_options(policy, argparse.Namespace(budget=1.0))
+    values = grid_of(budgeted, log.offline, arguments.horizon)
+    return budgeted.with_parameter("budget", values[len(values) // 2])
+
+
+def values_to_try(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> list[float]:
+    """The usual grid, and the value that just keeps to the limit."""
+    from linoto.worlds.preview import grid_of, value_for
+
     values = grid_of(policy, log.offline, arguments.horizon)
     if arguments.limit is None:
         return values
-    exact = epsilon_for(policy, log.actions, log.offline, limit=arguments.limit, horizon=arguments.horizon)
-    return [*values, exact] if exact is not None and exact < values[-1] else values
+    exact = value_for(policy, log.actions, log.offline, limit=arguments.limit, horizon=arguments.horizon)
+    return values if exact is None else [*values, exact]
 
 
 def command_of(arguments: argparse.Namespace) -> str:
@@ -144,7 +160,9 @@ def command_of(arguments: argparse.Namespace) -> str:
         values = getattr(arguments, name)
         if values is not None:
             words += [f"--{name.replace('_', '-')}", ",".join(map(shown, values))]
-    return " ".join([*words, *typed_again(arguments, ("horizon", "worlds", "limit", "prior", "seed"))])
+    return " ".join(
+        [*words, *typed_again(arguments, ("horizon", "worlds", "limit", "prior", "unit", "seed"))]
+    )
 
 
 def table_row(row: dict[str, Any], parameter: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from linoto.core.offline import Offline
 from linoto.pages.figures import preview as figures
 from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import fill, write_page
-from linoto.worlds.preview import GridPoint, Preview
+from linoto.worlds.preview import GridPoint, Preview, quantile
 
+UNIT = "units of reward"
 TITLE = "What is the most we can lose, and what do we stand to gain?"
 SHOWN = 8  # arms in each table
 WORDS = {
@@ -37,36 +39,61 @@ WORDS = {
 """What a certificate names, in words."""
 
 
-def answers(preview: Preview, limit: float | None = None) -> list[tuple[str, str]]:
-    """Three questions and answers in plain words, for a limit on the loss if one is given."""
-    _, *parts = fill("answers.txt", **findings(preview, limit)).split("## ")
+def answers(preview: Preview, limit: float | None = None, unit: str = UNIT) -> list[tuple[str, str]]:
+    """What to do, and three answers in plain words, for a limit on the loss if one is given."""
+    _, *parts = fill("answers.txt", **findings(preview, limit, unit)).split("## ")
     pairs = (part.partition("\n") for part in parts)
     return [(name, as_line(text)) for name, _, text in pairs]
 
 
 def as_line(text: str) -> str:
     """The words of a template with one space between them, and none before a punctuation mark."""
-    return re.sub(r" (?=[.,:;])", "", re.sub(r"[ \n]+", " ", text)).strip()
+    return re.sub(r" (?=[.,:;)])", "", re.sub(r"[ \n]+", " ", text)).strip()
 
 
-def findings(preview: Preview, limit: float | None) -> dict[str, Any]:
+def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]:
     """What both templates speak of."""
     losses = [point.certificate.loss(preview.horizon) for point in preview.points]
-    own = getattr(preview.policy.composed().gate, preview.parameter)
+    least_useful = preview.least_useful()
     return {
         "preview": preview,
         "limit": limit,
-        "own": min(preview.points, key=lambda point: abs(point.value - own)),  # the nearest on the grid
+        "unit": unit,
+        "chosen": chosen_point(preview, limit),
         "sure": None if limit is None else preview.guaranteed(limit),
         "likely": None if limit is None else preview.recommend(limit),
         "safest": preview.points[int(np.argmin([inf if loss is None else loss for loss in losses]))],
-        "least": min(float(np.quantile(point.worst_loss, 0.9)) for point in preview.points),
+        "least": min(quantile(point.worst_loss, 0.9) or 0.0 for point in preview.points),
+        "least_useful": least_useful,
+        "deploys": bool(preview.worth_having(limit)),
+        "empty": least_useful is not None and preview.is_empty(least_useful),
+        "rounding": 0.0 if least_useful is None else rounding_share(least_useful, preview.horizon),
         "relative": getattr(preview.policy.composed().gate, "relative", False),
         "heading": heading(preview.parameter),
         "noun": "value of alpha" if preview.parameter == "alpha" else heading(preview.parameter),
+        "total": lambda value: f"{amount(value)}\u00a0{unit}",
         "amount": amount,
         "signed": signed,
+        "percent": percent,
     }
+
+
+def chosen_point(preview: Preview, limit: float | None) -> GridPoint:
+    """What the answers are about: the policy's own value or the limit's, if it is worth having."""
+    own_value = getattr(preview.policy.composed().gate, preview.parameter)
+    own = min(preview.points, key=lambda point: abs(point.value - own_value))  # the nearest on the grid
+    wanted = own if limit is None else preview.guaranteed(limit) or own
+    fits = preview.worth_having(limit)
+    if not fits or wanted in fits:
+        return wanted
+    return max(fits, key=lambda point: -float(point.final_loss.mean()))
+
+
+def rounding_share(point: GridPoint, horizon: int) -> float:
+    """How much of a promise comes from playing the log's mixture in whole plays."""
+    certificate, loss = point.certificate, point.certificate.loss(horizon)
+    once = (certificate.constant or 0.0) - (certificate.budget or 0.0)
+    return once / loss if loss else 0.0
 
 
 def heading(parameter: str) -> str:
@@ -74,12 +101,23 @@ def heading(parameter: str) -> str:
     return "tolerance" if parameter == "epsilon" else parameter
 
 
+def heading_with_unit(preview: Preview, unit: str) -> str:
+    """The same, with what its values are counted in."""
+    if preview.parameter == "alpha":
+        return "alpha"
+    if getattr(preview.policy.composed().gate, "relative", False):
+        return "budget, in rounds" if preview.parameter == "budget" else "tolerance, as a share"
+    return f"{heading(preview.parameter)}, in {unit}{' per round' if preview.parameter == 'epsilon' else ''}"
+
+
 def amount(value: float) -> str:
     """A sum of rewards, to the precision a person wants."""
     size = abs(value)
+    if size < 1e-9:
+        return "0"  # what rounding left of nothing
     if size >= 10:
         return f"{value:,.0f}"
-    return f"{round(value, 1) + 0.0:g}" if size >= 1 else f"{value + 0.0:.2g}"
+    return f"{Decimal(f'{value:.2g}'):f}"  # 0.00008, not 8e-05
 
 
 def signed(value: float) -> str:
@@ -88,12 +126,17 @@ def signed(value: float) -> str:
     return text if text == "0" or value < 0 else f"+{text}"
 
 
+def percent(share: float) -> str:
+    """A share as 7 %, or as 0.4 % where it is small."""
+    return f"{100 * share:,.0f}\u00a0%" if share >= 0.01 else f"{100 * share:.1g}\u00a0%"
+
+
 def value_cells(row: dict[str, Any]) -> list[str]:
     """What a value of the parameter brings, for people."""
     guaranteed, first = row["guaranteed_loss"], row["first_explored"]
     never = f" (never in {row['never_explored']:.0%})" if row["never_explored"] else ""
     return [
-        f"{row['knob']:g}",
+        f"{row['knob']:,g}",
         "no promise" if guaranteed is None else amount(guaranteed),
         amount(row["worst_loss_90"]),
         amount(row["worst_loss_max"]),
@@ -113,15 +156,11 @@ def write_preview(
     source: str,
     command: str,
     limit: float | None = None,
+    unit: str = UNIT,
 ) -> Path:
     """Write the page; the same arguments write the same bytes."""
-    found = findings(preview, limit)
-    drawn = {
-        "gain at the end against the largest shortfall": figures.draw_tradeoff(preview, limit),
-        "largest shortfall seen and guaranteed": figures.draw_losses(preview, limit),
-        "share of exploring rounds": figures.draw_share(preview),
-        "round of the first exploration": figures.draw_first(preview),
-    }
+    found = findings(preview, limit, unit)
+    drawn = figures.draw_all(preview, limit, unit)
     return write_page(
         path,
         "preview.html",
@@ -131,10 +170,12 @@ def write_preview(
         source=source,
         offline=offline,
         logged=int((offline.pulls > 0).sum()),
-        answers=answers(preview, limit),
+        answers=answers(preview, limit, unit),
         values=[(value_cells(point.row(preview.horizon)), mark(point, found)) for point in preview.points],
+        spread=[quantile(preview.spread, 0.1), quantile(preview.spread, 0.9)],
+        heading_with_unit=heading_with_unit(preview, unit),
         pictures=[as_svg(figure, f"picture-{i}", label) for i, (label, figure) in enumerate(drawn.items())],
-        certificate=certificate_rows((found["sure"] or found["own"]).certificate, preview.horizon),
+        certificate=certificate_rows(found["chosen"].certificate, preview.horizon),
         **arm_tables(preview, offline, names),
     )
 

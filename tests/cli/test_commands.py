@@ -358,13 +358,15 @@ def test_preview_answers_in_the_terminal_and_says_where_the_page_is(
     short = ("--horizon", 200, "--worlds", 4, "--limit", 3, "--out", page)
     code, out, err = run(capsys, "preview", statistics(tmp_path, {}), *short)
     assert (code, err) == (0, "")
-    assert out.startswith("What is the most we can lose, and what do we stand to gain?\nThe most we can lose")
+    assert out.startswith("What is the most we can lose, and what do we stand to gain?\nWhat to do")
     assert f"wrote {page}" in out and page.exists()
-    assert re.search(r"^0\.01 +3 ", out, re.MULTILINE)  # (3 - 1) / 200: the limit's own tolerance
+    assert re.search(r"^2 +3 ", out, re.MULTILINE)  # 3 - 1: the limit's own budget
     code, out, _ = run(capsys, "preview", statistics(tmp_path, {}), *short, "--json")
     data = json.loads(out)
-    assert code == 0 and data["recommended"]["guaranteed"] == 0.01 and data["wrote"] == [str(page)]
-    assert len(data["outlooks"]) == 6 and len(data["outlooks"][0]["worlds"]["regret"]) == 4
+    assert code == 0 and data["recommended"]["guaranteed"] <= 2 and data["wrote"] == [str(page)]
+    assert [point["summary"]["knob"] for point in data["outlooks"]] == [0.7, 1, 2, 3, 7, 10, 40]
+    assert data["unit"] == "units of reward" and data["earned"] == pytest.approx(0.35 * 200)
+    assert len(data["outlooks"][0]["worlds"]["regret"]) == 4
 
 
 def test_the_papers_problem_can_be_previewed_at_once(
@@ -372,7 +374,7 @@ def test_the_papers_problem_can_be_previewed_at_once(
 ) -> None:
     options = ("--horizon", 50, "--worlds", 2, "--explorer", "thompson", "--out", tmp_path / "page.html")
     code, out, _ = run(capsys, "preview", "--paper", *options)
-    assert code == 0 and "tolerance of 0.1 per round" in out
+    assert code == 0 and "a budget of" in out and "units of reward" in out
     options = (*options[:4], "--policy", "LinOtO", "--alpha-grid", "0.0,1", *options[6:])
     code, out, _ = run(capsys, "preview", "--paper", *options)
     assert code == 0 and "alpha = 0" in out

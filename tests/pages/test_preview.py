@@ -14,8 +14,16 @@ from markupsafe import escape
 
 import linoto
 from linoto.cli.log_and_policy import LogStatistics
-from linoto.pages.preview import TITLE, amount, answers, signed, value_cells, write_preview
-from linoto.worlds.preview import epsilon_for
+from linoto.pages.preview import (
+    TITLE,
+    amount,
+    answers,
+    chosen_point,
+    signed,
+    value_cells,
+    write_preview,
+)
+from linoto.worlds.preview import value_for
 
 NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
 
@@ -69,23 +77,21 @@ def test_the_same_arguments_write_the_same_bytes(tmp_path: Path) -> None:
 def test_the_question_is_answered_in_the_first_three_lines(preview: linoto.Preview, tmp_path: Path) -> None:
     text = write(tmp_path / "page.html", preview, limit=20.0)
     top = text[text.index("<h1>") : text.index("</ol>")]
-    assert f"<h1>{TITLE}</h1>" in top and top.count("<li>") == 3
-    for (name, _), start in zip(
-        answers(preview, 20.0), ("The most we can lose", "In nine worlds", "What we stand"), strict=True
-    ):
+    assert f"<h1>{TITLE}</h1>" in top and top.count("<li>") == 3 and 'class="verdict' in top
+    names = ("What to do", "The most we can lose", "In nine worlds", "What we stand")
+    for (name, _), start in zip(answers(preview, 20.0), names, strict=True):
         assert name.startswith(start)
     sure = preview.guaranteed(20.0)
-    assert sure is not None and f"Choose a tolerance of {sure.value:g} per round" in top
+    assert sure is not None and f"With a tolerance of {sure.value:g}\u00a0units of reward per round" in top
 
 
 def test_the_prior_is_named_with_its_warning_and_the_certificate_is_there(
     preview: linoto.Preview, tmp_path: Path
 ) -> None:
     text = write(tmp_path / "page.html", preview, limit=20.0)
-    assert "prior of scale 1 (--prior)" in text and 'class="warning"' in text
-    sure = preview.guaranteed(20.0)
-    assert sure is not None
-    for name, line in sure.certificate.rows(rounds=300):
+    said = f"the average rewards of arms differ by {amount(preview.prior)}\u00a0units of reward"
+    assert said in text and "(--prior)" in text and 'class="warning"' in text
+    for name, line in chosen_point(preview, 20.0).certificate.rows(rounds=300):
         assert f"<tr><th>{escape(name)}</th><td>{escape(line)}</td></tr>" in text
     for symbol in (
         "R_off_t: the shortfall",
@@ -97,15 +103,17 @@ def test_the_prior_is_named_with_its_warning_and_the_certificate_is_there(
 
 
 def test_a_limit_nothing_can_keep_is_said_plainly(preview: linoto.Preview) -> None:
-    first, second, third = (text for _, text in answers(preview, 1e-9))
+    todo, first, second, third = (text for _, text in answers(preview, 1e-9))
+    assert todo.startswith("Do not deploy")
     assert first.startswith("None of the values tried is guaranteed")
     assert "None of the values tried" in second or "choose" in second
     assert third.endswith(".")
 
 
 def test_without_a_limit_the_policys_own_value_is_described(preview: linoto.Preview) -> None:
-    first, _, third = (text for _, text in answers(preview))
-    assert "a tolerance of 0.02 per round" in first and "--limit" in third  # nearest to Gated's 0.1
+    _, first, _, third = (text for _, text in answers(preview))
+    assert "a tolerance of 0.02\u00a0units of reward per round" in first  # nearest to Gated's 0.1
+    assert "--limit" in third
 
 
 def test_a_relative_tolerance_is_a_share_in_words() -> None:
@@ -115,13 +123,14 @@ def test_a_relative_tolerance_is_a_share_in_words() -> None:
     )
     log = linoto.Offline(pulls=[40, 40, 0], reward_sums=[20.0, 30.0, 0.0])
     shown = linoto.preview(np.eye(3), log, policy=policy, grid=[0.1], horizon=50, worlds=3)
-    assert "10\u00a0% of the log's average reward" in answers(shown, 1e6)[0][1]
+    assert "10\u00a0% of the log's average reward" in answers(shown, 1e6)[1][1]
 
 
 def test_a_budget_is_a_sum_in_words(tmp_path: Path) -> None:
     policy = linoto.Gated(gate=linoto.Tolerance(budget=20.0))
     shown = result(policy=policy, grid=[5.0, 20.0])
-    assert answers(shown)[0][1].startswith("With a budget of 20 in all, 300 rounds together earn at most")
+    said = answers(shown, unit="clicks")[1][1]
+    assert said.startswith("With a budget of 20\u00a0clicks in all, 300 rounds together earn at most")
     text = write(tmp_path / "page.html", shown, limit=50.0)
     assert "What each budget brings" in text and "The budget is how much less than that, in all" in text
     assert "budget: the loss that is accepted in all rounds together" in text
@@ -130,8 +139,10 @@ def test_a_budget_is_a_sum_in_words(tmp_path: Path) -> None:
 def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
     policy = linoto.Gated(fallback="lcb")
     shown = result(policy=policy, grid=[0.1])
-    assert answers(shown)[0][1].startswith("With a tolerance of 0.1 per round, nothing is guaranteed")
-    assert answers(shown, 5.0)[0][1].startswith("Nothing is guaranteed here")
+    todo, first, *_ = (text for _, text in answers(shown))
+    assert todo.startswith("Do not deploy this: nothing is guaranteed")
+    assert first.startswith("With a tolerance of 0.1\u00a0units of reward per round, nothing is guaranteed")
+    assert answers(shown, 5.0)[1][1].startswith("Nothing is guaranteed here")
     assert value_cells(shown.table()[0])[1] == "no promise"
 
 
@@ -143,7 +154,8 @@ def test_a_policy_that_never_explores_has_a_page_too(tmp_path: Path) -> None:
 
 def test_the_papers_promise_is_called_empty_where_it_is(tmp_path: Path) -> None:
     shown = result(policy=linoto.LinOtO(), grid=[0.01])
-    assert "says nothing: no play could lose more" in answers(shown)[0][1]
+    todo, first, *_ = (text for _, text in answers(shown))
+    assert "says nothing: no play could lose more" in first and todo.startswith("Do not deploy yet")
     assert "alpha: the paper" in write(tmp_path / "page.html", shown)
 
 
@@ -156,26 +168,27 @@ def test_a_preview_is_plain_data(preview: linoto.Preview) -> None:
 
 
 @pytest.mark.parametrize("limit", [6.0, 20.0, 123.4])
-def test_the_limits_own_tolerance_just_keeps_to_it(limit: float) -> None:
+@pytest.mark.parametrize("parameter", ["epsilon", "budget"])
+def test_the_limits_own_value_just_keeps_to_it(parameter: str, limit: float) -> None:
     p = statistics()
-    found = epsilon_for(linoto.Gated(), p.actions, p.offline, limit=limit, horizon=300)
+    policy = linoto.Gated(gate=linoto.Tolerance(**{parameter: 0.1}))
+    found = value_for(policy, p.actions, p.offline, limit=limit, horizon=300)
     assert found is not None
 
-    def promised(epsilon: float) -> float:
-        gated = linoto.Gated(gate=linoto.Tolerance(epsilon=epsilon))
-        return gated.certificate(p.actions, p.offline).loss(300) or 0.0
+    def promised(value: float) -> float:
+        return policy.with_parameter(parameter, value).certificate(p.actions, p.offline).loss(300) or 0.0
 
     assert promised(found) <= limit < promised(found * 1.11)
 
 
 def test_there_is_no_tolerance_for_what_is_lost_once() -> None:
     p = statistics()
-    assert epsilon_for(linoto.Gated(), p.actions, p.offline, limit=1e-3, horizon=300) is None
-    assert epsilon_for(linoto.LinOtO(), p.actions, p.offline, limit=9.0, horizon=300) is None
+    assert value_for(linoto.Gated(), p.actions, p.offline, limit=1e-3, horizon=300) is None
+    assert value_for(linoto.LinOtO(), p.actions, p.offline, limit=9.0, horizon=300) is None
 
 
 def test_amounts_are_what_a_person_wants_to_read() -> None:
-    assert [amount(v) for v in (12345.6, 85.0, 2.04, 1.0, 0.123, 0.0, -0.0, -7.77)] == [
+    assert [amount(v) for v in (12345.6, 85.0, 2.04, 1.0, 0.123, 0.0, -0.0, -1e-17, -7.77)] == [
         "12,346",
         "85",
         "2",
@@ -183,6 +196,46 @@ def test_amounts_are_what_a_person_wants_to_read() -> None:
         "0.12",
         "0",
         "0",
+        "0",
         "-7.8",
     ]
     assert [signed(v) for v in (3.21, -3.21, 0.0)] == ["+3.2", "-3.2", "0"]
+
+
+def test_deploy_never_stands_beside_an_empty_promise() -> None:
+    """80 arms and 25 clicks: the rounding of the mixture alone may cost more than the log earns."""
+    rng = np.random.default_rng(3)
+    pulls = rng.multinomial(8000, np.full(80, 1 / 80))
+    clicks = rng.binomial(pulls, 0.004).astype(float)
+    log = linoto.Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks)
+    policy = linoto.Gated(
+        gate=linoto.Tolerance(budget=2.0, evidence="rewards"),
+        confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1), bound=2.0),
+    )
+    shown = linoto.preview(np.eye(80), log, policy=policy, grid=[2.0, 8.0], horizon=1000, worlds=6)
+    todo = dict(answers(shown, unit="clicks"))["What to do"]
+    assert todo.startswith("Do not deploy yet") and "fewer arms" in todo
+    assert all(shown.is_empty(point) for point in shown.points) and not shown.worth_having()
+    assert shown.earned == pytest.approx(1000 * clicks.sum() / 8000)
+
+
+def test_deploy_stands_beside_a_promise_within_the_limit(preview: linoto.Preview) -> None:
+    for limit in (6.0, 20.0, 1e6):
+        todo = dict(answers(preview, limit))["What to do"]
+        fits = preview.worth_having(limit)
+        assert todo.startswith("Deploy" if fits else "Do not deploy")
+        assert all((point.certificate.loss(300) or 0.0) <= limit for point in fits)
+
+
+def test_one_value_is_shown_world_by_world(tmp_path: Path) -> None:
+    text = write(tmp_path / "page.html", result(grid=[0.1]), limit=20.0)
+    assert Page(text).tags["svg"] == 1 and "One tolerance was tried" in text
+
+
+def test_numbers_carry_the_unit_that_was_named(preview: linoto.Preview, tmp_path: Path) -> None:
+    p = statistics()
+    odd = "<US$ & cents$>"
+    facts: dict[str, Any] = {"names": p.names, "source": "log", "command": "linoto preview", "limit": 20.0}
+    text = write_preview(tmp_path / "page.html", preview, p.offline, unit=odd, **facts).read_text("utf-8")
+    assert "20\u00a0&lt;US$ &amp; cents$&gt;" in text and odd not in text
+    assert all("units of reward" not in line for _, line in answers(preview, 20.0, "EUR"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from linoto.core.kernels import Floats
 from linoto.pages.figures.pieces import COLOURS, panel, plain_numbers, styled, with_legend
+from linoto.worlds.preview import quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,15 +18,53 @@ if TYPE_CHECKING:
     from linoto.worlds.preview import Preview
 
 PARAMETERS = {
-    "epsilon": "tolerance per round (epsilon)",
-    "budget": "budget in all rounds together",
+    "epsilon": "tolerance per round ({unit})",
+    "budget": "budget in all rounds ({unit})",
     "alpha": "the paper's parameter (alpha)",
+}
+SHARES = {
+    "epsilon": "tolerance per round (share of the log's average)",
+    "budget": "budget (rounds of the log's average)",
 }
 BLACK: dict[str, Any] = {"color": "#000000", "linewidth": 1.0}
 
 
+def draw_all(preview: Preview, limit: float | None, unit: str) -> dict[str, Figure]:
+    """Every figure of the page by what it shows: over the grid, or over worlds where one value was tried."""
+    unit = unit.replace("$", r"\$")  # no formula
+    if len(preview.points) == 1:
+        return {"gain and largest shortfall in each world": draw_cloud(preview, limit, unit)}
+    name = parameter_name(preview, unit)
+    return {
+        "gain at the end against the largest shortfall": draw_tradeoff(preview, limit, unit),
+        "largest shortfall seen and guaranteed": draw_losses(preview, limit, unit),
+        "share of exploring rounds": draw_share(preview, name),
+        "round of the first exploration": draw_first(preview, name),
+    }
+
+
+def parameter_name(preview: Preview, unit: str) -> str:
+    """The parameter with its unit."""
+    if getattr(preview.policy.composed().gate, "relative", False):
+        return SHARES[preview.parameter]
+    return PARAMETERS[preview.parameter].format(unit=unit)
+
+
 @styled()
-def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
+def draw_cloud(preview: Preview, limit: float | None, unit: str) -> Figure:
+    """One point per world: the gain at the end against the largest shortfall on the way."""
+    (point,) = preview.points
+    figure, axes = panel(extra=0.3)
+    axes.plot(point.worst_loss, -point.final_loss, "o", color=COLOURS["Gated"], alpha=0.7, label="a world")
+    low, high = (quantile(-point.final_loss, q) for q in (0.1, 0.9))
+    axes.axhspan(low, high, color=COLOURS["Gated"], alpha=0.12, linewidth=0, label="eight worlds of ten")
+    finish_tradeoff(axes, limit, float(point.worst_loss.max()), unit)
+    axes.set_xlabel(f"largest shortfall below the log\n({unit})")
+    return with_legend(figure)
+
+
+@styled()
+def draw_tradeoff(preview: Preview, limit: float | None, unit: str) -> Figure:
     """The gain at the end against the largest shortfall on the way in nine worlds of ten."""
     import matplotlib as mpl
 
@@ -36,18 +75,23 @@ def draw_tradeoff(preview: Preview, limit: float | None = None) -> Figure:
     colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
     for row, colour in zip(rows, colours, strict=True):
         draw_cross(axes, row, colour)
-    if limit is not None and limit <= 2 * shortfall.max():
+    finish_tradeoff(axes, limit, float(shortfall.max()), unit)
+    axes.set_xlabel(f"largest shortfall below the log,\n9 worlds of 10 ({unit})")
+    return with_legend(figure, columns=4, title=parameter_name(preview, unit))
+
+
+def finish_tradeoff(axes: Axes, limit: float | None, most: float, unit: str) -> None:
+    """The limit where it is near, the line of no gain where it is inside, and what is on the axes."""
+    if limit is not None and limit <= 2 * most:
         axes.axvline(limit, **BLACK, linestyle="--", label="your limit")
     if axes.get_ylim()[0] < 0:
         axes.axhline(0, **BLACK)
     axes.set_xlim(left=0)
-    axes.set_xlabel("largest shortfall below the log, 9 worlds of 10")
-    axes.set_ylabel("gain over the log at the end (rewards)")
-    return with_legend(figure, columns=4, title=PARAMETERS[preview.parameter])
+    axes.set_ylabel(f"gain over the log at the end\n({unit})")
 
 
 @styled()
-def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
+def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
     """The largest shortfall below the log, and what is guaranteed, against the parameter."""
     rows = preview.table()
     figure, axes = panel(extra=0.3)
@@ -61,32 +105,34 @@ def draw_losses(preview: Preview, limit: float | None = None) -> Figure:
     if limit is not None:
         axes.axhline(limit, **BLACK, linestyle="--", label="your limit")
     axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 2 * axes.get_ylim()[1])  # the highest point is not cut
     plain_numbers(axes)
-    axes.set_ylabel("largest shortfall below the log (rewards)")
+    axes.set_xlabel(parameter_name(preview, unit))
+    axes.set_ylabel(f"largest shortfall below the log\n({unit})")
     return with_legend(figure)
 
 
 @styled()
-def draw_share(preview: Preview) -> Figure:
+def draw_share(preview: Preview, name: str) -> Figure:
     """The share of exploring rounds against the parameter."""
     figure, axes = panel()
     bands = (100 * column(preview.table(), name) for name in ("explored_10", "explored", "explored_90"))
     draw_band(axes, preview, *bands, label="mean, 8 worlds of 10")
-    axes.set(ylim=(0, 104), ylabel="exploring rounds (%)")
+    axes.set(ylim=(0, 104), xlabel=name, ylabel="exploring rounds (%)")
     return with_legend(figure)
 
 
 @styled()
-def draw_first(preview: Preview) -> Figure:
+def draw_first(preview: Preview, name: str) -> Figure:
     """The round of the first exploration against the parameter."""
     figure, axes = panel()
     bands = (column(preview.table(), f"first_explored{part}") for part in ("_10", "", "_90"))
     draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
     if all(point.explored.any() for point in preview.points):
         axes.set_yscale("log")
+        axes.set_ylim(bottom=0.9)  # there is no round before the first
     plain_numbers(axes)
-    axes.set_ylabel("round of the first exploration")
+    axes.set(xlabel=name, ylabel="round of the first exploration")
     return with_legend(figure)
 
 
@@ -98,7 +144,6 @@ def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: F
     axes.set_xticks(places, [f"{point.value:g}" for point in preview.points])
     if places.size > 6:
         axes.tick_params(axis="x", labelsize=8)
-    axes.set_xlabel(PARAMETERS[preview.parameter])
 
 
 def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:

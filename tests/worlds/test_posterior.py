@@ -1,0 +1,119 @@
+"""Average rewards that could have written a log: exact posteriors, limits, and where the log is silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linoto import Confidence, Offline
+from linoto.worlds.posterior import Draws, are_unrelated, draw_means, have_level
+from linoto.worlds.reward_laws import measure_law
+
+CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
+MANY = 20_000
+
+
+def drawn(actions: np.ndarray, log: Offline, confidence: Confidence, **options: Any) -> Draws:
+    options = {"worlds": MANY, "rng": np.random.default_rng(0), **options}
+    return draw_means(actions, log, measure_law(log, confidence), **options)
+
+
+def test_a_linear_posterior_is_the_textbooks() -> None:
+    """Against N(theta, noise^2 V^-1); 20,000 draws, beyond 6 standard errors once in 5e8 a number."""
+    rng = np.random.default_rng(1)
+    actions = rng.standard_normal((6, 2))
+    log = Offline(pulls=[9, 9, 0, 9, 0, 0], reward_sums=[3.0, -2.0, 0.0, 5.0, 0.0, 0.0])
+    prior = 0.8
+    means = drawn(actions, log, Confidence(noise=0.5), prior=prior).means
+    size = np.sqrt((actions**2).sum(axis=1).mean())
+    precision = actions.T @ (log.pulls[:, None] * actions) / 0.25 + (size / prior) ** 2 * np.eye(2)
+    cover = np.linalg.inv(precision)
+    exact = actions @ cover @ (actions.T @ log.reward_sums / 0.25)
+    variance = np.diag(actions @ cover @ actions.T)
+    assert (np.abs(means.mean(axis=0) - exact) < 6 * np.sqrt(variance / MANY)).all()
+    np.testing.assert_allclose(means.var(axis=0), variance, rtol=0.07)
+
+
+def test_unrelated_normal_arms_are_drawn_towards_their_level() -> None:
+    """With a level that is known nearly exactly, shrinkage is s^2 / (s^2 + noise^2 / n)."""
+    pulls = np.r_[4, np.full(200, 100_000)]
+    averages = np.r_[3.0, np.tile([0.5, -0.5], 100)]
+    log = Offline(pulls=pulls, reward_sums=pulls * averages)
+    means = drawn(np.eye(201), log, Confidence(noise=2.0), prior=1.0, worlds=4000).means
+    level = averages[1:].mean()
+    assert means[:, 0].mean() == pytest.approx(level + 0.5 * (3.0 - level), abs=0.15)
+    assert means[:, 0].var() == pytest.approx(0.5, rel=0.15)
+
+
+def test_clicks_of_unrelated_arms_have_beta_posteriors() -> None:
+    """At a known level the posterior mean is (m c + clicks) / (c + rows)."""
+    pulls = np.r_[100, np.full(300, 10**6)]
+    clicks = np.r_[6.0, np.full(300, 0.02 * 10**6)]
+    log = Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks)
+    means = drawn(np.eye(301), log, CLICKS, prior=0.01, worlds=2000).means
+    strength = 0.02 * 0.98 / 0.01**2 - 1
+    exact = (0.02 * strength + 6) / (strength + 100)
+    assert means[:, 0].mean() == pytest.approx(exact, rel=0.04)
+
+
+@pytest.mark.parametrize("true", [0.02, 0.1, 0.4])
+def test_many_rewards_tell_how_much_arms_differ(true: float) -> None:
+    rng = np.random.default_rng(2)
+    k, rows = 150, 4000
+    means = rng.normal(0.5, true, k)
+    log = Offline(pulls=np.full(k, rows), reward_sums=rows * means + np.sqrt(rows) * rng.standard_normal(k))
+    found = drawn(np.eye(k), log, Confidence(noise=1.0), worlds=500)
+    assert found.spreads.mean() == pytest.approx(true, rel=0.26)  # a step of the grid
+    assert found.spreads.std() < 0.25 * true
+
+
+def test_few_clicks_leave_open_how_much_arms_differ() -> None:
+    pulls = np.full(80, 100)
+    clicks = np.r_[np.ones(30), np.full(3, 2.0), np.zeros(47)]
+    found = drawn(np.eye(80), Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks), CLICKS)
+    low, high = np.quantile(found.spreads, [0.1, 0.9])
+    assert high > 5 * low and high < 0.02
+    assert found.means.min() >= 0 and found.means.max() < 0.2
+
+
+@pytest.mark.parametrize("actions", [np.eye(4), np.column_stack([np.ones(4), [0.0, 0.1, 0.5, 0.9]])])
+def test_no_mean_leaves_the_range(actions: np.ndarray) -> None:
+    log = Offline(pulls=[400, 300, 0, 20], reward_sums=[2.0, 0.0, 0.0, 1.0])
+    for prior in (None, 0.001, 5.0):
+        means = drawn(actions, log, CLICKS, prior=prior, worlds=300).means
+        assert np.isfinite(means).all() and means.min() >= 0 and means.max() <= 1
+
+
+def test_worlds_scale_with_the_unit_of_the_reward() -> None:
+    """Cents instead of euros: the same worlds, a hundred times as large."""
+    pulls, sums = np.array([50, 40, 0]), np.array([60.0, 30.0, 0.0])
+    squares = sums**2 / np.maximum(pulls, 1) + pulls * 4.0
+    for limits in (None, (0.0, 20.0)):
+        one, cents = (
+            drawn(
+                np.eye(3),
+                Offline(pulls=pulls, reward_sums=c * sums, reward_squares=c * c * squares),
+                Confidence(noise=3.0 * c, reward_range=limits and (0.0, 20.0 * c)),
+                worlds=50,
+            )
+            for c in (1.0, 100.0)
+        )
+        np.testing.assert_allclose(cents.means, 100 * one.means, rtol=1e-6)
+
+
+def test_an_empty_log_leaves_the_prior() -> None:
+    for actions in (np.eye(3), np.array([[1.0, 0.2], [0.5, -1.0], [0.3, 0.3]])):
+        for confidence in (Confidence(noise=0.5), CLICKS):
+            means = drawn(actions, Offline.empty(3), confidence, worlds=100).means
+            assert means.shape == (100, 3) and np.isfinite(means).all()
+
+
+def test_arms_are_known_to_be_unrelated_or_to_share_a_level() -> None:
+    assert (
+        are_unrelated(np.eye(4)) and are_unrelated(2 * np.eye(4)[:, ::-1]) and are_unrelated(np.ones((1, 1)))
+    )
+    assert not are_unrelated(np.ones((2, 2))) and not are_unrelated(np.ones((3, 1)))
+    assert have_level(np.eye(3)) and have_level(np.ones((5, 1)))
+    assert not have_level(np.array([[1.0, 0.2], [0.5, -1.0], [0.3, 0.3]]))
