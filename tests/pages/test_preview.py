@@ -13,7 +13,7 @@ from helpers.html import Page
 from markupsafe import escape
 
 import linoto
-from linoto.cli.log_and_policy import LogStatistics
+from linoto.cli.log_and_policy import ArmsAndLog
 from linoto.pages.preview import (
     TITLE,
     amount,
@@ -28,11 +28,11 @@ from linoto.worlds.preview import value_for
 NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
 
 
-def statistics() -> LogStatistics:
+def statistics() -> ArmsAndLog:
     rng = np.random.default_rng(0)
     bandit = linoto.sphere_bandit(k=12, d=4, rng=rng)
     pulls = np.array([60, 40, 40, 60, *[0] * 8])
-    return LogStatistics(
+    return ArmsAndLog(
         actions=bandit.actions, offline=bandit.log(pulls, rng), names=NAMES, source="<b>log</b>.npz"
     )
 
