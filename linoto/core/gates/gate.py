@@ -23,9 +23,7 @@ class Gate:
     measures: ClassVar[bool] = True  # whether a decision has a budget to tell
     keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
-    throws_coin: ClassVar[bool] = (
-        False  # whether it draws: then a round is decided once, and its reward needs it
-    )
+    throws_coin: ClassVar[bool] = False  # whether a coin decides: a round is then decided once
     compares_with_log: ClassVar[bool] = True  # whether what is promised is a distance to the log's mean
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
