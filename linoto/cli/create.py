@@ -21,6 +21,7 @@ from linoto.cli.terminal import above_zero, number, print_facts
 from linoto.cli.usage import Commands, add_command
 
 if TYPE_CHECKING:
+    from linoto.core.protocols import ComposedPolicy
     from linoto.service.loops.loop import Loop
 
 SHOWN = ("promise", "most lost in all", "most lost per round", "probability")  # of the certificate
@@ -99,7 +100,7 @@ def run_create(arguments: argparse.Namespace) -> None:
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 
-def make_loop(arguments: argparse.Namespace, log: ArmsAndLog, policy: Any) -> tuple[Loop, bool]:
+def make_loop(arguments: argparse.Namespace, log: ArmsAndLog, policy: ComposedPolicy) -> tuple[Loop, bool]:
     """The loop, in the database, and whether it is new."""
     from linoto.core.snapshots import to_dict
 
@@ -122,11 +123,11 @@ def make_loop(arguments: argparse.Namespace, log: ArmsAndLog, policy: Any) -> tu
     return create_loop(arguments.db, arguments.name, canonical(spec))
 
 
-def default_reward(arguments: argparse.Namespace, policy: Any) -> float:
+def default_reward(arguments: argparse.Namespace, policy: ComposedPolicy) -> float:
     """What a decision counts as whose reward never comes: the worst there is, unless told otherwise."""
     if arguments.default_reward is not None:
         return float(arguments.default_reward)
-    confidence = policy.composed().confidence
-    if confidence is None or confidence.reward_range is None:
-        arguments.refuse("give --default-reward, or --reward-range whose low end it then is")
-    return float(confidence.reward_range[0])
+    limits = policy.composed().assumed.reward_range
+    if limits is not None:
+        return float(limits[0])
+    raise arguments.refuse("give --default-reward, or --reward-range whose low end it then is")  # it exits

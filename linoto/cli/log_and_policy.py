@@ -220,34 +220,34 @@ def told(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
-def with_facts(policy: Any, facts: Mapping[str, Any]) -> Any:
+def with_facts(record: Any, facts: Mapping[str, Any]) -> Any:
     """The policy that assumes this about rewards."""
     from linoto.core.confidence import Confidence
 
     if not facts:
-        return policy
-    if not hasattr(policy, "confidence"):
+        return record
+    if not hasattr(record, "confidence"):
         raise ValueError(
-            f"--policy {type(policy).__name__} assumes nothing about rewards: leave --"
+            f"--policy {type(record).__name__} assumes nothing about rewards: leave --"
             f"{next(iter(facts)).replace('_', '-')} out"
         )
-    return replace(policy, confidence=replace(policy.composed().confidence or Confidence(), **facts))
+    return replace(record, confidence=replace(record.composed().confidence or Confidence(), **facts))
 
 
-def with_parts(policy: Any, arguments: argparse.Namespace) -> Any:
+def with_parts(record: Any, arguments: argparse.Namespace) -> Any:
     """The policy with the explorer and the evidence that were asked for."""
     from linoto.core.policies import Gated
 
     if arguments.explorer is not None:
-        if not isinstance(policy, Gated):
-            raise ValueError(f"--explorer is for Gated, got --policy {type(policy).__name__}")
-        policy = replace(policy, explorer=explorer(arguments.explorer))
+        if not isinstance(record, Gated):
+            raise ValueError(f"--explorer is for Gated, got --policy {type(record).__name__}")
+        record = replace(record, explorer=explorer(arguments.explorer))
     if arguments.evidence is not None:
-        if not isinstance(policy, Gated) or not hasattr(policy.gate, "evidence"):
-            raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(policy).__name__}")
+        if not isinstance(record, Gated) or not hasattr(record.gate, "evidence"):
+            raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(record).__name__}")
         change: dict[str, Any] = {"evidence": arguments.evidence}
-        policy = replace(policy, gate=replace(policy.gate, **change))
-    return policy
+        record = replace(record, gate=replace(record.gate, **change))
+    return record
 
 
 def add_gate_options(command: argparse.ArgumentParser) -> None:

@@ -239,7 +239,7 @@ def arms_of(saved: SavedLog) -> dict[str, list[float]]:
     return dict(zip(saved.names, saved.actions.tolist(), strict=True))
 
 
-def assuming(policy: Any, saved: SavedLog) -> Any:
+def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     """The policy with what the audit found, where it says nothing of its own; warn of a log not to trust."""
     from linoto.core.confidence import with_assumptions
     from linoto.core.snapshots import from_dict

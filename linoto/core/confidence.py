@@ -165,22 +165,22 @@ def check_confidence(confidence: object) -> None:
         raise ValueError(f"confidence must be a linoto.Confidence or None, got {confidence!r}")
 
 
-def with_assumptions(policy: Any, found: Confidence) -> Any:
+def with_assumptions(record: Any, found: Confidence) -> Any:
     """A policy that assumes what was found of a log, where it says nothing of its own.
 
     One that has the paper's confidence keeps its radius and ridge, and takes noise, bound and range.
     """
-    inner, own = getattr(policy, "policy", None), getattr(policy, "confidence", None)
+    inner, own = getattr(record, "policy", None), getattr(record, "confidence", None)
     if inner is not None:
-        return replace(policy, policy=with_assumptions(inner, found))
-    if not hasattr(policy, "confidence"):
-        return policy
+        return replace(record, policy=with_assumptions(inner, found))
+    if not hasattr(record, "confidence"):
+        return record
     if own is None:
-        return replace(policy, confidence=found)
-    if own != type(policy)().confidence:
-        return policy
+        return replace(record, confidence=found)
+    if own != type(record)().confidence:
+        return record
     facts: dict[str, Any] = {name: getattr(found, name) for name in ASSUMED}
-    return replace(policy, confidence=replace(own, **facts))
+    return replace(record, confidence=replace(own, **facts))
 
 
 class RadiusTerms(NamedTuple):

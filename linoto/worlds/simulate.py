@@ -14,7 +14,7 @@ from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
 from linoto.core.plain_play import rounds_in_python, segments
-from linoto.core.protocols import Policy
+from linoto.core.protocols import Agent, Policy
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
 
@@ -111,7 +111,7 @@ def simulate(
 
 
 def played(
-    agent: Any, bandit: World, draws: Floats, bernoulli: bool, spread: Floats | None
+    agent: Agent, bandit: World, draws: Floats, bernoulli: bool, spread: Floats | None
 ) -> tuple[Ints, Bools, Bools, Ints]:
     """The arms, which were explored, which were control rounds, and the fallbacks (else, the arms)."""
     table, starts = bandit.segments
