@@ -35,13 +35,13 @@ HEADERS = {"content-type": "application/json"}
 
 def serve_bare(path: str, port: str) -> None:
     """The floor: parse, insert one row, commit with whoever else waits, answer."""
-    from granian.constants import Interfaces
-    from granian.server.embed import Server
     from litestar import Litestar, post
 
     from linoto.service.loops.operations import RewardResult
+    from linoto.service.server import bind
     from linoto.service.storage.store import Store
     from linoto.service.web.access import AnyRequest
+    from linoto.service.web.listener import Limits, Listener
     from linoto.service.web.messages import RewardValue
     from linoto.service.web.routing import Json
 
@@ -57,10 +57,13 @@ def serve_bare(path: str, port: str) -> None:
 
     names = {"AnyRequest": AnyRequest, "Json": Json, "RewardValue": RewardValue, "RewardResult": RewardResult}
     app = Litestar([insert], openapi_config=None, signature_namespace=names)
-    server = Server(
-        app, port=int(port), interface=Interfaces.ASGINL, websockets=False, backlog=1024, log_enabled=False
-    )
-    asyncio.run(server.serve())
+
+    async def serve() -> None:
+        listener = Listener(app, bind("127.0.0.1", int(port)), Limits())
+        listener.start()
+        await listener.watch()
+
+    asyncio.run(serve())
 
 
 def start(function: str, path: Path) -> tuple[subprocess.Popen[bytes], int]:

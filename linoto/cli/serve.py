@@ -6,10 +6,16 @@ import argparse
 from pathlib import Path
 
 from linoto.cli.database import DATABASE, service_needed
-from linoto.cli.terminal import above_zero
+from linoto.cli.terminal import above_zero, positive
 from linoto.cli.usage import Commands, described
 
 DEMO = Path("linoto-demo.sqlite")
+TIMES = (
+    ("head", 10.0, "for the first line and the headers of a request"),
+    ("body", 30.0, "for the body of a request, and one more for each 64 KiB"),
+    ("idle", 75.0, "between two requests of a connection"),
+    ("drain", 10.0, "for requests under way when the service is told to stop; a second signal stops at once"),
+)
 
 
 def port(text: str) -> int:
@@ -53,6 +59,11 @@ def add_serve(commands: Commands) -> None:
         metavar="URL",
         help="where alarms are posted, signed with the secret in LINOTO_WEBHOOK_SECRET",
     )
+    serve.add_argument(
+        "--connections", type=positive, default=1000, help="connections at once; more are answered 503"
+    )
+    for name, seconds, what in TIMES:
+        serve.add_argument(f"--{name}", type=above_zero, default=seconds, metavar="SECONDS", help=what)
     serve.set_defaults(run=run_serve)
 
 
@@ -60,7 +71,11 @@ def run_serve(arguments: argparse.Namespace) -> None:
     """`linoto serve`."""
     with service_needed():
         from linoto.service.server import run
+        from linoto.service.web.listener import Limits
 
+    limits = Limits(
+        connections=arguments.connections, head=arguments.head, body=arguments.body, idle=arguments.idle
+    )
     run(
         arguments.db or (DEMO if arguments.demo else DATABASE),
         host=arguments.host,
@@ -71,4 +86,6 @@ def run_serve(arguments: argparse.Namespace) -> None:
         access_log=arguments.access_log,
         rate=arguments.rate,
         webhook=arguments.webhook,
+        limits=limits,
+        drain=arguments.drain,
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
+from asyncio import CancelledError
+from collections.abc import Callable
 from typing import Any, Literal
 
 SERVING = "serving"
@@ -40,6 +43,20 @@ class TextLines(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+class Repeats:
+    """Lets a message through once, and again after a minute: a fault that lasts must not fill the log."""
+
+    def __init__(self, every: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.every, self.clock = every, clock
+        self._seen: dict[str, float] = {}
+
+    def is_new(self, text: str) -> bool:
+        """Whether it is to be logged."""
+        now = self.clock()
+        self._seen = {known: at for known, at in self._seen.items() if now - at < self.every}
+        return self._seen.setdefault(text, now) == now
+
+
 def log_to_stderr(chosen: LogFormat = "json") -> None:
     """Logs of the service, and nothing of the libraries below warnings; `auto` is text on a terminal."""
     handler = logging.StreamHandler(sys.stderr)
@@ -47,6 +64,13 @@ def log_to_stderr(chosen: LogFormat = "json") -> None:
     if chosen == "text" or (chosen == "auto" and sys.stderr.isatty()):
         handler.setFormatter(TextLines())
         handler.addFilter(lambda record: record.msg != SERVING)  # people read the same on stdout
-    root = logging.getLogger("linoto")
-    root.handlers, root.propagate = [handler], False
-    root.setLevel(logging.INFO)
+    for name, level in (("linoto", logging.INFO), ("uvicorn.error", logging.ERROR)):
+        root = logging.getLogger(name)
+        root.handlers, root.propagate = [handler], False
+        root.setLevel(level)
+    root.addFilter(is_not_cancelled)
+
+
+def is_not_cancelled(record: logging.LogRecord) -> bool:
+    """Whether it is more than a request that was given up at the end."""
+    return not (record.exc_info and isinstance(record.exc_info[1], CancelledError))

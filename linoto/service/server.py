@@ -11,27 +11,27 @@ import socket
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from granian.constants import Interfaces
-from granian.server.embed import Server
 from litestar import Litestar
 
 from linoto.core.warm_up import warm_up
 from linoto.service import traffic
 from linoto.service.errors import Refused, Unavailable
-from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
+from linoto.service.log_lines import SERVING, LogFormat, Repeats, log_to_stderr
 from linoto.service.loops.operations import SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.store import Store
 from linoto.service.web.access import LOOPBACK, Access
 from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
+from linoto.service.web.listener import Limits, Listener
 from linoto.service.webhook import SECRET, Webhook
 
 logger = logging.getLogger("linoto.service")
+REPEATS = Repeats()
 TICK = 1.0  # seconds between two checks for what is due
 
 
@@ -49,6 +49,8 @@ class Settings:
     access_log: bool = False  # a line for every request
     rate: float | None = None  # requests per second of each caller
     webhook: str | None = None  # where alarms are posted
+    limits: Limits = field(default_factory=Limits)  # of connections
+    drain: float = 10.0  # seconds that requests may take which are under way when it is told to stop
 
 
 @dataclass
@@ -60,10 +62,11 @@ class Service:
     access: Access
     app: Litestar
 
-    def close(self) -> None:
-        """Leave a snapshot of every loop, and the database."""
+    def close(self, *, snapshots: bool = True) -> None:
+        """Leave a snapshot of every loop, which only makes the next start quicker, and the database."""
         try:
-            self.store.write_sync(self.loops.save_all)
+            if snapshots:
+                self.store.write_sync(self.loops.save_all)
         except Unavailable as error:
             logger.error("no snapshot at the end", extra={"error": str(error)})
         finally:
@@ -109,25 +112,34 @@ def check_address(host: str, port: int, access: Access) -> int:
         raise ValueError(
             f"host must be 127.0.0.1 while there are no tokens, got {host}: see `linoto token create`"
         )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:  # the server would share a port with another, silently
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            hint = ", choose another port with --port" if error.errno == errno.EADDRINUSE else ""
-            raise OSError(f"cannot serve on {host}:{port}: {error.strerror}{hint}") from error
+    with bind(host, port) as probe:
         return int(probe.getsockname()[1])
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at this address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # by TCP, asyncio sends at once
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        hint = ", choose another port with --port" if error.errno == errno.EADDRINUSE else ""
+        raise OSError(f"cannot serve on {host}:{port}: {error.strerror}{hint}") from error
+    return bound
 
 
 async def refresh_tokens(service: Service, every: float = TICK) -> None:
     """Read tokens that another process made or revoked, however busy the service is."""
+    repeats = Repeats()
     while True:
         await asyncio.sleep(every)
         try:
             await asyncio.to_thread(service.store.read_database, service.access.refresh)
         except Unavailable as error:
-            logger.error("tokens cannot be read", extra={"error": str(error)})
+            if repeats.is_new(str(error)):
+                logger.error("tokens cannot be read", extra={"error": str(error)})
 
 
 async def tick(service: Service, every: float = TICK) -> None:
@@ -147,50 +159,41 @@ async def close_due(service: Service, name: str) -> None:
     except Refused:
         return  # the transaction that made the loop was undone
     except Unavailable as error:
-        logger.error("nothing can be closed", extra={"loop": name, "error": str(error)})
+        if REPEATS.is_new(str(error)):
+            logger.error("nothing can be closed", extra={"loop": name, "error": str(error)})
     except Exception as error:  # a mistake in our code: requests to this loop answer 500 too
         logger.error("fault", exc_info=error, extra={"loop": name})
 
 
-async def serve(service: Service, settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT."""
+async def serve(service: Service, settings: Settings) -> bool:
+    """Serve until SIGTERM or SIGINT; whether requests were then waited for, which a second signal ends."""
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
     port = check_address(host, settings.port, service.access)
     service.access.local = host in LOOPBACK
-    server = Server(
-        with_access_log(service.app) if settings.access_log else service.app,
-        address=host,
-        port=port,
-        interface=Interfaces.ASGINL,
-        websockets=False,
-        backlog=1024,
-        log_enabled=False,
-    )
-    loop = asyncio.get_running_loop()
+    app = with_access_log(service.app) if settings.access_log else service.app
+    listener = Listener(app, bind(host, port), settings.limits)
+    listener.start()
+    stop, hurry = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
-    url, db = f"http://{f'[{host}]' if ':' in host else host}:{port}", str(service.store.path)
-    server.on_startup(lambda: logger.info(SERVING, extra={"url": url, "db": db}))
-    background = [tick(service), refresh_tokens(service), announce(service, host, port, url)]
+        listener.loop.add_signal_handler(number, lambda: hurry.set() if stop.is_set() else stop.set())
+    announce(service, f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    background = [tick(service), refresh_tokens(service), listener.watch()]
     if settings.demo:
         background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
-    tasks = [run_in_background(work, server.stop) for work in background]
+    tasks = [run_in_background(work, stop.set) for work in background]
     try:
-        await server.serve()
+        await stop.wait()
+        await listener.close(settings.drain, hurry)
     finally:
         await stop_tasks(tasks)
-        await service.store.drain()
+        if not hurry.is_set():
+            await service.store.drain()
+    return not hurry.is_set()
 
 
-async def announce(service: Service, host: str, port: int, url: str) -> None:
-    """One line for people, once connections are taken: the server's own hook comes a little before that."""
-    while True:
-        try:
-            _, writer = await asyncio.open_connection(host, port)
-            break
-        except OSError:
-            await asyncio.sleep(0.01)
-    writer.close()
+def announce(service: Service, url: str) -> None:
+    """One line for people and one for programs, now that connections are taken."""
+    logger.info(SERVING, extra={"url": url, "db": str(service.store.path)})
     count = len(service.loops.by_name)
     loops = f"{count} loop{'' if count == 1 else 's'}"
     with suppress(BrokenPipeError):  # nobody reads it: serve all the same
@@ -235,16 +238,16 @@ def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
     service = open_service(
         path, clock=clock, snapshot_every=settings.snapshot_every, logs=settings.logs, rate=settings.rate
     )
-    webhook = None
+    webhook, drained = None, True
     try:
         if settings.webhook is not None:
             webhook = post_alarms(service.loops, settings.webhook)
         logger.info("recovered", extra={"db": str(path), "loops": len(service.loops.by_name)})
         if settings.demo:
             traffic.create_loops(service.loops, service.store)
-        asyncio.run(serve(service, settings))
+        drained = asyncio.run(serve(service, settings))
     finally:
         if webhook is not None:
             webhook.close()
-        service.close()
+        service.close(snapshots=drained)
         logger.info("stopped", extra={"db": str(path)})

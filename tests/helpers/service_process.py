@@ -40,12 +40,17 @@ class Server:
     """A server process in a group of its own, so that it can be killed whole."""
 
     def __init__(
-        self, path: Path, *, snapshot_every: int = 10_000, log: Path | None = None, port: int | None = None
+        self,
+        path: Path,
+        *,
+        snapshot_every: int = 10_000,
+        log: Path | None = None,
+        port: int | None = None,
+        settings: dict[str, Any] | None = None,
     ) -> None:
         self.port = port or free_port()
-        self.process = ForkedServer(
-            path, log=log or path.with_suffix(".log"), port=self.port, snapshot_every=snapshot_every
-        )
+        options = {"port": self.port, "snapshot_every": snapshot_every, **(settings or {})}
+        self.process = ForkedServer(path, log=log or path.with_suffix(".log"), **options)
 
     def client(self, **options: Any) -> Client:
         return Client(f"http://127.0.0.1:{self.port}", **options)

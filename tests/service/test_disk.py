@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +23,7 @@ from typing import Any
 
 import pytest
 from helpers.disk import state_on_disk
+from helpers.http import ask
 from helpers.loops import change, decide, reward
 from helpers.service_process import TOLERANT, FakeClock, Server, close_due, create, opened, served
 
@@ -31,7 +33,7 @@ from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
 from linoto.service.maintenance import check
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
-from linoto.service.storage.store import Store
+from linoto.service.storage.store import READY_INTERVAL, Store
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 WORKERS = 6
@@ -205,6 +207,22 @@ def test_what_could_not_be_written_cannot_be_read(tmp_path: Path) -> None:
         for attempt in attempts:
             attempt()
         assert [loop["archived"] for loop in client.loops()] == [True, False]
+
+
+def test_readiness_fails_where_a_decide_would(tmp_path: Path) -> None:
+    """There is room for one page, and a decision needs more."""
+    path = tmp_path / "x.sqlite"
+    with served(path) as server, client_of(server) as client:
+        client.decide("loop")
+        limit_files(server, Path(f"{path}-wal").stat().st_size + 5_000)
+        time.sleep(READY_INTERVAL)
+        assert ask(server, "GET", "/readyz")[0] == 503
+        with pytest.raises(ServiceError, match=NOTHING_KEPT):
+            client.decide("loop")
+        assert ask(server, "GET", "/healthz") == (200, "ok")
+        limit_files(server, resource.RLIM_INFINITY)
+        client.decide("loop")
+        assert ask(server, "GET", "/readyz") == (200, "ok")
 
 
 @contextmanager

@@ -214,7 +214,9 @@ def test_a_command_that_writes_while_the_server_runs_fails_no_request(tmp_path: 
         first = decide(service, key="first")
         other = connect(path)
         other.execute("BEGIN IMMEDIATE")
-        other.execute("INSERT INTO tokens VALUES ('shop', 'reader', x'00', 0, NULL, NULL)")
+        other.execute(
+            "INSERT INTO tokens (name, role, digest, created_at) VALUES ('shop', 'reader', x'00', 0)"
+        )
         ending = threading.Timer(0.2, lambda: other.execute("COMMIT"))
         ending.start()
         assert decide(service, key="second").decision_id == "1-2"

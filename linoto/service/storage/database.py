@@ -12,6 +12,9 @@ from sqlite3 import Connection
 
 from linoto.service.storage import schema
 
+PROBE = 24_000  # bytes: a decision writes a page of each of some tables and indices, seven when they are full
+Files = tuple[tuple[int, int] | None, ...]
+
 # -- opening
 
 
@@ -132,6 +135,11 @@ def begin(connection: Connection) -> None:
         connection.execute("BEGIN")
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process is writing."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def commit(connection: Connection) -> None:
     """On disk when this returns."""
     connection.execute("COMMIT")
@@ -147,8 +155,22 @@ def rollback(connection: Connection) -> None:
 
 
 def check_writable(connection: Connection) -> None:
-    """An error where a write would be one: a page is really written, with the value that it had."""
-    connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+    """An error where a decision would be one: as many pages are really written, always the same ones."""
+    connection.execute("INSERT OR REPLACE INTO probe VALUES (1, randomblob(?))", (PROBE,))
+
+
+def files(path: Path) -> Files:
+    """Which files are meant by the name of a database: its own, and its write-ahead log."""
+    return file_at(path), file_at(path.with_name(path.name + "-wal"))
+
+
+def file_at(path: Path) -> tuple[int, int] | None:
+    """Which file has this name now, if any."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def check_integrity(connection: Connection) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlite3 import Connection
 
 APPLICATION = 0x6C696E6F  # "lino", so that another program's database is not taken for ours
-VERSION = 2
+VERSION = 3
 
 SCHEMA = """
 CREATE TABLE loops (
@@ -72,8 +72,14 @@ CREATE TABLE tokens (
     digest BLOB NOT NULL UNIQUE,
     created_at REAL NOT NULL,
     rate REAL,
-    revoked_at REAL
+    revoked_at REAL,
+    expires_at REAL,
+    loops TEXT
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE probe (
+    id INTEGER PRIMARY KEY,
+    filler BLOB NOT NULL
+) STRICT;
 """
 
 MIGRATIONS = {  # the script that leads from each older version to the next
@@ -95,6 +101,14 @@ CREATE UNIQUE INDEX closed_numbers ON closed (loop, number);
 UPDATE rewards SET seq =
     (SELECT c.seq FROM closed c WHERE c.loop = rewards.loop AND c.number = rewards.number);
 DROP TABLE closed;
+""",
+    2: """
+ALTER TABLE tokens ADD COLUMN expires_at REAL;
+ALTER TABLE tokens ADD COLUMN loops TEXT;
+CREATE TABLE probe (
+    id INTEGER PRIMARY KEY,
+    filler BLOB NOT NULL
+) STRICT;
 """,
 }
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -24,7 +24,8 @@ from linoto.service.storage import database
 T = TypeVar("T")
 Job = Callable[[Connection], T]
 BATCH = 256  # jobs that share a commit: the sync is paid once for all of them
-BUSY_TIMEOUT = 1.0  # seconds that the event loop may wait for another process that writes
+BUSY_TIMEOUT = 1.0  # seconds that jobs wait for another process that writes
+RETRY = 0.005  # seconds between two attempts to begin while it does; the event loop goes on meanwhile
 READY_INTERVAL = 1.0  # seconds between two tests whether the disk can be written
 MOST_WAITING = 4096  # jobs in the queue; more are refused
 logger = logging.getLogger("linoto.service")
@@ -102,14 +103,16 @@ class Store:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = False  # a batch runs, or is scheduled
         self._memory_ahead = False  # memory may hold what is not on disk
-        self._failed = False  # the last transaction was rolled back
+        self._failed = False  # the last transaction was rolled back, or could not begin
+        self._locked_since: float | None = None  # another process has been writing
         self._tested = 0.0  # when it was last tested whether the disk can be written
         self._closed = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="linoto-writer")
+        self._files: database.Files | None = None
         try:
             database.prepare(self._connection, self.path)
-            database.set_busy_timeout(self._connection, BUSY_TIMEOUT)
             self.write_sync(database.check_writable)
+            self._files = database.files(self.path)
         except Unavailable as error:
             self.close()
             raise OSError(f"cannot write the database {self.path}: {error.__cause__}") from error
@@ -124,7 +127,11 @@ class Store:
         self._check_open()
         queued = QueuedJob(job)
         with self._transaction:
-            self._finish([queued], self._perform([queued]))
+            database.set_busy_timeout(self._connection, BUSY_TIMEOUT)
+            try:
+                self._finish([queued], self._perform([queued]))
+            finally:
+                database.set_busy_timeout(self._connection, 0.0)
         if queued.error is not None:
             raise queued.error
         result: T = queued.result
@@ -140,14 +147,12 @@ class Store:
 
     def read_database(self, job: Job[T]) -> T:
         """Run a job on a connection of its own that sees what is committed and cannot write."""
-        connection = database.connect(self.path, readonly=True)
         try:
-            connection.execute("BEGIN")
-            return job(connection)
-        except sqlite3.Error as error:
+            with closing(database.connect(self.path, readonly=True)) as connection:
+                connection.execute("BEGIN")
+                return job(connection)
+        except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"the database could not be read: {error}") from error
-        finally:
-            connection.close()
 
     async def check_ready(self) -> None:
         """Really write something, if that was not tested within the last second."""
@@ -202,6 +207,8 @@ class Store:
         """Run what waits, and hand the commit to the writer."""
         batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
         self._transaction.acquire()
+        if not self._begin(batch):
+            batch = self._postpone(batch)
         outcome = self._perform(batch)
         if outcome is Outcome.WROTE:
             self._writer.submit(self._write, loop, batch)
@@ -211,6 +218,32 @@ class Store:
         finally:
             self._transaction.release()
         self._answer(loop, batch)
+
+    def _begin(self, batch: list[QueuedJob[Any]]) -> bool:
+        """Begin the transaction of a batch that needs one; not while another process writes.
+
+        After a second of that it is left to fail. Other errors are found again when the batch runs.
+        """
+        if all(queued.memory for queued in batch):
+            return True
+        try:
+            database.begin(self._connection)
+        except sqlite3.Error as error:
+            if database.is_busy(error):
+                now = time.monotonic()
+                self._locked_since = self._locked_since or now
+                if now - self._locked_since < BUSY_TIMEOUT:
+                    return False
+                batch += self._queue  # they have waited as long, or will
+                self._queue.clear()
+        self._locked_since = None
+        return True
+
+    def _postpone(self, batch: list[QueuedJob[Any]]) -> list[QueuedJob[Any]]:
+        """Keep what must be written for later, and go on with what only reads memory."""
+        waiting = [*batch, *self._queue]
+        self._queue = deque(queued for queued in waiting if not queued.memory)
+        return [queued for queued in waiting if queued.memory]
 
     def _write(self, loop: asyncio.AbstractEventLoop, batch: list[QueuedJob[Any]]) -> None:
         """Commit in the writer's thread; the transaction ends here, even if nobody awaits it any more."""
@@ -226,7 +259,9 @@ class Store:
         for queued in batch:
             queued.resolve()
         self._running = bool(self._queue)
-        if self._running:
+        if self._running and self._locked_since is not None:
+            loop.call_later(RETRY, self._next_batch, loop)
+        elif self._running:
             loop.call_soon(self._next_batch, loop)
 
     def _finish(self, batch: list[QueuedJob[Any]], outcome: Outcome) -> None:
@@ -258,7 +293,9 @@ class Store:
                 self.on_rollback(self._connection)
                 self._memory_ahead = False
             if not all(queued.memory for queued in batch):
-                database.begin(self._connection)
+                self._check_files()
+                if not self._connection.in_transaction:
+                    database.begin(self._connection)
             for current in batch:
                 current.error = None
                 try:
@@ -272,6 +309,11 @@ class Store:
         except Exception as error:  # a mistake in our code: answered with 500, and nothing of it is kept
             return current, error
         return None, None
+
+    def _check_files(self) -> None:
+        """What is written to a file that has lost its name would not be found again."""
+        if self._files not in (None, database.files(self.path)):
+            raise OSError(f"{self.path} was moved or replaced: put it back with its -wal file, or restart")
 
     def _commit(self, jobs: int) -> Exception | None:
         """On disk when this returns None."""

@@ -11,7 +11,8 @@ def insert_token(connection: Connection, values: Row) -> bool:
     """(name, role, digest, created_at, rate), if the name has no token or one that was revoked."""
     return (
         connection.execute(
-            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT (name) DO UPDATE SET "
+            "INSERT INTO tokens (name, role, digest, created_at, rate) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET "
             "role = excluded.role, digest = excluded.digest, created_at = excluded.created_at, "
             "rate = excluded.rate, revoked_at = NULL WHERE revoked_at IS NOT NULL",
             values,

@@ -10,10 +10,12 @@ from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
 from linoto.service.errors import Busy, Refused, Unavailable
+from linoto.service.log_lines import Repeats
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.messages import ErrorBody, Failure
 
 logger = logging.getLogger("linoto.service")
+REPEATS = Repeats()
 
 
 def failure(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response[bytes]:
@@ -32,7 +34,8 @@ def on_refused(request: AnyRequest, error: Refused) -> Response[bytes]:
 
 def on_unavailable(request: AnyRequest, error: Unavailable) -> Response[bytes]:
     """Nothing was kept."""
-    logger.error("unavailable", extra={"path": request.url.path, "error": str(error)})
+    if REPEATS.is_new(str(error)):
+        logger.error("unavailable", extra={"path": request.url.path, "error": str(error)})
     code = "busy" if isinstance(error, Busy) else "unavailable"
     return failure(503, code, str(error), {"retry-after": "1"})
 

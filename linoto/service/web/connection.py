@@ -1,0 +1,157 @@
+"""One connection: how long it may take, and how it is refused; parsing and answering are uvicorn's."""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+from typing import TYPE_CHECKING
+
+import httptools
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from linoto.service.web.messages import ErrorBody, Failure
+
+if TYPE_CHECKING:
+    from linoto.service.web.listener import Listener
+
+MOST_HEAD = 65_536  # bytes of the first line and the headers together
+SLOWEST_BODY = 65_536  # bytes: each that many that have come give a body one more second
+UNREAD = 2.0  # seconds that the rest of a body may take when the answer was sent before
+SILENT, BUSY, IDLE = "silent", "busy", "idle"
+
+
+class Connection(HttpToolsProtocol):
+    """A connection with one deadline at a time: for a head, for a body, for the next request.
+
+    It is `silent` until the head of its first request is complete, and again while it sends a body whose
+    answer it has; `busy` while a request is read and answered; `idle` between two requests.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener.config, listener.state, {}, listener.loop)
+        self.listener, self.limits = listener, listener.limits
+        self.deadline = inf
+        self.phase = SILENT
+        self.head = 0  # bytes of the head that is being read
+        self.reading_head = False
+        self.reading_body = False
+
+    # -- what the transport says
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody came."""
+        super().connection_made(transport)
+        self.deadline = self.loop.time() + self.limits.head
+        self.listener.came(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Somebody left."""
+        super().connection_lost(exc)
+        self.listener.left(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of a request, or of several."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.refuse(400, "bad_request", "the request must be HTTP/1.1, got something else")
+            return
+        except httptools.HttpParserUpgrade:
+            self.cycle.keep_alive = False  # answered as if it had not asked for another protocol
+        if self.reading_head:
+            self.head += len(data)
+            if self.head > MOST_HEAD:
+                message = f"the headers of a request must be at most {MOST_HEAD} bytes, got more"
+                self.refuse(431, "too_large", message)
+
+    def pause_writing(self) -> None:
+        """The answer is not being read."""
+        super().pause_writing()
+        self.deadline = self.loop.time() + self.limits.idle
+
+    def resume_writing(self) -> None:
+        """It is read again."""
+        super().resume_writing()
+        self.deadline = inf
+
+    # -- what the parser says
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self.reading_head, self.head = True, 0
+        if self.phase is not BUSY:  # else it was sent before the last answer: nobody is waiting for it
+            self.deadline = self.loop.time() + self.limits.head
+
+    def on_headers_complete(self) -> None:
+        """A request to be answered; its body may still come."""
+        self.reading_head, self.reading_body = False, True
+        self.deadline = self.loop.time() + self.limits.body
+        self.listener.moved(self, BUSY)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self.deadline += len(body) / SLOWEST_BODY
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """All of it is here: from now on it waits for us."""
+        self.reading_body = False
+        self.deadline = inf
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            self._rest()
+
+    # -- what the application says
+
+    def on_response_complete(self) -> None:
+        """The answer was sent; where the body is not all here, nobody will read the rest of it."""
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self.deadline = self.loop.time() + self.limits.body if self.reading_body else inf
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.reading_body:
+            self.deadline = self.loop.time() + UNREAD
+            self.listener.moved(self, SILENT)
+        else:
+            self._rest()
+
+    def _rest(self) -> None:
+        self.deadline = self.loop.time() + self.limits.idle
+        self.listener.moved(self, IDLE)
+
+    # -- what the listener says
+
+    def expire(self) -> None:
+        """The time is over."""
+        if self.flow.read_paused:  # it was us who did not read
+            self.deadline = self.loop.time() + self.limits.body
+        elif self.flow.write_paused:
+            self.transport.abort()
+        elif self.reading_body and self.phase is BUSY:
+            self.refuse(408, "timeout", "the body of the request took too long")
+        elif self.reading_head:
+            self.refuse(408, "timeout", "the headers of the request took too long")
+        else:
+            self.transport.close()
+
+    def refuse(self, status: int, code: str, message: str) -> None:
+        """Answer without the application, and close."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        open_cycle = None if cycle is None or cycle.response_complete else cycle
+        if open_cycle is not None and open_cycle.response_started:
+            self.transport.abort()
+            return
+        body = msgspec.json.encode(ErrorBody(Failure(code, message)))
+        head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
+            body
+        )
+        self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
+        if open_cycle is not None:
+            open_cycle.disconnected = True
+            open_cycle.message_event.set()

@@ -1,0 +1,111 @@
+"""Another program that writes, a database that was moved: nobody else waits, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from helpers.loops import decide, digests
+from helpers.service_process import FakeClock, create, opened
+
+from linoto.service.errors import Unavailable
+from linoto.service.log_lines import Repeats
+from linoto.service.loops import views
+from linoto.service.server import Service, refresh_tokens
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """Another program in the middle of a write."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+
+
+async def decided(service: Service, key: str) -> int:
+    return (await service.store.write(lambda c: service.loops.decide(c, "loop", key=key))).number
+
+
+def test_a_foreign_lock_stops_neither_the_event_loop_nor_what_only_reads_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+
+    async def scene(service: Service, other: sqlite3.Connection) -> None:
+        writing = [asyncio.create_task(decided(service, f"{n}")) for n in range(600)]
+        longest = 0.0
+        for _ in range(40):
+            began = time.perf_counter()
+            await asyncio.sleep(0.005)
+            longest = max(longest, time.perf_counter() - began)
+        view = await asyncio.wait_for(
+            service.store.read_memory(lambda: views.loop_view(service.loops.get("loop"))), timeout=0.5
+        )
+        assert longest < 0.2 and view.decisions == 0 and not any(task.done() for task in writing)
+        other.execute("ROLLBACK")
+        assert await asyncio.gather(*writing) == list(range(1, 601))
+
+    with opened(path) as service:
+        create(service)
+        with locked(path) as other:
+            asyncio.run(scene(service, other))
+
+
+def test_a_lock_that_stays_is_reported_to_all_who_wait_at_the_same_time(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+
+    async def scene(service: Service) -> list[object]:
+        return await asyncio.gather(*(decided(service, f"{n}") for n in range(600)), return_exceptions=True)
+
+    with opened(path) as service:
+        create(service)
+        before = digests(service)
+        with locked(path):
+            began = time.monotonic()
+            results = asyncio.run(scene(service))
+        assert time.monotonic() - began < 4
+        assert all(isinstance(result, Unavailable) and "locked" in str(result) for result in results)
+        assert digests(service) == before and asyncio.run(decided(service, "0")) == 1
+
+
+def test_a_database_that_was_moved_is_not_written_until_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, elsewhere = tmp_path / "x.sqlite", tmp_path / "y.sqlite"
+
+    async def look(service: Service) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(refresh_tokens(service, every=0.01), timeout=0.2)
+
+    with opened(path) as service:
+        create(service)
+        decide(service)
+        before = digests(service)
+        for name in (path, Path(f"{path}-wal")):
+            name.rename(elsewhere)
+            with caplog.at_level(logging.ERROR), pytest.raises(Unavailable, match="moved or replaced"):
+                decide(service)
+            asyncio.run(look(service))
+            elsewhere.rename(name)
+            assert digests(service) == before
+            decide(service)
+            before = digests(service)
+    unread = [record for record in caplog.records if record.message == "tokens cannot be read"]
+    assert len(unread) <= 2
+    with opened(path) as service:
+        assert digests(service) == before
+
+
+def test_a_message_that_repeats_is_logged_once_a_minute() -> None:
+    clock = FakeClock()
+    repeats = Repeats(every=60.0, clock=clock)
+    seen = []
+    for _ in range(130):
+        seen.append((repeats.is_new("a"), repeats.is_new("b") if clock.now > 1100 else None))
+        clock.now += 1
+    assert [n for n, (a, _) in enumerate(seen) if a] == [0, 60, 120]
+    assert sum(bool(b) for _, b in seen) == 1
