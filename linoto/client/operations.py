@@ -116,9 +116,14 @@ class Operations:
         return send("PUT", path_to(loop), spec)
 
     @operation
-    def loops(self) -> Request[list[dict[str, Any]]]:
-        """The live numbers of every loop."""
-        return get("/v1/loops")
+    def loops(
+        self, *, search: str | None = None, limit: int | None = None, after: str | None = None
+    ) -> Request[list[dict[str, Any]]]:
+        """The live numbers of every loop, oldest first, or of those with a text in their name or description.
+
+        `limit` and `after`, the name of the last one that you have, give them page by page.
+        """
+        return get("/v1/loops", search=search, limit=limit, after=after)
 
     @operation
     def loop(self, loop: str) -> Request[dict[str, Any]]:
@@ -267,7 +272,7 @@ def export_request(loop: str, file: BinaryIO, *, pending: bool) -> Request[None]
     return Request("GET", path, lambda _: None, file=file)
 
 
-def get(path: str, **query: int | None) -> Request[Any]:
+def get(path: str, **query: int | str | None) -> Request[Any]:
     """A request that changes nothing."""
     given = urlencode({name: value for name, value in query.items() if value is not None})
     return Request("GET", f"{path}?{given}" if given else path, lambda data: data)

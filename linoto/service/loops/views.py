@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from linoto.core.codec import finite
 from linoto.core.intervals import mean_from_total
+from linoto.core.kernels import Floats
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.operations import Loops
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.watch import as_factor
 
@@ -221,11 +221,6 @@ def drift_threshold(loop: Loop) -> float:
     return loop.watch.threshold if loop.spec.version == 1 else loop.watch.drift_threshold
 
 
-def loop_views(loops: Loops) -> list[LoopView]:
-    """The numbers of every loop."""
-    return [loop_view(loop) for loop in loops.by_name.values()]
-
-
 def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | None]:
     """What as many plays of the log would have earned, and the least that the promise allows."""
     if loop.reference is None:
@@ -290,23 +285,45 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     )
 
 
+class ArmNumbers(NamedTuple):
+    """What is known of every arm at one moment; all (k,)."""
+
+    names: list[str]
+    plays: list[int]
+    pending: Any
+    logged: Any
+    means: Floats
+    lcb: Floats
+    ucb: Floats
+
+
+def arm_numbers(loop: Loop) -> ArmNumbers:
+    """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
+    agent = loop.agent
+    found = (agent.pending, agent.offline.pulls, agent.actions @ agent.theta, agent.lcb, agent.ucb)
+    return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
+
+
 def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
+    """The arms of now."""
+    return arm_rows(arm_numbers(loop), limit)
+
+
+def arm_rows(numbers: ArmNumbers, limit: int | None = None) -> list[ArmView]:
     """Every arm with its interval, in the order of the loop; or the most played ones first."""
-    agent, plays = loop.agent, loop.state.plays
-    means, lcb, ucb = agent.actions @ agent.theta, agent.lcb, agent.ucb
-    pending, logged = agent.pending, agent.offline.pulls
-    order = list(range(len(plays)))
+    n = numbers
+    order = list(range(len(n.plays)))
     if limit is not None:
-        order = np.lexsort((-means, -logged, -np.array(plays)))[:limit].tolist()
+        order = np.lexsort((-n.means, -n.logged, -np.array(n.plays)))[:limit].tolist()
     return [
         ArmView(
-            name=loop.names[i],
-            plays=plays[i],
-            pending=int(pending[i]),
-            logged=int(logged[i]),
-            mean=finite(means[i]),
-            lcb=finite(lcb[i]),
-            ucb=finite(ucb[i]),
+            name=n.names[i],
+            plays=n.plays[i],
+            pending=int(n.pending[i]),
+            logged=int(n.logged[i]),
+            mean=finite(n.means[i]),
+            lcb=finite(n.lcb[i]),
+            ucb=finite(n.ucb[i]),
         )
         for i in order
     ]

@@ -15,6 +15,7 @@ from linoto.service.web import decision_routes, error_answers, loop_routes, page
 from linoto.service.web.access import Access
 from linoto.service.web.creation import LoopCreation
 from linoto.service.web.framework import Description, JsonRequest
+from linoto.service.web.live_views import LiveViews
 from linoto.version import __version__
 
 BODY = 1_000_000  # bytes of any request
@@ -23,7 +24,8 @@ BODY = 1_000_000  # bytes of any request
 def make_app(loops: Loops, store: Store, access: Access, logs: Path | None = None) -> Litestar:
     """The application over these loops; `logs` is the folder that new ones may read their logs from."""
     described = Router("/v1", route_handlers=[*loop_routes.HANDLERS, *decision_routes.HANDLERS])
-    parts = {"loops": loops, "store": store, "access": access, "creation": LoopCreation(), "logs": logs}
+    parts = {"loops": loops, "store": store, "access": access, "shown": LiveViews(loops, store)}
+    parts |= {"creation": LoopCreation(), "logs": logs}
     return Litestar(
         [described, *status_routes.HANDLERS, *pages.HANDLERS],
         state=State(parts),

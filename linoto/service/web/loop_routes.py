@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Annotated, cast
 
+import msgspec
 from litestar import delete, get, patch, put
 from litestar.params import Parameter
 from litestar.response import Stream
+from litestar.types import ASGIApp
 
 from linoto.service.errors import Refused
 from linoto.service.loops import spec, views
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import LoopSpec
+from linoto.service.web import live_views
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.creation import LoopCreation
 from linoto.service.web.export import parquet
+from linoto.service.web.framework import JsonResponse
 from linoto.service.web.messages import Change
 from linoto.service.web.routing import (
     Json,
     LoopName,
     loops_of,
     read_loop,
-    read_loops,
+    responses_with,
     route,
+    shown_of,
     store_of,
     write,
 )
 
 Pending = Annotated[bool, Parameter(description="those without a reward too")]
 Most = Annotated[int | None, Parameter(ge=1, le=100_000, description="how many at most; all if left out")]
+After = Annotated[str | None, Parameter(max_length=64, description="the last name of the page before")]
+Search = Annotated[
+    str | None, Parameter(max_length=200, description="only loops with this in their name or description")
+]
 SPEC_BODY = 64_000_000  # bytes of a new loop, which brings its features and maybe rows
 logger = logging.getLogger("linoto.service")
 
 
-@route(get, "/loops", "reader")
-async def list_loops(request: AnyRequest) -> list[views.LoopView]:
-    """List the loops."""
-    return await read_loops(request, views.loop_views)
+@route(get, "/loops", "reader", responses=responses_with(list[views.LoopView]))
+async def list_loops(
+    request: AnyRequest, limit: Most = None, after: After = None, search: Search = None
+) -> ASGIApp:
+    """List the loops, oldest first; the header x-total-count says how many were found in all."""
+    names = live_views.search(loops_of(request), search)
+    shown = await shown_of(request).of(live_views.page_of(names, after, limit))
+    return JsonResponse([msgspec.Raw(each.body) for each in shown], x_total_count=len(names))
 
 
 @route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)
@@ -95,7 +109,8 @@ async def archive_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
 @route(get, "/loops/{name:str}/arms", "reader")
 async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[views.ArmView]:
     """The arms with their intervals; with a limit, the most played ones first."""
-    return await read_loop(request, name, lambda loop: views.arm_views(loop, limit))
+    numbers = await read_loop(request, name, views.arm_numbers)
+    return await asyncio.to_thread(views.arm_rows, numbers, limit)
 
 
 @route(get, "/loops/{name:str}/history", "reader")

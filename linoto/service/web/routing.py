@@ -14,6 +14,7 @@ from litestar.params import Body, Parameter
 from linoto.service.loops.operations import NAME, Loops
 from linoto.service.storage.store import Store
 from linoto.service.web.access import AnyRequest, needs
+from linoto.service.web.live_views import LiveViews
 from linoto.service.web.messages import ErrorBody
 
 T = TypeVar("T")
@@ -61,6 +62,12 @@ def store_of(request: AnyRequest) -> Store:
     return store
 
 
+def shown_of(request: AnyRequest) -> LiveViews:
+    """Their live numbers."""
+    shown: LiveViews = request.app.state.shown
+    return shown
+
+
 def write(request: AnyRequest, operation: Callable[..., T], *arguments: Any, **named: Any) -> Awaitable[T]:
     """Run an operation and wait until it is on disk."""
     return store_of(request).write(lambda connection: operation(connection, *arguments, **named))
@@ -72,12 +79,7 @@ async def read_database(request: AnyRequest, name: str, view: Callable[..., T], 
     return await asyncio.to_thread(store.read_database, lambda connection: view(connection, loop, *arguments))
 
 
-async def read_loops(request: AnyRequest, view: Callable[[Loops], T]) -> T:
-    """Something of all loops in memory, when memory and disk agree."""
-    loops = loops_of(request)
-    return await store_of(request).read_memory(lambda: view(loops))
-
-
 async def read_loop(request: AnyRequest, name: str, view: Callable[..., T]) -> T:
     """Something of one loop in memory, between two events."""
-    return await read_loops(request, lambda loops: view(loops.get(name)))
+    loops = loops_of(request)
+    return await store_of(request).read_memory(lambda: view(loops.get(name)))

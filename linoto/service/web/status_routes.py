@@ -7,10 +7,9 @@ import asyncio
 from litestar import MediaType, Response, get, head
 
 from linoto.service.errors import Unavailable
-from linoto.service.loops import views
 from linoto.service.web import metrics
 from linoto.service.web.access import AnyRequest, needs
-from linoto.service.web.routing import read_loops, store_of
+from linoto.service.web.routing import loops_of, shown_of, store_of
 
 
 @get("/healthz", include_in_schema=False, media_type=MediaType.TEXT)
@@ -37,8 +36,9 @@ async def ready(request: AnyRequest) -> str:
 @get("/metrics", before_request=needs("reader"), include_in_schema=False)
 async def show_metrics(request: AnyRequest) -> Response[bytes]:
     """What Prometheus reads."""
-    numbers = await read_loops(request, views.loop_views)
-    text = metrics.render(numbers, store_of(request), request.app.state.get("latency"))
+    shown = await shown_of(request).of(list(loops_of(request).by_name))
+    numbers, latency = [each.view for each in shown], request.app.state.get("latency")
+    text = await asyncio.to_thread(metrics.render, numbers, store_of(request), latency)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -1,0 +1,115 @@
+"""The numbers of many loops: exact, kept until something happens, and never in the way of others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection
+
+import msgspec
+import pytest
+from helpers.loops import change
+from helpers.service_process import opened, served, spec_of
+
+from linoto.service.loops import views
+from linoto.service.loops.loop import Loop
+from linoto.service.server import Service
+from linoto.service.web.live_views import LiveViews, Shown, page_of, search
+
+
+def add_loops(service: Service, count: int) -> None:
+    """Loops that have decided once, made in one transaction."""
+    described = [spec_of(description=text) for text in ("Banners", "mails")]
+
+    def job(connection: Connection) -> None:
+        for n in range(count):
+            service.loops.create(connection, Loop.fresh(f"loop-{n}", described[n % 2]))
+            service.loops.decide(connection, f"loop-{n}")
+
+    service.store.write_sync(job)
+
+
+@contextmanager
+def with_loops(path: Path, count: int) -> Iterator[tuple[Service, LiveViews]]:
+    with opened(path) as service:
+        add_loops(service, count)
+        yield service, LiveViews(service.loops, service.store)
+
+
+def show(shown: LiveViews, service: Service) -> list[Shown]:
+    return asyncio.run(shown.of(list(service.loops.by_name)))
+
+
+def test_what_is_shown_is_exact_and_only_computed_where_something_happened(tmp_path: Path) -> None:
+    with with_loops(tmp_path / "x.sqlite", 12) as (service, shown):
+        before = show(shown, service)
+        assert [each.view for each in before] == [
+            views.loop_view(loop) for loop in service.loops.by_name.values()
+        ]
+        change(service, name="loop-3", mode="shadow")
+        after = show(shown, service)
+        assert [n for n in range(12) if after[n] is not before[n]] == [3]
+        assert after[3].view.mode == "shadow" and msgspec.json.decode(after[3].body)["mode"] == "shadow"
+        with pytest.raises(KeyError):
+            service.store.write_sync(lambda c: [service.loops.archive(c, "loop-5", "me"), {}["undone"]])
+        again = show(shown, service)
+        assert [each.view for each in again] == [each.view for each in after]
+
+
+def test_showing_many_loops_gives_others_their_turn(tmp_path: Path) -> None:
+    async def scene(shown: LiveViews, names: list[str]) -> float:
+        task, longest = asyncio.create_task(shown.of(names)), 0.0
+        while not task.done():
+            began = time.perf_counter()
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - began)
+        assert len(task.result()) == len(names)
+        return longest
+
+    with with_loops(tmp_path / "x.sqlite", 150) as (service, shown):
+        assert asyncio.run(scene(shown, list(service.loops.by_name))) < 0.1
+
+
+def test_loops_are_found_by_text_and_given_in_pages(tmp_path: Path) -> None:
+    names = [f"loop-{n}" for n in range(25)]
+    with with_loops(tmp_path / "x.sqlite", 25) as (service, _):
+        assert search(service.loops, None) == names
+        assert search(service.loops, "BANNER") == names[::2]
+        assert search(service.loops, "oop-2") == [
+            "loop-2",
+            "loop-20",
+            "loop-21",
+            "loop-22",
+            "loop-23",
+            "loop-24",
+        ]
+        assert search(service.loops, "nothing") == []
+    for limit in (1, 7, 25, 100):
+        pages, last = [], None
+        while page := page_of(names, last, limit):
+            assert len(page) <= limit
+            pages += page
+            last = page[-1]
+        assert pages == names
+
+
+def test_pages_of_loops_over_http(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        add_loops(service, 5)
+    with served(tmp_path / "x.sqlite") as server:
+        client = server.client()
+        assert [loop["name"] for loop in client.loops(limit=2, after="loop-1")] == ["loop-2", "loop-3"]
+        assert [loop["name"] for loop in client.loops(search="mails")] == ["loop-1", "loop-3"]
+        client.close()
+
+
+@pytest.mark.slow
+def test_a_thousand_loops_are_listed_within_a_tenth_of_a_second(tmp_path: Path) -> None:
+    with with_loops(tmp_path / "x.sqlite", 1000) as (service, shown):
+        show(shown, service)
+        began = time.perf_counter()
+        found = show(shown, service)
+        assert len(found) == 1000 and time.perf_counter() - began < 0.1
