@@ -52,8 +52,12 @@ class Server:
         options = {"port": self.port, "snapshot_every": snapshot_every, **(settings or {})}
         self.process = ForkedServer(path, log=log or path.with_suffix(".log"), **options)
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
     def client(self, **options: Any) -> Client:
-        return Client(f"http://127.0.0.1:{self.port}", **options)
+        return Client(self.url, **options)
 
     def wait(self) -> None:
         """Until it answers, as long as it lives."""

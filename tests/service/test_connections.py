@@ -268,8 +268,9 @@ def test_without_file_descriptors_the_answer_is_503_once_logged_and_it_recovers(
         hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[1]
         with ExitStack() as stack:
             resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (in_use + 4, hard))
-            for _ in range(4):
+            for _ in range(12):  # more than there are descriptors for
                 stack.enter_context(connect(server.port, HALF))
+            time.sleep(1.0)
             refused = [ask(server, "POST", "/v1/loops/loop/decide", {}) for _ in range(5)]
             assert {status for status, _ in refused} == {503}
             assert server.process.poll() is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlite3 import Connection
 
 APPLICATION = 0x6C696E6F  # "lino", so that another program's database is not taken for ours
-VERSION = 3
+VERSION = 2
 
 SCHEMA = """
 CREATE TABLE loops (
@@ -72,15 +72,20 @@ CREATE TABLE tokens (
     digest BLOB NOT NULL UNIQUE,
     created_at REAL NOT NULL,
     rate REAL,
-    revoked_at REAL,
-    expires_at REAL,
-    loops TEXT
+    revoked_at REAL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE probe (
+"""
+ADDED = """
+CREATE TABLE IF NOT EXISTS probe (
     id INTEGER PRIMARY KEY,
     filler BLOB NOT NULL
 ) STRICT;
-"""
+CREATE TABLE IF NOT EXISTS token_limits (
+    name TEXT PRIMARY KEY,
+    expires_at REAL,
+    loops TEXT
+) STRICT, WITHOUT ROWID;
+"""  # since version 2: other programs of that version do not miss them, so no migration is needed
 
 MIGRATIONS = {  # the script that leads from each older version to the next
     1: """
@@ -102,14 +107,6 @@ UPDATE rewards SET seq =
     (SELECT c.seq FROM closed c WHERE c.loop = rewards.loop AND c.number = rewards.number);
 DROP TABLE closed;
 """,
-    2: """
-ALTER TABLE tokens ADD COLUMN expires_at REAL;
-ALTER TABLE tokens ADD COLUMN loops TEXT;
-CREATE TABLE probe (
-    id INTEGER PRIMARY KEY,
-    filler BLOB NOT NULL
-) STRICT;
-""",
 }
 
 
@@ -128,6 +125,12 @@ def create(connection: Connection) -> None:
     """All tables at once, or none."""
     marks = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
     connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}{marks}COMMIT;")
+
+
+def add_tables(connection: Connection) -> None:
+    """What was added to the schema without a new version of it."""
+    for statement in filter(str.strip, ADDED.split(";")):
+        connection.execute(statement)
 
 
 def migrate(connection: Connection, scripts: dict[int, str], target: int) -> None:

@@ -19,7 +19,7 @@ from sqlite3 import Connection
 from typing import Any, Generic, TypeVar
 
 from linoto.service.errors import Busy, Refused, Unavailable
-from linoto.service.storage import database
+from linoto.service.storage import database, schema
 
 T = TypeVar("T")
 Job = Callable[[Connection], T]
@@ -111,6 +111,7 @@ class Store:
         self._files: database.Files | None = None
         try:
             database.prepare(self._connection, self.path)
+            self.write_sync(schema.add_tables)
             self.write_sync(database.check_writable)
             self._files = database.files(self.path)
         except Unavailable as error:

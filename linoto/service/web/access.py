@@ -137,8 +137,8 @@ def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
             raise Refused(403, "forbidden", f"this needs the role {role}, {caller.name!r} is a {caller.role}")
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if request.scope["method"] in ("POST", "PUT", "PATCH") and kind != b"application/json":
-            raise Refused(
-                415, "not_json", f"content-type must be application/json, got {kind.decode('latin-1')!r}"
-            )
+            got = f"content-type must be application/json, got {kind.decode('latin-1')!r}"
+            hint = "" if kind else ": send {} where there is nothing to say"
+            raise Refused(415, "not_json", got + hint)
 
     return check

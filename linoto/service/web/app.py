@@ -16,6 +16,7 @@ from linoto.service.web.access import Access
 from linoto.service.web.creation import LoopCreation
 from linoto.service.web.framework import Description, JsonRequest
 from linoto.service.web.live_views import LiveViews
+from linoto.service.web.methods import options
 from linoto.version import __version__
 
 BODY = 1_000_000  # bytes of any request
@@ -23,18 +24,20 @@ BODY = 1_000_000  # bytes of any request
 
 def make_app(loops: Loops, store: Store, access: Access, logs: Path | None = None) -> Litestar:
     """The application over these loops; `logs` is the folder that new ones may read their logs from."""
-    described = Router("/v1", route_handlers=[*loop_routes.HANDLERS, *decision_routes.HANDLERS])
+    described = [*loop_routes.HANDLERS, *decision_routes.HANDLERS]
+    watched = [*status_routes.HANDLERS, *pages.HANDLERS]
     parts = {"loops": loops, "store": store, "access": access, "shown": LiveViews(loops, store)}
     parts |= {"creation": LoopCreation(), "logs": logs}
     return Litestar(
-        [described, *status_routes.HANDLERS, *pages.HANDLERS],
+        [Router("/v1", route_handlers=[*options(described), *described]), *options(watched), *watched],
         state=State(parts),
         openapi_config=OpenAPIConfig(
             title="linoto",
             version=__version__,
-            path="/v1",
+            path="/v1/openapi.json",
+            operation_id_creator=lambda handler, method, paths: handler.handler_name,
             use_handler_docstrings=True,
-            render_plugins=[Description(path="/openapi.json")],
+            render_plugins=[Description(path="/")],
             components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
             security=[{}, {"token": []}],
         ),

@@ -13,6 +13,7 @@ from linoto.service.errors import Busy, Refused, Unavailable
 from linoto.service.log_lines import Repeats
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.messages import ErrorBody, Failure
+from linoto.service.web.methods import allowed_at
 
 logger = logging.getLogger("linoto.service")
 REPEATS = Repeats()
@@ -47,9 +48,14 @@ def on_http(request: AnyRequest, error: HTTPException) -> Response[bytes]:
         f"{part.get('key', 'body')}: {part.get('message')}" for part in details if isinstance(part, dict)
     ]
     names = {404: "unknown", 405: "method_not_allowed", 413: "too_large"}
-    return failure(
-        error.status_code, names.get(error.status_code, "bad_request"), "; ".join(parts) or error.detail
-    )
+    message, headers = "; ".join(parts) or error.detail, {}
+    if error.status_code == 404:
+        message = f"there is nothing at {request.url.path}"
+    elif error.status_code == 405:
+        headers["allow"] = allowed_at(request.app, request.url.path)
+        message = f"{request.method} must be one of {headers['allow']} at {request.url.path}"
+    code = names.get(error.status_code, "bad_request")
+    return failure(error.status_code, code, message, headers)
 
 
 def on_fault(request: AnyRequest, error: Exception) -> Response[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import msgspec
@@ -13,23 +15,52 @@ from litestar.types import Receive, Scope, Send
 
 from linoto.service.errors import Refused
 from linoto.service.loops.spec import LoopSpec
+from linoto.service.web.examples import EXAMPLES
 from linoto.service.web.messages import Change, DecideRequest, RewardBatch, RewardValue
+from linoto.service.web.policy_schemas import SCHEMAS, policy_schemas
 
-_, BODIES = msgspec.json.schema_components(
-    [LoopSpec, DecideRequest, Change, RewardBatch, RewardValue], ref_template="#/components/schemas/{name}"
-)
+NO_BODY = "the body must be JSON, got nothing: send {} where there is nothing to say"
+SMALL = 65_536  # bytes of a body that is read in the event loop; larger ones have a thread
+
+
+def body_schemas() -> dict[str, Any]:
+    """What msgspec says of bodies, which is what will check them, with policies and examples."""
+    bodies = [LoopSpec, DecideRequest, Change, RewardBatch, RewardValue]
+    _, described = msgspec.json.schema_components(bodies, ref_template=SCHEMAS)
+    policy, parts = policy_schemas()
+    described["LoopSpec"]["properties"]["policy"] = policy
+    del described["LoopSpec"]["properties"]["arms"]["default"]  # left out they are read from the log file
+    for name, examples in EXAMPLES.items():
+        described[name]["examples"] = examples
+    found: dict[str, Any] = plain({**described, **parts})
+    return found
+
+
+def plain(schema: Any) -> Any:
+    """The same in words that generators of clients know: `maxItems` closes a tuple, one value is `const`."""
+    if isinstance(schema, list):
+        return [plain(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    said = {key: plain(part) for key, part in schema.items() if (key, part) != ("items", False)}
+    only = said.get("enum")
+    if isinstance(only, list) and len(only) == 1:
+        said["const"] = said.pop("enum")[0]
+    return said
 
 
 class Description(JsonRenderPlugin):
-    """What the framework says of us, but of bodies what msgspec says, which is what will check them.
+    """What the framework says of us, but of bodies what msgspec says.
 
     The framework forgets limits inside lists and unions, and that unknown fields are refused.
     """
 
+    bodies = body_schemas()
+
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         """The description as JSON."""
         components = openapi_schema["components"]
-        components = {**components, "schemas": {**components["schemas"], **BODIES}}
+        components = {**components, "schemas": {**components["schemas"], **self.bodies}}
         return super().render(request, {**openapi_schema, "components": components})
 
 
@@ -53,14 +84,48 @@ class JsonRequest(Request[Any, Any, State]):
     async def body(self) -> bytes:
         """The bytes of it; a caller who hangs up in the middle is not an error of the service."""
         try:
-            return await super().body()
+            body = await super().body()
         except InternalServerException as error:
             raise Refused(400, "bad_request", error.detail) from None
+        if not body and "data" in self.route_handler.parsed_fn_signature.parameters:
+            raise Refused(400, "bad_request", NO_BODY)
+        return body
 
     async def json(self) -> Any:
-        """The parsed body; the framework refuses what is not valid JSON, but misses these two cases."""
-        try:
-            return await super().json()
-        except (UnicodeDecodeError, RecursionError):
-            message = "the body must be JSON in UTF-8, and not nested this deep"
-            raise Refused(400, "bad_request", message) from None
+        """The body as the handler wants it. The framework itself would take "1" for a number."""
+        body = await self.body()
+        wanted = self.route_handler.parsed_fn_signature.parameters["data"].annotation
+        if len(body) <= SMALL:
+            return read_body(body, wanted)
+        return await asyncio.to_thread(read_body, body, wanted)
+
+
+def read_body(body: bytes, wanted: Any) -> Any:
+    """A body of this type, or a refusal that says what is wrong and where."""
+    if not body.strip():
+        raise Refused(
+            400, "bad_request", "the body must be JSON, got nothing: send {} where there is nothing to say"
+        )
+    try:
+        read = msgspec.json.decode(body, type=wanted)
+        json.loads(body, object_pairs_hook=refuse_repeated)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        place = where.strip("`.") or "the body"
+        raise Refused(400, "bad_request", f"{place}: {what}") from None
+    except (ValueError, RecursionError) as error:
+        message = (
+            str(error) if isinstance(error, msgspec.DecodeError) else "the body must not be nested this deep"
+        )
+        if isinstance(error, UnicodeDecodeError):
+            message = "the body must be JSON in UTF-8"
+        raise Refused(400, "bad_request", message) from None
+    return read
+
+
+def refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    """Which of two values was meant, nobody can know."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(400, "bad_request", f"a field must be given once, got {twice!r} twice")

@@ -1,0 +1,33 @@
+"""An example of every body that can be sent; each is described in OpenAPI, and accepted by a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "LoopSpec": [
+        {
+            "arms": [{"name": "blue", "features": [1, 0]}, {"name": "green", "features": [0, 1]}],
+            "policy": {
+                "type": "Gated",
+                "gate": {"type": "Tolerance", "epsilon": 0.02},
+                "confidence": {"type": "Confidence", "noise": "bounded", "reward_range": [0, 1]},
+            },
+            "offline": {"pulls": [8000, 2000], "reward_sums": [640, 120]},
+            "default_reward": 0,
+            "window": 3600,
+        },
+        {
+            "arms": [{"name": "short"}, {"name": "long"}],
+            "policy": {"type": "LinUCB"},
+            "rows": [["short", 0.5], ["long", 0.25]],
+            "default_reward": 0,
+        },
+    ],
+    "DecideRequest": [{}, {"key": "visit-17"}, {"key": "visit-18", "allowed": ["blue", "green"]}],
+    "RewardValue": [{"reward": 1.0}],
+    "RewardBatch": [
+        {"rewards": [{"decision_id": "1-1", "reward": 1.0}, {"decision_id": "1-2", "reward": 0.0}]}
+    ],
+    "Change": [{"mode": "safe-only"}, {"mode": "live", "holdback": 0.05}],
+}

@@ -1,0 +1,226 @@
+"""What others build on: a valid description, clients generated from it, bodies that are read strictly."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from helpers.service_process import create, opened, served
+from litestar.testing import TestClient
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+import linoto
+from linoto.core.snapshots import KNOWN
+from linoto.service.loops.spec import LoopSpec, canonical
+from linoto.service.web.examples import EXAMPLES
+from linoto.service.web.framework import body_schemas
+
+JSON = {"content-type": "application/json"}
+REWARD = "/v1/loops/loop/decisions/1-1/reward"
+DECIDE = "/v1/loops/loop/decide"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient[Any]]:
+    """The application without a server, with one loop."""
+    with opened(tmp_path_factory.mktemp("contract") / "x.sqlite") as service:
+        create(service)
+        with TestClient(service.app, base_url="http://127.0.0.1") as client:
+            yield client
+
+
+def described(client: TestClient[Any]) -> Any:
+    return client.get("/v1/openapi.json").json()
+
+
+def test_the_description_is_valid_openapi(client: TestClient[Any]) -> None:
+    assert not list(OpenAPIV31SpecValidator(described(client)).iter_errors())
+    paths = described(client)["paths"].values()
+    ids = [operation["operationId"] for path in paths for operation in path.values()]
+    assert len(set(ids)) == len(ids) and {"decide", "create_loop", "reward_many"} <= set(ids)
+
+
+def test_a_client_that_was_generated_from_the_description_drives_a_gated_loop(
+    client: TestClient[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "openapi.json").write_text(json.dumps(described(client)))
+    made = tmp_path / "generated_client"
+    tool = [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none"]
+    subprocess.run(
+        [*tool, "--path", str(tmp_path / "openapi.json"), "--output-path", str(made)], check=True, timeout=120
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    api = {
+        name: importlib.import_module(f"generated_client.api.default.{name}").sync
+        for name in ("create_loop", "decide", "reward_decision", "reward_many", "change_loop", "inspect_loop")
+    }
+    models = importlib.import_module("generated_client.models")
+    spec = models.LoopSpec(
+        arms=[models.Arm(name="blue"), models.Arm(name="green")],
+        policy=models.Gated(type_="Gated", gate=models.Tolerance(type_="Tolerance", epsilon=0.1)),
+        offline=models.LogStatistics(pulls=[800, 200], reward_sums=[80.0, 40.0]),
+        default_reward=0.0,
+    )
+    with served(tmp_path / "x.sqlite") as server:
+        session = importlib.import_module("generated_client").Client(
+            base_url=f"http://127.0.0.1:{server.port}"
+        )
+        assert api["create_loop"]("banner", client=session, body=spec).policy == "Gated"
+        chosen = api["decide"]("banner", client=session, body=models.DecideRequest(key="visit-1"))
+        assert chosen.arm in ("blue", "green")
+        told = api["reward_decision"](
+            "banner", chosen.decision_id, client=session, body=models.RewardValue(reward=1.0)
+        )
+        assert told.status == "applied"
+        report = models.RewardReport(decision_id=chosen.decision_id, reward=0.0)
+        (result,) = api["reward_many"](
+            "banner", client=session, body=models.RewardBatch(rewards=[report])
+        ).results
+        assert result.status == "conflict"
+        assert (
+            api["change_loop"]("banner", client=session, body=models.Change(mode="safe-only")).mode
+            == "safe-only"
+        )
+        assert api["inspect_loop"]("banner", client=session).rewards == 1
+        refused = api["decide"]("banner", client=session, body=models.DecideRequest(proposal="red"))
+        assert refused.error.code == "invalid"
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}", "components": {"schemas": body_schemas()}}
+
+
+POLICIES = [
+    linoto.LinUCB(),
+    linoto.LinTS(scale=0.5),
+    linoto.Greedy(),
+    linoto.Random(),
+    linoto.LinLCB(),
+    linoto.LinOtO(),
+    linoto.Gated(gate=linoto.Budget()),
+    linoto.Gated(gate=linoto.Closed(), explorer=linoto.Random(), fallback=1),
+    linoto.Gated(gate=linoto.Tolerance(epsilon=0.1), confidence=linoto.Confidence(reward_range=(0.0, 1.0))),
+    linoto.Doubling(policy=linoto.Gated(gate=linoto.Open())),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_every_policy_fits_its_schema_as_it_is_written(policy: Any) -> None:
+    for data in (linoto.to_dict(policy), {"type": type(policy).__name__}):
+        if data != {"type": "Doubling"}:  # which needs a policy
+            jsonschema.validate(data, schema_of(data["type"]))
+    assert set(KNOWN) <= set(body_schemas())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": "Gated", "gate": {"type": "LinUCB"}},
+        {"type": "Gated", "gate": {"type": "Tolerance", "epsilom": 0.1}},
+        {"type": "LinUCB", "scale": "1"},
+        {"type": "Nobody"},
+        {},
+    ],
+    ids=["an explorer as gate", "a misspelt field", "a text as number", "no such policy", "no type"],
+)
+def test_what_no_policy_is_fits_no_schema_and_is_refused(wrong: dict[str, Any]) -> None:
+    spec = {"arms": [{"name": "a"}], "policy": wrong, "default_reward": 0}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(spec, schema_of("LoopSpec"))
+    with pytest.raises(RuntimeError, match="must"):
+        canonical(msgspec.convert(spec, LoopSpec))
+
+
+def test_every_request_has_an_example_that_is_accepted(client: TestClient[Any]) -> None:
+    bodies = {
+        operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        for path in described(client)["paths"].values()
+        for operation in path.values()
+        if "requestBody" in operation
+    }
+    assert bodies == set(EXAMPLES)
+    shown = described(client)["components"]["schemas"]
+    for name, examples in EXAMPLES.items():
+        assert shown[name]["examples"] == examples
+        for example in examples:
+            jsonschema.validate(example, schema_of(name))
+    sent = [client.put(f"/v1/loops/shown-{n}", json=spec) for n, spec in enumerate(EXAMPLES["LoopSpec"])]
+    loop = "/v1/loops/shown-0"
+    sent += [client.post(f"{loop}/decide", json=body) for body in EXAMPLES["DecideRequest"]]
+    made = sent[-1].json()["decision_id"]
+    sent += [client.put(f"{loop}/decisions/{made}/reward", json=body) for body in EXAMPLES["RewardValue"]]
+    sent += [client.post(f"{loop}/rewards", json=body) for body in EXAMPLES["RewardBatch"]]
+    sent += [client.patch(loop, json=body) for body in EXAMPLES["Change"]]
+    assert [response.status_code for response in sent] == [200] * len(sent), [each.text for each in sent]
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/v1", "/v1/loops/a/b/c", "/dashboard/no.js"])
+def test_an_address_that_leads_nowhere_is_refused_in_json(client: TestClient[Any], path: str) -> None:
+    refused = client.get(path, headers={"accept": "text/html"})
+    assert refused.status_code == 404 and refused.json()["error"]["code"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/loops", "GET, OPTIONS"),
+        ("/v1/loops/loop", "DELETE, GET, OPTIONS, PATCH, PUT"),
+        (DECIDE, "OPTIONS, POST"),
+        ("/healthz", "GET, HEAD, OPTIONS"),
+        ("/", "GET, OPTIONS"),
+    ],
+)
+def test_a_method_that_is_not_there_names_those_that_are(
+    client: TestClient[Any], path: str, methods: str
+) -> None:
+    assert client.options(path).headers["allow"] == methods
+    refused = client.request("TRACE", path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, methods)
+    assert refused.json()["error"]["code"] == "method_not_allowed" and methods in refused.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        (REWARD, b'{"reward": "1"}', "reward: Expected `float`, got `str`"),
+        (REWARD, b'{"reward": 1, "reward": 0}', "a field must be given once, got 'reward' twice"),
+        (REWARD, b'{"rewards": 1}', "the body: Object contains unknown field `rewards`"),
+        (DECIDE, b"", "the body must be JSON, got nothing: send {} where there is nothing to say"),
+        (DECIDE, b'{"key": 5}', "key: Expected `str | null`, got `int`"),
+        (DECIDE, b'{"key": "\xff"}', "UTF-8"),
+    ],
+)
+def test_a_body_is_read_strictly_and_refused_in_words(
+    client: TestClient[Any], path: str, body: bytes, said: str
+) -> None:
+    method = "PUT" if path == REWARD else "POST"
+    refused = client.request(method, path, content=body, headers=JSON)
+    assert refused.status_code == 400 and said in refused.json()["error"]["message"]
+
+
+def test_a_decide_without_a_body_is_told_what_to_send(client: TestClient[Any]) -> None:
+    refused = client.post(DECIDE)
+    assert refused.status_code == 415 and "send {}" in refused.json()["error"]["message"]
+
+
+def test_a_field_that_is_given_twice_in_a_large_body_is_refused_too(client: TestClient[Any]) -> None:
+    many = b",".join(b'{"decision_id": "1-1", "reward": 1}' for _ in range(999))
+    body = (
+        b'{"rewards": [' + many + b"," + b" " * 70_000 + b'{"decision_id": "1-1", "reward": 1, "reward": 1}]}'
+    )
+    refused = client.post("/v1/loops/loop/rewards", content=body, headers=JSON)
+    assert refused.status_code == 400 and "'reward' twice" in refused.text
+
+
+def test_a_reward_just_outside_of_the_range_is_shown_as_it_was_sent(client: TestClient[Any]) -> None:
+    made = client.post(DECIDE, json={}).json()["decision_id"]
+    refused = client.put(f"/v1/loops/loop/decisions/{made}/reward", json={"reward": 1.0000001})
+    assert refused.json()["error"]["message"] == "reward must be in [0, 1], got 1.0000001"
