@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,21 +48,37 @@ def add_token(commands: Commands) -> None:
     create.add_argument(
         "--rate", type=above_zero, help="requests per second it may make (default: the server's)"
     )
+    create.add_argument("--days", type=above_zero, help="days until it expires (default: never)")
+    create.add_argument(
+        "--loop", action="append", metavar="NAME", help="only for this loop; may be repeated (default: all)"
+    )
     revoke = described(actions, "revoke", "make a token worthless, within a second")
     revoke.add_argument("name", help="whose token it was")
     listed = described(actions, "list", "who has a token, and for what")
     for parser, run in ((create, run_create_token), (revoke, run_revoke_token), (listed, run_list_tokens)):
         add_database(parser)
+        add_json(parser)
         parser.set_defaults(run=run)
+
+
+def add_json(parser: Any) -> None:
+    """For programs."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run_create_token(arguments: argparse.Namespace) -> None:
     """`linoto token create`."""
+    from linoto.service.storage import schema
     from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
-    with open_database(arguments.db, create=True) as connection:
-        print(create_token(connection, arguments.name, arguments.role, time.time(), arguments.rate))
+    now, a = time.time(), arguments
+    expires_at = None if a.days is None else now + 86400 * a.days
+    with open_database(a.db, create=True) as connection:
+        schema.add_tables(connection)
+        token = create_token(connection, a.name, a.role, now, a.rate, expires_at=expires_at, loops=a.loop)
+    said = {"name": a.name, "role": a.role, "token": token, "expires_at": expires_at, "loops": a.loop}
+    print(json.dumps(said) if a.json else token)
 
 
 def run_revoke_token(arguments: argparse.Namespace) -> None:
@@ -72,18 +89,42 @@ def run_revoke_token(arguments: argparse.Namespace) -> None:
     with open_database(arguments.db) as connection:
         if not tokens.revoke_token(connection, arguments.name, time.time()):
             raise ValueError(f"there is no token {arguments.name!r}")
-    print(f"revoked {arguments.name}")
+    print(json.dumps({"revoked": arguments.name}) if arguments.json else f"revoked {arguments.name}")
 
 
 def run_list_tokens(arguments: argparse.Namespace) -> None:
     """`linoto token list`."""
-    from linoto.service.storage import tokens
+    from linoto.service.storage import schema, tokens
     from linoto.service.storage.database import open_database
 
     with open_database(arguments.db) as connection:
-        found = tokens.all_tokens(connection)
-    rates = {rate: "" if rate is None else f"  (at most {rate:g} per second)" for *_, rate in found}
-    print_facts([(role, name + rates[rate]) for name, role, _, _, rate in found])
+        schema.add_tables(connection)
+        found = [token_facts(row) for row in tokens.all_tokens(connection)]
+    if arguments.json:
+        print(json.dumps(found))
+        return
+    now = time.time()
+    print_facts([(facts["role"], facts["name"] + token_limits(facts, now)) for facts in found])
+
+
+def token_facts(row: Any) -> dict[str, Any]:
+    """A token as JSON, without its digest."""
+    name, role, _, created_at, rate, expires_at, loops = row
+    found = {"name": name, "role": role, "created_at": created_at, "rate": rate, "expires_at": expires_at}
+    return {**found, "loops": None if loops is None else json.loads(loops)}
+
+
+def token_limits(facts: dict[str, Any], now: float) -> str:
+    """What a token is limited to, in brackets; nothing where it is not."""
+    limits = []
+    if facts["rate"] is not None:
+        limits.append(f"at most {facts['rate']:g} per second")
+    if facts["loops"] is not None:
+        limits.append(f"only {', '.join(facts['loops'])}")
+    if facts["expires_at"] is not None:
+        left = (facts["expires_at"] - now) / 86400
+        limits.append(f"expires in {left:.1f} days" if left > 0 else "expired")
+    return f"  ({'; '.join(limits)})" if limits else ""
 
 
 def add_db(commands: Commands) -> None:
@@ -114,6 +155,7 @@ def add_db(commands: Commands) -> None:
     runs = ((backup, run_backup), (check, run_check), (rebuild, run_rebuild), (migrate, run_migrate))
     for parser, run in (*runs, (restore, run_restore), (prune, run_prune)):
         add_database(parser)
+        add_json(parser)
         parser.set_defaults(run=run)
 
 
@@ -135,7 +177,7 @@ def run_backup(arguments: argparse.Namespace) -> None:
     from linoto.service.maintenance import backup
 
     backup(arguments.db, arguments.out)
-    print(f"wrote {arguments.out}")
+    print_lines([f"wrote {arguments.out}"], arguments)
 
 
 def run_restore(arguments: argparse.Namespace) -> None:
@@ -149,23 +191,21 @@ def run_check(arguments: argparse.Namespace) -> None:
     """`linoto db check`."""
     from linoto.service.maintenance import check
 
-    for line in check(arguments.db):
-        print(line)
+    print_lines(check(arguments.db), arguments)
 
 
 def run_rebuild(arguments: argparse.Namespace) -> None:
     """`linoto db rebuild`."""
     from linoto.service.maintenance import rebuild
 
-    for line in rebuild(arguments.db):
-        print(line)
+    print_lines(rebuild(arguments.db), arguments)
 
 
 def run_migrate(arguments: argparse.Namespace) -> None:
     """`linoto db migrate`."""
     from linoto.service.maintenance import migrate
 
-    print(migrate(arguments.db))
+    print_lines([migrate(arguments.db)], arguments)
 
 
 def run_prune(arguments: argparse.Namespace) -> None:
@@ -178,5 +218,13 @@ def run_prune(arguments: argparse.Namespace) -> None:
         lines = prune_and_shrink(arguments.db, before=before, now=now, loop=arguments.loop)
     else:
         lines = prune(arguments.db, before=before, now=now, loop=arguments.loop, dry_run=arguments.dry_run)
+    print_lines(lines, arguments)
+
+
+def print_lines(lines: Iterable[str], arguments: argparse.Namespace) -> None:
+    """What was done: a line each as it happens, or a JSON object with all of them at the end."""
+    if arguments.json:
+        print(json.dumps({"db": str(arguments.db), "lines": list(lines)}))
+        return
     for line in lines:
         print(line)

@@ -170,14 +170,20 @@ class Operations:
         return Request("PUT", path, lambda data: record(RewardResult, data), body)
 
     @operation
+    def reward_by_key(self, loop: str, key: str, reward: float) -> Request[RewardResult]:
+        """The same for the decision that was asked for with this key."""
+        body = to_json({"key": key, "reward": float(reward)})
+        return Request("PUT", f"{path_to(loop)}/reward", lambda data: record(RewardResult, data), body)
+
+    @operation
     def rewards(self, loop: str, rewards: Iterable[tuple[str, float]]) -> Request[list[RewardResult]]:
         """Report many; each gets its own answer, in order."""
-        reports = [{"decision_id": id, "reward": float(reward)} for id, reward in rewards]
+        return report(loop, "decision_id", rewards)
 
-        def read(data: Any) -> list[RewardResult]:
-            return [record(RewardResult, result) for result in data["results"]]
-
-        return Request("POST", f"{path_to(loop)}/rewards", read, to_json({"rewards": reports}))
+    @operation
+    def rewards_by_key(self, loop: str, rewards: Iterable[tuple[str, float]]) -> Request[list[RewardResult]]:
+        """The same for decisions that were asked for with these keys."""
+        return report(loop, "key", rewards)
 
     @operation
     def arms(self, loop: str, *, limit: int | None = None) -> Request[list[dict[str, Any]]]:
@@ -186,10 +192,10 @@ class Operations:
 
     @operation
     def decisions(
-        self, loop: str, *, limit: int = 50, before: int | None = None
+        self, loop: str, *, limit: int = 50, before: int | None = None, key: str | None = None
     ) -> Request[list[dict[str, Any]]]:
         """Recent decisions, newest first; `before` is the number of one, to go further back."""
-        return get(f"{path_to(loop)}/decisions", limit=limit, before=before)
+        return get(f"{path_to(loop)}/decisions", limit=limit, before=before, key=key)
 
     @operation
     def explain(self, loop: str, decision_id: str) -> Request[dict[str, Any]]:
@@ -264,6 +270,16 @@ def path_to(loop: str, decision_id: str | None = None) -> str:
     """Where a loop or one of its decisions is; no name can lead anywhere else."""
     path = f"/v1/loops/{quote(loop, safe='')}"
     return path if decision_id is None else f"{path}/decisions/{quote(decision_id, safe='')}"
+
+
+def report(loop: str, by: str, rewards: Iterable[tuple[str, float]]) -> Request[list[RewardResult]]:
+    """Many rewards, of decisions that are named by their id or by their key."""
+    reports = [{by: name, "reward": float(reward)} for name, reward in rewards]
+
+    def read(data: Any) -> list[RewardResult]:
+        return [record(RewardResult, result) for result in data["results"]]
+
+    return Request("POST", f"{path_to(loop)}/rewards", read, to_json({"rewards": reports}))
 
 
 def export_request(loop: str, file: BinaryIO, *, pending: bool) -> Request[None]:

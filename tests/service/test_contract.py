@@ -157,6 +157,7 @@ def test_every_request_has_an_example_that_is_accepted(client: TestClient[Any]) 
     sent += [client.post(f"{loop}/decide", json=body) for body in EXAMPLES["DecideRequest"]]
     made = sent[-1].json()["decision_id"]
     sent += [client.put(f"{loop}/decisions/{made}/reward", json=body) for body in EXAMPLES["RewardValue"]]
+    sent += [client.put(f"{loop}/reward", json=EXAMPLES["RewardReport"][0])]
     sent += [client.post(f"{loop}/rewards", json=body) for body in EXAMPLES["RewardBatch"]]
     sent += [client.patch(loop, json=body) for body in EXAMPLES["Change"]]
     assert [response.status_code for response in sent] == [200] * len(sent), [each.text for each in sent]

@@ -131,6 +131,10 @@ VALID: dict[str, dict[str, Callable[[random.Random], Any]]] = {
     },
     "POST rewards": {"rewards": lambda rng: [a_report(rng) for _ in range(rng.randrange(1, 4))]},
     "PUT reward": {"reward": lambda rng: rng.choice([0, 0.5, 1.0])},
+    "PUT reward of a key": {
+        "key": lambda rng: rng.choice(["first key", "second key", "no key"]),
+        "reward": lambda rng: rng.choice([0, 0.5]),
+    },
     "PUT {name}": {
         "arms": lambda rng: [{"name": name} for name in ARMS],
         "policy": lambda rng: rng.choice(POLICIES),
@@ -154,6 +158,8 @@ def aim(case: Any, seed: int) -> Any:
     """Most requests at things that exist, bodies half or wholly sensible: else all would end at the door."""
     rng, where = random.Random(seed), dict(case.path_parameters)
     operation = f"{case.method} {case.path.rpartition('/')[2]}"
+    if case.path.endswith("{name}/reward"):
+        operation = "PUT reward of a key"
     if "name" in where and rng.random() < 0.8:
         where["name"] = rng.choice(OTHERS.get(operation, list(NAMES)))
     if "decision_id" in where and rng.random() < 0.8:

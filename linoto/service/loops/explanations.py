@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlite3 import Connection
+from typing import Any
 
 from msgspec import Struct
 
@@ -29,6 +30,9 @@ class DecisionRow(Struct):
     propensity: float | None
     reward: float | None
     origin: str | None
+    key: str | None
+    proposal: str | None  # the arm that the caller wanted
+    allowed: list[str] | None  # the arms that the caller allowed, if not all
 
 
 class Explanation(Struct):
@@ -51,19 +55,48 @@ class Explanation(Struct):
     lcb: float | None
     ucb: float | None
     model_version: int
+    key: str | None
+    allowed: list[str] | None
     reward: float | None
     origin: str | None
     late_reward: float | None
     reasons: list[str]
 
 
-def recent(connection: Connection, loop: Loop, before: int | None, limit: int) -> list[DecisionRow]:
+def recent(
+    connection: Connection, loop: Loop, before: int | None, limit: int, key: str | None = None
+) -> list[DecisionRow]:
     """The newest decisions first."""
-    rows = sql.recent_decisions(connection, loop.id, before if before is not None else 2**53, limit)
-    return [
-        DecisionRow(loop.decision_id(number), at, loop.names[arm], mode, part, propensity, reward, origin)
-        for number, at, arm, mode, part, propensity, reward, origin in rows
-    ]
+    rows = sql.recent_decisions(connection, loop.id, 2**53 if before is None else before, limit, key)
+    return [decision_row(loop, *row) for row in rows]
+
+
+def decision_row(
+    loop: Loop, number: int, at: float, arm: int, mode: str, part: str, propensity: float | None, *rest: Any
+) -> DecisionRow:
+    """A row of the database as it is shown."""
+    key, body, reward, origin = rest
+    proposal, allowed = context_of(loop, body)
+    return DecisionRow(
+        loop.decision_id(number),
+        at,
+        loop.names[arm],
+        mode,
+        part,
+        propensity,
+        reward,
+        origin,
+        key,
+        proposal,
+        allowed,
+    )
+
+
+def context_of(loop: Loop, body: bytes) -> tuple[str | None, list[str] | None]:
+    """(proposal, allowed) that a decision was asked for with, as names."""
+    event = DECISIONS.decode(body)
+    allowed = None if event.allowed is None else [loop.names[arm] for arm in event.allowed]
+    return None if event.proposal is None else loop.names[event.proposal], allowed
 
 
 def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation:
@@ -95,6 +128,8 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         lcb=event.lcb,
         ucb=event.ucb,
         model_version=event.version,
+        key=event.key,
+        allowed=context_of(loop, body)[1],
         reward=None if reward is None else reward[0],
         origin=None if reward is None else reward[1],
         late_reward=None if late is None else late[0],

@@ -216,6 +216,14 @@ class Loops:
         self.record(connection, loop, RewardRecorded(number=number, reward=reward, origin="reported"))
         return result(decision_id, "applied", reward=reward)
 
+    def reward_by_key(self, connection: Connection, name: str, key: str, reward: float) -> RewardResult:
+        """The same for the decision that answered a key."""
+        loop = self.get(name)
+        number = sql.number_of_key(connection, loop.id, key)
+        if number is None:
+            return result("", "unknown", message=f"there is no decision with the key {key!r} in {name!r}")
+        return self.reward(connection, name, loop.decision_id(number), reward)
+
     def _closed_already(self, connection: Connection, loop: Loop, number: int, reward: float) -> RewardResult:
         decision_id, row = loop.decision_id(number), sql.reward_of(connection, loop.id, number)
         if row is None:  # every decision is pending or has its reward, unless it was pruned

@@ -97,6 +97,12 @@ def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
     return None if row is None else row[0]
 
 
+def number_of_key(connection: Connection, loop: int, key: str) -> int | None:
+    """The decision that answered this key."""
+    row = one_row(connection, "SELECT number FROM decisions WHERE loop = ? AND key = ?", (loop, key))
+    return None if row is None else int(row[0])
+
+
 # -- decisions and rewards
 
 
@@ -169,13 +175,16 @@ def late_reward_of(connection: Connection, loop: int, number: int) -> Row | None
     )
 
 
-def recent_decisions(connection: Connection, loop: int, before: int, limit: int) -> list[Row]:
-    """(number, at, arm, mode, part, propensity, reward, origin), newest first."""
+def recent_decisions(
+    connection: Connection, loop: int, before: int, limit: int, key: str | None = None
+) -> list[Row]:
+    """(number, at, arm, mode, part, propensity, key, body, reward, origin), newest first."""
     return connection.execute(
-        "SELECT d.number, d.at, d.arm, d.mode, d.part, d.propensity, r.reward, r.origin FROM decisions d "
+        "SELECT d.number, d.at, d.arm, d.mode, d.part, d.propensity, d.key, e.body, r.reward, r.origin "
+        "FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
         "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
-        "WHERE d.loop = ? AND d.number < ? ORDER BY d.number DESC LIMIT ?",
-        (loop, before, limit),
+        "WHERE d.loop = ?1 AND d.number < ?2 AND (?4 IS NULL OR d.key = ?4) ORDER BY d.number DESC LIMIT ?3",
+        (loop, before, limit, key),
     ).fetchall()
 
 
@@ -183,7 +192,8 @@ def all_decisions(connection: Connection, loop: int) -> Iterator[Row]:
     """Every decision with its reward and its late one: what is exported."""
     return connection.execute(
         "SELECT d.number, d.at, d.arm, d.mode, d.source, d.part, d.loop_mode, d.propensity, "
-        "r.reward, r.origin, r.at, l.reward FROM decisions d "
+        "r.reward, r.origin, r.at, l.reward, d.key, e.body "
+        "FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
         "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
         "LEFT JOIN late_rewards l ON l.loop = d.loop AND l.number = d.number "
         "WHERE d.loop = ? ORDER BY d.number",

@@ -21,6 +21,11 @@ def insert_token(connection: Connection, values: Row) -> bool:
     )
 
 
+def put_limits(connection: Connection, name: str, expires_at: float | None, loops: str | None) -> None:
+    """Until when a token is valid, and for which loops (a JSON list); None: for ever, for all of them."""
+    connection.execute("INSERT OR REPLACE INTO token_limits VALUES (?, ?, ?)", (name, expires_at, loops))
+
+
 def revoke_token(connection: Connection, name: str, at: float) -> bool:
     """Whether there was such a token. Its row stays, so that it is known that there were tokens."""
     return (
@@ -32,10 +37,10 @@ def revoke_token(connection: Connection, name: str, at: float) -> bool:
 
 
 def all_tokens(connection: Connection) -> list[Row]:
-    """(name, role, digest, created_at, rate) of those that were not revoked."""
+    """(name, role, digest, created_at, rate, expires_at, loops) of those that were not revoked."""
     return connection.execute(
-        "SELECT name, role, digest, created_at, rate FROM tokens WHERE revoked_at IS NULL "
-        "ORDER BY created_at, name"
+        "SELECT t.name, t.role, t.digest, t.created_at, t.rate, l.expires_at, l.loops FROM tokens t "
+        "LEFT JOIN token_limits l ON l.name = t.name WHERE t.revoked_at IS NULL ORDER BY t.created_at, t.name"
     ).fetchall()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from sqlite3 import Connection
@@ -31,16 +32,32 @@ def token_digest(token: str) -> bytes:
     return sha256(token.encode()).digest()
 
 
-def create_token(connection: Connection, name: str, role: str, at: float, rate: float | None = None) -> str:
-    """A new token, shown once; `rate` is the requests per second it may make, if not the server's default."""
+def create_token(
+    connection: Connection,
+    name: str,
+    role: str,
+    at: float,
+    rate: float | None = None,
+    *,
+    expires_at: float | None = None,
+    loops: Sequence[str] | None = None,
+) -> str:
+    """A new token, shown once.
+
+    `rate` is the requests per second it may make, if not the server's default; `loops` are the only ones it
+    is for, if not all.
+    """
     if role not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {role!r}")
     if not 1 <= len(name) <= 64 or not name.isprintable():
         raise ValueError(f"name must be 1 to 64 printable characters, got {name!r}")
     check_rate(rate)
+    if expires_at is not None and not expires_at > at:
+        raise ValueError("a token must expire in the future, got a time that is over")
     token = f"linoto_{secrets.token_urlsafe(32)}"
     if not tokens.insert_token(connection, (name, role, token_digest(token), at, rate)):
         raise ValueError(f"name must be new, got {name!r}, which has a token: revoke it first")
+    tokens.put_limits(connection, name, expires_at, None if loops is None else json.dumps(sorted(set(loops))))
     return token
 
 
@@ -56,6 +73,12 @@ class Caller(NamedTuple):
     name: str
     role: str
     rate: float | None
+    expires_at: float | None = None  # None: never
+    loops: frozenset[str] | None = None  # None: all of them
+
+    def may_see(self, loop: str) -> bool:
+        """Whether a loop is one of those that the token is for."""
+        return self.loops is None or loop in self.loops
 
 
 @dataclass
@@ -71,6 +94,7 @@ class Access:
     local: bool = True
     rate: float | None = None  # requests per second of each caller whose token says nothing else
     clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
     _paid: dict[str, float] = field(default_factory=dict)  # until when each caller's requests are paid for
 
     def __post_init__(self) -> None:
@@ -79,8 +103,14 @@ class Access:
     def refresh(self, connection: Connection) -> None:
         """Read the tokens again: another process may have made or revoked some."""
         self.tokens = {
-            digest: Caller(name, role, self.rate if rate is None else rate)
-            for name, role, digest, _, rate in tokens.all_tokens(connection)
+            digest: Caller(
+                name,
+                role,
+                self.rate if rate is None else rate,
+                expires_at,
+                None if loops is None else frozenset(json.loads(loops)),
+            )
+            for name, role, digest, _, rate, expires_at, loops in tokens.all_tokens(connection)
         }
         self.guarded = tokens.had_tokens(connection)
 
@@ -93,6 +123,8 @@ class Access:
         found = self.tokens.get(sha256(token.strip()).digest()) if scheme.lower() == b"bearer" else None
         if found is None:
             raise Refused(401, "unauthorized", "a valid token is needed: Authorization: Bearer TOKEN")
+        if found.expires_at is not None and self.wall() >= found.expires_at:
+            raise Refused(401, "unauthorized", f"the token {found.name!r} has expired: a new one is needed")
         return found
 
     def admit(self, caller: Caller) -> None:
@@ -135,6 +167,9 @@ def needs(role: str) -> Callable[[AnyRequest], Awaitable[None]]:
         access.admit(caller)
         if ROLES.index(caller.role) < rank:
             raise Refused(403, "forbidden", f"this needs the role {role}, {caller.name!r} is a {caller.role}")
+        loop = request.scope["path_params"].get("name")
+        if isinstance(loop, str) and not caller.may_see(loop):
+            raise Refused(403, "forbidden", f"the token {caller.name!r} is not for the loop {loop!r}")
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if request.scope["method"] in ("POST", "PUT", "PATCH") and kind != b"application/json":
             got = f"content-type must be application/json, got {kind.decode('latin-1')!r}"

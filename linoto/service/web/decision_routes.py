@@ -18,6 +18,7 @@ from linoto.service.web.messages import (
     DecideRequest,
     DecisionResponse,
     RewardBatch,
+    RewardReport,
     RewardResults,
     RewardValue,
     decision_response,
@@ -37,6 +38,8 @@ Limit = Annotated[int, Parameter(ge=1, le=1000, description="how many at most")]
 Described = Annotated[DecisionResponse, Parameter(schema_component_key="Decision")]  # as in version 0.1
 Before = Annotated[int | None, Parameter(ge=1, le=2**53, description="only decisions before this number")]
 
+KeyWanted = Annotated[str | None, Parameter(max_length=200, description="only the decision of this key")]
+
 
 @route(post, "/loops/{name:str}/decide", "writer", responses=responses_with(Described))
 async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest]) -> ASGIApp:
@@ -52,10 +55,10 @@ async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest])
 
 @route(get, "/loops/{name:str}/decisions", "reader")
 async def list_decisions(
-    request: AnyRequest, name: LoopName, limit: Limit = 50, before: Before = None
+    request: AnyRequest, name: LoopName, limit: Limit = 50, before: Before = None, key: KeyWanted = None
 ) -> list[explanations.DecisionRow]:
-    """Recent decisions, newest first."""
-    return await read_database(request, name, explanations.recent, before, limit)
+    """Recent decisions, newest first, or the one that was asked for with a key."""
+    return await read_database(request, name, explanations.recent, before, limit, key)
 
 
 @route(get, "/loops/{name:str}/decisions/{decision_id:str}", "reader")
@@ -76,7 +79,18 @@ async def reward_decision(
     request: AnyRequest, name: LoopName, decision_id: DecisionId, data: Json[RewardValue]
 ) -> ASGIApp:
     """Report the reward of a decision."""
-    result = await write(request, loops_of(request).reward, name, decision_id, data.reward)
+    return answer_to(await write(request, loops_of(request).reward, name, decision_id, data.reward))
+
+
+@route(put, "/loops/{name:str}/reward", "writer", responses=responses_with(RewardResult))
+async def reward_one(request: AnyRequest, name: LoopName, data: Json[RewardReport]) -> ASGIApp:
+    """Report a reward for a decision_id, or for the key that the decision was asked for with."""
+    loops = loops_of(request)
+    return answer_to(await write(request, lambda connection: data.record(loops, connection, name)))
+
+
+def answer_to(result: RewardResult) -> ASGIApp:
+    """What became of one reward, as an answer."""
     if result.code != 200:
         raise Refused(result.code, result.status, result.message or result.status)
     return JsonResponse(result)
@@ -88,9 +102,9 @@ async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatc
     loops = loops_of(request)
 
     def job(connection: Connection) -> list[RewardResult]:
-        return [loops.reward(connection, name, each.decision_id, each.reward) for each in data.rewards]
+        return [each.record(loops, connection, name) for each in data.rewards]
 
     return RewardResults(await write(request, job))
 
 
-HANDLERS = (decide, list_decisions, explain_decision, reward_decision, reward_many)
+HANDLERS = (decide, list_decisions, explain_decision, reward_decision, reward_one, reward_many)

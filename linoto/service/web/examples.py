@@ -26,8 +26,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "DecideRequest": [{}, {"key": "visit-17"}, {"key": "visit-18", "allowed": ["blue", "green"]}],
     "RewardValue": [{"reward": 1.0}],
-    "RewardBatch": [
-        {"rewards": [{"decision_id": "1-1", "reward": 1.0}, {"decision_id": "1-2", "reward": 0.0}]}
-    ],
+    "RewardReport": [{"key": "visit-17", "reward": 1.0}, {"decision_id": "1-1", "reward": 1.0}],
+    "RewardBatch": [{"rewards": [{"decision_id": "1-1", "reward": 1}, {"key": "visit-18", "reward": 0}]}],
     "Change": [{"mode": "safe-only"}, {"mode": "live", "holdback": 0.05}],
 }

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from linoto.service.loops.explanations import context_of
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
@@ -38,6 +39,9 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
             ("origin", pa.string()),
             ("reward_time", pa.timestamp("us", tz="UTC")),
             ("late_reward", pa.float64()),
+            ("key", pa.string()),
+            ("proposal", pa.string()),
+            ("allowed", pa.list_(pa.string())),
         ]
     )
     connection = connect(store.path, readonly=True)
@@ -56,7 +60,9 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
 
 def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
-    number, at, arm, mode, source, part, loop_mode, propensity, reward, origin, closed_at, late = row
+    number, at, arm, mode, source, part, loop_mode, propensity, *rest = row
+    reward, origin, closed_at, late, key, body = rest
+    proposal, allowed = context_of(loop, body)
     return {
         "time": as_datetime(at),
         "decision_id": loop.decision_id(number),
@@ -70,6 +76,9 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
         "origin": origin,
         "reward_time": None if closed_at is None else as_datetime(closed_at),
         "late_reward": late,
+        "key": key,
+        "proposal": proposal,
+        "allowed": allowed,
     }
 
 

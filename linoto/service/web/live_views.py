@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -55,15 +55,13 @@ class LiveViews:
                 return
 
 
-def search(loops: Loops, text: str | None) -> list[str]:
+def search(loops: Loops, text: str | None, may_see: Callable[[str], bool] = lambda _: True) -> list[str]:
     """The names of the loops with this text in their name or description, oldest first."""
-    if text is None:
-        return list(loops.by_name)
-    wanted = text.casefold()
+    wanted = "" if text is None else text.casefold()
     return [
         name
         for name, loop in loops.by_name.items()
-        if wanted in name.casefold() or wanted in loop.spec.description.casefold()
+        if may_see(name) and (wanted in name.casefold() or wanted in loop.spec.description.casefold())
     ]
 
 

@@ -49,7 +49,7 @@ async def list_loops(
     request: AnyRequest, limit: Most = None, after: After = None, search: Search = None
 ) -> ASGIApp:
     """List the loops, oldest first; the header x-total-count says how many were found in all."""
-    names = live_views.search(loops_of(request), search)
+    names = live_views.search(loops_of(request), search, request.user.may_see)
     shown = await shown_of(request).of(live_views.page_of(names, after, limit))
     return JsonResponse([msgspec.Raw(each.body) for each in shown], x_total_count=len(names))
 

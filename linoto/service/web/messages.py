@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from linoto.service.errors import invalid
 from linoto.service.loops.events import DecisionMade, Mode
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.operations import RewardResult
+from linoto.service.loops.operations import Loops, RewardResult
 from linoto.service.loops.spec import ArmName, Number, Share
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -58,11 +60,20 @@ def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
     )
 
 
-class RewardReport(Struct, forbid_unknown_fields=True):
-    """A reward and the decision it is for."""
+class RewardReport(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A reward and the decision it is for, by its id or by the key it was asked for with."""
 
-    decision_id: Annotated[str, Meta(min_length=1, max_length=100)]
+    decision_id: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
+    key: Key | None = None
     reward: Number
+
+    def record(self, loops: Loops, connection: Connection, name: str) -> RewardResult:
+        """Close the decision that is meant."""
+        if self.key is not None and self.decision_id is None:
+            return loops.reward_by_key(connection, name, self.key, self.reward)
+        if self.decision_id is not None and self.key is None:
+            return loops.reward(connection, name, self.decision_id, self.reward)
+        raise invalid("a reward must have a decision_id or a key, got both or neither")
 
 
 class RewardValue(Struct, forbid_unknown_fields=True):

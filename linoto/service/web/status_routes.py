@@ -36,7 +36,7 @@ async def ready(request: AnyRequest) -> str:
 @get("/metrics", before_request=needs("reader"), include_in_schema=False)
 async def show_metrics(request: AnyRequest) -> Response[bytes]:
     """What Prometheus reads."""
-    shown = await shown_of(request).of(list(loops_of(request).by_name))
+    shown = await shown_of(request).of(filter(request.user.may_see, loops_of(request).by_name))
     numbers, latency = [each.view for each in shown], request.app.state.get("latency")
     text = await asyncio.to_thread(metrics.render, numbers, store_of(request), latency)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

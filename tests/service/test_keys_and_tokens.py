@@ -1,0 +1,157 @@
+"""Rewards by key, keys and contexts in lists and exports, tokens that expire or are for some loops only."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from helpers.service_process import FakeClock, create, opened
+from litestar.testing import TestClient
+
+from linoto.cli import main
+from linoto.service.errors import Refused
+from linoto.service.server import Service
+from linoto.service.web.access import create_token
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        yield service
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[TestClient[Any]]:
+    with TestClient(service.app, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def test_a_reward_finds_its_decision_by_key_as_by_id(client: TestClient[Any]) -> None:
+    made = client.post("/v1/loops/loop/decide", json={"key": "visit/1 ü"}).json()
+    told = [
+        client.put("/v1/loops/loop/reward", json={"key": "visit/1 ü", "reward": reward})
+        for reward in (1, 1, 0)
+    ]
+    assert [each.status_code for each in told] == [200, 200, 409]
+    assert told[0].json() == {
+        "decision_id": made["decision_id"],
+        "status": "applied",
+        "code": 200,
+        "reward": 1.0,
+    }
+    by_id = client.put("/v1/loops/loop/reward", json={"decision_id": made["decision_id"], "reward": 1})
+    assert by_id.json()["status"] == "duplicate"
+    assert client.put("/v1/loops/loop/reward", json={"key": "nobody", "reward": 1}).status_code == 404
+    for wrong in ({"reward": 1}, {"key": "a", "decision_id": "1-1", "reward": 1}):
+        refused = client.put("/v1/loops/loop/reward", json=wrong)
+        assert refused.status_code == 422 and "decision_id or a key" in refused.text
+
+
+def test_many_rewards_may_be_named_either_way(client: TestClient[Any]) -> None:
+    made = [
+        client.post("/v1/loops/loop/decide", json={"key": f"{n}"}).json()["decision_id"] for n in range(3)
+    ]
+    rewards: list[dict[str, Any]] = [{"key": "0", "reward": 1}, {"decision_id": made[1], "reward": 0}]
+    rewards += [{"key": "0", "reward": 0}, {"key": "nobody", "reward": 1}]
+    results = client.post("/v1/loops/loop/rewards", json={"rewards": rewards}).json()["results"]
+    assert [each["status"] for each in results] == ["applied", "applied", "conflict", "unknown"]
+    assert [each["decision_id"] for each in results] == [made[0], made[1], made[0], ""]
+
+
+def test_lists_explanations_and_exports_say_what_a_decision_was_asked_for_with(
+    client: TestClient[Any],
+) -> None:
+    asked = [{"key": "k"}, {"key": "m", "proposal": "b", "allowed": ["b", "a"]}, {}]
+    made = [client.post("/v1/loops/loop/decide", json=body).json()["decision_id"] for body in asked]
+    said = [("k", None, None), ("m", "b", ["a", "b"]), (None, None, None)]
+    rows = client.get("/v1/loops/loop/decisions").json()[::-1]
+    assert [(row["key"], row["proposal"], row["allowed"]) for row in rows] == said
+    assert [row["decision_id"] for row in client.get("/v1/loops/loop/decisions?key=m").json()] == [made[1]]
+    why = client.get(f"/v1/loops/loop/decisions/{made[1]}").json()
+    assert (why["key"], why["allowed"]) == ("m", ["a", "b"])
+    exported = client.get("/v1/loops/loop/export?pending=true").content
+    table = pq.read_table(io.BytesIO(exported)).to_pylist()
+    assert [(row["key"], row["proposal"], row["allowed"]) for row in table] == said
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_a_token_is_worth_nothing_after_it_has_expired(service: Service) -> None:
+    clock = service.access.wall = FakeClock(1000.0)
+    token = service.store.write_sync(lambda c: create_token(c, "shop", "reader", 1000.0, expires_at=1100.0))
+    service.store.write_sync(service.access.refresh)
+    headers = {b"authorization": b"Bearer " + token.encode()}
+    clock.now = 1099.9
+    assert service.access.identify(headers).name == "shop"
+    clock.now = 1100.0
+    with pytest.raises(Refused, match="has expired") as refused:
+        service.access.identify(headers)
+    assert refused.value.status == 401
+    with pytest.raises(ValueError, match="expire in the future"):
+        service.store.write_sync(lambda c: create_token(c, "late", "reader", 5.0, expires_at=5.0))
+
+
+def test_a_token_for_some_loops_sees_and_does_nothing_elsewhere(
+    service: Service, client: TestClient[Any]
+) -> None:
+    create(service, "other")
+    some = service.store.write_sync(lambda c: create_token(c, "some", "admin", 0.0, loops=["other", "new"]))
+    service.store.write_sync(service.access.refresh)
+    client.headers.update(bearer(some))
+    assert [loop["name"] for loop in client.get("/v1/loops").json()] == ["other"]
+    metrics = client.get("/metrics").text
+    assert 'loop="other"' in metrics and 'loop="loop"' not in metrics
+    assert client.post("/v1/loops/other/decide", json={}).status_code == 200
+    requests: list[tuple[str, str, Any]] = [
+        ("GET", "/v1/loops/loop", None),
+        ("POST", "/v1/loops/loop/decide", {}),
+        ("PUT", "/v1/loops/loop/reward", {"key": "k", "reward": 1}),
+        ("PATCH", "/v1/loops/loop", {"mode": "safe-only"}),
+        ("DELETE", "/v1/loops/loop", None),
+        ("GET", "/v1/loops/loop/export", None),
+        (
+            "PUT",
+            "/v1/loops/third",
+            {"arms": [{"name": "a"}], "policy": {"type": "LinUCB"}, "default_reward": 0},
+        ),
+    ]
+    for method, path, body in requests:
+        refused = client.request(method, path, json=body)
+        assert refused.status_code == 403 and "is not for the loop" in refused.text, (method, path)
+    assert client.put("/v1/loops/new", json=requests[-1][2]).status_code == 200
+    assert service.loops.get("loop").state.seq == 0
+
+
+def test_token_and_db_commands_speak_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.sqlite"
+    with opened(path) as service:
+        create(service)
+
+    def said(*words: str) -> Any:
+        assert main([*words, "--db", str(path), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    made = said("token", "create", "shop", "--days", "30", "--loop", "loop", "--loop", "a")
+    assert made["token"].startswith("linoto_") and made["loops"] == ["loop", "a"]
+    (listed,) = said("token", "list")
+    assert (listed["name"], listed["role"], listed["loops"]) == ("shop", "writer", ["a", "loop"])
+    assert listed["expires_at"] == made["expires_at"] and "digest" not in listed
+    assert main(["token", "list", "--db", str(path)]) == 0
+    assert capsys.readouterr().out == "writer  shop  (only a, loop; expires in 30.0 days)\n"
+    assert said("token", "revoke", "shop") == {"revoked": "shop"}
+    assert said("db", "check")["lines"][0] == f"{path}: file ok"
+    for words in (
+        ["backup", str(tmp_path / "copy.sqlite")],
+        ["rebuild"],
+        ["migrate"],
+        ["prune", "--days", "1"],
+    ):
+        assert len(said("db", *words)["lines"]) == 1
