@@ -93,6 +93,7 @@ def migrate(path: Path, scripts: dict[int, str] = schema.MIGRATIONS, target: int
     with open_exclusively(path, older=True) as connection:
         before = schema.versions(connection)[1]
         schema.migrate(connection, scripts, target)
+        schema.add_tables(connection)
         return f"{path}: schema {before} is now {schema.versions(connection)[1]}"
 
 

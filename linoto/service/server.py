@@ -21,7 +21,7 @@ from linoto.core.warm_up import warm_up
 from linoto.service import traffic
 from linoto.service.errors import Refused, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, Repeats, log_to_stderr
-from linoto.service.loops.operations import SNAPSHOT_EVERY, Clock, Loops
+from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.store import Store
 from linoto.service.web.access import LOOPBACK, Access
@@ -33,6 +33,7 @@ from linoto.service.webhook import SECRET, Webhook
 logger = logging.getLogger("linoto.service")
 REPEATS = Repeats()
 TICK = 1.0  # seconds between two checks for what is due
+REST = 2.0  # times as long as closing some took, in which requests have the service to themselves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,26 +144,32 @@ async def refresh_tokens(service: Service, every: float = TICK) -> None:
 
 
 async def tick(service: Service, every: float = TICK) -> None:
-    """Close what is due in every loop, also when one of them fails."""
+    """Close what is due in every loop, also when one of them fails, and none before all others had a turn."""
     while True:
         await asyncio.sleep(every)
-        for name in list(service.loops.by_name):
-            await close_due(service, name)
+        due = list(service.loops.by_name)
+        while due:
+            due = [name for name in due if await close_some(service, name)]
 
 
-async def close_due(service: Service, name: str) -> None:
-    """Close what is due in a loop, a few at a time, so that requests can come between."""
+async def close_some(service: Service, name: str) -> bool:
+    """Close some of what is due in a loop, and rest for longer than that took; whether more is due."""
     store, loops = service.store, service.loops
     try:
-        while name in loops.by_name and loops.is_due(loops.get(name)):
-            await store.write(lambda connection: loops.close_due(connection, loops.get(name)))
+        if name not in loops.by_name or not loops.is_due(loops.get(name)):
+            return False
+        began = time.perf_counter()
+        await store.write(lambda connection: loops.close_due(connection, loops.get(name), SLICE))
+        await asyncio.sleep(REST * (time.perf_counter() - began))
+        return True
     except Refused:
-        return  # the transaction that made the loop was undone
+        return False  # the transaction that made the loop was undone
     except Unavailable as error:
         if REPEATS.is_new(str(error)):
             logger.error("nothing can be closed", extra={"loop": name, "error": str(error)})
     except Exception as error:  # a mistake in our code: requests to this loop answer 500 too
         logger.error("fault", exc_info=error, extra={"loop": name})
+    return False
 
 
 async def serve(service: Service, settings: Settings) -> bool:

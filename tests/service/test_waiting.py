@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from helpers.service_process import FakeClock, create, opened
 from linoto.service.errors import Unavailable
 from linoto.service.log_lines import Repeats
 from linoto.service.loops import views
-from linoto.service.server import Service, refresh_tokens
+from linoto.service.server import Service, refresh_tokens, tick
 
 
 @contextmanager
@@ -109,3 +110,35 @@ def test_a_message_that_repeats_is_logged_once_a_minute() -> None:
         clock.now += 1
     assert [n for n, (a, _) in enumerate(seen) if a] == [0, 60, 120]
     assert sum(bool(b) for _, b in seen) == 1
+
+
+def test_many_windows_that_end_at_once_do_not_keep_other_loops_waiting(tmp_path: Path) -> None:
+    """Decisions of another loop come between slices, and a third loop gets its turn before all are closed."""
+    clock, many = FakeClock(), 2500
+
+    async def scene(service: Service) -> list[int]:
+        ticking = asyncio.create_task(tick(service, every=0.001))
+        loop, small = service.loops.get("loop"), service.loops.get("small")
+        left, open_when_small_was_closed = [len(loop.pending)], None
+        while loop.pending:
+            await service.store.write(lambda c: service.loops.decide(c, "other"))
+            left.append(len(loop.pending))
+            if not small.pending and open_when_small_was_closed is None:
+                open_when_small_was_closed = left[-1]
+        ticking.cancel()
+        assert open_when_small_was_closed is not None and open_when_small_was_closed > many / 2
+        return left
+
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        for name in ("loop", "other", "small"):
+            create(service, name, window=10.0)
+        service.store.write_sync(lambda c: [service.loops.decide(c, "loop") for _ in range(many)])
+        decide(service, "small")
+        clock.now += 20.0
+        left = asyncio.run(scene(service))
+        assert len(left) > 20 and max(a - b for a, b in pairwise(left)) < 400
+        assert (
+            service.loops.get("loop").state.groups["safe"].closed
+            + service.loops.get("loop").state.groups["explore"].closed
+            == many
+        )

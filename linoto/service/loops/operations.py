@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from sqlite3 import Connection
+from time import perf_counter
 from typing import Literal
 
 import msgspec
@@ -39,7 +41,9 @@ Clock = Callable[[], float]
 SNAPSHOT_EVERY = 10_000  # events; replaying as many takes about half a second
 CLOCK_TOLERANCE = 60.0  # seconds that a clock may be behind the last event without a warning
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-CLOSE_AT_ONCE = 500  # due decisions closed in one job, so that nobody waits long for it
+CLOSE_AT_ONCE = 500  # due decisions closed in one job at the most
+CLOSE_ALWAYS = 10  # and at the least, if so many are due
+SLICE = 0.005  # seconds that a job may close due decisions for, so that nobody waits long for it
 RewardStatus = Literal["applied", "duplicate", "conflict", "expired", "unknown", "invalid"]
 HTTP_STATUS: dict[RewardStatus, int] = {
     "applied": 200,
@@ -188,7 +192,7 @@ class Loops:
             raise invalid(f"proposal must be among the allowed arms, got {proposal!r}")
         if loop.state.archived:
             raise Refused(409, "archived", f"loop {name!r} is archived and decides no more")
-        self.close_due(connection, loop)
+        self.close_due(connection, loop, SLICE)
         expires_at = self.now(loop) + loop.spec.window
         try:
             event = make_decision(loop, key=key, proposal=wanted, allowed=among, expires_at=expires_at)
@@ -263,10 +267,13 @@ class Loops:
             self.record(connection, loop, LoopArchived(by=by))
         return loop
 
-    def close_due(self, connection: Connection, loop: Loop) -> int:
-        """Close decisions whose window is over with the default reward, oldest first."""
-        now, closed = self.now(loop), 0
-        while loop.pending and closed < CLOSE_AT_ONCE:
+    def close_due(self, connection: Connection, loop: Loop, seconds: float = inf) -> int:
+        """Close decisions whose window is over with the default reward, oldest first.
+
+        Not all at once where there are many: so many, or as long as `seconds`, but always some.
+        """
+        now, closed, end = self.now(loop), 0, perf_counter() + seconds
+        while loop.pending and closed < CLOSE_AT_ONCE and (closed < CLOSE_ALWAYS or perf_counter() < end):
             number, oldest = next(iter(loop.pending.items()))
             if oldest.expires_at > now:
                 break
