@@ -385,4 +385,6 @@ def test_damaged_requests_never_cause_a_500_and_refusals_change_nothing(tmp_path
         for method, path, good in GOOD:  # 409 where a spoilt one was taken before it
             assert tell(aimed_at, written(method, path, json.dumps(good).encode()), True) in (200, 409)
     assert {way for way, status in outcomes if status >= 400} == {*WHOLE, *BODIES}
-    assert sum(count for (_, status), count in outcomes.items() if status == 200) > outcomes.total() / 18
+    assert (
+        sum(count for (_, status), count in outcomes.items() if status == 200) > outcomes.total() / 40
+    )  # few: a field given twice is refused
