@@ -69,10 +69,8 @@ def test_a_client_that_was_generated_from_the_description_drives_a_gated_loop(
         offline=models.LogStatistics(pulls=[800, 200], reward_sums=[80.0, 40.0]),
         default_reward=0.0,
     )
-    with served(tmp_path / "x.sqlite") as server:
-        session = importlib.import_module("generated_client").Client(
-            base_url=f"http://127.0.0.1:{server.port}"
-        )
+    open_client = importlib.import_module("generated_client").Client
+    with served(tmp_path / "x.sqlite") as server, open_client(base_url=server.url) as session:
         assert api["create_loop"]("banner", client=session, body=spec).policy == "Gated"
         chosen = api["decide"]("banner", client=session, body=models.DecideRequest(key="visit-1"))
         assert chosen.arm in ("blue", "green")
@@ -163,7 +161,9 @@ def test_every_request_has_an_example_that_is_accepted(client: TestClient[Any]) 
     assert [response.status_code for response in sent] == [200] * len(sent), [each.text for each in sent]
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/v1", "/v1/loops/a/b/c", "/dashboard/no.js"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/v1/nothing", "/v1/no/thing", "/v1/loops/a/b/c", "/dashboard/no.js"]
+)
 def test_an_address_that_leads_nowhere_is_refused_in_json(client: TestClient[Any], path: str) -> None:
     refused = client.get(path, headers={"accept": "text/html"})
     assert refused.status_code == 404 and refused.json()["error"]["code"] == "unknown"

@@ -14,6 +14,7 @@ from linoto.service.storage.store import Store
 from linoto.service.web import decision_routes, error_answers, loop_routes, pages, status_routes
 from linoto.service.web.access import Access
 from linoto.service.web.creation import LoopCreation
+from linoto.service.web.error_answers import never_html
 from linoto.service.web.framework import Description, JsonRequest
 from linoto.service.web.live_views import LiveViews
 from linoto.service.web.methods import options
@@ -34,10 +35,12 @@ def make_app(loops: Loops, store: Store, access: Access, logs: Path | None = Non
         openapi_config=OpenAPIConfig(
             title="linoto",
             version=__version__,
-            path="/v1/openapi.json",
+            openapi_router=Router(
+                "/v1", route_handlers=[], include_in_schema=False, after_request=never_html
+            ),
             operation_id_creator=lambda handler, method, paths: handler.handler_name,
             use_handler_docstrings=True,
-            render_plugins=[Description(path="/")],
+            render_plugins=[Description(path="/openapi.json")],
             components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
             security=[{}, {"token": []}],
         ),

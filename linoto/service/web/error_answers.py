@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import msgspec
 from litestar import Response
@@ -56,6 +57,13 @@ def on_http(request: AnyRequest, error: HTTPException) -> Response[bytes]:
         message = f"{request.method} must be one of {headers['allow']} at {request.url.path}"
     code = names.get(error.status_code, "bad_request")
     return failure(error.status_code, code, message, headers)
+
+
+def never_html(answer: Response[Any]) -> Response[Any]:
+    """The framework has a page of its own for what it does not find beside the description."""
+    return (
+        failure(404, "unknown", "there is nothing at this address") if answer.status_code == 404 else answer
+    )
 
 
 def on_fault(request: AnyRequest, error: Exception) -> Response[bytes]:
