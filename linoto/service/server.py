@@ -28,6 +28,7 @@ from linoto.service.web.access import LOOPBACK, Access
 from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
 from linoto.service.web.listener import Limits, Listener
+from linoto.service.web.loading import Loading
 from linoto.service.webhook import SECRET, Webhook
 
 logger = logging.getLogger("linoto.service")
@@ -62,6 +63,7 @@ class Service:
     loops: Loops
     access: Access
     app: Litestar
+    webhook: Webhook | None = None  # where alarms are posted
 
     def close(self, *, snapshots: bool = True) -> None:
         """Leave a snapshot of every loop, which only makes the next start quicker, and the database."""
@@ -92,14 +94,16 @@ def open_service(
     snapshot_every: int = SNAPSHOT_EVERY,
     logs: Path | None = None,
     rate: float | None = None,
+    load: bool = True,
 ) -> Service:
-    """Own the database, read every loop back, and make the application."""
+    """Own the database, read every loop back, unless that is done later, and make the application."""
     warm_up()  # once per machine it compiles, which no caller would wait for
     folder = None if logs is None else open_folder(logs)
     loops, access = Loops(clock or steady_clock(), snapshot_every), Access(rate=rate)
     store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
     try:
-        store.write_sync(loops.load)
+        if load:
+            store.write_sync(loops.load)
         store.write_sync(access.refresh)
     except BaseException:
         store.close()
@@ -177,25 +181,45 @@ async def serve(service: Service, settings: Settings) -> bool:
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
     port = check_address(host, settings.port, service.access)
     service.access.local = host in LOOPBACK
+    loading = Loading(service.loops.by_name)
     app = with_access_log(service.app) if settings.access_log else service.app
-    listener = Listener(app, bind(host, port), settings.limits)
+    listener = Listener(loading, bind(host, port), settings.limits)
     listener.start()
     stop, hurry = asyncio.Event(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        listener.loop.add_signal_handler(number, lambda: hurry.set() if stop.is_set() else stop.set())
-    announce(service, f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    background = [tick(service), refresh_tokens(service), listener.watch()]
-    if settings.demo:
-        background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
-    tasks = [run_in_background(work, stop.set) for work in background]
+    on_signals(lambda: os._exit(0))  # nothing was asked for yet, and a thread could not be stopped
+    tasks = [run_in_background(listener.watch(), stop.set)]
     try:
+        await asyncio.to_thread(load, service, settings)  # compiled code lets others run meanwhile
+        on_signals(lambda: hurry.set() if stop.is_set() else stop.set())
+        loading.app = app
+        announce(service, f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        background = [tick(service), refresh_tokens(service)]
+        if settings.demo:
+            background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
+        tasks += [run_in_background(work, stop.set) for work in background]
         await stop.wait()
-        await listener.close(settings.drain, hurry)
     finally:
+        await listener.close(settings.drain, hurry)
         await stop_tasks(tasks)
         if not hurry.is_set():
             await service.store.drain()
     return not hurry.is_set()
+
+
+def on_signals(stop: Callable[[], None]) -> None:
+    """What is done when the process is told to stop."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
+def load(service: Service, settings: Settings) -> None:
+    """Read every loop back, post their alarms, and make the loops of the demo."""
+    service.store.write_sync(service.loops.load)
+    if settings.webhook is not None:
+        service.webhook = post_alarms(service.loops, settings.webhook)
+    logger.info("recovered", extra={"db": str(service.store.path), "loops": len(service.loops.by_name)})
+    if settings.demo:
+        traffic.create_loops(service.loops, service.store)
 
 
 def announce(service: Service, url: str) -> None:
@@ -243,18 +267,18 @@ def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
     settings = Settings(**options)
     log_to_stderr(settings.log_format)
     service = open_service(
-        path, clock=clock, snapshot_every=settings.snapshot_every, logs=settings.logs, rate=settings.rate
+        path,
+        clock=clock,
+        snapshot_every=settings.snapshot_every,
+        logs=settings.logs,
+        rate=settings.rate,
+        load=False,
     )
-    webhook, drained = None, True
+    drained = True
     try:
-        if settings.webhook is not None:
-            webhook = post_alarms(service.loops, settings.webhook)
-        logger.info("recovered", extra={"db": str(path), "loops": len(service.loops.by_name)})
-        if settings.demo:
-            traffic.create_loops(service.loops, service.store)
         drained = asyncio.run(serve(service, settings))
     finally:
-        if webhook is not None:
-            webhook.close()
+        if service.webhook is not None:
+            service.webhook.close()
         service.close(snapshots=drained)
         logger.info("stopped", extra={"db": str(path)})

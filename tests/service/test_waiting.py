@@ -10,15 +10,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from helpers.http import ask
 from helpers.loops import decide, digests
-from helpers.service_process import FakeClock, create, opened
+from helpers.service_process import FakeClock, Server, create, opened
 
 from linoto.service.errors import Unavailable
 from linoto.service.log_lines import Repeats
 from linoto.service.loops import views
+from linoto.service.loops.spec import Arm, LogStatistics
 from linoto.service.server import Service, refresh_tokens, tick
+from linoto.service.web.loading import Loading
 
 
 @contextmanager
@@ -142,3 +146,50 @@ def test_many_windows_that_end_at_once_do_not_keep_other_loops_waiting(tmp_path:
             + service.loops.get("loop").state.groups["explore"].closed
             == many
         )
+
+
+def test_the_service_is_alive_before_it_has_read_its_loops_and_ready_after() -> None:
+    loops: dict[str, object] = {}
+    loading = Loading(loops)
+
+    async def ready(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ready"})
+
+    def ask(path: str) -> tuple[int, bytes]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        asyncio.run(loading({"type": "http", "path": path}, None, send))
+        return sent[0]["status"], sent[1]["body"]
+
+    assert ask("/healthz") == (200, b"ok")
+    loops["a"] = 1
+    for path in ("/readyz", "/v1/loops/a/decide"):
+        status, body = ask(path)
+        assert status == 503 and b"1 so far" in body and b'"loading"' in body
+    loading.app = ready
+    assert ask("/readyz") == (200, b"ready")
+
+
+@pytest.mark.slow
+def test_a_loop_of_many_arms_without_features_does_not_delay_the_first_answer(tmp_path: Path) -> None:
+    path, k = tmp_path / "x.sqlite", 1200
+    with opened(path) as service:
+        arms, log = [Arm(name=f"{n}") for n in range(k)], LogStatistics(pulls=[9] * k, reward_sums=[4.0] * k)
+        create(service, arms=arms, offline=log)
+        decide(service)
+    server, seen = Server(path), set[int]()
+    try:
+        while 200 not in seen:
+            with suppress(OSError):
+                began = time.monotonic()
+                assert ask(server, "GET", "/healthz") == (200, "ok")
+                assert time.monotonic() - began < 1.0
+                seen.add(ask(server, "GET", "/readyz")[0])
+            time.sleep(0.05)
+        assert seen == {503, 200}
+    finally:
+        server.kill()
