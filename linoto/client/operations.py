@@ -18,6 +18,7 @@ from typing import (
     BinaryIO,
     Concatenate,
     Generic,
+    Literal,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -81,7 +82,18 @@ class Operations:
         rows: Iterable[tuple[str, float]] | None = None,
         log: Mapping[str, Any] | None = None,
         saved: SavedLog | None = None,
-        **settings: Any,
+        description: str | None = None,
+        unit: str | None = None,
+        window: float | None = None,
+        mode: Literal["live", "shadow", "safe-only"] | None = None,
+        holdback: float | None = None,
+        seed: int | None = None,
+        redraws: int | None = None,
+        on_alarm: Literal["warn", "safe-only"] | None = None,
+        missing_reward: Literal["unknown", "default"] | None = None,
+        alarm_error: float | None = None,
+        drift_allowed: float | None = None,
+        alarm_run: float | None = None,
     ) -> Request[dict[str, Any]]:
         """Make a loop, or find it as it was made. `arms` are names, or names with their features.
 
@@ -92,27 +104,25 @@ class Operations:
         Or all of it is what an audit saved: `saved=linoto.load("stats.npz")`. Then its arms and its log are
         used, and its noise, bound and reward range where the policy has no confidence of its own; the
         description of the loop says so unless you give one.
+
+        `window` is how many seconds a reward may take, `unit` what rewards are counted in, `holdback` the
+        share of the control group. A setting that is None is left to the service.
         """
         if saved is not None:
             refuse_others(arms=arms, offline=offline, rows=rows, log=log)
             policy, arms, offline = assuming(policy, saved), arms_of(saved), saved.offline
-            settings.setdefault("description", saved.summary)
+            description = saved.summary if description is None else description
         if not isinstance(policy, Mapping):
             from linoto.core.snapshots import to_dict
 
             policy = to_dict(policy)
-        spec = {"policy": dict(policy), "default_reward": float(default_reward), **settings}
-        if isinstance(arms, Mapping):
-            spec["arms"] = [{"name": name, "features": list(map(float, x))} for name, x in arms.items()]
-        elif arms is not None:
-            spec["arms"] = [{"name": name} for name in arms]
-        if offline is not None:
-            columns = {name: getattr(offline, name) for name in ("pulls", "reward_sums", "reward_squares")}
-            spec["offline"] = {name: given.tolist() for name, given in columns.items() if given is not None}
-        if rows is not None:
-            spec["rows"] = [[name, float(reward)] for name, reward in rows]
-        if log is not None:
-            spec["log"] = dict(log)
+        settings: dict[str, Any] = {"description": description, "unit": unit, "window": window, "mode": mode}
+        settings |= {"holdback": holdback, "seed": seed, "redraws": redraws, "on_alarm": on_alarm}
+        settings |= {"missing_reward": missing_reward, "alarm_error": alarm_error}
+        settings |= {"drift_allowed": drift_allowed, "alarm_run": alarm_run}
+        spec = {"policy": dict(policy), "default_reward": float(default_reward)}
+        spec |= {name: value for name, value in settings.items() if value is not None}
+        spec |= arms_and_log(arms, offline, rows, log)
         return send("PUT", path_to(loop), spec)
 
     @operation
@@ -264,6 +274,28 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
 
 
 # -- how a request is written
+
+
+def arms_and_log(
+    arms: Sequence[str] | Mapping[str, Sequence[float]] | None,
+    offline: Offline | None,
+    rows: Iterable[tuple[str, float]] | None,
+    log: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What a loop chooses from, and what is known of it, as far as it was given."""
+    given: dict[str, Any] = {}
+    if isinstance(arms, Mapping):
+        given["arms"] = [{"name": name, "features": list(map(float, x))} for name, x in arms.items()]
+    elif arms is not None:
+        given["arms"] = [{"name": name} for name in arms]
+    if offline is not None:
+        columns = {name: getattr(offline, name) for name in ("pulls", "reward_sums", "reward_squares")}
+        given["offline"] = {name: found.tolist() for name, found in columns.items() if found is not None}
+    if rows is not None:
+        given["rows"] = [[name, float(reward)] for name, reward in rows]
+    if log is not None:
+        given["log"] = dict(log)
+    return given
 
 
 def path_to(loop: str, decision_id: str | None = None) -> str:

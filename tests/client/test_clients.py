@@ -23,6 +23,7 @@ from linoto import AsyncClient, Client
 from linoto.client import RewardResult, ServedDecision, ServiceError, operations
 from linoto.client.operations import Operations
 from linoto.logs.saved import SavedLog
+from linoto.service.loops.spec import LoopSpec
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 
@@ -334,3 +335,10 @@ def test_a_noise_that_the_log_contradicts_is_refused_by_the_service(client: AnyC
     small = linoto.Gated(confidence=linoto.Confidence(noise=0.01, bound=2.0))
     with pytest.raises(ServiceError, match=r"policy: noise must be at least \S+ for this log, got 0\.01"):
         client.create("refuted", saved=saved_log(), policy=small, default_reward=0.0)
+
+
+def test_a_client_names_every_setting_that_a_loop_has() -> None:
+    """`version` is set by the service."""
+    parameters = inspect.signature(Client.create).parameters
+    assert set(LoopSpec.__struct_fields__) - {"version"} <= set(parameters)
+    assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
