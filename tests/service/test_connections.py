@@ -82,11 +82,11 @@ def connect(port: int, sent: bytes = b"") -> socket.socket:
 
 def everything(raw: socket.socket) -> bytes:
     """What is answered before the server closes."""
-    said = b""
+    said = bytearray()
     with suppress(ConnectionResetError):
         while piece := raw.recv(65_536):
             said += piece
-    return said
+    return bytes(said)
 
 
 def answer(raw: socket.socket) -> tuple[int, Any]:
@@ -201,6 +201,15 @@ def test_an_answer_that_nobody_reads_is_given_up() -> None:
     with listening(idle=0.3) as port, connect(port, WHOLE.replace(b"/healthz", b"/big")) as raw:
         time.sleep(1.0)
         assert len(everything(raw)) < BIG
+
+
+def test_an_answer_that_is_read_slowly_is_complete_and_then_the_connection_is_closed() -> None:
+    with listening(idle=0.5) as port, connect(port, WHOLE.replace(b"/healthz", b"/big")) as raw:
+        began, read = time.monotonic(), 0
+        while time.monotonic() - began < 1.5:
+            time.sleep(0.05)
+            read += len(raw.recv(1 << 20))
+        assert read + len(everything(raw)) > BIG
 
 
 # -- stopping

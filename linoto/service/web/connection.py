@@ -36,6 +36,7 @@ class Connection(HttpToolsProtocol):
         self.head = 0  # bytes of the head that is being read
         self.reading_head = False
         self.reading_body = False
+        self.unsent = 0  # bytes of an answer, when it was last looked whether it is being read
 
     # -- what the transport says
 
@@ -68,12 +69,13 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The answer is not being read."""
         super().pause_writing()
+        self.unsent = self.transport.get_write_buffer_size()
         self.deadline = self.loop.time() + self.limits.idle
 
     def resume_writing(self) -> None:
-        """It is read again."""
+        """It is read again; maybe to its end, after which the next request is waited for."""
         super().resume_writing()
-        self.deadline = inf
+        self.deadline = inf if self.phase is BUSY else self.loop.time() + self.limits.idle
 
     # -- what the parser says
 
@@ -128,10 +130,12 @@ class Connection(HttpToolsProtocol):
 
     def expire(self) -> None:
         """The time is over."""
-        if self.flow.read_paused:  # it was us who did not read
-            self.deadline = self.loop.time() + self.limits.body
+        if self.flow.write_paused and self.transport.get_write_buffer_size() < self.unsent:
+            self.pause_writing()  # slowly, but it is being read
         elif self.flow.write_paused:
             self.transport.abort()
+        elif self.flow.read_paused:  # it was us who did not read
+            self.deadline = self.loop.time() + self.limits.body
         elif self.reading_body and self.phase is BUSY:
             self.refuse(408, "timeout", "the body of the request took too long")
         elif self.reading_head:
