@@ -10,7 +10,7 @@ from pathlib import Path
 
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Clock, Loops
-from linoto.service.loops.records import check_tables, recover
+from linoto.service.loops.records import check_tables, keep_promise, recover
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import database, expected, schema, sql
 from linoto.service.storage.database import connect, open_database, open_exclusively
@@ -84,6 +84,8 @@ def rebuild(path: Path) -> Iterator[str]:
             database.begin(connection)
             sql.delete_snapshots(connection, loop.id)
             sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
+            schema.add_tables(connection)
+            keep_promise(connection, loop)
             database.commit(connection)
             yield f"{loop.name}: replayed {loop.state.seq - sql.base_seq(connection, loop.id)} events"
 

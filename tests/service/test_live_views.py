@@ -69,7 +69,7 @@ def test_showing_many_loops_gives_others_their_turn(tmp_path: Path) -> None:
         assert len(task.result()) == len(names)
         return longest
 
-    with with_loops(tmp_path / "x.sqlite", 150) as (service, shown):
+    with with_loops(tmp_path / "x.sqlite", 60) as (service, shown):
         assert asyncio.run(scene(shown, list(service.loops.by_name))) < 0.1
 
 

@@ -15,13 +15,17 @@ from typing import Any
 import pytest
 from helpers.http import ask
 from helpers.loops import decide, digests
-from helpers.service_process import FakeClock, Server, create, opened
+from helpers.service_process import TOLERANT, FakeClock, Server, create, opened
 
+import linoto
 from linoto.service.errors import Unavailable
 from linoto.service.log_lines import Repeats
 from linoto.service.loops import views
+from linoto.service.loops.records import recover
 from linoto.service.loops.spec import Arm, LogStatistics
 from linoto.service.server import Service, refresh_tokens, tick
+from linoto.service.storage import sql
+from linoto.service.storage.database import connect
 from linoto.service.web.loading import Loading
 
 
@@ -172,6 +176,27 @@ def test_the_service_is_alive_before_it_has_read_its_loops_and_ready_after() -> 
         assert status == 503 and b"1 so far" in body and b'"loading"' in body
     loading.app = ready
     assert ask("/readyz") == (200, b"ready")
+
+
+@pytest.mark.parametrize("policy", [TOLERANT, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())])
+def test_a_snapshot_with_its_promise_needs_no_fit_and_leads_to_the_same_loop(
+    tmp_path: Path, policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.sqlite"
+    with opened(path) as service:
+        create(service, policy=policy)
+        for _ in range(5):
+            decide(service)
+        before, loop = digests(service), service.loops.get("loop")
+    for fit in ("as ever", "forbidden"):
+        if fit == "forbidden":
+            monkeypatch.setattr("linoto.service.loops.spec.start_agent", None)
+        with closing(connect(path, readonly=True)) as connection:
+            (row,) = sql.all_loops(connection)
+            again = recover(connection, row)
+        assert (again.certificate, again.reference) == (loop.certificate, loop.reference)
+        assert repr(again.watch) == repr(loop.watch)
+        assert again.digest() == before[0]
 
 
 @pytest.mark.slow

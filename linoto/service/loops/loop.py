@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 
 from linoto.core.certificates import Certificate
-from linoto.core.snapshots import restore
+from linoto.core.snapshots import from_dict, restore
 from linoto.service.loops import spec as specs
 from linoto.service.loops.events import (
     DecisionMade,
@@ -28,6 +28,15 @@ ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
     "drift": "plays of the logging mixture no longer earn what they earned in the log",
 }
+
+
+def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
+    """The agent of a snapshot; refuses one of other arms or of another policy."""
+    agent: LoopAgent = restore(blob, actions=specs.features(spec))
+    names = [arm.name for arm in spec.arms]
+    if agent.policy != from_dict(spec.policy, stored=True) or list(agent.names or ()) != names:
+        raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
+    return agent
 
 
 @dataclass
@@ -51,12 +60,23 @@ class Loop:
     alarms_logged: int = 0
 
     @classmethod
-    def fresh(cls, name: str, spec: LoopSpec, *, id: int = 0, created_at: float = 0.0) -> Loop:
-        """A loop of a canonical spec before its first event; seconds for thousands of features."""
+    def fresh(
+        cls,
+        name: str,
+        spec: LoopSpec,
+        *,
+        id: int = 0,
+        created_at: float = 0.0,
+        known: tuple[LoopAgent, Certificate] | None = None,
+    ) -> Loop:
+        """A loop of a canonical spec before its first event; seconds for thousands of features.
+
+        `known` are its agent and its promise where both were kept, so that nothing has to be fitted again.
+        """
         asked, spec = spec, specs.settled(spec, name)
-        agent = specs.start_agent(spec)
-        names = [arm.name for arm in spec.arms]
-        promised, total = agent.certificate, agent.offline.total
+        agent = specs.start_agent(spec) if known is None else known[0]
+        promised = agent.certificate if known is None else known[1]
+        names, total = [arm.name for arm in spec.arms], agent.offline.total
         zeros = [0] * len(names)
         return cls(
             id=id,
@@ -218,12 +238,9 @@ class Loop:
         oldest = next(iter(self.pending), self.state.decided + 1)
         return msgspec.json.encode(msgspec.structs.replace(self.state, oldest=oldest)), self.agent.snapshot()
 
-    def restore(self, state: bytes, agent: bytes) -> None:
-        """Become what the snapshot says; refuse one of other arms or of another policy."""
-        restored = restore(agent, actions=specs.features(self.spec))
-        if restored.policy != self.agent.policy or list(restored.names or ()) != self.names:
-            raise ValueError(f"the snapshot of loop {self.name!r} must have its policy and arms, got others")
-        self.agent, self.state = restored, msgspec.json.decode(state, type=LoopState)
+    def restore(self, state: bytes, agent: LoopAgent) -> None:
+        """Become what the snapshot says."""
+        self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
         self.snapshot_seq = self.state.seq
 
     def reopen(self, decisions: Iterable[DecisionMade]) -> None:

@@ -31,7 +31,7 @@ from linoto.service.loops.events import (
     SettingsChanged,
 )
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.records import insert, recover
+from linoto.service.loops.records import insert, keep_promise, recover
 from linoto.service.loops.spec import check_holdback
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
@@ -125,6 +125,7 @@ class Loops:
         if loop.state.seq > loop.snapshot_seq:
             self._changed[loop.id] = loop
             sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
+            keep_promise(connection, loop)
             loop.snapshot_seq = loop.state.seq
 
     def save_all(self, connection: Connection) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from sqlite3 import Connection
+from typing import Any
 
 import msgspec
 
+from linoto.core.certificates import Certificate
 from linoto.service.loops.events import DECISIONS, EVENTS, DecisionMade, Event, RewardRecorded
-from linoto.service.loops.loop import Loop
+from linoto.service.loops.loop import Loop, read_agent
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import sql
+from linoto.version import __version__
 
 REBUILD = "`linoto db rebuild` replays its events"
 PRUNED = "its earlier events were pruned, so only a version of linoto that reads this can go on"
@@ -32,17 +36,36 @@ def recover(
 
 
 def restored(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: str = REBUILD) -> Loop:
-    """A loop as it was saved, or before its first event."""
-    id, name, spec, created_at = row
-    loop = Loop.fresh(name, msgspec.json.decode(spec, type=LoopSpec), id=id, created_at=created_at)
-    if saved is not None:
-        try:
-            loop.restore(saved[1], saved[2])
-        except ValueError as error:
-            raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
-        loop.reopen(open_decisions(connection, loop))
+    """A loop as it was saved, or before its first event; where its promise was saved too, without a fit."""
+    id, name, body, created_at = row
+    spec = msgspec.json.decode(body, type=LoopSpec)
+    if saved is None:
+        return Loop.fresh(name, spec, id=id, created_at=created_at)
+    try:
+        agent, promised = read_agent(saved[2], name, spec), kept_promise(connection, id)
+        known = None if promised is None else (agent, promised)
+        loop = Loop.fresh(name, spec, id=id, created_at=created_at, known=known)
+        loop.restore(saved[1], agent)
+    except ValueError as error:
+        raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
+    loop.reopen(open_decisions(connection, loop))
     loop.alarms_logged = len(loop.state.alarms)
     return loop
+
+
+def keep_promise(connection: Connection, loop: Loop) -> None:
+    """What was promised before the first decision, so that the next start need not compute it."""
+    sql.put_promise(connection, loop.id, __version__, json.dumps(loop.certificate.to_dict()))
+
+
+def kept_promise(connection: Connection, loop: int) -> Certificate | None:
+    """The same, if this version of linoto has kept it."""
+    kept = sql.promise_of(connection, loop, __version__)
+    if kept is None:
+        return None
+    fields = json.loads(kept).items()
+    parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in fields}
+    return Certificate(**parts)
 
 
 def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]:

@@ -85,6 +85,11 @@ CREATE TABLE IF NOT EXISTS token_limits (
     expires_at REAL,
     loops TEXT
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS promises (
+    loop INTEGER PRIMARY KEY,
+    version TEXT NOT NULL,
+    certificate TEXT NOT NULL
+) STRICT;
 """  # since version 2: other programs of that version do not miss them, so no migration is needed
 
 MIGRATIONS = {  # the script that leads from each older version to the next

@@ -248,6 +248,20 @@ def latest_snapshot(connection: Connection, loop: int) -> Row | None:
     )
 
 
+def put_promise(connection: Connection, loop: int, version: str, certificate: str) -> None:
+    """What was promised before the first decision, as this version of linoto computes it."""
+    connection.execute("INSERT OR REPLACE INTO promises VALUES (?, ?, ?)", (loop, version, certificate))
+
+
+def promise_of(connection: Connection, loop: int, version: str) -> str | None:
+    """The same, if it was kept."""
+    if one_row(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'promises'", ()) is None:
+        return None  # nobody has served it since there is such a table
+    select = "SELECT certificate FROM promises WHERE loop = ? AND version = ?"
+    row = one_row(connection, select, (loop, version))
+    return None if row is None else str(row[0])
+
+
 def open_decisions(connection: Connection, loop: int, seq: int, oldest: int) -> Iterator[Row]:
     """(body,) of every decision, from number `oldest` on, that was open after event `seq`; in order."""
     return connection.execute(
