@@ -122,7 +122,7 @@ def test_a_port_in_use_is_refused_in_one_sentence_and_a_terminal_gets_text(tmp_p
     os.close(theirs)
     lines = read_terminal(ours).splitlines()
     assert process.returncode == 1 and out == b""
-    assert re.fullmatch(r"\d\d:\d\d:\d\d recovered, db loops.sqlite, loops 0", lines[0])
+    assert re.fullmatch(r"\d\d:\d\d:\d\d stopped, db loops.sqlite", lines[0])
     assert lines[-1] == (
         f"linoto: cannot serve on 127.0.0.1:{port}: Address already in use, choose another port with --port"
     )

@@ -121,7 +121,11 @@ def reward_late(client: Client, decision_id: str) -> None:
 
 ARMS = ["a", "b", "c"]
 NAMES = {"first": ("1-1", "1-2", "1-3", "1-4"), "second": ("2-1", "2-2"), "late": ("4-1",)}
-OTHERS = {"DELETE {name}": ["spare"], "PUT {name}": ["first", "new", "newer", "newest", "another"]}
+OTHERS = {
+    "DELETE {name}": ["spare"],
+    "PUT reward of a key": ["first"],
+    "PUT {name}": ["first", "new", "newer", "newest", "another"],
+}
 POLICIES = [linoto.to_dict(policy) for policy in (TOLERANT, linoto.LinUCB(), linoto.LinOtO())]
 VALID: dict[str, dict[str, Callable[[random.Random], Any]]] = {
     "POST decide": {
@@ -131,10 +135,7 @@ VALID: dict[str, dict[str, Callable[[random.Random], Any]]] = {
     },
     "POST rewards": {"rewards": lambda rng: [a_report(rng) for _ in range(rng.randrange(1, 4))]},
     "PUT reward": {"reward": lambda rng: rng.choice([0, 0.5, 1.0])},
-    "PUT reward of a key": {
-        "key": lambda rng: rng.choice(["first key", "second key", "no key"]),
-        "reward": lambda rng: rng.choice([0, 0.5]),
-    },
+    "PUT reward of a key": {"key": lambda rng: "first key", "reward": lambda rng: 1},  # as it was closed
     "PUT {name}": {
         "arms": lambda rng: [{"name": name} for name in ARMS],
         "policy": lambda rng: rng.choice(POLICIES),
