@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from math import ceil
 
 
@@ -37,3 +39,17 @@ def too_many(rate: float, wait: float) -> Refused:
 def not_found(what: str, name: str) -> Refused:
     """There is no such thing."""
     return Refused(404, "unknown", f"there is no {what} {name!r}")
+
+
+class Repeats:
+    """Lets a message through once, and again after a minute: a fault that lasts must not fill the log."""
+
+    def __init__(self, every: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.every, self.clock = every, clock
+        self._seen: dict[str, float] = {}
+
+    def is_new(self, text: str) -> bool:
+        """Whether it is to be logged."""
+        now = self.clock()
+        self._seen = {known: at for known, at in self._seen.items() if now - at < self.every}
+        return self._seen.setdefault(text, now) == now

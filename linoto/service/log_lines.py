@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from asyncio import CancelledError
-from collections.abc import Callable
 from typing import Any, Literal
 
 SERVING = "serving"
@@ -41,20 +39,6 @@ class TextLines(logging.Formatter):
         line = f"{self.formatTime(record, '%H:%M:%S')} {level}{', '.join([record.getMessage(), *extra])}"
         line = line if line.isprintable() else repr(line)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
-
-
-class Repeats:
-    """Lets a message through once, and again after a minute: a fault that lasts must not fill the log."""
-
-    def __init__(self, every: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self.every, self.clock = every, clock
-        self._seen: dict[str, float] = {}
-
-    def is_new(self, text: str) -> bool:
-        """Whether it is to be logged."""
-        now = self.clock()
-        self._seen = {known: at for known, at in self._seen.items() if now - at < self.every}
-        return self._seen.setdefault(text, now) == now
 
 
 def log_to_stderr(chosen: LogFormat = "json") -> None:

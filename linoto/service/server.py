@@ -19,8 +19,8 @@ from litestar import Litestar
 
 from linoto.core.warm_up import warm_up
 from linoto.service import traffic
-from linoto.service.errors import Refused, Unavailable
-from linoto.service.log_lines import SERVING, LogFormat, Repeats, log_to_stderr
+from linoto.service.errors import Refused, Repeats, Unavailable
+from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.store import Store

@@ -18,8 +18,7 @@ from helpers.loops import decide, digests
 from helpers.service_process import TOLERANT, FakeClock, Server, create, opened
 
 import linoto
-from linoto.service.errors import Unavailable
-from linoto.service.log_lines import Repeats
+from linoto.service.errors import Repeats, Unavailable
 from linoto.service.loops import views
 from linoto.service.loops.records import recover
 from linoto.service.loops.spec import Arm, LogStatistics

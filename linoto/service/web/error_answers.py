@@ -10,8 +10,7 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
-from linoto.service.errors import Busy, Refused, Unavailable
-from linoto.service.log_lines import Repeats
+from linoto.service.errors import Busy, Refused, Repeats, Unavailable
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.messages import ErrorBody, Failure
 from linoto.service.web.methods import allowed_at
