@@ -15,7 +15,7 @@ from linoto.audit.tails import Tails, largest_noise, loss_survived
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
-from linoto.core.hints import shortened_list
+from linoto.core.hints import amount, shortened_list
 from linoto.core.kernels import Ints
 from linoto.core.validation import exact, rounded_up
 from linoto.logs.read import Log
@@ -137,8 +137,8 @@ def reasons_in_farthest(found: AuditFindings, scale: float) -> list[str]:
     if tails is None or tails.farthest * own <= tails.expected * scale:
         return []
     return [
-        f"some reward is {tails.farthest * own:.4g} from the mean of its arm, and a noise of {scale:.4g} "
-        f"allows {tails.expected * scale:.4g} in {found.log.offline.total:,} rows"
+        f"some reward is {amount(tails.farthest * own)} from the mean of its arm, and a noise of "
+        f"{amount(scale)} allows {amount(tails.expected * scale)} in {found.log.offline.total:,} rows"
     ]
 
 
@@ -148,11 +148,11 @@ def reasons_in_tails(found: AuditFindings) -> list[str]:
         return []
     rows = f"{found.log.offline.total:,}"
     return [
-        f"nobody said how large or small a reward can be: the noise of {found.confidence.scale:.4g} is a "
+        f"nobody said how large or small a reward can be: the noise of {amount(found.confidence.scale)} is a "
         f"guess from {rows} rows, and what is rarer than that is not in them. State a reward range (and cap "
         "what leaves it), or the noise if you know it",
-        f"with that guess the promise survives a loss of {found.survives:.4g} below an arm's mean in 3 of "
-        f"{rows} rounds: one that is larger, or comes more often, can break it",
+        f"with that guess the promise survives a loss of {amount(found.survives)} below an arm's mean in 3 "
+        f"of {rows} rounds: one that is larger, or comes more often, can break it",
     ]
 
 
@@ -164,16 +164,16 @@ def reasons_in_promise(found: AuditFindings) -> list[str]:
     if promise.vacuous:
         possible = promise.reference_interval[1] - promise.reward_range[0]
         return [
-            f"{found.tolerated} promises nothing: no play could lose more than {possible:.4g} "
-            f"per round. The log earns {offline.reference:.4g} per row: choose a part of that"
+            f"{found.tolerated} promises nothing: no play could lose more than {amount(possible)} "
+            f"per round. The log earns {amount(offline.reference)} per row: choose a part of that"
         ]
     allowed, earned = promise.loss(offline.total), float(offline.reward_sums.sum())
     if found.log.extent[0] < 0 or allowed is None or allowed < earned:
         return []
     return [
-        f"over as many rounds as the log has rows, the promise allows a loss of {allowed:.4g}, and the log "
-        f"earned {earned:.4g} ({promise.constant:.4g} of the loss is allowed from the first round). More "
-        "rows, fewer logged arms, a smaller reward range or a smaller tolerance would help"
+        f"over as many rounds as the log has rows, the promise allows a loss of {amount(allowed)}, and the "
+        f"log earned {amount(earned)} ({amount(promise.constant)} of the loss is allowed from the first "
+        "round). More rows, fewer logged arms, a smaller reward range or a smaller tolerance would help"
     ]
 
 

@@ -21,6 +21,7 @@ from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names
 from linoto.audit.tails import find_tails
 from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.gates import Tolerance
+from linoto.core.hints import amount
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
 from linoto.logs.read import Log
@@ -190,10 +191,10 @@ class Audit(AuditFindings):
         bad = ", ".join(f"{count:,} {kind}" for kind, count in log.bad.items())
         never = f"; never pulled: {names_of(names, coverage.unseen)}" if coverage.unseen.size else ""
         low, high = (end + 0.0 for end in log.extent)  # never "-0"
-        rewards = f"mean {offline.reference + 0.0:.4g}, from {low:.4g} to {high:.4g}"
+        rewards = f"mean {amount(offline.reference + 0.0)}, from {amount(low)} to {amount(high)}"
         if self.certificate is not None:
             low, high = self.certificate.reference_interval
-            rewards += f"; the true mean of what was logged lies in [{low:.4g}, {high:.4g}]"
+            rewards += f"; the true mean of what was logged lies in [{amount(low)}, {amount(high)}]"
         design = (
             f"the log knows {coverage.rank} of the {coverage.eigenvalues.size} directions the arms have; "
             f"effective dimension {coverage.effective} over {max(offline.total, 1):,} rounds"
@@ -241,7 +242,8 @@ class Audit(AuditFindings):
         noise = self.noise
         if noise is None:
             return "cannot be estimated: no arm was pulled twice"
-        return f"{noise.value:.4g} around the mean of an arm, within [{noise.low:.4g}, {noise.high:.4g}]"
+        within = f"[{amount(noise.low)}, {amount(noise.high)}]"
+        return f"{amount(noise.value)} around the mean of an arm, within {within}"
 
     def assumed_texts(self) -> Iterator[tuple[str, str]]:
         """What the promise rests on: noise, bound and range, where they come from, and all the rest."""
@@ -252,13 +254,16 @@ class Audit(AuditFindings):
             if isinstance(value, tuple):
                 value = f"[{value[0]:g}, {value[1]:g}]"
             if value is not None:
-                shown = value if isinstance(value, str) else f"{value:.4g}"
+                shown = value if isinstance(value, str) else f"{amount(value)}"
                 yield f"assumed {name}", f"{shown} ({self.why.get(name, 'as given')})"
         for text in () if self.certificate is None else self.certificate.assumes:
             yield "promise: assumes", text
         if self.survives is not None:
             often = f"in 3 of {self.log.offline.total:,} rounds"
-            yield "promise: survives", f"a loss of {self.survives:.4g} below an arm's mean {often}, not more"
+            yield (
+                "promise: survives",
+                f"a loss of {amount(self.survives)} below an arm's mean {often}, not more",
+            )
 
     def tail_texts(self) -> Iterator[tuple[str, str]]:
         """How far rewards are from their means, and what caps would cost; nothing for rewards of a range."""
@@ -273,8 +278,8 @@ class Audit(AuditFindings):
         )
         yield "tails", f"{'heavy' if tails.heavy else 'no sign of heavy ones'}: {text}"
         for cap in tails.caps if tails.heavy else ():
-            cost = f"changes {cap.rows:,} rows, and the mean from {mean:.4g} to {cap.mean:.4g}"
-            yield "possible cap", f"{cap.limit:.4g}: {cost}"
+            cost = f"changes {cap.rows:,} rows, and the mean from {amount(mean)} to {amount(cap.mean)}"
+            yield "possible cap", f"{amount(cap.limit)}: {cost}"
 
     def unknown_texts(self) -> Iterator[str]:
         """Directions and arms the log says nothing about."""
@@ -308,7 +313,7 @@ class Audit(AuditFindings):
         return (
             f"{answer_text(drift.rejected)}: p = {drift.combined:.2g} over "
             f"{drift.arms.size} arms ({how}), early and late by {self.log.split}, means "
-            f"{drift.early_reference:.4g} and {drift.late_reference:.4g}{moved}"
+            f"{amount(drift.early_reference)} and {amount(drift.late_reference)}{moved}"
         )
 
     def promise_texts(self) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from linoto.cli.log_and_policy import noise, read_policy
 from linoto.cli.reading import add_reading_options, notation_of
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
 from linoto.cli.usage import Commands, add_command, shown
-from linoto.core.hints import nearest
+from linoto.core.hints import amount, nearest
 
 if TYPE_CHECKING:
     from linoto.logs.arms import ArmTable
@@ -237,7 +237,7 @@ def row_of(found: Estimate) -> dict[str, str]:
     """An estimate, for people."""
     return {
         "method": found.method,
-        "reward per round": f"{found.value:.4g}",
+        "reward per round": f"{amount(found.value)}",
         f"{found.level:.3g} interval": interval_of(found),
         "rows": str(found.used),
         "worth": f"{found.effective:.0f}",
@@ -249,7 +249,7 @@ def interval_of(found: Estimate) -> str:
     """An interval for people; a normal one from few events would mislead them."""
     if found.interval == "normal" and not found.enough:
         return "too few events to say"
-    return f"[{found.low:.4g}, {found.high:.4g}]"
+    return f"[{amount(found.low)}, {amount(found.high)}]"
 
 
 def said(name: str, texts: dict[str, str]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.confidence import Confidence, why_noise_refuted
+from linoto.core.hints import amount
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import Floats, Records, State
 from linoto.core.notebook import html_table, text_table
@@ -69,19 +70,28 @@ class Certificate:
         if self.holds and self.against != LOG:
             lines.append(("compared with", self.against))
         if self.reference is not None:
-            lines.append(("mean reward of the log", f"{self.reference:.4g}, within [{low:.4g}, {high:.4g}]"))
+            lines.append(
+                (
+                    "mean reward of the log",
+                    f"{amount(self.reference)}, within [{amount(low)}, {amount(high)}]",
+                )
+            )
         if not self.holds:
             return lines
         if self.per_round:
-            lines.append(("most lost per round", f"{self.per_round:.4g}, plus {self.constant:.4g} once"))
+            lines.append(
+                ("most lost per round", f"{amount(self.per_round)}, plus {amount(self.constant)} once")
+            )
         else:
-            lines.append(("most lost in all", f"{self.constant:.4g}, however many rounds"))
+            lines.append(("most lost in all", f"{amount(self.constant)}, however many rounds"))
         if self.kappa is not None:
-            lines.append(("kappa", f"{self.kappa:.4g} (rounding of the logging mixture)"))
+            lines.append(("kappa", f"{amount(self.kappa)} (rounding of the logging mixture)"))
         if rounds is not None:
-            lines.append((f"most lost in {rounds} rounds", f"{self.loss(rounds):.4g}"))
+            lines.append((f"most lost in {rounds} rounds", amount(self.loss(rounds))))
         possible = high - self.reward_range[0]
-        verdict = "yes: no play could lose more" if self.vacuous else f"no: a play could lose {possible:.4g}"
+        verdict = (
+            "yes: no play could lose more" if self.vacuous else f"no: a play could lose {amount(possible)}"
+        )
         lines.append(("vacuous", verdict))
         lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
         lines.extend(("assumes", text) for text in self.assumes)
@@ -223,7 +233,7 @@ def why_not(situation: Situation) -> str:
     mean, interval = reference_of(situation)
     low, high = situation.limits
     if interval[0] > high or interval[1] < low:
-        return f"the log contradicts its range: a mean reward of {mean:.4g} outside [{low:g}, {high:g}]"
+        return f"the log contradicts its range: a mean reward of {amount(mean)} outside [{low:g}, {high:g}]"
     return why_no_model(situation) if situation.gate.needs_model(situation) else ""
 
 
@@ -268,7 +278,7 @@ def check_bound(state: State, bound: float) -> None:
 
 def interval_text(limits: tuple[float, float]) -> str:
     """[lo, hi] in the digits a person reads."""
-    return f"[{limits[0]:.4g}, {limits[1]:.4g}]"
+    return f"[{amount(limits[0])}, {amount(limits[1])}]"
 
 
 def stationary_assumptions(

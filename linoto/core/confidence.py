@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.hints import amount
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.validation import (
@@ -84,8 +85,8 @@ class Confidence:
         limits = self.reward_range
         shown = "" if limits is None else f"[{exact(limits[0])}, {exact(limits[1])}]"
         if self.noise == "bounded":
-            return {"noise": f"bounded in {shown}", "bound": f"{self.bound:.4g}"}
-        texts = {"noise": f"{self.noise:.4g}", "bound": f"{self.bound:.4g}", "reward_range": shown}
+            return {"noise": f"bounded in {shown}", "bound": f"{amount(self.bound)}"}
+        texts = {"noise": f"{amount(self.noise)}", "bound": f"{amount(self.bound)}", "reward_range": shown}
         return {name: text for name, text in texts.items() if text}
 
     def ridge_for(self, d: int) -> float:

@@ -1,4 +1,4 @@
-"""Words in messages: what was probably meant, and long lists made short."""
+"""Words and numbers in messages: what was probably meant, long lists made short, large numbers readable."""
 
 from __future__ import annotations
 
@@ -28,3 +28,15 @@ def shortened_list(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+def amount(value: float | None) -> str:
+    """A number for people: four digits that count, and no powers of ten where a price may be meant.
+
+    >>> amount(0.0038), amount(3932.8), amount(205_400.4), amount(-18_823.0), amount(1e-9)
+    ('0.0038', '3933', '205,400', '-18,820', '1e-09')
+    """
+    if value is None:
+        return "unknown"
+    rounded = float(f"{value:.4g}")
+    return f"{rounded:,.0f}" if 1e4 <= abs(rounded) < 1e15 else f"{rounded:.4g}"

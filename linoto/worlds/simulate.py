@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
+from linoto.core.hints import amount
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
@@ -51,12 +52,12 @@ class Run:
             ("exploring rounds", f"{self.explored.mean():.1%}"),
             *([("control rounds", f"{self.control.mean():.1%}")] if self.control.any() else []),
             ("arms played", f"{np.unique(self.arms).size:,}"),
-            ("regret at the end", f"{self.regret[-1]:.4g}"),
+            ("regret at the end", f"{amount(self.regret[-1])}"),
         ]
         if np.isfinite(self.offline_regret).all():  # there is a log to compare with
             last, largest = self.offline_regret[-1], max(0.0, self.offline_regret.max())
-            rows.append(("shortfall below the log at the end", f"{last:.4g}"))
-            rows.append(("largest shortfall below the log", f"{largest:.4g}"))
+            rows.append(("shortfall below the log at the end", f"{amount(last)}"))
+            rows.append(("largest shortfall below the log", f"{amount(largest)}"))
         return html_table(rows, caption="A simulated run")
 
 

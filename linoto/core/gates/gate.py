@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
+from linoto.core.hints import amount
 from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
 
@@ -72,7 +73,7 @@ class Gate:
 
     def refusal(self, room: float | None) -> str:
         """Why an arm was refused, as a sentence."""
-        short = "" if room is None else f": it would leave the budget at {room:.4g}"
+        short = "" if room is None else f": it would leave the budget at {amount(room)}"
         return f"The gate refused{short}."
 
     @property

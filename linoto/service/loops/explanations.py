@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from linoto.core.hints import amount
 from linoto.service.errors import not_found
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.loop import Loop
@@ -142,7 +143,7 @@ def reasons(event: DecisionMade, loop: Loop) -> list[str]:
     names = loop.names
     who = "The policy" if event.proposal is None else "The caller"
     lines = [f"{who} wanted to play {names[event.favourite]}."]
-    room = "" if event.budget is None else f" with {event.budget:.4g} to spare"
+    room = "" if event.budget is None else f" with {amount(event.budget)} to spare"
     if event.live_mode == "explore":
         best = (
             "it"
