@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from linoto.pages.figures.pieces import COLOURS
 pytestmark = pytest.mark.browser
 FLAGS = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-sync disable-dev-shm-usage "
 FLAGS += "disable-background-networking disable-component-update window-size=1200,1400"
+GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
 NASTY = '<img src=x onerror="window.hacked=1">'
 LOG = linoto.Offline(pulls=[300, 200, 0], reward_sums=[270.0, 180.0, 0.0])  # type: ignore[arg-type]
 
@@ -100,13 +101,27 @@ class Page:
     def until(self, condition: Callable[[], Any]) -> None:
         WebDriverWait(self.chrome, 20, poll_frequency=0.1).until(lambda _: condition())
 
-    def run(self, script: str) -> Any:
-        return self.chrome.execute_script(script)
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.chrome.execute_script(script, *arguments)
 
     def fill(self, name: str, value: str) -> None:
         field = self.one(f"#create [name={name}]")
         field.clear()
         field.send_keys(value)
+
+
+@contextmanager
+def on_a_phone(page: Page, width: int = 390) -> Iterator[None]:
+    """A small screen, at night."""
+    phone = {"width": width, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+    night = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    try:
+        page.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        page.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", night)
+        yield
+    finally:
+        page.chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def make_loop(client: Client, name: str, **settings: Any) -> None:
@@ -135,7 +150,7 @@ def test_a_loop_made_on_the_page_decides_and_its_numbers_move(page: Page, client
     for rounds in (5, 12):
         play(client, "banner", rounds - client.loop("banner")["decisions"])
         page.until(lambda rounds=rounds: f"of {rounds} decisions" in page.text("[data-explored-note]"))
-    assert page.text("[data-gain]") == "+2.88"  # twelve rewards of 1 against a mean of 0.76
+    assert page.text("[data-gain]") == "+2.88 clicks"  # twelve rewards of 1 against a mean of 0.76
     # A budget of 9, 0.05 for each of twelve, two arms' rounding, and what was earned beyond the log.
     assert page.text("[data-left]") == "12.9 clicks"
     assert "You may still lose 12.9 clicks." in page.text("[data-story]")
@@ -238,20 +253,13 @@ def test_names_are_shown_as_text_and_nothing_is_loaded_from_elsewhere(page: Page
 def test_it_fits_a_phone_and_follows_the_dark_mode(page: Page, client: Client) -> None:
     make_loop(client, "small")
     play(client, "small", 5)
-    phone = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
-    night = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-    try:
-        page.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-        page.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", night)
+    with on_a_phone(page, width=360):
         page.open("small")
         page.until(lambda: page.chrome.find_elements(By.CSS_SELECTOR, "[data-gain-chart] path"))
         assert page.run("return document.documentElement.scrollWidth") <= 360
         assert page.one("[data-stop]").size["height"] >= 40  # pixels: a thumb must hit it
         dark = page.run("return getComputedStyle(document.body).backgroundColor")
         assert sum(map(int, re.findall(r"\d+", dark)[:3])) < 150
-    finally:
-        page.chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        page.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_a_card_keeps_its_focus_while_numbers_move(page: Page, client: Client) -> None:
@@ -311,20 +319,22 @@ def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Pa
     client.create("wide", arms=names, policy=linoto.LinUCB(), offline=log, default_reward=0.0)
     client.reward("wide", client.decide("wide", allowed=["arm 033"]).decision_id, 1.0)
     page.open("wide")
-    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 12)
-    assert page.text("[data-arms] tbody tr").startswith("arm 033")
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 12)
+    assert page.text("[data-arms] tr").startswith("arm 033")
     page.one("[data-all-arms]").click()
-    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 40)
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 40)
     page.one("[data-filter]").send_keys("arm 01")
-    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tbody tr")) == 10)
+    page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 10)
 
 
 def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
+    from linoto.service.storage import schema
     from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
     path = tmp_path / "x.sqlite"
     with open_database(path, create=True) as connection:
+        schema.add_tables(connection)
         tokens = {role: create_token(connection, role, role, 0.0) for role in ("reader", "writer", "admin")}
     with served(path) as server:
         with closing(server.client(token=tokens["admin"])) as admin:
@@ -364,3 +374,129 @@ def test_policies_have_the_colours_of_the_figures() -> None:
     text = (files("linoto.service") / "dashboard" / "colours.js").read_text(encoding="utf-8")
     drawn = dict(re.findall(r'(\w+): "(#[0-9a-f]{6})"', text))
     assert len(drawn) >= 7 and drawn == {policy: COLOURS[policy] for policy in drawn}
+
+
+def test_lift_is_first_then_the_promise_each_in_the_unit_of_the_loop(page: Page, client: Client) -> None:
+    make_loop(client, "units", holdback=0.5, unit="clicks")
+    play(client, "units", 30, reward=0.8)  # the log earned 0.9
+    page.open("units")
+    page.until(lambda: "24 clicks" in page.text("[data-story]"))
+    heads = [found.text.rstrip(" ?") for found in page.chrome.find_elements(By.CSS_SELECTOR, ".numbers dt")]
+    assert heads[:2] == ["Lift over current practice", "You may still lose"]
+    assert page.text("[data-lift]") == "not clear yet"
+    assert re.search(r"between −\S+ and \+\S+ clicks per decision", page.text("[data-lift-verdict]"))
+    for tile in ("left", "gain", "budget"):
+        assert page.text(f"[data-{tile}]").endswith(" clicks")
+    assert page.text("[data-gain-chart] text") == "clicks"
+    # Fewer clicks than by the log, but not than by the control group: nothing is wrong, nothing is red.
+    assert page.chrome.find_elements(By.CSS_SELECTOR, ".bad, .alarm-box") == []
+    # What groups earned at different times is not set side by side.
+    assert "0.8" not in page.text("[data-groups]") and "not compared" in page.text("[data-period]")
+
+
+def test_without_a_control_group_the_page_says_what_would_give_one(page: Page, client: Client) -> None:
+    make_loop(client, "alone")
+    play(client, "alone", 3)
+    page.open("alone")
+    page.until(lambda: "Choose 5 % under" in page.text("[data-lift-verdict]"))
+    assert page.text("[data-gain]").endswith(" reward") and "control" not in page.text("[data-groups]")
+    client.change("alone", mode="safe-only", holdback=0.05)
+    page.until(lambda: "none in safe-only mode; 5 % again in live mode" in page.text("[data-no-control]"))
+    assert not page.one("[data-holdback]").is_displayed()
+    client.change("alone", mode="live")
+    page.until(lambda: page.one("[data-holdback]").is_displayed())
+    assert page.one("[data-holdback]").get_attribute("value") == "0.05"
+
+
+def test_charts_have_a_time_axis_whose_labels_do_not_overlap(page: Page, client: Client) -> None:
+    make_loop(client, "timed")
+    play(client, "timed", 40)
+    with on_a_phone(page):
+        page.open("timed")
+        for chart in ("gain", "share", "budget"):
+            page.until(
+                lambda c=chart: len(page.chrome.find_elements(By.CSS_SELECTOR, f"[data-{c}-chart] .when")) > 3
+            )
+            boxes = page.run(
+                f"return [...document.querySelectorAll('[data-{chart}-chart] text')].map((text) => "
+                "{const box = text.getBoundingClientRect(); "
+                "return [text.textContent, box.left, box.right, box.top, box.bottom];})"
+            )
+            assert any(re.fullmatch(r"\d\d:\d\d:\d\d", text) for text, *_ in boxes)
+            assert all(left >= 0 and right <= 390 for _, left, right, *_ in boxes)
+            for i, (_, left, right, top, bottom) in enumerate(boxes):
+                for _, other_left, other_right, other_top, other_bottom in boxes[:i]:
+                    apart = left >= other_right or other_left >= right
+                    assert apart or top >= other_bottom - 3 or other_top >= bottom - 3  # lines' own margins
+
+
+def test_every_word_is_explained_as_in_the_glossary(page: Page, client: Client) -> None:
+    make_loop(client, "words")
+    page.open("words")
+    words = page.run("return (await import('./dashboard/words.js')).WORDS")
+    marked = page.run("return [...document.querySelectorAll('[data-word]')].map((node) => node.dataset.word)")
+    assert set(marked) == set(words)
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    known = {
+        (re.sub(r" \(.*\)$", "", word), text.replace("`", ""))
+        for names, text in rows
+        for word in names.split(", ")
+    }
+    assert [word for word, text in words.items() if (word, text) not in known] == []
+    with on_a_phone(page):
+        for button in page.chrome.find_elements(By.CSS_SELECTOR, ".help"):
+            if not button.is_displayed():
+                continue  # a column that has no room on a phone
+            page.run("arguments[0].focus(); arguments[0].scrollIntoView({block: 'center'})", button)
+            button.send_keys(Keys.ENTER)
+            word = button.get_attribute("data-explain") or ""
+            assert page.text("#explanation") == f"{word}: {words[word]}"
+            box = page.one("#explanation").rect
+            assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+            button.send_keys(Keys.ESCAPE)
+            assert not page.one("#explanation").is_displayed()
+
+
+def test_with_fifty_loops_the_switch_stays_in_reach_and_loops_and_keys_are_found(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    name, arm = "n" * 64, "w" * 200
+    with served(tmp_path / "x.sqlite") as server, closing(server.client()) as client:
+        for i in range(51):
+            client.create(f"loop-{i}", arms=["a"], policy=linoto.LinUCB(), default_reward=0.0)
+        client.create(name, arms=[arm], policy=linoto.LinUCB(), default_reward=0.0, unit="u" * 40)
+        for key in ("visit 1", "visit 2"):
+            client.decide(name, key=key)
+        page = Page(browser, f"http://127.0.0.1:{server.port}/")
+        with on_a_phone(page):
+            page.open(name)
+            page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] li")) == 2)
+            assert "The first 50" in page.text("#found")
+            assert page.run("return document.documentElement.scrollWidth") <= 390
+            for place in (0, 10**6):
+                page.run(f"scrollTo(0, {place})")
+                assert page.run(
+                    "const {top, bottom} = document.querySelector('[data-stop]').getBoundingClientRect();"
+                    "return top >= 0 && bottom <= innerHeight"
+                )
+            page.one("[data-key]").send_keys("visit 1")
+            page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] li")) == 1)
+            page.one("[data-key]").send_keys("7")
+            page.until(
+                lambda: "No decision of this loop has the key “visit 17”" in page.text("[data-listed]")
+            )
+        page.one("#find").send_keys("loop-49")
+        page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "#loops a")) == 1)
+        assert page.text("[data-name]") == name  # what is open stays open
+        page.one("#loops a").click()
+        page.until(lambda: page.text("[data-name]") == "loop-49")
+
+
+def test_the_example_on_the_empty_page_runs_as_it_stands(browser: Chrome, tmp_path: Path) -> None:
+    with served(tmp_path / "x.sqlite") as server:
+        page = Page(browser, f"http://127.0.0.1:{server.port}/")
+        page.open()
+        page.until(lambda: page.text("pre code"))
+        exec(page.text("pre code"), {})
+        page.until(lambda: page.text("[data-name]") == "banner")
+        page.until(lambda: "In 1 rewarded decision it earned 1 clicks" in page.text("[data-story]"))

@@ -5,15 +5,6 @@ import { el, say } from "./dom.js";
 import { count, number } from "./format.js";
 
 const SHOWN = 12, MOST = 500; // rows, at first and at most
-const HEAD = [
-  ["Arm", ""],
-  ["Mean reward", "drawn"],
-  ["Estimate", "optional"],
-  ["Plays", ""],
-  ["Awaited", "optional"],
-  ["In the log", "optional"],
-];
-
 /** The scale: what the intervals span, within what rewards can be at all. */
 function domainOf(arms, range) {
   const known = arms.filter((arm) => arm.lcb !== null && arm.ucb !== null);
@@ -36,7 +27,7 @@ function row(arm, domain, reference) {
   );
 }
 
-/** A table of arms: `wanted` says which ones to ask for, `show` shows them. */
+/** The rows of arms: `wanted` says which ones to ask for, `show` shows them. */
 export function armTable(table, filter, more, refresh) {
   let all = false, drawn = "", latest = null;
 
@@ -48,11 +39,7 @@ export function armTable(table, filter, more, refresh) {
     if (state === drawn || selectingIn(table)) return;
     drawn = state;
     const domain = domainOf(arms, range);
-    const head = el("tr", {}, ...HEAD.map(([text, kind]) => el("th", { class: kind, scope: "col" }, text)));
-    table.replaceChildren(
-      el("thead", {}, head),
-      el("tbody", {}, ...found.slice(0, all ? MOST : SHOWN).map((arm) => row(arm, domain, reference))),
-    );
+    table.replaceChildren(...found.slice(0, all ? MOST : SHOWN).map((arm) => row(arm, domain, reference)));
     more.hidden = known <= SHOWN;
     say(more, all ? `Show the ${SHOWN} most played` : `Show ${known > MOST ? `the ${MOST} most played` : "all"} of ${count(known, "arm")}`);
   }

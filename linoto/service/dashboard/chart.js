@@ -1,9 +1,9 @@
-// Lines over closed decisions, drawn as wide as there is room.
+// Lines over closed decisions and the times at which they were closed, drawn as wide as there is room.
 
 import { el, svg } from "./dom.js";
-import { number } from "./format.js";
+import { clock, number } from "./format.js";
 
-const RIGHT = 12, TOP = 10, BOTTOM = 24, LETTER = 7;
+const RIGHT = 12, TOP = 26, BOTTOM = 38, LETTER = 7;
 
 /** About `n` round numbers between two values. */
 function ticks(low, high, n) {
@@ -32,26 +32,41 @@ function path(xs, values, toX, toY) {
   return text;
 }
 
-function axes({ xs, marks, left, width, height, toX, toY }) {
-  const parts = [];
+/** The time at which x decisions were closed: that of the last point before. */
+function timeAt(x, xs, times) {
+  return times[Math.max(0, xs.findLastIndex((value) => value <= x))];
+}
+
+/** Labels below the chart: so many decisions, and when that was; none touches another. */
+function timeAxis({ xs, times, left, width, height, toX }) {
+  const parts = [], format = clock(times[0], times.at(-1));
+  let end = left - 2 * LETTER;
+  for (const value of ticks(xs[0], xs.at(-1), Math.max(2, Math.floor((width - left) / 80))).filter(Number.isInteger)) {
+    const texts = [number(value), format(timeAt(value, xs, times))];
+    const half = (LETTER * Math.max(...texts.map((text) => text.length))) / 2;
+    const x = Math.min(toX(value), width - half);
+    if (x - half < end + LETTER) continue;
+    end = x + half;
+    texts.forEach((text, i) => parts.push(svg("text", { class: "when", x, y: height - 20 + 15 * i, "text-anchor": "middle" }, text)));
+  }
+  return parts;
+}
+
+function axes({ xs, times, unit, marks, left, width, height, toX, toY }) {
+  const parts = [svg("text", { x: 0, y: 12 }, unit), ...timeAxis({ xs, times, left, width, height, toX })];
   for (const [value, text] of marks) {
     const y = toY(value);
     parts.push(svg("line", { class: value === 0 ? "zero" : "grid", x1: left, x2: width - RIGHT, y1: y, y2: y }));
     parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, text));
   }
-  for (const value of ticks(xs[0], xs.at(-1), Math.max(2, Math.floor(width / 90)))) {
-    if (Number.isInteger(value)) {
-      parts.push(svg("text", { x: toX(value), y: height - 6, "text-anchor": "middle" }, number(value)));
-    }
-  }
   return parts;
 }
 
 /**
- * A chart into a figure: `lines` are {name, values, colour, dashed}, over the same `xs`.
+ * A chart into a figure: `lines` are {name, values, colour, dashed}, in `unit`, over the same `xs` and `times`.
  * `include` are values that the scale must show, `label` says in words what is seen.
  */
-export function draw(figure, { xs, lines, include = [], label, format = number, height = 220, empty }) {
+export function draw(figure, { xs, times, unit, lines, include = [], label, format = number, height = 220, empty }) {
   const drawn = lines.filter((line) => line.values.some((value) => value !== null));
   if (xs.length < 2 || drawn.length === 0) return figure.replaceChildren(el("p", { class: "soft" }, empty));
   const width = Math.max(figure.clientWidth, 240), [low, high] = extent(drawn, include);
@@ -60,12 +75,12 @@ export function draw(figure, { xs, lines, include = [], label, format = number, 
   const toX = (x) => left + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - left - RIGHT);
   const toY = (y) => height - BOTTOM - ((y - low) / (high - low)) * (height - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label });
-  picture.append(...axes({ xs, marks, left, width, height, toX, toY }));
+  picture.append(...axes({ xs, times, unit, marks, left, width, height, toX, toY }));
   for (const line of drawn) {
     picture.append(svg("path", { ...look(line), class: `line ${kind(line)}`, d: path(xs, line.values, toX, toY) }));
   }
   const keys = drawn.map((line) => el("span", {}, sample(line), ` ${line.name}`));
-  figure.replaceChildren(picture, el("figcaption", {}, ...keys, el("span", { class: "soft" }, "over rewarded decisions")));
+  figure.replaceChildren(picture, el("figcaption", {}, ...keys, el("span", { class: "soft" }, "across: rewarded decisions, and when (your time)")));
 }
 
 const look = ({ colour, dashed }) => ({ stroke: colour, "stroke-dasharray": dashed && "5 4" });

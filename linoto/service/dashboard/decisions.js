@@ -5,10 +5,12 @@ import { el, say } from "./dom.js";
 import { moment, number } from "./format.js";
 import { GROUP } from "./words.js";
 
+const CHOOSE = "Choose one to see why it was made.";
 const FACTS = [
+  ["key", (why) => why.key],
   ["proposed", (why) => `${why.proposed}, by the ${why.proposed_by}`],
   ["fallback", (why) => why.fallback ?? "none"],
-  ["budget", (why) => number(why.budget)],
+  ["room", (why) => number(why.budget)],
   ["interval", (why) => `${number(why.lcb)} to ${number(why.ucb)}`],
   ["propensity", (why) => number(why.propensity)],
   ["mode of the loop", (why) => why.loop_mode],
@@ -28,14 +30,28 @@ function explained(why) {
   ];
 }
 
-/** A list that follows a loop; returns what updates it. */
-export function decisionList(list, follow, loop) {
+/** A list that follows a loop, or shows the decision of a key; returns what updates it. */
+export function decisionList($, loop) {
+  const list = $("decisions"), follow = $("follow"), key = $("key");
   let following = true;
 
   function setFollowing(value) {
     following = value;
     say(follow, value ? "Hold still" : "Held still: follow again");
-    if (value) for (const button of list.querySelectorAll("[aria-expanded=true]")) close(button);
+    if (!value) return;
+    key.value = "";
+    say($("listed"), CHOOSE);
+    for (const button of list.querySelectorAll("[aria-expanded=true]")) close(button);
+  }
+
+  async function find() {
+    const wanted = key.value;
+    setFollowing(wanted === "");
+    if (following) return;
+    const rows = await ask("GET", `${at(loop, "decisions")}?${new URLSearchParams({ key: wanted, limit: 1 })}`).catch(() => []);
+    if (key.value !== wanted) return; // typed on meanwhile
+    list.replaceChildren(...rows.map(row));
+    say($("listed"), rows.length ? CHOOSE : `No decision of this loop has the key “${wanted}”.`);
   }
 
   function close(button) {
@@ -68,6 +84,7 @@ export function decisionList(list, follow, loop) {
     return el("li", {}, button);
   }
 
+  key.addEventListener("input", find);
   follow.addEventListener("click", () => setFollowing(!following));
   list.addEventListener("focusin", () => setFollowing(false));
   return (decisions) => {

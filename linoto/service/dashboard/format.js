@@ -34,6 +34,16 @@ export function moment(seconds) {
   return today ? time : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${time}`;
 }
 
+/** How times between two moments are written, so that they can be told apart: seconds, minutes, or days. */
+export function clock(from, to) {
+  const date = (seconds, options) => new Date(1000 * seconds).toLocaleString("en-GB", options);
+  const day = { day: "numeric", month: "short" }, minute = { hour: "2-digit", minute: "2-digit" };
+  if (to - from > 4 * 86400) return (seconds) => date(seconds, to - from > 300 * 86400 ? { ...day, year: "numeric" } : day);
+  const sameDay = date(from, day) === date(to, day) && date(to, day) === date(Date.now() / 1000, day);
+  const options = to - from < 900 ? { ...minute, second: "2-digit" } : minute;
+  return (seconds) => date(seconds, sameDay ? options : { ...day, ...options });
+}
+
 /** "1 decision", "2 decisions". */
 export function count(value, noun) {
   return `${number(value)} ${noun}${value === 1 ? "" : "s"}`;

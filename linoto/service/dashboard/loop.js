@@ -6,8 +6,9 @@ import { draw } from "./chart.js";
 import { colourOf } from "./colours.js";
 import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
+import { explainWords } from "./explain.js";
 import { count, moment, number, percent, signed } from "./format.js";
-import { GROUP, gainOf, leftOf, liftOf, notes, shares, story, switched, withInterval } from "./words.js";
+import { GROUP, PLAYED, counted, gainOf, groupsOf, leftOf, liftOf, noControl, notes, shares, story, switched, unitOf } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
 const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
@@ -21,8 +22,9 @@ const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a rang
 /** Put a loop on the page: `wanted` says which arms to ask for, `show` shows new data. */
 export function openLoop(root, name, refresh) {
   root.replaceChildren(document.getElementById("detail").content.cloneNode(true));
+  explainWords(root);
   const $ = (key) => part(root, key);
-  const showDecisions = decisionList($("decisions"), $("follow"), name);
+  const showDecisions = decisionList($, name);
   const arms = armTable($("arms"), $("filter"), $("all-arms"), refresh);
   let mode = null, asked = false; // whether something was asked for since the controls were last set
   say($("name"), name);
@@ -60,8 +62,9 @@ export function openLoop(root, name, refresh) {
     asked = false;
     showNumbers($, report);
     showCharts($, loop, history.points);
-    showGroups($("groups"), report);
+    showGroups($, loop);
     showWatch($, report);
+    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play; the dotted line is the mean reward of the log${loop.reference === null ? "" : `, ${number(loop.reference)}`}.`);
     arms.show({ arms: data.arms, count: loop.arms, reference: loop.reference, range: certificate.reward_range });
     showDecisions(decisions);
   }
@@ -73,7 +76,7 @@ function showState($, loop) {
   const state = loop.archived ? "archived" : loop.mode;
   say($("mode"), state);
   $("mode").className = `badge ${state}`;
-  say($("policy"), `${loop.policy}, ${number(loop.arms)} arms`);
+  say($("policy"), `${loop.policy}, ${count(loop.arms, "arm")}.`);
   say($("description"), loop.description);
   say($("story"), story(loop));
   say($("switched"), switched(loop));
@@ -110,50 +113,57 @@ client.reward("${name}", decision.decision_id, 1.0)`;
 }
 
 /** Show what is, not what was asked for; but leave a list alone that somebody may have open. */
-function setSelects($, { mode, holdback, reference }, asked) {
-  const select = $("holdback");
+function setSelects($, loop, asked) {
+  const { mode, holdback } = loop, select = $("holdback"), why = noControl(loop);
   const options = [...new Set([...HOLDBACKS, holdback])].sort((a, b) => a - b);
   if ([...select.options].map((option) => Number(option.value)).join() !== options.join()) {
     select.replaceChildren(...options.map((share) => el("option", { value: share }, share ? percent(share) : "none")));
   }
-  if (reference === null) select.disabled = true;
+  select.hidden = why !== "";
+  select.disabled ||= why !== "";
+  say($("no-control"), why);
   for (const [list, value] of [[$("modes"), mode], [select, holdback]]) {
     if (asked || document.activeElement !== list) list.value = String(value);
   }
 }
 
 function showNumbers($, { loop, lift }) {
-  const gain = gainOf(loop), note = notes(loop), { parts, text } = shares(loop);
-  const found = liftOf(lift), left = leftOf(loop);
-  $("lift-tile").hidden = lift.policy + lift.control === 0;
-  say($("lift"), found.value);
-  say($("lift-note"), found.note);
-  $("left-tile").hidden = left === null;
-  if (left !== null) {
-    say($("left"), left.value);
-    say($("left-note"), left.note);
-  }
-  say($("gain"), signed(gain));
-  $("gain").className = gain === null || gain >= 0 ? "good" : "bad";
-  say($("gain-note"), note.gain);
-  say($("budget"), number(loop.budget));
-  say($("budget-note"), note.budget);
-  say($("explored"), loop.decisions ? percent(loop.groups.explore.plays / loop.decisions) : "–");
-  say($("explored-note"), note.explored);
-  say($("pending"), number(loop.pending));
-  say($("pending-note"), note.pending);
-  const bar = $("shares");
+  const gain = gainOf(loop), note = notes(loop), found = liftOf(loop, lift), left = leftOf(loop);
+  const texts = {
+    lift: found.value,
+    "lift-verdict": found.verdict,
+    "lift-note": found.note,
+    left: left.value,
+    "left-note": left.note,
+    "left-range": left.range,
+    gain: counted(gain, loop, signed),
+    "gain-note": note.gain,
+    budget: counted(loop.budget, loop),
+    "budget-note": note.budget,
+    explored: loop.decisions ? percent(loop.groups.explore.plays / loop.decisions) : "–",
+    "explored-note": note.explored,
+    pending: count(loop.pending, "decision"),
+    "pending-note": note.pending,
+  };
+  for (const [key, text] of Object.entries(texts)) say($(key), text);
+  $("lift").className = found.kind;
+  $("left").className = left.kind;
+  showShares($("shares"), shares(loop));
+}
+
+function showShares(bar, { parts, text }) {
   bar.setAttribute("aria-label", text);
   bar.title = text;
-  if (!bar.children.length) bar.append(...parts.map(([group]) => el("i", { class: group })));
+  if (bar.children.length !== parts.length) bar.replaceChildren(...parts.map(([group]) => el("i", { class: group })));
   parts.forEach(([, share], i) => (bar.children[i].style.flexGrow = share));
 }
 
 function showCharts($, loop, points) {
-  const xs = points.map((point) => point.closed), colour = colourOf(loop.policy);
+  const xs = points.map((point) => point.closed), times = points.map((point) => point.at), colour = colourOf(loop.policy);
   const below = (field) => points.map((point) => (point[field] === null ? null : point[field] - point.expected_by_log));
   draw($("gain-chart"), {
     xs,
+    times,
     lines: [
       { name: "reward beyond the log's average", values: points.map(gainOf), colour },
       { name: "the promise: on average not below this", values: below("promised_least"), colour: "var(--open)", dashed: true },
@@ -161,24 +171,29 @@ function showCharts($, loop, points) {
     ],
     include: [0],
     format: signed,
-    label: `Reward against the log: ${signed(gainOf(loop))} after ${number(loop.closed)} rewarded decisions`,
+    unit: unitOf(loop),
+    label: `Reward against the log: ${counted(gainOf(loop), loop, signed)} after ${number(loop.closed)} rewarded decisions`,
     empty: "Drawn when rewards have come.",
   });
   draw($("share-chart"), {
     xs,
+    times,
     lines: [{ name: "explored, lately", values: lately(points), colour: "var(--explore)" }],
     include: [0, 1],
     format: percent,
+    unit: "of decisions",
     height: 150,
     label: "Share of decisions that explored, over time",
     empty: "Drawn when rewards have come.",
   });
   draw($("budget-chart"), {
     xs,
+    times,
     lines: [{ name: "room that the gate saw", values: points.map((point) => point.budget), colour }],
     include: [0],
+    unit: unitOf(loop),
     height: 150,
-    label: `Room over time, now ${number(loop.budget)}`,
+    label: `Room over time, now ${counted(loop.budget, loop)}`,
     empty: loop.budget === null ? "This policy has no gate." : "Drawn when rewards have come.",
   });
 }
@@ -192,22 +207,20 @@ function lately(points) {
   });
 }
 
-function showGroups(table, { loop, lift }) {
-  const level = percent(lift.level);
-  const head = ["", "Decisions", `Mean reward (${level} interval)`, "Closed by default"].map((text, i) => el("th", { scope: "col", class: i === 3 && "optional" }, text));
-  const rows = Object.entries(loop.groups).map(([name, group]) =>
-    el(
+/** How many decisions each group had; their rewards come from different times, so they are not set side by side. */
+function showGroups($, loop) {
+  say($("period"), `All decisions since ${moment(loop.created_at)}. What groups earned at different times is not compared; the lift compares decisions of the same time.`);
+  const rows = groupsOf(loop).map(([name, group]) => {
+    const share = loop.decisions ? ` (${percent(group.plays / loop.decisions)})` : "";
+    return el(
       "tr",
       {},
-      el("td", {}, el("span", { class: `badge ${name}` }, GROUP[name])),
-      el("td", {}, number(group.plays)),
-      el("td", {}, withInterval(group)),
+      el("td", {}, el("span", { class: `badge ${name}` }, GROUP[name]), ` ${PLAYED[name]}`),
+      el("td", {}, `${number(group.plays)}${share}`),
       el("td", { class: "optional" }, number(group.defaults)),
-    ),
-  );
-  const foot = el("tr", {}, el("td", { colspan: 2 }, "Lift over the control group"), el("td", {}, withInterval(lift, signed)), el("td", { class: "optional" }));
-  const log = el("tr", {}, el("td", { colspan: 2 }, "Mean reward of the log"), el("td", {}, number(loop.reference)), el("td", { class: "optional" }));
-  show(table, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows, log, ...(lift.mean === null ? [] : [foot])));
+    );
+  });
+  show($("groups"), ...rows);
 }
 
 function showWatch($, { loop, certificate }) {
@@ -216,20 +229,20 @@ function showWatch($, { loop, certificate }) {
     return el(
       "p",
       {},
-      `${text}: ${number(loop[field])} `,
+      `${text}: factor ${number(loop[field])} `,
       el("span", { class: "soft" }, `(alarm at ${number(loop[limit])})`),
       el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: level.toFixed(3), "aria-label": text }),
     );
   });
   show($("watch"), ...(meters.length ? meters : [el("p", { class: "soft" }, UNWATCHED)]));
-  show($("promise"), promiseList(certificate));
+  show($("promise"), promiseList(loop, certificate));
 }
 
-function promiseList({ holds, theorem, per_round, constant, budget, delta, assumes }) {
+function promiseList(loop, { holds, theorem, per_round, constant, budget, delta, assumes }) {
   const rows = [["Promise", holds ? "holds" : "none"], ["Why", theorem]];
   if (holds) {
-    const once = budget ? `${number(constant)} (a budget of ${number(budget)}, and rounding)` : number(constant);
-    rows.push(["Most lost", per_round ? `${number(per_round)} per decision, plus ${once} once` : `${once}, however many decisions`]);
+    const most = counted(constant, loop), once = budget ? `${most} (a budget of ${number(budget)}, and rounding)` : most;
+    rows.push(["Most lost", per_round ? `${counted(per_round, loop)} per decision, plus ${once} once` : `${once}, however many decisions`]);
     rows.push(["Probability", `${percent(1 - delta)}, for every decision at once`]);
   }
   return el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]),

@@ -3,15 +3,16 @@
 import { Refused, ask, at, useToken } from "./api.js";
 import { openCreate } from "./create.js";
 import { el, say, show } from "./dom.js";
-import { count, signed } from "./format.js";
+import { count } from "./format.js";
 import { openLoop } from "./loop.js";
-import { gainOf } from "./words.js";
 
 const PAUSE = 1000; // milliseconds between looks
 const DECISIONS = 15;
+const MOST = 50, FEW = 6; // loops that are listed at once, and as many as need no search
 const root = document.getElementById("loop"), connection = document.getElementById("connection");
+const find = document.getElementById("find"), found = document.getElementById("found");
 const open = { name: null, update: null, wanted: null };
-let timer = null, looking = false, again = false, loops = [];
+let timer = null, looking = false, again = false, loops = [], missing = null; // missing: the loop that was asked for last and is not there
 
 /** The loop that the address names, if it names one. */
 function named() {
@@ -30,18 +31,21 @@ function card(cards, loop) {
     found = el("a", { href: `#/${encodeURIComponent(loop.name)}`, "data-loop": loop.name }, ...parts);
     parts[0].append(el("bdi", {}, loop.name));
   }
-  const [, state, alarm, numbers] = found.children, gain = gainOf(loop);
+  const [, state, alarm, numbers] = found.children;
   say(state, loop.archived ? "archived" : loop.mode);
   state.className = `badge ${state.textContent}`;
   alarm.hidden = loop.alarms.every(({ answered }) => answered);
-  say(numbers, `${count(loop.decisions, "decision")}${gain === null ? "" : `, ${signed(gain)} against the log`}`);
+  say(numbers, count(loop.decisions, "decision"));
   if (loop.name === open.name) found.setAttribute("aria-current", "page");
   else found.removeAttribute("aria-current");
   return found;
 }
 
 function showCards() {
-  const cards = document.getElementById("loops"), wanted = loops.map((loop) => card(cards, loop));
+  const cards = document.getElementById("loops"), wanted = loops.slice(0, MOST).map((loop) => card(cards, loop));
+  find.parentElement.hidden = loops.length <= FEW && find.value === "";
+  if (loops.length > MOST) say(found, `The first ${MOST}: find others by a part of their name.`);
+  else say(found, loops.length || !find.value ? "" : "No loop has this in its name or description.");
   if (wanted.length !== cards.children.length || wanted.some((one, i) => one !== cards.children[i])) {
     cards.replaceChildren(...wanted);
   }
@@ -49,7 +53,8 @@ function showCards() {
 
 /** Open the loop that is asked for, at once: what can be pressed must belong to what is named. */
 function choose() {
-  const name = loops.some((loop) => loop.name === named()) ? named() : loops[0]?.name ?? null;
+  const none = loops.length === 0 && find.value === "";
+  const name = none ? null : [named(), open.name, loops[0]?.name].find((one) => one && one !== missing) ?? null;
   if (name !== open.name) {
     Object.assign(open, { name, update: null }, name === null ? {} : openLoop(root, name, look));
     document.title = name === null ? "linoto" : `${name} – linoto`;
@@ -57,29 +62,49 @@ function choose() {
   showCards();
 }
 
+const EXAMPLE = `from linoto import Client, Confidence, Gated, Offline, Tolerance
+
+client = Client("${location.origin}")
+client.create(
+    "banner",
+    arms=["blue", "green", "red"],
+    offline=Offline(pulls=[8000, 2000, 0], reward_sums=[640, 120, 0]),  # what the log says of each arm
+    policy=Gated(gate=Tolerance(budget=80), confidence=Confidence(noise="bounded", reward_range=(0, 1), bound=2)),
+    default_reward=0.0,
+    unit="clicks",
+    holdback=0.05,
+)
+decision = client.decide("banner")  # play decision.arm
+client.reward("banner", decision.decision_id, 1.0)`;
+
 function showEmpty() {
-  const code = 'from linoto import Client\n\nClient().create("banner", arms=["blue", "green"], policy=..., default_reward=0.0)';
   show(
     root,
     el("h2", {}, "There is no loop yet"),
     el("p", {}, "A loop decides between arms, learns from rewards, and keeps to a promise about your log. Make one with “New loop” above, or from a program:"),
-    el("pre", {}, el("code", {}, code)),
+    el("pre", {}, el("code", {}, EXAMPLE)),
     el("p", {}, "To see one at work first, stop this server and run ", el("code", {}, "linoto serve --demo"), "."),
   );
 }
 
 async function load() {
-  loops = await ask("GET", "v1/loops");
+  loops = await ask("GET", `v1/loops?${new URLSearchParams({ limit: MOST + 1, search: find.value })}`);
   choose();
-  if (loops.length === 0) return showEmpty();
+  if (open.name === null) return showEmpty();
   const name = open.name;
-  const [history, arms, decisions, report] = await Promise.all([
-    ask("GET", at(name, "history")),
-    ask("GET", at(name, "arms") + open.wanted()),
-    ask("GET", `${at(name, "decisions")}?limit=${DECISIONS}`),
-    ask("GET", at(name, "report")),
-  ]);
-  if (open.name === name) open.update({ history, arms, decisions, report });
+  try {
+    const [history, arms, decisions, report] = await Promise.all([
+      ask("GET", at(name, "history")),
+      ask("GET", at(name, "arms") + open.wanted()),
+      ask("GET", `${at(name, "decisions")}?limit=${DECISIONS}`),
+      ask("GET", at(name, "report")),
+    ]);
+    if (open.name === name) open.update({ history, arms, decisions, report });
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    missing = name;
+    again = true;
+  }
 }
 
 /** Look now, and again after a pause. */
@@ -118,12 +143,14 @@ function askToken() {
 }
 
 addEventListener("hashchange", () => {
+  missing = null;
   choose();
   look();
   root.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 addEventListener("resize", look);
+find.addEventListener("input", look);
 document.addEventListener("visibilitychange", () => document.hidden || look());
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();

@@ -1,6 +1,29 @@
-// What a loop is doing, in sentences.
+// What a loop is doing, in sentences, and what the words of the page mean.
 
 import { count, moment, number, percent, signed } from "./format.js";
+
+/** What the words mean, as in the glossary of the documentation. */
+export const WORDS = {
+  "against the log": "what the loop earned, less what as many decisions would have earned with the log's average reward; times that are better or worse than when the log was made show here too, in the lift they do not",
+  arm: "one of the things that can be chosen, by its number from 0 to k − 1 or by its name",
+  awaited: "plays of an arm whose reward has not come yet",
+  "awaiting a reward": "decisions whose reward has not come yet; until it comes, each counts against the budget",
+  "closed by default": "decisions that counted the default reward because no reward came within the window",
+  "control group": "a share of decisions that is played like the log did, to compare with",
+  decision: "the arm to play in this round, with its mode, its source, what was proposed, and the room that is left",
+  estimate: "what the model thinks an arm earns on average",
+  evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
+  explored: "the share of decisions in which the policy tried what it wanted to learn about, not the safe choice",
+  "in the log": "how often the log chose an arm",
+  key: "the caller's name for a request; the same key gets the same decision",
+  lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group",
+  "mean reward": "the line is where the mean reward of an arm lies, with the probability of the promise; the dot is the estimate, and the dotted line the mean reward of the log",
+  mode: "live plays what the policy decides; shadow plays the fallback and records what live would have played; safe-only plays the fallback",
+  plays: "how often the loop chose an arm",
+  promise: "the greatest shortfall below the log that may happen, with probability 1 − delta, at every round",
+  "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
+  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose); it grows while the loop earns more than the log",
+};
 
 const MODES = {
   live: "The policy decides.",
@@ -13,6 +36,12 @@ export function gainOf({ realised, expected_by_log: expected }) {
   return expected === null ? null : realised - expected;
 }
 
+/** What rewards are counted in. */
+export const unitOf = ({ unit }) => unit || "reward";
+
+/** A number of rewards with its unit. */
+export const counted = (value, loop, format = number) => (value === null ? "–" : `${format(value)} ${unitOf(loop)}`);
+
 function doingOf({ archived, mode, budget }) {
   if (archived) return "It decides no more; rewards of past decisions are still taken.";
   return mode === "live" && budget !== null ? "It explores when it can afford to, and otherwise plays safe." : MODES[mode];
@@ -22,11 +51,10 @@ function doingOf({ archived, mode, budget }) {
 export function story(loop) {
   const doing = doingOf(loop);
   if (loop.closed === 0) return `${doing} No reward has come yet.`;
-  const gain = gainOf(loop), closed = count(loop.closed, "rewarded decision");
-  if (gain === null) return `${doing} In ${closed} it earned ${number(loop.realised)}; there is no log to compare with.`;
+  const gain = gainOf(loop), closed = count(loop.closed, "rewarded decision"), earned = counted(loop.realised, loop);
+  if (gain === null) return `${doing} In ${closed} it earned ${earned}; there is no log to compare with.`;
   const side = gain < 0 ? "less" : "more";
-  const earned = `In ${closed} it earned ${number(loop.realised)}, ${number(Math.abs(gain))} ${side} than the log's average would have.`;
-  return `${doing} ${earned} ${promise(loop)}`;
+  return `${doing} In ${closed} it earned ${earned}, ${number(Math.abs(gain))} ${side} than the log's average would have. ${promise(loop)}`;
 }
 
 function promise(loop) {
@@ -36,27 +64,46 @@ function promise(loop) {
   return `The promise allows ${number(loss)} less on average${chance}. ${leftOf(loop).sentence}`;
 }
 
-/** A number with its unit, if somebody said what rewards are counted in. */
-const counted = (value, { unit }, format = number) => `${format(value)}${unit ? ` ${unit}` : ""}`;
-
-/** How much may still be lost before the promise is broken; null where nothing is promised. */
+/** How much may still be lost before the promise is broken. */
 export function leftOf(loop) {
   const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
-  if (left === null) return null;
-  const sentence = left > 0 ? `You may still lose ${counted(left, loop)}.` : `That is ${counted(-left, loop)} more than the promise allows.`;
-  return { value: counted(Math.max(left, 0), loop), note: `${number(lower)} to ${number(upper)}; ${number(loss)} promised`, sentence };
+  if (left === null) return { value: "no limit", note: "Nothing is promised: that needs a log and a policy with a gate, such as Gated.", range: "", sentence: "" };
+  const over = left <= 0 ? `${counted(-left, loop)} more than the promise allows` : "";
+  return {
+    value: counted(Math.max(left, 0), loop),
+    note: over ? `Lost: ${over}.` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log.`,
+    range: over ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average is known`,
+    sentence: over ? `That is ${over}.` : `You may still lose ${counted(left, loop)}.`,
+    kind: upper < 0 ? "bad" : "",
+  };
 }
 
-/** The lift over the control group, and where it lies. */
-export function liftOf({ mean, lower, upper, level, policy, control }) {
-  if (lower === null) return { value: "–", note: `too few rewards to say: ${number(policy)} of the policy, ${number(control)} control` };
-  return { value: signed(mean), note: `per decision; ${signed(lower)} to ${signed(upper)} (${percent(level)})` };
+/** Why no control group is drawn now, and what would give one; "" where one is drawn. */
+export function noControl({ reference, mode, holdback, archived }) {
+  if (reference === null) return "none: that needs a log, whose choices it would repeat";
+  if (archived) return "none: the loop is archived";
+  if (mode === "safe-only") return `none in safe-only mode${holdback ? `; ${percent(holdback)} again in live mode` : ""}`;
+  return "";
 }
 
-/** A mean and where it lies: "0.12, in 0.1 to 0.15", or that there are too few rewards to say. */
-export function withInterval({ mean, lower, upper }, format = number) {
-  if (mean === null) return "–";
-  return lower === null ? `${format(mean)}, too few rewards to say` : `${format(mean)}, in ${format(lower)} to ${format(upper)}`;
+function howToCompare(loop) {
+  if (loop.reference === null) return "There is no log, so there is no current practice to compare with. Make a loop with a log.";
+  if (loop.archived) return "There was no control group to compare with.";
+  if (loop.mode === "safe-only") return "Nothing is compared in safe-only mode: no control group is drawn, and nothing is explored.";
+  if (loop.mode === "shadow") return "Nothing is compared in shadow mode: only the fallback is played. Set the mode to live.";
+  if (loop.holdback === 0) return "There is no control group. Choose 5 % under “Control group”, and one decision in twenty is played as before, to compare with.";
+  return "Compared when rewards of both groups have come.";
+}
+
+/** The lift over the control group, where it lies, and what follows from that. */
+export function liftOf(loop, { mean, lower, upper, level, policy, control }) {
+  const note = `from ${count(policy, "reward")} of the policy and ${number(control)} of the control group`;
+  if (policy === 0 || control === 0) return { value: "not measured", verdict: howToCompare(loop), note: "", kind: "" };
+  if (lower === null) return { value: "not clear yet", verdict: "Too few rewards to say.", note, kind: "" };
+  const between = `between ${signed(lower)} and ${signed(upper)} ${unitOf(loop)} per decision, ${percent(level)} sure`;
+  if (lower <= 0 && upper >= 0) return { value: "not clear yet", verdict: `It is ${between}; now at ${signed(mean)}.`, note, kind: "" };
+  const [side, kind] = lower > 0 ? ["More", "good"] : ["Less", "bad"];
+  return { value: `${counted(mean, loop, signed)} per decision`, verdict: `${side} than current practice: ${between}.`, note, kind };
 }
 
 /** Who changed the mode last, and when. */
@@ -66,20 +113,27 @@ export function switched({ switched_at: at, switched_by: by, mode }) {
 
 /** What stands below the four numbers. */
 export function notes(loop) {
+  const gain = gainOf(loop);
   return {
-    gain: loop.closed ? `${signed(gainOf(loop) === null ? null : gainOf(loop) / loop.closed)} per decision` : "no rewards yet",
+    gain: gain === null ? "there is no log" : loop.closed ? `${counted(gain / loop.closed, loop, signed)} per decision` : "no rewards yet",
     budget: loop.budget === null ? "this policy has no gate" : loop.budget >= 0 ? "to try something" : "none: plays safe",
     explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}`,
-    pending: `${number(loop.rewards)} closed`,
+    pending: `${number(loop.rewards)} have theirs`,
   };
 }
 
 /** What was played by whom, for those who do not see the bar. */
 export function shares(loop) {
-  const parts = Object.entries(loop.groups).map(([group, { plays }]) => [group, loop.decisions ? plays / loop.decisions : 0]);
+  const parts = groupsOf(loop).map(([group, { plays }]) => [group, loop.decisions ? plays / loop.decisions : 0]);
   const names = { explore: "explored", safe: "played safe", holdback: "control group" };
   return { parts, text: parts.map(([group, share]) => `${names[group]} ${percent(share)}`).join(", ") };
 }
 
+/** The groups that there are: no control group where none was ever drawn. */
+export function groupsOf({ groups }) {
+  return Object.entries(groups).filter(([group, { plays }]) => group !== "holdback" || plays > 0);
+}
+
 /** A decision's group as people say it. */
 export const GROUP = { explore: "explore", safe: "safe", holdback: "control" };
+export const PLAYED = { explore: "what the policy wants to try", safe: "the safe choice", holdback: "like the log" };
