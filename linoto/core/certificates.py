@@ -42,6 +42,7 @@ class Certificate:
     kappa: float | None  # of the logging mixture, where it is the fallback: its rounding is kappa (hi - lo)
     reward_range: tuple[float, float]  # of mean rewards: as given, or as bound and actions allow
     vacuous: bool  # no play could lose more than this promises
+    realised: bool  # explored plays count as what they really earned, not as their mean rewards
     assumes: tuple[str, ...]
     not_assumed: tuple[str, ...] = ()
     against: str = LOG
@@ -112,6 +113,7 @@ class Promise(NamedTuple):
     per_round: float
     rounding: float = 0.0  # kappa (hi - lo), where the mixture is played
     budget: float = 0.0  # what may be lost in all besides
+    realised: bool = False  # explored plays count as what they really earned
 
 
 class Promising(Protocol):
@@ -200,6 +202,7 @@ def certify(situation: Situation) -> Certificate:
         kappa=float(situation.params[0]["kappa"]) if promise and situation.rounds_mixture else None,
         reward_range=limits,
         vacuous=promise is not None and bool(promise.per_round >= interval[1] - limits[0]),
+        realised=promise is not None and promise.realised,
         assumes=situation.gate.assumptions(situation) if promise else (),
         not_assumed=situation.gate.not_assumed(situation) if promise else (),
         against=LOG if situation.gate.compares_with_log else PRACTICE,

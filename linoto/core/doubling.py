@@ -72,6 +72,7 @@ class Doubling:
             constant=None,
             kappa=None,
             vacuous=False,
+            realised=False,
             assumes=(),
         )
 

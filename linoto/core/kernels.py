@@ -29,6 +29,10 @@ HEAD_START = 50.0  # w, rounds' worth of variance in the mixture boundary b(q)
 COIN_BETS = 16  # betting fractions of a Control gate: 0.9 / unit, each 0.6 of the one before
 PURSE, LEAST_SHARE = 4.0, 0.05  # of control plays: the more room is left, the fewer, never fewer than that
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
+LOG_START = 8.0  # the same for the reference: this part of the log's rows
+TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
+GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
+NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, GIVEN = range(4)  # explorer; GIVEN takes the scores that are in the state
@@ -71,6 +75,8 @@ PARAMS = np.dtype(
         ("loose_bias", np.int64),  # 1: bound the ridge bias by sqrt(ridge) bound |y| alone
         ("by_model", np.int64),  # which evidence may open a Tolerance gate
         ("by_rewards", np.int64),
+        ("averaged", np.int64),  # 1: the tilts of the reference are averaged; 0: the best of them is taken
+        ("joint", np.int64),  # 1: explored plays and reference are bounded together; 0: each by itself
         ("bounded", np.int64),  # 1: every reward lies in [low, low + unit]
         ("low", np.float64),  # of mean rewards: what a pending reward is worth at least
         ("unit", np.float64),  # width of the reward range
@@ -112,10 +118,14 @@ RUN = np.dtype(
         ("pending", np.int64),  # of those, rewards still to come
         ("earned", np.float64),  # sum of the observed rewards of those plays
         ("secured", np.float64),  # C, a lower bound on their summed means
+        ("surplus", np.float64),  # joint: on the same with one more play, less `owed` times mu_off
+        ("owed", np.float64),
         ("upper_reference", np.float64),  # on mu_off
         ("lower_reference", np.float64),
         ("bet_base", np.float64),  # u, the reference that bets are made against
         ("bets", np.float64, (BETS,)),  # log wealth of each bet
+        ("border_sum", np.float64),  # where the joint bound was last found: the sum of means, and
+        ("border_reference", np.float64),  # mu_off, with rewards rescaled to [0, 1]
         ("residuals", np.float64),  # summed squares of rewards around what was expected of them
         ("residual_count", np.float64),
         ("vetoed", np.int64),  # 1: realised rewards contradict the model, which has no say any more
@@ -607,6 +617,9 @@ def open_ledger(p: Any, r: Any) -> None:
     r.bet_base = (r.upper_reference - p.low) / p.unit
     for j in range(BETS):
         r.bets[j] = 0.0
+    r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
+    if p.joint == 1:
+        secure_surplus(p, r, 0, True)
 
 
 @compiled
@@ -624,23 +637,175 @@ def tilted_mean(total: float, rows: int, level: float) -> float:
 
 
 @compiled
+def seen_by_reference(p: Any, r: Any) -> float:
+    """The summed rewards of log and mixture so far, rescaled to [0, 1]."""
+    seen = r.logged_rewards - p.low * r.logged + r.mixed_rewards - p.low * (r.mixed - r.mixed_pending)
+    return float(seen / p.unit)
+
+
+@compiled
 def move_reference(p: Any, r: Any) -> None:
-    """Bounds on mu_off from the log and, for bounded rewards, from every mixture play since."""
+    """Bounds on mu_off from the log and, for bounded rewards or a joint bound, from mixture plays since.
+
+    A joint bound says something of the reference alone only while nothing was explored.
+    """
+    rows, joined = r.logged + r.mixed, p.joint == 1 and r.ventured > 0
     if p.bounded == 0:
         mean = r.logged_rewards / r.logged
         spread = p.noise * sqrt(2.0 * p.reference_level / r.logged)
-        r.upper_reference, r.lower_reference = mean + spread, mean - spread
+        r.lower_reference = mean - spread
+        if p.joint == 1:  # log and mixture grow together: a boundary for every number of rows
+            grown = rows + r.logged / LOG_START
+            level = 2.0 * p.reference_level + log(grown * LOG_START / r.logged)
+            mean, spread = reference_mean(p, r), p.noise * sqrt(grown * level) / rows
+        r.upper_reference = r.upper_reference if joined else min(r.upper_reference, mean + spread)
         return
-    rows = r.logged + r.mixed
-    seen = (
-        r.logged_rewards - p.low * r.logged + r.mixed_rewards - p.low * (r.mixed - r.mixed_pending)
-    ) / p.unit
+    seen = seen_by_reference(p, r)
     level = p.reference_level + log(float(TILTS))
     rounding = p.kappa / rows if r.mixed > 0 else 0.0
-    above = tilted_mean(seen + r.mixed_pending, rows, level) + rounding  # a pending reward may be the highest
-    below = 1.0 - tilted_mean(rows - seen, rows, level) - rounding  # or the lowest
-    r.upper_reference = min(r.upper_reference, p.low + p.unit * above)
+    below = 1.0 - tilted_mean(rows - seen, rows, level) - rounding  # a pending reward may be the lowest
     r.lower_reference = max(r.lower_reference, p.low + p.unit * below)
+    if not joined:
+        above = tilted_mean(seen + r.mixed_pending, rows, level) + rounding  # or the highest
+        above = reference_at(p, r, above) if p.averaged == 1 else above
+        r.upper_reference = min(r.upper_reference, p.low + p.unit * above)
+
+
+@compiled
+def reference_mean(p: Any, r: Any) -> float:
+    """The mean reward of log and mixture, a pending one at the high end, plus what the mixture is behind."""
+    rounding = p.kappa * p.unit if r.mixed > 0 else 0.0
+    pending = (p.low + p.unit) * r.mixed_pending
+    return float((r.logged_rewards + r.mixed_rewards + pending + rounding) / (r.logged + r.mixed))
+
+
+@compiled
+def reference_evidence(p: Any, r: Any, u: float) -> tuple[float, float, float]:
+    """H(u), the log evidence that mu_off is below u in [0, 1], with two derivatives; it rises and is convex.
+
+    The average over the tilts l of exp(-l Y) / (1 - (u - kappa / M) (1 - exp(-l)))^M, for M rows that sum to
+    Y, in whatever order they came: a nonnegative supermartingale where u is mu_off.
+    """
+    rows, total = r.logged + r.mixed, seen_by_reference(p, r) + r.mixed_pending
+    mean = min(u - (p.kappa / rows if r.mixed > 0 else 0.0), 1.0)
+    top, mass, first, second = -inf, 0.0, 0.0, 0.0
+    for j in range(TILTS):
+        power, rate = -TILT[j] * total - rows * log1p(-mean * GAP[j]), GAP[j] / (1.0 - mean * GAP[j])
+        if power > top:  # sums are in units of the largest term so far
+            shrink = exp(top - power)
+            top, mass, first, second = power, mass * shrink, first * shrink, second * shrink
+        weight = exp(power - top)
+        mass += weight
+        first += weight * rows * rate
+        second += weight * rows * rate * rate * (1.0 + rows)
+    first /= mass
+    return top + log(mass / TILTS), first, second / mass - first * first
+
+
+@compiled
+def reference_at(p: Any, r: Any, above: float) -> float:
+    """The u with H(u) = level by Newton's method from above: H is convex, so every step is a bound too."""
+    for _ in range(NEWTON_STEPS):
+        value, rate, _ = reference_evidence(p, r, above)
+        step = (value - p.reference_level) / rate
+        if step <= 1e-14:
+            break
+        above -= step
+    return above
+
+
+@compiled
+def explored_evidence(r: Any, total: float) -> tuple[float, float, float]:
+    """F(s), the log evidence that explored means sum to more than s, with two derivatives; it falls, convex.
+
+    The average over the bets of their wealth, each discounted by exp(-fraction (s - q u)).
+    """
+    top, mass, first, second, fraction = -inf, 0.0, 0.0, 0.0, 0.9 / r.bet_base
+    for j in range(BETS):
+        power = r.bets[j] - fraction * (total - r.ventured * r.bet_base)
+        if power > top:
+            shrink = exp(top - power)
+            top, mass, first, second = power, mass * shrink, first * shrink, second * shrink
+        weight = exp(power - top)
+        mass += weight
+        first += weight * fraction
+        second += weight * fraction * fraction
+        fraction *= 0.65
+    first /= mass
+    return top + log(mass / BETS), -first, second / mass - first * first
+
+
+@compiled
+def least_by_bets(p: Any, r: Any, owed: float) -> float:
+    """A lower bound on s - owed u, rewards in [0, 1], where F(s) + H(u) < level, s >= 0 and u <= U.
+
+    Newton's method finds the minimum: there H'(u) = -owed F'(s) on the border, or s = 0, or u = U. The region
+    is convex and lies on one side of the tangent at any point, so the bound holds wherever the method stops.
+    """
+    most = (r.upper_reference - p.low) / p.unit
+    if r.ventured == 0:
+        return float(-owed * most)
+    s, u = r.border_sum, min(r.border_reference, most)
+    f1 = h1 = over = 0.0
+    for _ in range(NEWTON_STEPS):
+        r.border_sum, r.border_reference = s, u
+        f, f1, f2 = explored_evidence(r, s)
+        h, h1, h2 = reference_evidence(p, r, u)
+        over, turned, bend = f + h - p.reference_level, h1 + owed * f1, f1 * h2 - owed * f2 * h1
+        to_s, to_u = s + (turned * h1 - over * h2) / bend, u + (owed * f2 * over - f1 * turned) / bend
+        if s == 0.0 and to_s <= 0.0:
+            to_u = u - over / h1
+        elif (u == most and to_u >= most) or (u == 0.0 and to_u <= 0.0):
+            to_s = s - over / f1
+        to_s, to_u = max(to_s, 0.0), min(max(to_u, 0.0), most)
+        if abs(to_s - s) + owed * abs(to_u - u) <= 1e-9 * (1.0 + s):
+            break
+        s, u = to_s, to_u
+    s, u = r.border_sum, r.border_reference  # on the tangent over + f1 (s' - s) + h1 (u' - u) = 0
+    first = min(max(u - (over - f1 * s) / h1, 0.0), most)  # the least u' where s' >= 0 is more than that
+    at_first = max(s - (over + h1 * (first - u)) / f1, 0.0) - owed * first
+    at_most = max(s - (over + h1 * (most - u)) / f1, 0.0) - owed * most
+    return float(min(at_first, at_most))
+
+
+@compiled
+def least_by_sums(p: Any, r: Any, owed: float) -> float:
+    """The same for sub-Gaussian rewards, in their own units: a mixture over two normal tilts, an ellipse."""
+    if r.ventured == 0:
+        return float(-owed * r.upper_reference)
+    rows, grown = r.logged + r.mixed, r.ventured + HEAD_START
+    grown_rows = rows + r.logged / LOG_START
+    level = 2.0 * p.reference_level + log(grown / HEAD_START) + log(grown_rows * LOG_START / r.logged)
+    spread = p.noise * sqrt(level * (grown + owed * owed * grown_rows / (rows * rows)))
+    return float(r.earned + p.low * r.pending - owed * reference_mean(p, r) - spread)
+
+
+@compiled
+def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
+    """Bound what explored plays, and one more, earn above what is owed for them; `plays` came since the last.
+
+    What was secured once stays secured: a play since then earned the least, and owes the most. `search` is
+    False where that is enough: a play whose own reward is all that is awaited, or one of the mixture.
+    """
+    owed = r.ventured + 1.0
+    if p.relative == 1:
+        owed -= allowance(p, r.rounds + 1)
+    change, before = owed - r.owed, r.owed
+    r.owed = owed
+    if r.border_sum > 0.0:
+        r.border_sum += plays * r.border_reference  # where the search begins: any start is valid
+    if owed <= 0.0:  # nothing can be lost yet, whatever the reference is
+        r.surplus = max(p.low * (r.ventured + 1.0) - owed * r.lower_reference, 1e-12 * p.unit)
+        return
+    kept = r.surplus + p.low * plays - change * (r.upper_reference if change > 0.0 else p.low)
+    if before > 0.0 and not search:
+        r.surplus = kept
+        return
+    if p.bounded == 0:
+        least = p.low + least_by_sums(p, r, owed)
+    else:
+        least = p.low * (r.ventured + 1.0 - owed) + p.unit * least_by_bets(p, r, owed)
+    r.surplus = max(kept, least) if before > 0.0 else least
 
 
 @compiled
@@ -680,13 +845,16 @@ def enter_play(p: Any, r: Any, mixture: bool) -> None:
     if mixture:
         r.mixed += 1
         r.mixed_pending += 1
-        return
-    r.ventured += 1
-    r.pending += 1
-    if p.bounded == 1:
-        place_bets(r, 0.0, False)
-    if p.by_rewards == 1:
+    else:
+        r.ventured += 1
+        r.pending += 1
+        if p.bounded == 1:
+            place_bets(r, 0.0, False)
+    if p.joint == 1:
+        secure_surplus(p, r, 0 if mixture else 1, not mixture and r.pending > 1)
+    elif p.by_rewards == 1 and not mixture:
         r.secured = max(r.secured + p.low, certain_sum(p, r))
+    if p.by_rewards == 1 and not mixture:
         consider_veto(p, r)
 
 
@@ -696,15 +864,18 @@ def enter_reward(p: Any, r: Any, reward: float, mixture: bool) -> None:
     if mixture:
         r.mixed_pending -= 1
         r.mixed_rewards += reward
-        if p.bounded == 1:
+        if p.bounded == 1 or p.joint == 1:
             move_reference(p, r)
-        return
-    r.pending -= 1
-    r.earned += reward
-    if p.bounded == 1:
-        place_bets(r, min(max((reward - p.low) / p.unit, 0.0), 1.0), True)
-    if p.by_rewards == 1:
+    else:
+        r.pending -= 1
+        r.earned += reward
+        if p.bounded == 1:
+            place_bets(r, min(max((reward - p.low) / p.unit, 0.0), 1.0), True)
+    if p.joint == 1:
+        secure_surplus(p, r, 0, True)
+    elif p.by_rewards == 1 and not mixture:
         r.secured = max(r.secured, certain_sum(p, r))
+    if p.by_rewards == 1 and not mixture:
         consider_veto(p, r)
 
 
@@ -729,8 +900,10 @@ def consider_veto(p: Any, r: Any) -> None:
 @compiled
 def room_by_rewards(p: Any, r: Any) -> float:
     """What realised rewards have paid for if the next play earns the least; the same for every arm."""
-    credit = r.earned + p.low * r.pending if p.realised == 1 else r.secured
     allowed = allowance(p, r.rounds + 1)
+    if p.joint == 1:
+        return float(r.surplus + (allowed if p.relative == 0 else 0.0))
+    credit = r.earned + p.low * r.pending if p.realised == 1 else r.secured
     plays = r.ventured + 1.0
     if p.relative == 0:
         return float(credit + p.low - plays * r.upper_reference + allowed)

@@ -48,3 +48,20 @@ def test_statistics_saved_by_version_0_1_are_read() -> None:
     assert saved.offline.total == 400
     assert saved.confidence is not None
     linoto.Gated(confidence=saved.confidence).start(saved.actions, saved.offline)
+
+
+BEFORE_LEDGERS = Path(__file__).parents[1] / "data" / "version-0.2" / "snapshots"
+GATES: dict[str, Any] = json.loads((BEFORE_LEDGERS / "future.json").read_text())
+
+
+@pytest.mark.parametrize("name", GATES["agents"])
+def test_a_gate_of_version_0_2_keeps_the_ledger_that_it_had(name: str) -> None:
+    """It bounds explored plays and reference each by itself, to the same room in every round."""
+    agent = linoto.restore((BEFORE_LEDGERS / f"{name}.npz").read_bytes())
+    assert agent.gate.ledger == "union"
+    rewards = GATES["rewards"][GATES["played"] :]
+    for (arm, mode, source, room), reward in zip(GATES["agents"][name]["decisions"], rewards, strict=True):
+        decision = agent.decide()
+        assert (decision.arm, decision.mode, decision.source) == (arm, mode, source)
+        assert decision.budget == pytest.approx(room, abs=1e-8)
+        agent.update(decision, reward)

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.reference import Problem
-from helpers.reference_tolerance import ToleranceReference, rounding
+from helpers.reference_tolerance import (
+    ToleranceReference,
+    against_reference,
+    against_sum,
+    least_difference,
+    rounding,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linoto
+from linoto.core import kernels
 from linoto.core.gates import mixture_rounding
 
 K, D = 12, 4
@@ -52,6 +59,7 @@ def agree(
     budget: float = 0.0,
     epsilon: float = 0.1,
     promise: Any = "expected",
+    ledger: Any = "union",
 ) -> set[str]:
     """Play agent and oracle side by side; the sources that occurred."""
     evidence, noise, relative, reach, kind, fallback, bias, delay = config
@@ -60,7 +68,13 @@ def agree(
     agent = linoto.Gated(
         explorer=linoto.LinUCB(scale=0.5) if explorer == "ucb" else linoto.LinTS(scale=0.5),
         gate=linoto.Tolerance(
-            budget=budget, epsilon=epsilon, evidence=evidence, relative=relative, promise=promise, bias=bias
+            budget=budget,
+            epsilon=epsilon,
+            evidence=evidence,
+            relative=relative,
+            promise=promise,
+            bias=bias,
+            ledger=ledger,
         ),
         reach=reach,
         fallback=fallback,
@@ -71,6 +85,7 @@ def agree(
         epsilon=epsilon,
         budget=budget,
         promise=promise,
+        ledger=ledger,
         evidence=evidence,
         relative=relative,
         bias=bias,
@@ -94,7 +109,9 @@ def agree(
         arm, source = oracle.decide(randoms)
         assert (decision.arm, decision.source) == (arm, source), f"round {t}"
         asked = decision.arm if decision.mode == "explore" else decision.proposal
-        assert decision.budget == pytest.approx(oracle.room(asked), rel=1e-7, abs=1e-9)
+        assert decision.budget == pytest.approx(
+            oracle.room(asked), rel=1e-7, abs=1e-9 if ledger == "union" else 1e-7
+        )
         sources.add(source)
         agent.commit(decision)
         oracle.commit(arm, source)
@@ -120,6 +137,57 @@ def test_every_kind_of_loss_budget_agrees_with_the_oracle(index: int) -> None:
     assert agree(EVERY[index], seed=index, rounds=80, budget=6.0, epsilon=epsilon)
 
 
+JOINT = [
+    (evidence, noise, relative, "affordable", "self_normalised", "auto", "tight", delay)
+    for evidence, noise, relative, delay in product(
+        ("rewards", "both"), (0.5, "bounded"), (False, True), (0, 7)
+    )
+]
+
+
+@pytest.mark.parametrize("index", range(1, len(JOINT), 2))
+def test_every_joint_bound_agrees_with_the_oracle(index: int) -> None:
+    """With late rewards; the oracle finds the minimum over the region on ever finer grids, to about 1e-8."""
+    budget, epsilon = [(0.0, 0.1), (6.0, 0.0), (3.0, 0.02)][index % 3]
+    assert agree(JOINT[index], seed=index, rounds=25, budget=budget, epsilon=epsilon, ledger="joint")
+
+
+@pytest.mark.parametrize("rounds", [1, 12, 90])
+def test_the_joint_bound_holds_wherever_the_search_stops_and_is_the_minimum_where_it_ends(
+    rounds: int,
+) -> None:
+    rng = np.random.default_rng(rounds)
+    log = linoto.Offline(pulls=[70, 30], reward_sums=[50.0, 12.0])
+    guard = linoto.Guard(log, budget=60.0, reward_range=(0, 1), noise="bounded")
+    rewards = [float(rng.random() < 0.55) for _ in range(rounds)]
+    for reward in rewards:
+        guard.update(guard.decide(1), reward)
+    params, q, base = guard._params[0], rounds, float(guard._run[0]["bet_base"])
+    for owed in (0.3, 1.0, q / 2, q + 1.0):
+        exact = least_difference(
+            owed,
+            float(guard._run[0]["upper_reference"]),
+            q,
+            lambda s: against_sum(s, np.array(rewards), base),
+            lambda u: against_reference(u, 62.0, 100, 0.0),
+            np.log(1 / 0.05),
+        )
+        for s, u in [(0.0, base), (q / 2, 0.6), (0.0, 0.0), (float(q), 0.1), (3.0 * q, base)]:
+            run = guard._run.copy()
+            run["border_sum"], run["border_reference"] = s, u
+            found = kernels.least_by_bets(params, run[0], owed)
+            assert found <= exact + 1e-7 * (1 + owed)
+            if u == base and s == 0.0:
+                assert found == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", range(len(JOINT)))
+@pytest.mark.parametrize("budget, epsilon", [(0.0, 0.1), (6.0, 0.0), (3.0, 0.02)])
+def test_every_joint_bound_agrees_with_the_oracle_for_long(budget: float, epsilon: float, index: int) -> None:
+    assert agree(JOINT[index], seed=9, rounds=300, budget=budget, epsilon=epsilon, ledger="joint")
+
+
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("delay", [0, 7])
 @pytest.mark.parametrize("budget, epsilon", [(5.0, 0.0), (0.0, 0.1), (3.0, 0.02)])
@@ -127,8 +195,11 @@ def test_every_realised_promise_agrees_with_the_oracle(
     budget: float, epsilon: float, delay: int, relative: bool
 ) -> None:
     config = ("rewards", "bounded", relative, "affordable", "self_normalised", "auto", "tight", delay)
-    sources = agree(config, seed=9, rounds=300, budget=budget, epsilon=epsilon, promise="realised")
-    assert sources == {"explorer", "mixture"}
+    for ledger in ("union", "joint"):
+        sources = agree(
+            config, seed=9, rounds=200, budget=budget, epsilon=epsilon, promise="realised", ledger=ledger
+        )
+        assert sources == {"explorer", "mixture"}
 
 
 LONG_RUNS = [("model", "proposal"), ("rewards", "proposal"), ("both", "proposal"), ("rewards", "affordable")]
@@ -239,7 +310,8 @@ def test_compiled_equals_interactive_behind_every_gate() -> None:
 
 def test_an_arm_alone_counts_as_the_mixture_play_it_is() -> None:
     actions, _, log = problem(2)
-    by_arm, by_decision = (linoto.Gated().start(actions, log) for _ in range(2))
+    policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.1))
+    by_arm, by_decision = (policy.start(actions, log) for _ in range(2))
     for _ in range(30):
         by_decision.update(by_decision.decide(), 0.5)
         by_arm.update(by_arm.select(), 0.5)

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from math import gcd
 
 import numpy as np
+import numpy.typing as npt
 from helpers.reference import Counts, Floats, Problem, Reference, best, radius
 
 PRIOR_ROUNDS = 50  # w of the boundary b(q), which is tightest near w rounds
@@ -72,6 +73,51 @@ def share(evidence: str, delta: float) -> tuple[float, float, float]:
     return {"model": (delta, 0.0, 0.0), "rewards": (0.0, delta / 2, delta / 2)}[evidence]
 
 
+def log_mean_exp(powers: Floats) -> Floats:
+    """(n,) the logarithm of the average over the last axis of exp(powers)."""
+    top = powers.max(axis=-1)
+    return np.asarray(top + np.log(np.exp(powers - top[..., None]).mean(axis=-1)))
+
+
+def first_true(holds: Callable[[Floats], npt.NDArray[np.bool_]], low: Floats, high: Floats) -> Floats:
+    """(n,) where each condition, false below and true above, becomes true, to the last digits."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        true = holds(middle)
+        low, high = np.where(true, low, middle), np.where(true, middle, high)
+    return high
+
+
+def against_reference(u: Floats, total: float, rows: int, skew: float) -> Floats:
+    """(n,) H(u): the log of the average over tilts of evidence against a mean of u, for rows in [0, 1]."""
+    means = np.minimum(np.atleast_1d(u) - skew, 1.0)
+    return log_mean_exp(-TILTS * total - rows * np.log(1 - np.outer(means, 1 - np.exp(-TILTS))))
+
+
+def against_sum(s: Floats, x: Floats, u: float) -> Floats:
+    """(n,) F(s): the log of the average over bets of evidence that the means of x sum to more than s."""
+    bets = 0.9 / u * BETS
+    wealth = np.array([np.log1p(bet * (x - u)).sum() for bet in bets])
+    return log_mean_exp(wealth - np.outer(np.atleast_1d(s) - x.size * u, bets))
+
+
+def least_difference(
+    owed: float, most: float, plays: int, sums: Callable[[Floats], Floats], means: Callable[[Floats], Floats],
+    level: float,
+) -> float:  # fmt: skip
+    """The least s - owed u, s >= 0, u in [0, most], with sums(s) + means(u) <= level, on ever finer grids."""
+    low, high, found = 0.0, most, np.inf
+    for _ in range(8):
+        grid = np.linspace(low, high, 25)  # (25,) values of u
+        allowed = level - means(grid)
+        zero, far = np.zeros(grid.size), np.full(grid.size, plays + 1e3)
+        s = np.where(sums(zero) <= allowed, 0.0, first_true(lambda s, a=allowed: sums(s) <= a, zero, far))  # type: ignore[misc]
+        at = int((s - owed * grid).argmin())
+        found = float((s - owed * grid)[at])
+        low, high = grid[max(at - 1, 0)], grid[min(at + 1, grid.size - 1)]
+    return found
+
+
 @dataclass(eq=False)
 class ToleranceReference:
     """One agent behind a tolerance gate, everything recomputed from scratch each round."""
@@ -87,6 +133,7 @@ class ToleranceReference:
     evidence: str = "both"  # model | rewards | both
     relative: bool = False  # epsilon as a share of mu_off
     bias: str = "tight"  # tight | loose
+    ledger: str = "joint"  # joint | union: explored plays and reference bounded together, or each by itself
     fallback: str = "auto"  # auto | mixture | lcb
     reach: str = "affordable"  # affordable | proposal
     explorer: str = "ucb"
@@ -106,10 +153,11 @@ class ToleranceReference:
         self.low, self.high = self.reward_range or (-np.inf, np.inf)
         self.sigma = (self.high - self.low) / 2 if self.bounded else float(self.noise)
         self.model_share, self.noise_share, self.reference_share = share(evidence, self.delta)
-        if self.promise == "realised":
-            self.reference_share = self.delta
-        if self.relative:
+        if self.promise == "realised" or self.ledger == "joint":
+            self.reference_share = self.delta - self.model_share  # nothing else can fail
+        if self.relative and self.ledger == "union":
             self.reference_share /= 2  # both sides of the reference are in the promise, not only the upper
+        self.joint = self.ledger == "joint" and self.promise == "expected"
 
         self.counts = whole(self.problem.pulls)  # (k,) m_a
         self.m = sum(self.counts)
@@ -125,6 +173,8 @@ class ToleranceReference:
         if self.uses_rewards:
             self.references = [self.reference_now]  # (lower, upper): at the start, after mixture rewards
             self.first_upper = self.upper_reference
+            self.was_owed, self.surplus = 0.0, 0.0  # what is owed, and the best bound above that so far
+            self.secure_surplus(plays=0, search=True)
 
     @property
     def t(self) -> int:
@@ -222,21 +272,86 @@ class ToleranceReference:
         return max(bound + self.low * (q - then) for then, bound in self.secured_then)
 
     @property
+    def owed(self) -> float:
+        """How often the reference is owed if one more play is explored, in the next round."""
+        return len(self.unmixed) + 1 - (self.allowance(self.t) if self.relative else 0.0)
+
+    def secure_surplus(self, plays: int, search: bool) -> None:
+        """Bound what explored plays earn above what is owed; what was secured stays, `plays` later."""
+        owed, change = self.owed, self.owed - self.was_owed
+        kept = self.surplus + self.low * plays - change * (self.upper_reference if change > 0 else self.low)
+        no_history = owed <= 0 or self.was_owed <= 0
+        if no_history or search:
+            now = self.surplus_now
+            self.surplus = now if no_history else max(now, kept)
+        else:
+            self.surplus = kept
+        self.was_owed = owed
+
+    @property
+    def surplus_now(self) -> float:
+        """The least that q plays and one more of the lowest mean earn above what is owed for them."""
+        q, owed, spread = len(self.unmixed), self.owed, self.high - self.low
+        if owed <= 0:  # nothing can be lost, whatever the reference is
+            return max(self.low * (q + 1) - owed * self.lower_reference, 1e-12 * spread)
+        if q == 0:
+            return self.low - owed * self.upper_reference
+        if not self.bounded:
+            return self.low + self.least_by_ellipse(q, owed)
+        rows, total, skew = self.reference_rows(self.high)
+        x = (self.filled(self.unmixed, self.low) - self.low) / spread
+        base = (self.first_upper - self.low) / spread
+        least = least_difference(
+            owed, (self.upper_reference - self.low) / spread, q, lambda s: against_sum(s, x, base),
+            lambda u: against_reference(u, total, rows, skew), np.log(1 / self.reference_share),
+        )  # fmt: skip
+        return self.low * (q + 1 - owed) + spread * least
+
+    def least_by_ellipse(self, q: int, owed: float) -> float:
+        """The least sum of q means less owed mu_off: noise sums of both lie in an ellipse at all times."""
+        rows, head = self.m + len(self.mixed), self.m / 8
+        volume = np.log((q + PRIOR_ROUNDS) / PRIOR_ROUNDS * (rows + head) / head)
+        radius = self.sigma * np.sqrt(2 * np.log(1 / self.reference_share) + volume)
+        axes = np.array([np.sqrt(q + PRIOR_ROUNDS), np.sqrt(rows + head)])
+        direction = np.array([1.0, owed / rows])  # how the two noise sums enter
+        middle = self.filled(self.unmixed, self.low).sum() - owed * self.mean_of_reference
+        return float(middle - radius * np.linalg.norm(axes * direction))
+
+    @property
+    def mean_of_reference(self) -> float:
+        """The mean of log and mixture plays, a pending reward the highest, with what the mixture may lack."""
+        skew = self.kappa * (self.high - self.low) if self.mixed else 0.0
+        total = self.problem.reward_sums.sum() + self.filled(self.mixed, self.high).sum() + skew
+        return float(total / (self.m + len(self.mixed)))
+
+    def reference_rows(self, pending: float) -> tuple[int, float, float]:
+        """The rows that speak of mu_off, their sum in [0, 1] with pending ones so, and their rounding."""
+        spread, rows = self.high - self.low, self.m + len(self.mixed)
+        logged = (self.problem.reward_sums.sum() - self.m * self.low) / spread
+        mixed = ((self.filled(self.mixed, pending) - self.low) / spread).sum()
+        return rows, float(logged + mixed), self.kappa / rows if self.mixed else 0.0
+
+    @property
     def reference_now(self) -> tuple[float, float]:
         """A lower and an upper bound on mu_off; for bounded rewards mixture plays count as further log."""
-        total, delta = self.problem.reward_sums.sum(), self.reference_share
+        delta = self.reference_share
         if not self.bounded:
-            mean, width = total / self.m, self.sigma * np.sqrt(2 * np.log(1 / delta) / self.m)
-            return float(mean - width), float(mean + width)
-        spread, rows = self.high - self.low, self.m + len(self.mixed)
-        logged = (total - self.m * self.low) / spread
-        at_least, at_most = (
-            logged + ((self.filled(self.mixed, pending) - self.low) / spread).sum()
-            for pending in (self.low, self.high)
-        )
-        skew = self.kappa / rows if self.mixed else 0.0  # mixture plays so far may be off the mixture by this
+            mean, width = self.problem.reward_sums.sum() / self.m, np.sqrt(2 * np.log(1 / delta) / self.m)
+            upper = mean + self.sigma * width
+            if self.joint:  # a boundary for every number of mixture plays that may come
+                rows, head = self.m + len(self.mixed), self.m / 8
+                volume = 2 * np.log(1 / delta) + np.log((rows + head) / head)
+                upper = self.mean_of_reference + self.sigma * np.sqrt((rows + head) * volume) / rows
+            return float(mean - self.sigma * width), float(upper)
+        spread, (rows, at_least, skew) = self.high - self.low, self.reference_rows(self.low)
+        _, at_most, _ = self.reference_rows(self.high)
         lower = 1 - mean_at_most(rows - at_least, rows, delta) - skew
         upper = mean_at_most(at_most, rows, delta) + skew
+        if self.ledger == "joint":
+            beyond = np.array([np.log(1 / delta)])
+            upper = first_true(
+                lambda u: against_reference(u, at_most, rows, skew) >= beyond, np.zeros(1), np.array([upper])
+            )[0]
         return self.low + spread * lower, self.low + spread * upper
 
     @property
@@ -246,11 +361,13 @@ class ToleranceReference:
 
     @property
     def upper_reference(self) -> float:
-        """U_ref: the lowest upper bound on mu_off so far."""
+        """U_ref: the lowest upper bound on mu_off so far; jointly, of when nothing was explored yet."""
         return min(upper for _, upper in self.references)
 
     def rewards_room(self) -> float:
         """What the rewards say is left for any arm, at least: the next play may earn the lowest mean."""
+        if self.joint:
+            return self.surplus + (0.0 if self.relative else self.allowance(self.t))
         after = len(self.unmixed) + 1
         credit = self.filled(self.unmixed, self.low).sum() if self.promise == "realised" else self.secured
         if not self.relative:
@@ -302,11 +419,16 @@ class ToleranceReference:
         """Note the bounds that this play, or its reward, has brought."""
         if not self.uses_rewards:
             return
+        if play.source == "mixture" and play.reward is not None:
+            lower, upper = self.reference_now
+            self.references.append((lower, np.inf if self.joint and self.unmixed else upper))
+        if self.joint:
+            played = play.source != "mixture" and play.reward is None
+            waiting = sum(other.reward is None for other in self.unmixed)
+            self.secure_surplus(plays=int(played), search=play.reward is not None or (played and waiting > 1))
         if play.source != "mixture":
             self.secured_then.append((len(self.unmixed), self.secured_now))
             self.vetoed = self.vetoed or self.refuted()
-        elif play.reward is not None:
-            self.references.append(self.reference_now)
 
     def commit(self, arm: int, source: str) -> None:
         """Play the arm: from here on it counts in the gate, its reward pending."""

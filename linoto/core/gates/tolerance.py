@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ EVIDENCE = ("model", "rewards", "both")
 PROMISES = ("expected", "realised")
 BIASES = ("tight", "loose")
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of what the log earns: what a preview tries to lose
+LEDGERS = ("joint", "union")
 SURELY = 1e-6  # how often a right range may be refused because of the log's noise
 
 
@@ -40,12 +41,17 @@ class Tolerance(Gate):
 
     `promise` is what the shortfall is counted in: "expected" compares means, "realised" what the explored
     plays really earned, as a person reads it in the books. Realised is cheaper (nothing has to be inferred),
-    and needs `evidence="rewards"` and bounded rewards. `bias` is how the ridge's pull is bounded; "loose" is
+    and needs `evidence="rewards"` and bounded rewards.
+
+    `bias` is how the ridge's pull is bounded, and `ledger` how realised rewards are: "joint" bounds explored
+    plays and the log's mean together, "union" each by itself, as version 0.1 did. "loose" and "union" are
     there to compare with.
 
-    >>> Tolerance(budget=80)
-    Tolerance(budget=80, epsilon=0.0, evidence='both', relative=False, promise='expected', bias='tight')
+    >>> Tolerance(budget=80) == Tolerance(budget=80.0, epsilon=0.0, evidence="both")
+    True
     """
+
+    before: ClassVar[dict[str, Any]] = {"ledger": "union"}
 
     code = kernels.TOLERANCE
     keeps_ledger = True
@@ -58,6 +64,7 @@ class Tolerance(Gate):
     relative: bool = False
     promise: Literal["expected", "realised"] = "expected"
     bias: Literal["tight", "loose"] = "tight"
+    ledger: Literal["joint", "union"] = "joint"
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -66,6 +73,7 @@ class Tolerance(Gate):
         check_choice("evidence", self.evidence, EVIDENCE)
         check_choice("promise", self.promise, PROMISES)
         check_choice("bias", self.bias, BIASES)
+        check_choice("ledger", self.ledger, LEDGERS)
         if not isinstance(self.relative, bool):
             raise ValueError(f"relative must be True or False, got {self.relative!r}")
         if self.relative and self.epsilon > 1:
@@ -95,6 +103,18 @@ class Tolerance(Gate):
         by_rewards = self.evidence != "model" and confidence.reward_range is not None
         return self.evidence != "rewards", by_rewards
 
+    def shares(self, by_model: bool, by_rewards: bool) -> tuple[float, float, float]:
+        """The parts of delta: for the model, for the boundary b(q), and for the reference or the joint bound.
+
+        Only a union of events needs all three to sum to 1: elsewhere b(q) decides about the veto alone, which
+        no promise rests on. A union needs both sides of a relative reference.
+        """
+        boundary = 0.25 if by_model else 0.5
+        one_event = self.ledger == "joint" or self.promise == "realised"
+        reference = (0.5 if by_model else 1.0) if one_event else boundary
+        sides = 2 if self.relative and self.ledger == "union" else 1
+        return 0.5 if by_rewards else 1.0, boundary, reference / sides
+
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
         if offline.total == 0:
@@ -107,20 +127,19 @@ class Tolerance(Gate):
             )
         check_logged_range(confidence, offline)
         by_model, by_rewards = self.uses(confidence)
-        model_share = 0.5 if by_rewards else 1.0
-        reward_share = 0.25 if by_model else 0.5  # for the boundary, and as much for the reference
-        reference_share = 1.0 if self.promise == "realised" else reward_share  # where nothing else can fail
+        model_share, reward_share, reference_share = self.shares(by_model, by_rewards)
         terms = radius_terms(replace(confidence, delta=confidence.delta * model_share), actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["budget"], p["epsilon"], p["relative"] = self.budget, self.epsilon, self.relative
         p["realised"] = self.promise == "realised"
         p["loose_bias"] = self.bias == "loose"
         p["by_model"], p["by_rewards"] = by_model, by_rewards
+        p["averaged"] = self.ledger == "joint"
+        p["joint"] = p["averaged"] and by_rewards and self.promise == "expected"
         p["bounded"] = confidence.noise == "bounded"
         p["low"], p["unit"] = low, high - low
         p["reward_level"] = log(1 / (confidence.delta * reward_share))
-        sides = 2 if self.relative else 1  # a relative promise needs both bounds of the reference
-        p["reference_level"] = log(sides / (confidence.delta * reference_share))
+        p["reference_level"] = log(1 / (confidence.delta * reference_share))
         p["kappa"] = mixture_rounding(offline)
 
     def check_start(self, state: State, confidence: Confidence) -> None:
@@ -139,10 +158,13 @@ class Tolerance(Gate):
         terms = [("budget", self.budget > 0), ("epsilon t", self.epsilon > 0), ("kappa (hi - lo)", True)]
         limit = " + ".join(name for name, there in terms if there)
         theorem = f"R_off_t <= {limit}, paid for by {payers}"
-        if self.promise == "realised":
+        if self.evidence == "both" and not self.uses(situation.confidence)[1]:
+            theorem = f"{theorem} alone: without a reward_range realised rewards prove nothing"
+        realised = self.promise == "realised"
+        if realised:
             theorem = f"{theorem}, where plays outside the mixture count as what they really earned"
         unit = self.most_reference(situation) if self.relative else 1.0
-        return Promise(theorem, self.epsilon * unit, situation.rounding, self.budget * unit)
+        return Promise(theorem, self.epsilon * unit, situation.rounding, self.budget * unit, realised)
 
     def most_reference(self, situation: Situation) -> float:
         """The largest reference on the events that the gate itself pays for, at least 0."""
