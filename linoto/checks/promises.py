@@ -109,7 +109,7 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
     means = bandit.means
     reference = float(offline.pulls @ means / offline.total)
     agent = cast("FullAgent", policy.start(bandit.actions, offline, rng=rng))  # asked before `guard` is used
-    realised = getattr(getattr(agent, "gate", None), "promise", "expected") == "realised"
+    certificate = policy.certificate(bandit.actions, offline)
     earned, owed, explored = np.empty(rounds), np.full(rounds, reference), 0
     for t, draw in enumerate(bandit.draw(rounds, rng)):
         decision = worst_decision(agent, means)
@@ -117,13 +117,13 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
         reward = float(bandit.pay(np.array([arm]), np.array([draw]))[0])
         agent.update(decision, reward)
         explored += getattr(decision, "mode", "explore") == "explore"
-        as_earned = realised and getattr(decision, "source", "") != "mixture"
+        as_earned = certificate.realised and getattr(decision, "source", "") != "mixture"
         earned[t] = reward if as_earned else means[arm]
         if throws_coin(agent):  # against practice's arm of the same round, in explored rounds alone
             assert isinstance(decision, Decision) and decision.fallback is not None
             owed[t] = means[decision.fallback] if decision.mode == "explore" else earned[t]
     return PlayedRun(
-        certificate=policy.certificate(bandit.actions, offline),
+        certificate=certificate,
         shortfall=np.cumsum(owed - earned),
         largest_shortfall=(reference - means.min()) * np.arange(1, rounds + 1),
         explored=explored / rounds,

@@ -123,15 +123,20 @@ def run_cell(cell: Cell, seed: int) -> Curves:
 
 
 def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, run: Run) -> float:
-    """The largest R_t^off less what the policy promises then: above 0 it is a violation; NaN: no promise."""
+    """The largest R_t^off less what the policy promises then: above 0 it is a violation; NaN: no promise.
+
+    Where the promise is about realised rewards, an explored play counts as what it really earned.
+    """
     promising = hasattr(getattr(policy, "policy", policy), "certificate")  # a policy may wrap another
     if not promising or not hasattr(policy, "certificate"):
         return nan
     certificate = policy.certificate(bandit.actions, offline)
     if not certificate.holds:
         return nan
-    rounds = np.arange(1, run.arms.size + 1)
-    return float((run.offline_regret - certificate.per_round * rounds).max() - certificate.constant)
+    rounds, lost = np.arange(1, run.arms.size + 1), run.offline_regret
+    if certificate.realised:
+        lost = lost + np.cumsum(np.where(run.explored, bandit.means[run.arms] - run.rewards, 0.0))
+    return float((lost - certificate.per_round * rounds).max() - certificate.constant)
 
 
 def draw_instance(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:

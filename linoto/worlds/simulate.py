@@ -29,6 +29,7 @@ class Run:
 
     arms: Ints  # (n,)
     explored: Bools  # (n,) the explorer's arm, not the fallback
+    rewards: Floats  # (n,) as they came, noise and all
     regret: Floats  # (n,) R_t, cumulative, against the best arm
     offline_regret: Floats  # (n,) R_t^off, cumulative, against the log's arms in its shares; may be negative
     control: Bools  # (n,) control rounds of a Control gate
@@ -100,10 +101,13 @@ def simulate(
     table, starts = bandit.segments
     now = segments(starts, 0, arms.size)  # (n,) the row of each round
     earned = table[now, arms]
+    low, steps = bandit.reward_range[0], bandit.steps[arms] if noise is None else np.ones(arms.size)
+    two_point = np.where(draws * steps < earned - low, low + steps, low)
     logged = table @ log.pulls / log.total if log.total else np.full(len(table), np.nan)  # mu_off, as it is
     return Run(
         arms=arms,
         explored=explored,
+        rewards=two_point if bernoulli else earned + steps * draws,
         regret=np.cumsum(table.max(axis=1)[now] - earned),
         offline_regret=np.cumsum(logged[now] - earned),
         control=control,

@@ -11,10 +11,24 @@ import numpy as np
 import pytest
 from helpers.cells import rows_of, wait_for_cells
 
-from linoto import Doubling, Engine, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto import (
+    Bandit,
+    Confidence,
+    Doubling,
+    Engine,
+    Gated,
+    LinLCB,
+    LinOtO,
+    LinTS,
+    LinUCB,
+    Offline,
+    Random,
+    Tolerance,
+    simulate,
+)
 from linoto.experiments.cells import CellStore
 from linoto.experiments.results import mean_and_error
-from linoto.experiments.run import CellFailed, draw_instance, run_experiment
+from linoto.experiments.run import CellFailed, draw_instance, promise_violation, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
 POLICIES = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "LinTS": LinTS(), "Random": Random()}
@@ -327,3 +341,22 @@ def test_a_policy_that_promises_nothing_can_be_wrapped() -> None:
     setting = replace(SMALL, policies={"mine": FirstArm(), "in epochs": Doubling(policy=FirstArm())})
     results = run_experiment(Experiment(name="plain", settings=(setting,)), runs=1)
     assert results.final("small", "mine", "regret") == results.final("small", "in epochs", "regret")
+
+
+def test_a_promise_about_realised_rewards_is_judged_by_rewards() -> None:
+    """A world whose arms all earn .5 loses nothing in means; what it really earned differs by luck alone."""
+    log = Offline(pulls=[40, 0], reward_sums=[20.0, 0.0])
+    bandit = Bandit(actions=np.eye(2), means=[0.5, 0.5], rewards="bernoulli")
+    confidence = Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    gaps = {}
+    for promise in ("expected", "realised"):
+        gate = Tolerance(budget=30.0, evidence="rewards", promise=promise)  # type: ignore[arg-type]
+        policy = Gated(explorer=Random(), gate=gate, confidence=confidence)
+        run = simulate(policy, bandit, log, horizon=200, seed=1)
+        assert set(run.rewards.tolist()) == {0.0, 1.0}
+        below = np.cumsum(np.where(run.explored, 0.5 - run.rewards, 0.0))
+        limit = policy.certificate(bandit.actions, log).loss(1)
+        gaps[promise] = promise_violation(policy, bandit, log, run) + limit
+        wanted = below.max() if promise == "realised" else 0.0
+        assert gaps[promise] == pytest.approx(wanted, abs=1e-9)
+    assert gaps["realised"] > 1.0
