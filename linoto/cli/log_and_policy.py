@@ -279,6 +279,7 @@ def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> 
 
 def named_policy(text: str) -> Any:
     """A policy by name or as JSON: a record with a gate."""
+    from linoto.core.gates import Tolerance
     from linoto.core.policies import Gated, LinOtO
     from linoto.core.protocols import ComposedPolicy
     from linoto.experiments.study import as_policy
@@ -291,11 +292,11 @@ def named_policy(text: str) -> Any:
         if not isinstance(policy, ComposedPolicy):
             raise ValueError(f"--policy must be a policy with a gate, got {type(policy).__name__}")
         return policy
-    known = {"Gated": Gated, "LinOtO": LinOtO}
+    known = {"Gated": Gated(gate=Tolerance(epsilon=0.1)), "LinOtO": LinOtO()}
     if text not in known:
         others = ": it must be Gated, LinOtO, or JSON in braces"
         raise ValueError(f"there is no policy {text!r}{nearest(text, known, others)}")
-    return known[text]()
+    return known[text]
 
 
 def explorer(name: str) -> Any:

@@ -250,6 +250,21 @@ class Random(Composed):
         return Gated(explorer=self, gate=Open())
 
 
+USUAL_BUDGET, USUAL_SHARE = 100.0, 0.02
+
+
+def usual_gate(confidence: Confidence) -> Tolerance:
+    """What `Gated` takes where no gate is given: what 100 rounds are worth may be lost.
+
+    Where rewards cannot be negative (a `reward_range` from 0 or above) a round is worth the log's mean
+    reward, and 2 % of that may be lost per round besides: rare clicks need it. Elsewhere a round is worth the
+    noise scale.
+    """
+    if confidence.reward_range is not None and confidence.reward_range[0] >= 0:
+        return Tolerance(budget=USUAL_BUDGET, epsilon=USUAL_SHARE, relative=True)
+    return Tolerance(budget=USUAL_BUDGET * confidence.scale)
+
+
 EXPLORERS = (LinUCB, LinTS, Greedy, Random)
 """Every explorer there is. What names explorers (snapshots, messages, commands) reads this."""
 Explorer = Composed | Scorer | Proposer
@@ -263,19 +278,20 @@ class Gated(Composed):
     the explorer take its best among all arms the gate would accept. `fallback` is "lcb" (the best lower bound
     so far), "frozen" (the best lower bound of the log alone), "mixture" (the logged arms in the log's own
     proportions), an arm, or "auto": lcb for a Budget; for a Tolerance the pessimistic arm while it is proven
-    to be as good as the log, else the mixture. With no argument it is the practical choice: a tolerance of
-    0.1 in reward units around a sharp optimistic explorer. An explorer of your own is any object with
-    `score(view) -> (k,)` or `propose(view) -> arm` (`linoto.core.explorers.View` is what it sees): slower,
-    the same promise.
+    to be as good as the log, else the mixture. With no argument it is the practical choice: a sharp
+    optimistic explorer behind `usual_gate`, a budget of 100 rounds. An explorer of your own is any
+    object with `score(view) -> (k,)` or `propose(view) -> arm` (`linoto.core.explorers.View` is what it
+    sees): slower, the same promise.
 
     >>> import numpy as np
-    >>> agent = Gated().start(np.eye(2), Offline(pulls=[50, 0], reward_sums=[30.0, 0.0]))
-    >>> agent.certificate.per_round, agent.certificate.vacuous
-    (0.1, False)
+    >>> log = Offline(pulls=[50, 0], reward_sums=[30.0, 0.0])
+    >>> certificate = Gated().certificate(np.eye(2), log)
+    >>> certificate.budget, certificate.per_round
+    (100.0, 0.0)
     """
 
     explorer: Explorer = LinUCB(scale=0.25)
-    gate: Gate = Tolerance(epsilon=0.1)  # noqa: RUF009 - frozen, so safe to share
+    gate: Gate = None  # type: ignore[assignment] # None is for `composed`: the usual gate of the confidence
     fallback: Literal["auto", "lcb", "frozen", "mixture"] | int = "auto"
     reach: Literal["proposal", "affordable"] = "affordable"
     confidence: Confidence | None = None
@@ -291,7 +307,7 @@ class Gated(Composed):
             raise ValueError(
                 "explorer must leave confidence=None inside Gated: the gate's confidence is used"
             )
-        if not isinstance(self.gate, Gate):
+        if not isinstance(self.gate, Gate | None):
             raise ValueError(f"gate must be {one_of(GATES)}, got {self.gate!r}")
         if not is_arm(self.fallback):
             check_choice("fallback", self.fallback, FALLBACKS)
@@ -301,12 +317,14 @@ class Gated(Composed):
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
-        return self
+        gate: Any = self.gate
+        return self if gate is not None else replace(self, gate=usual_gate(self.assumed))
 
     def with_parameter(self, name: str, value: float) -> Gated:
-        if name not in self.gate.parameters:
+        gate = self.composed().gate
+        if name not in gate.parameters:
             return super().with_parameter(name, value)  # type: ignore[no-any-return] # it raises
-        return replace(self, gate=replace(self.gate, **{name: value}))
+        return replace(self, gate=replace(gate, **{name: value}))
 
     @property
     def assumed(self) -> Confidence:

@@ -40,7 +40,7 @@ def test_the_papers_promise_is_vacuous_on_the_papers_problem() -> None:
     paper = linoto.LinOtO().certificate(bandit.actions, log)
     ours = linoto.Gated().certificate(bandit.actions, log)
     assert paper.holds and paper.vacuous and (paper.per_round or 0) > 2
-    assert ours.holds and not ours.vacuous and ours.per_round == 0.1
+    assert ours.holds and not ours.vacuous and (ours.per_round, ours.budget) == (0.0, 100.0)
 
 
 def test_coverage_slack_is_never_a_worse_promise() -> None:
@@ -152,7 +152,7 @@ def test_it_reads_as_a_table_and_as_json() -> None:
     promise = certificate(confidence=RANGED)
     data = json.loads(promise.to_json(rounds=100))
     assert data["loss"] == pytest.approx(promise.loss(100))
-    assert data["per_round"] == 0.1 and data["holds"] is True
+    assert 0 < data["per_round"] < 0.02 and data["budget"] > 1 and data["holds"] is True
     text = str(promise)
     for word in ("promise", "kappa", "vacuous", "assumes", "mean reward of the log"):
         assert word in text
@@ -235,3 +235,40 @@ def test_numbers_of_numpy_are_python_numbers_in_a_policy() -> None:
     )
     names = {name: getattr(linoto, name) for name in ("Gated", "LinUCB", "Tolerance", "Confidence")}
     assert eval(repr(policy), names) == policy
+
+
+def test_the_usual_budget_is_in_rounds_of_the_log_or_of_the_noise() -> None:
+    noisy = linoto.Gated(confidence=linoto.Confidence(noise=0.3)).certificate(ARMS, LOG)
+    assert (noisy.budget, noisy.per_round) == (pytest.approx(30.0), 0.0)
+    signed = certificate(confidence=linoto.Confidence(reward_range=(-1, 1)))
+    assert signed.budget == 100.0
+    clicks = certificate(confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1)))
+    low, high = clicks.reference_interval
+    assert 100 * low < 100 * clicks.reference < clicks.budget < 120 * high
+    assert clicks.per_round == pytest.approx(0.0002 * clicks.budget)
+
+
+def test_a_gate_that_was_stored_is_the_gate_that_is_read() -> None:
+    """The default gate changed; a policy that was written with the old one keeps it."""
+    stored = {**linoto.to_dict(linoto.Gated()), "gate": {"type": "Tolerance", "epsilon": 0.1}}
+    gate = linoto.from_dict(stored, stored=True).composed().gate
+    assert (gate.epsilon, gate.budget, gate.ledger) == (0.1, 0.0, "union")
+    assert linoto.from_dict(linoto.to_dict(linoto.Gated())) == linoto.Gated()
+
+
+ALONE = "the model alone: without a reward_range realised rewards prove nothing"
+
+
+@pytest.mark.parametrize(
+    "evidence, limits, payer",
+    [
+        ("both", None, ALONE),
+        ("both", (0, 1), "the model or realised rewards"),
+        ("model", None, "the model"),
+        ("rewards", (0, 1), "realised rewards"),
+    ],
+)
+def test_the_certificate_says_what_pays(evidence: Any, limits: Any, payer: str) -> None:
+    gate = linoto.Tolerance(budget=5.0, evidence=evidence)
+    promise = certificate(gate=gate, confidence=linoto.Confidence(reward_range=limits))
+    assert promise.theorem.endswith(f"paid for by {payer}")
