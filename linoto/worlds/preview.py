@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from linoto.core.certificates import Certificate
 from linoto.core.codec import finite
-from linoto.core.gates import GATES
+from linoto.core.gates import GATES, Tolerance
 from linoto.core.kernels import Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
@@ -214,7 +214,7 @@ def preview(
     """
     arms = as_actions(actions)
     log = as_offline(offline, len(arms))
-    chosen: ComposedPolicy = Gated() if policy is None else policy
+    chosen: ComposedPolicy = Gated(gate=Tolerance(epsilon=0.1)) if policy is None else policy
     check_count("horizon", horizon)
     parameter = parameter_of(chosen)
     tried = as_floats("grid", grid_of(chosen, log, horizon) if grid is None else grid, ndim=1)

@@ -137,7 +137,7 @@ def test_a_budget_is_a_sum_in_words(tmp_path: Path) -> None:
 
 
 def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
-    policy = linoto.Gated(fallback="lcb")
+    policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.1), fallback="lcb")
     shown = result(policy=policy, grid=[0.1])
     todo, first, *_ = (text for _, text in answers(shown))
     assert todo.startswith("Do not deploy this: nothing is guaranteed")
