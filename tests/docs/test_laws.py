@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from linoto.checks.promises import MEANING
-from linoto.checks.suite import LAWS, PAGE
+from linoto.checks.suite import LAWS, LAWS_PAGE
 
 MEANINGS = {law.__name__: str(law.__doc__) for _, laws in LAWS for law in laws} | {"promise_is_kept": MEANING}
-TEXT = (Path(__file__).parents[2] / PAGE).read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / LAWS_PAGE).read_text(encoding="utf-8")
 SECTIONS = {
     section.partition("`")[0]: re.sub(r"\s+", " ", section.partition("`")[2])
     for section in re.split(r"^### `", TEXT, flags=re.MULTILINE)[1:]
