@@ -6,8 +6,10 @@ import { WORDS } from "./words.js";
 const box = document.getElementById("explanation");
 let opener = null;
 
-/** Put a "?" after every word that is marked data-word. */
+/** Put a "?" after every word that is marked data-word, and all of them into the list of words. */
 export function explainWords(root) {
+  const list = Object.entries(WORDS).flatMap(([word, text]) => [el("dt", {}, word), el("dd", {}, text)]);
+  root.querySelector("[data-words]").append(...list);
   for (const node of root.querySelectorAll("[data-word]")) {
     const word = node.dataset.word;
     const mark = el("button", { type: "button", class: "help", title: WORDS[word], "aria-label": `What does “${word}” mean?`, "data-explain": word }, "?");

@@ -17,6 +17,7 @@ const WATCHED = [
   ["evidence_of_drift", "drift_alarm_at", "Evidence that the world is not the log's any more"],
 ];
 
+const PLENTY = 1e6; // evidence that needs no more digits
 const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a range that rewards keep to.";
 
 /** Put a loop on the page: `wanted` says which arms to ask for, `show` shows new data. */
@@ -64,7 +65,8 @@ export function openLoop(root, name, refresh) {
     showCharts($, loop, history.points);
     showGroups($, loop);
     showWatch($, report);
-    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play; the dotted line is the mean reward of the log${loop.reference === null ? "" : `, ${number(loop.reference)}`}.`);
+    const dotted = loop.reference === null ? "" : `; the dotted line is the mean reward of the log, ${number(loop.reference)}`;
+    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play${dotted}.`);
     arms.show({ arms: data.arms, count: loop.arms, reference: loop.reference, range: certificate.reward_range });
     showDecisions(decisions);
   }
@@ -128,7 +130,7 @@ function setSelects($, loop, asked) {
 }
 
 function showNumbers($, { loop, lift }) {
-  const gain = gainOf(loop), note = notes(loop), found = liftOf(loop, lift), left = leftOf(loop);
+  const gain = gainOf(loop), note = notes(loop), found = liftOf(loop, lift), left = leftOf(loop, lift);
   const texts = {
     lift: found.value,
     "lift-verdict": found.verdict,
@@ -173,7 +175,7 @@ function showCharts($, loop, points) {
     format: signed,
     unit: unitOf(loop),
     label: `Reward against the log: ${counted(gainOf(loop), loop, signed)} after ${number(loop.closed)} rewarded decisions`,
-    empty: "Drawn when rewards have come.",
+    empty: loop.reference === null ? "There is no log to compare with." : "Drawn when rewards have come.",
   });
   draw($("share-chart"), {
     xs,
@@ -229,8 +231,8 @@ function showWatch($, { loop, certificate }) {
     return el(
       "p",
       {},
-      `${text}: factor ${number(loop[field])} `,
-      el("span", { class: "soft" }, `(alarm at ${number(loop[limit])})`),
+      `${text}: ${loop[field] > PLENTY ? `over ${number(PLENTY)}` : number(loop[field])}, `,
+      el("span", { class: "soft" }, `and ${number(loop[limit])} makes an alarm`),
       el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: level.toFixed(3), "aria-label": text }),
     );
   });

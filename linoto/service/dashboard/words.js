@@ -5,6 +5,7 @@ import { count, moment, number, percent, signed } from "./format.js";
 /** What the words mean, as in the glossary of the documentation. */
 export const WORDS = {
   "against the log": "what the loop earned, less what as many decisions would have earned with the log's average reward; times that are better or worse than when the log was made show here too, in the lift they do not",
+  alarm: "rewards contradict the promise, or the log (drift), more than chance can explain",
   arm: "one of the things that can be chosen, by its number from 0 to k − 1 or by its name",
   awaited: "plays of an arm whose reward has not come yet",
   "awaiting a reward": "decisions whose reward has not come yet; until it comes, each counts against the budget",
@@ -14,21 +15,27 @@ export const WORDS = {
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
   explored: "the share of decisions in which the policy tried what it wanted to learn about, not the safe choice",
+  fallback: "what is played if nothing new is affordable: an arm that is proven to be as good as the log, or the arms of the log in its own proportions",
+  gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
   key: "the caller's name for a request; the same key gets the same decision",
   lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group",
+  log: "past decisions and their rewards, one row each",
+  loop: "one policy with its arms, its log, its decisions and their rewards",
   "mean reward": "the line is where the mean reward of an arm lies, with the probability of the promise; the dot is the estimate, and the dotted line the mean reward of the log",
   mode: "live plays what the policy decides; shadow plays the fallback and records what live would have played; safe-only plays the fallback",
   plays: "how often the loop chose an arm",
+  policy: "the rule that decides what is played",
   promise: "the greatest shortfall below the log that may happen, with probability 1 − delta, at every round",
+  reward: "the number that comes back after a play; larger is better",
   "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
   "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose); it grows while the loop earns more than the log",
 };
 
 const MODES = {
   live: "The policy decides.",
-  shadow: "It decides and records, but plays the fallback: nothing is risked.",
-  "safe-only": "It plays the fallback only: nothing is explored.",
+  shadow: "It decides and records, but plays the safe choice, its fallback: nothing is risked.",
+  "safe-only": "It plays the safe choice only, its fallback: nothing is explored.",
 };
 
 /** How far the realised reward is above what the log's average would have earned. */
@@ -64,14 +71,16 @@ function promise(loop) {
   return `The promise allows ${number(loss)} less on average${chance}. ${leftOf(loop).sentence}`;
 }
 
+const CHANGED = " The control group, played like the log, does not clearly earn more: the times may have become worse, not the choices.";
+
 /** How much may still be lost before the promise is broken. */
-export function leftOf(loop) {
+export function leftOf(loop, lift = null) {
   const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
   if (left === null) return { value: "no limit", note: "Nothing is promised: that needs a log and a policy with a gate, such as Gated.", range: "", sentence: "" };
   const over = left <= 0 ? `${counted(-left, loop)} more than the promise allows` : "";
   return {
     value: counted(Math.max(left, 0), loop),
-    note: over ? `Lost: ${over}.` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log.`,
+    note: over ? `Lost against the log: ${over}.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log.`,
     range: over ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average is known`,
     sentence: over ? `That is ${over}.` : `You may still lose ${counted(left, loop)}.`,
     kind: upper < 0 ? "bad" : "",
