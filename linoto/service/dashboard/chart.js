@@ -37,19 +37,25 @@ function timeAt(x, xs, times) {
   return times[Math.max(0, xs.findLastIndex((value) => value <= x))];
 }
 
-/** Labels below the chart: so many decisions, and when that was; none touches another. */
-function timeAxis({ xs, times, left, width, height, toX }) {
-  const parts = [], format = clock(times[0], times.at(-1));
+/** Labels of about n places below the chart: so many decisions, and when that was; null if two would touch. */
+function labels(n, { xs, times, left, width, toX }) {
+  const format = clock(times[0], times.at(-1)), found = [];
   let end = left - 2 * LETTER;
-  for (const value of ticks(xs[0], xs.at(-1), Math.max(2, Math.floor((width - left) / 80))).filter(Number.isInteger)) {
+  for (const value of ticks(xs[0], xs.at(-1), n).filter(Number.isInteger)) {
     const texts = [number(value), format(timeAt(value, xs, times))];
-    const half = (LETTER * Math.max(...texts.map((text) => text.length))) / 2;
-    const x = Math.min(toX(value), width - half);
-    if (x - half < end + LETTER) continue;
-    end = x + half;
-    texts.forEach((text, i) => parts.push(svg("text", { class: "when", x, y: height - 20 + 15 * i, "text-anchor": "middle" }, text)));
+    const half = (LETTER * Math.max(...texts.map((text) => text.length))) / 2, x = Math.min(toX(value), width - half);
+    if (x - half < end) return null;
+    end = x + half + 4;
+    found.push({ x, texts });
   }
-  return parts;
+  return found;
+}
+
+function timeAxis({ height, ...scale }) {
+  const tried = [8, 7, 6, 5, 4, 3, 2, 1].map((n) => labels(n, scale));
+  return (tried.find((found) => found !== null) ?? []).flatMap(({ x, texts }) =>
+    texts.map((text, i) => svg("text", { class: "when", x, y: height - 20 + 15 * i, "text-anchor": "middle" }, text)),
+  );
 }
 
 function axes({ xs, times, unit, marks, left, width, height, toX, toY }) {

@@ -231,8 +231,8 @@ function showWatch($, { loop, certificate }) {
     return el(
       "p",
       {},
-      `${text}: ${loop[field] > PLENTY ? `over ${number(PLENTY)}` : number(loop[field])}, `,
-      el("span", { class: "soft" }, `and ${number(loop[limit])} makes an alarm`),
+      `${text}: ${loop[field] > PLENTY ? `over ${number(PLENTY)}` : number(loop[field])} `,
+      el("span", { class: "soft" }, `(${number(loop[limit])} makes an alarm)`),
       el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: level.toFixed(3), "aria-label": text }),
     );
   });

@@ -120,12 +120,18 @@ export function switched({ switched_at: at, switched_by: by, mode }) {
   return at === null ? "" : `${mode} since ${moment(at)}, by ${by}`;
 }
 
+function roomNote({ budget, mode }) {
+  if (budget === null) return "this policy has no gate";
+  if (mode !== "live") return `not used in ${mode} mode`;
+  return budget >= 0 ? "to try something" : "none: plays safe";
+}
+
 /** What stands below the four numbers. */
 export function notes(loop) {
   const gain = gainOf(loop);
   return {
     gain: gain === null ? "there is no log" : loop.closed ? `${counted(gain / loop.closed, loop, signed)} per decision` : "no rewards yet",
-    budget: loop.budget === null ? "this policy has no gate" : loop.budget >= 0 ? "to try something" : "none: plays safe",
+    budget: roomNote(loop),
     explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}`,
     pending: `${number(loop.rewards)} have theirs`,
   };
