@@ -11,7 +11,7 @@ export const WORDS = {
   "awaiting a reward": "decisions whose reward has not come yet; until it comes, each counts against the budget",
   "closed by default": "decisions that counted the default reward because no reward came within the window",
   "control group": "a share of decisions that is played like the log did, to compare with",
-  decision: "the arm to play in this round, with its mode, its source, what was proposed, and the room that is left",
+  decision: "one answer of the loop: which arm to play now",
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
   explored: "the share of decisions in which the policy tried what it wanted to learn about, not the safe choice",
@@ -19,14 +19,14 @@ export const WORDS = {
   gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
   key: "the caller's name for a request; the same key gets the same decision",
-  lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group",
+  lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group, so that it does not matter when that group was large",
   log: "past decisions and their rewards, one row each",
   loop: "one policy with its arms, its log, its decisions and their rewards",
   "mean reward": "the line is where the mean reward of an arm lies, with the probability of the promise; the dot is the estimate, and the dotted line the mean reward of the log",
   mode: "live plays what the policy decides; shadow plays the fallback and records what live would have played; safe-only plays the fallback",
   plays: "how often the loop chose an arm",
   policy: "the rule that decides what is played",
-  promise: "the greatest shortfall below the log that may happen, with probability 1 − delta, at every round",
+  promise: "the greatest shortfall below the log that may happen, with probability 1 − delta, at every round; delta is 0.05 unless you say otherwise",
   reward: "the number that comes back after a play; larger is better",
   "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
   "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose); it grows while the loop earns more than the log",
@@ -110,7 +110,7 @@ export function liftOf(loop, { mean, lower, upper, level, policy, control }) {
   if (policy === 0 || control === 0) return { value: "not measured", verdict: howToCompare(loop), note: "", kind: "" };
   if (lower === null) return { value: "not clear yet", verdict: "Too few rewards to say.", note, kind: "" };
   const between = `between ${signed(lower)} and ${signed(upper)} ${unitOf(loop)} per decision, ${percent(level)} sure`;
-  if (lower <= 0 && upper >= 0) return { value: "not clear yet", verdict: `It is ${between}; now at ${signed(mean)}.`, note, kind: "" };
+  if (lower <= 0 && upper >= 0) return { value: "not clear yet", verdict: `It is ${between}; now at ${signed(mean)}.`, note: `${note}; more of them make it clearer`, kind: "" };
   const [side, kind] = lower > 0 ? ["More", "good"] : ["Less", "bad"];
   return { value: `${counted(mean, loop, signed)} per decision`, verdict: `${side} than current practice: ${between}.`, note, kind };
 }
