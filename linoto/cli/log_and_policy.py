@@ -256,7 +256,9 @@ def add_gate_options(command: argparse.ArgumentParser) -> None:
         "--budget", type=at_least_zero, help="the most that may be lost in all, in units of the reward"
     )
     command.add_argument(
-        "--epsilon", type=at_least_zero, help="the most that may be lost per round (default: 0.1)"
+        "--epsilon",
+        type=at_least_zero,
+        help="the most that may be lost per round (default without --budget: what Gated allows)",
     )
     command.add_argument(
         "--alpha", type=at_least_zero, help="the paper's parameter, for LinOtO and Budget gates"
@@ -264,9 +266,11 @@ def add_gate_options(command: argparse.ArgumentParser) -> None:
 
 
 def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> ComposedPolicy:
-    """The policy with the parameters that were given; of several, the others are 0."""
+    """The policy with the parameters that were given; of several, the others are 0, and of none the usual."""
     names = ("budget", "epsilon", "alpha")
     given = {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
+    if not given and arguments.policy == "Gated":
+        return with_usual_gate(policy)
     known = policy.composed().gate.parameters
     for name in given:
         if name not in known:
@@ -275,6 +279,15 @@ def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> 
     for name in known if given else ():
         policy = policy.with_parameter(name, given.get(name, 0.0))
     return policy
+
+
+def with_usual_gate(policy: Any) -> ComposedPolicy:
+    """A Gated that allows what Gated() does with its confidence, paid for by the evidence that it has."""
+    from linoto.core.policies import usual_gate
+
+    gate = replace(usual_gate(policy.composed().assumed), evidence=policy.gate.evidence)
+    usual: ComposedPolicy = replace(policy, gate=gate)
+    return usual
 
 
 def named_policy(text: str) -> Any:
