@@ -16,7 +16,7 @@ def number_sql(kind: str, value: str, notation: Notation = PLAIN) -> str:
     if kind == "DOUBLE":
         return value  # unchanged, so that DuckDB can answer from the file's own statistics
     if is_text(kind):
-        truth = f"CAST(TRY_CAST(trim({value}) AS BOOLEAN) AS DOUBLE)"
+        truth = f"CASE lower(trim({value})) WHEN 'true' THEN 1.0 WHEN 'false' THEN 0.0 END"  # not yes or t
         number = f"TRY_CAST({value} AS DOUBLE)" if notation.plain else notated_sql(value, notation)
         return f"coalesce({number}, {truth})"
     return f"TRY_CAST({value} AS DOUBLE)"

@@ -205,6 +205,13 @@ def test_rewards_may_be_true_and_false(rewards: list[Any]) -> None:
     assert log.offline.reward_sums.tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("word", ["yes", "no", "t", "F", "y", "on"])
+def test_other_words_for_true_and_false_are_no_rewards(word: str) -> None:
+    """A stray "no" in a column of money must not become 0 in silence."""
+    with pytest.raises(ValueError, match=f"row 2, .*the reward must be a finite number, got '{word}'"):
+        read_log(pa.table({"arm": ["a", "b"], "r": ["6.5", word]}), **COLUMNS, arms=ARMS)
+
+
 def test_equal_times_are_split_as_evenly_as_they_can() -> None:
     for times, early in (([1, 1, 1, 2], 3), ([1, 2, 2, 2], 1), ([5, 5, 5, 5], 0), ([4, 3, 2, 1], 2)):
         table = pa.table({"arm": ["a"] * 4, "r": [1.0] * 4, "t": times})
