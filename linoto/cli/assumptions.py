@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.log_and_policy import ArmsAndLog, told
@@ -31,6 +32,14 @@ def origin(name: str, policy: ComposedPolicy, log: ArmsAndLog, arguments: argpar
     if log.saved is None or getattr(saved, name, None) != getattr(policy.composed().assumed, name):
         return UNSAID
     return log.saved.origin(name)
+
+
+def promise_rows(rows: Sequence[tuple[str, str]], log: ArmsAndLog) -> list[tuple[str, str]]:
+    """The rows of a certificate; where the audit says not to trust the log, that the promise rests on it."""
+    if log.saved is None or log.saved.verdict != "do not trust":
+        return list(rows)
+    doubt = "would hold, but the log is not to be trusted: see the warning"
+    return [(name, doubt if (name, text) == ("promise", "holds") else text) for name, text in rows]
 
 
 def audit_facts(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from linoto.cli.assumptions import assumption_rows, audit_facts
+from linoto.cli.assumptions import assumption_rows, audit_facts, promise_rows
 from linoto.cli.log_and_policy import (
     FILE_HELP,
     add_gate_options,
@@ -50,4 +50,5 @@ def run_certificate(arguments: argparse.Namespace) -> None:
         facts = {"source": log.source, "policy": to_dict(policy), **audit_facts(policy, log, arguments)}
         print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.rounds)}))
         return
-    print_facts([*assumption_rows(policy, log, arguments), *found.rows(rounds=arguments.rounds)])
+    promised = promise_rows(found.rows(rounds=arguments.rounds), log)
+    print_facts([*assumption_rows(policy, log, arguments), *promised])

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.assumptions import assumption_rows, audit_facts
+from linoto.cli.assumptions import assumption_rows, audit_facts, promise_rows
 from linoto.cli.database import add_database, service_needed
 from linoto.cli.log_and_policy import (
     FILE_HELP,
@@ -96,7 +96,7 @@ def run_create(arguments: argparse.Namespace) -> None:
         print(json.dumps({**facts, "certificate": certificate.to_dict()}))
         return
     print(f"{'made' if made else 'there is already'} loop {loop.name!r} in {arguments.db}, from {log.source}")
-    promised = [row for row in certificate.rows() if row[0] in SHOWN]
+    promised = promise_rows([row for row in certificate.rows() if row[0] in SHOWN], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 

@@ -123,9 +123,10 @@ def test_an_untrusted_log_is_marked_and_the_next_command_warns(
     stats = audit(tmp_path, capsys)
     assert load(stats).verdict == "do not trust"
     assert main(["certificate", str(stats), "--budget", "40"]) == 0
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
     assert err.startswith("linoto: warning: the audit of log.csv says: do not trust, because")
     assert err.count("\n") == 1
+    assert "would hold, but the log is not to be trusted" in " ".join(out.split())
 
 
 def test_a_file_of_version_0_1_is_used_without_its_name(capsys: pytest.CaptureFixture[str]) -> None:
