@@ -64,6 +64,8 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
         "likely": None if limit is None else preview.recommend(limit),
         "safest": preview.points[int(np.argmin([inf if loss is None else loss for loss in losses]))],
         "least": min(quantile(point.worst_loss, 0.9) or 0.0 for point in preview.points),
+        "refuted": preview.refuted(),
+        "needs_model": any("are linear in" in text for text in preview.points[0].certificate.assumes),
         "least_useful": least_useful,
         "deploys": bool(preview.worth_having(limit)),
         "empty": least_useful is not None and preview.is_empty(least_useful),

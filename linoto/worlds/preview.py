@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from math import floor, log10, sqrt
+from math import exp, floor, lgamma, log, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,11 @@ class GridPoint:
     final_loss: Floats  # (worlds,) R_n^off; negative is a gain
     explored: Floats  # (worlds,) share of exploring rounds
     first_explored: Floats  # (worlds,) round of the first exploration; NaN if never
+
+    def broken_in(self, horizon: int) -> int:
+        """In how many worlds more was lost than promised, up to rounding; 0 without a promise."""
+        loss = self.certificate.loss(horizon)
+        return 0 if loss is None else int((self.worst_loss > loss * (1 + 1e-9)).sum())
 
     def row(self, horizon: int) -> dict[str, float | None]:
         """Means over worlds, and quantiles: between `_10` and `_90` lie eight worlds of ten."""
@@ -112,6 +117,7 @@ class Preview:
             "prior": self.prior,
             "spread": self.spread.tolist(),
             "earned": finite(self.earned),
+            "broken_in": [point.broken_in(self.horizon) for point in self.points],
             "seed": self.seed,
             "best": self.best.tolist(),
             "headroom": [finite(value) for value in self.headroom.tolist()],
@@ -156,6 +162,13 @@ class Preview:
         ]
         return min(fits, key=lambda point: float(point.regret.mean()), default=None)
 
+    def refuted(self) -> GridPoint | None:
+        """The promise that most worlds break, if more do than chance explains in 99 of 100 previews."""
+        most = max(self.points, key=lambda point: point.broken_in(self.horizon))
+        count, delta = most.broken_in(self.horizon), most.certificate.delta
+        # every value has a chance to alarm: Bonferroni
+        return most if chance_of_at_least(count, self.worlds, delta) < 0.01 / len(self.points) else None
+
     def is_empty(self, point: GridPoint) -> bool:
         """Whether a promise allows as much as could be lost, or as much as the log earns: it says nothing."""
         loss = point.certificate.loss(self.horizon)
@@ -167,7 +180,12 @@ class Preview:
         return min(fits, key=lambda point: point.certificate.loss(self.horizon) or 0.0, default=None)
 
     def worth_having(self, limit: float | None = None) -> list[GridPoint]:
-        """The values that gain on average with a promise that says something, within a limit if given."""
+        """The values that gain on average with a promise that says something, within a limit if given.
+
+        None of them where the worlds refute the promises.
+        """
+        if self.refuted():
+            return []
         return [
             point
             for point in self.points
@@ -184,6 +202,16 @@ def quantile(values: Floats, q: float) -> float | None:
     """
     known = values[~np.isnan(values)]
     return float(np.quantile(known, q, method="weibull")) if known.size else None
+
+
+def chance_of_at_least(count: int, n: int, p: float) -> float:
+    """P(Binomial(n, p) >= count), for 0 < p < 1.
+
+    >>> [round(chance_of_at_least(count, 3, 0.5), 9) for count in (0, 2, 3)]
+    [1.0, 0.5, 0.125]
+    """
+    ways = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in range(count, n + 1))
+    return sum(exp(way + k * log(p) + (n - k) * log(1 - p)) for k, way in enumerate(ways, start=count))
 
 
 def preview(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,43 @@ def test_numbers_carry_the_unit_that_was_named(preview: linoto.Preview, tmp_path
     text = write_preview(tmp_path / "page.html", preview, p.offline, unit=odd, **facts).read_text("utf-8")
     assert "20\u00a0&lt;US$ &amp; cents$&gt;" in text and odd not in text
     assert all("units of reward" not in line for _, line in answers(preview, 20.0, "EUR"))
+
+
+@pytest.fixture(scope="module")
+def unsupported() -> linoto.Preview:
+    """A logged arm that a linear model cannot describe: most worlds keep its effect, the promise does not."""
+    place = [-0.36, -0.09, -0.29, -0.08, 0.51, -0.31, -0.26, 0.98]
+    earned = [8.0, 6.0, 202.0, 4.0, 7.0, 5.0, 4.0, 9.0]
+    log = linoto.Offline(pulls=[20, 20, 420, 20, 20, 20, 20, 20], reward_sums=earned, reward_squares=earned)
+    policy = linoto.Gated(
+        gate=linoto.Tolerance(budget=5.0),
+        confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1), bound=1.0),
+    )
+    arms = np.column_stack([np.ones(8), place])
+    return linoto.preview(arms, log, policy=policy, grid=[5.0], horizon=800, worlds=20)
+
+
+def test_worlds_that_break_the_promise_speak_first(unsupported: linoto.Preview, tmp_path: Path) -> None:
+    shown = unsupported
+    (count,) = shown.to_dict()["broken_in"]
+    assert count == (shown.points[0].worst_loss > (shown.points[0].certificate.loss(800) or 0)).sum() > 6
+    todo, most, *_ = (text for _, text in answers(shown))
+    assert todo.startswith(
+        f"Do not deploy: in {count} of 20 plausible worlds the loss was larger than promised"
+    )
+    assert "a linear model that this log does not support" in todo and "--arm-effects" in todo
+    assert f"{count} of 20 plausible worlds lost more" in most
+    facts: dict[str, Any] = {"names": list("abcdefgh"), "source": "log", "command": "linoto preview"}
+    log = linoto.Offline(pulls=[1] * 8, reward_sums=[0.0] * 8)
+    page = write_preview(tmp_path / "broken.html", shown, log, **facts).read_text("utf-8")
+    assert 'class="verdict open"' in page and "does not hold in these worlds" in page
+
+
+def test_as_many_broken_worlds_as_chance_explains_are_no_alarm(unsupported: linoto.Preview) -> None:
+    """Of 20 worlds at delta 0.05, five or more break a promise with probability 0.3 %, four with 1.6 %."""
+    (point,) = unsupported.points
+    loss = point.certificate.loss(800) or 0.0
+    for broken, alarm in ((0, False), (4, False), (5, True), (20, True)):
+        worst = np.where(np.arange(20) < broken, 2 * loss, loss)
+        again = replace(unsupported, points=(replace(point, worst_loss=worst),))
+        assert (again.refuted() is not None) == alarm
