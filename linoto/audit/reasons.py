@@ -11,7 +11,7 @@ from linoto.audit.drift import Drift, why_untested
 from linoto.audit.fit import LackOfFit
 from linoto.audit.noise import Noise
 from linoto.audit.propensities import find_miscalibrated
-from linoto.audit.tails import Tails, largest_noise, loss_survived
+from linoto.audit.tails import Tails, loss_survived
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
@@ -133,11 +133,11 @@ def needed(value: float) -> str:
 
 def reasons_in_farthest(found: AuditFindings, scale: float) -> list[str]:
     """A reward so far from its mean that the noise that was stated does not allow it."""
-    tails, own = found.tails, largest_noise(found.log.offline)
-    if tails is None or tails.farthest * own <= tails.expected * scale:
+    tails = found.tails
+    if tails is None or tails.distance <= tails.expected * scale:
         return []
     return [
-        f"some reward is {amount(tails.farthest * own)} from the mean of its arm, and a noise of "
+        f"some reward is {amount(tails.distance)} from the mean of its arm, and a noise of "
         f"{amount(scale)} allows {amount(tails.expected * scale)} in {found.log.offline.total:,} rows"
     ]
 

@@ -11,7 +11,8 @@ from math import log, sqrt
 
 import numpy as np
 
-from linoto.audit.noise import noisiest_arm, scatter_of
+from linoto.audit.assume import is_binary
+from linoto.audit.noise import MANY_PULLS, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
@@ -34,7 +35,8 @@ class Cap:
 class Tails:
     """How far rewards are from the means of their arms, against what sub-Gaussian noise allows."""
 
-    farthest: float  # distance of some reward from the mean of its arm, in standard deviations, at least
+    farthest: float  # distance of a reward from the mean of its own arm, in standard deviations of that arm
+    distance: float  # the largest distance of a reward from the mean of its own arm, in units of reward
     expected: float  # that no reward exceeds in 99 of 100 logs of this length, if the noise is sub-Gaussian
     top_share: float | None  # of the sum of rewards, in the hundredth part of rows that earned most
     index: float | None  # Hill's: moments from this order on do not exist; None where there is no tail
@@ -50,14 +52,16 @@ class Tails:
 def find_tails(log: Log) -> Tails | None:
     """The tails of a log; None where nothing is known of its noise."""
     offline = log.offline
-    scale = largest_noise(offline)
-    if scale == 0:
+    scales = noise_of_arms(log)
+    if not scales.any():
         return None
-    above, below = distances(log)
+    away = distances(log)
+    above, below = np.divide(away, scales, out=np.zeros_like(away), where=scales > 0).max(axis=1)
     side = "high" if above >= below else "low"
     ends = None if log.ends is None else (log.ends.largest if side == "high" else -log.ends.smallest)
     return Tails(
-        farthest=max(above, below) / scale,
+        farthest=float(max(above, below)),
+        distance=float(away.max()),
         expected=sqrt(2 * log_of(2 * offline.total / TEST_LEVEL)),
         top_share=share_of_top(log),
         index=None if ends is None else hill(ends),
@@ -71,17 +75,49 @@ def log_of(value: float) -> float:
     return log(max(value, 1.0))
 
 
-def largest_noise(offline: Offline) -> float:
-    """The standard deviation of the noisiest arm, or of all together if larger; 0 where nothing is known."""
-    scatter = scatter_of(offline)
-    pooled = sqrt(float(scatter.around.sum()) / scatter.degrees) if scatter.degrees else 0.0
-    return max(pooled, noisiest_arm(offline))
+def noise_of_arms(log: Log) -> Floats:
+    """(q,) the standard deviation of each pulled arm: its own if it has many pulls, else that of all.
+
+    Where nobody knows which arm the farthest reward is of, it is the largest for every arm.
+    """
+    scatter = scatter_of(log.offline)
+    pooled = scatter.around.sum() / max(scatter.degrees, 1)
+    own = scatter.around / np.maximum(scatter.pulls - 1, 1)
+    found = np.sqrt(np.where(scatter.pulls >= MANY_PULLS, own, pooled))
+    if log.ends is None and not is_binary(log):
+        found = np.full_like(found, max(found.max(), sqrt(pooled)))
+    return np.asarray(found)
 
 
-def distances(log: Log) -> tuple[float, float]:
-    """How far the largest and the smallest reward are at least from the means of their arms."""
-    means = scatter_of(log.offline).mean
-    return log.extent[1] - float(means.max()), float(means.min()) - log.extent[0]
+def distances(log: Log) -> Floats:
+    """(2, q) how far the largest and the smallest reward of each pulled arm are from its mean.
+
+    A reward moves the mean of its n pulls towards itself: noise of scale s leaves s sqrt(1 - 1 / n) between
+    them, so that is divided out. The only reward of an arm has no mean to be far from.
+    """
+    n, mean, *_ = scatter_of(log.offline)
+    lowest, highest = ends_of_arms(log)
+    left = np.sqrt(n / np.maximum(n - 1, 1))
+    return np.asarray(np.maximum([left * (highest - mean), left * (mean - lowest)], 0.0))
+
+
+def ends_of_arms(log: Log) -> tuple[Floats, Floats]:
+    """(q,) the smallest and the largest reward of each pulled arm.
+
+    Where only those of the log are known, each is given to the arm whose mean is nearest to it, and no other
+    arm has any: some reward is at least as far away as that.
+    """
+    offline, seen = log.offline, log.offline.pulls > 0
+    if log.ends is not None:
+        return log.ends.lowest[seen], log.ends.highest[seen]
+    if is_binary(log):
+        sums = offline.reward_sums[seen]
+        return (sums == offline.pulls[seen]).astype(np.float64), (sums > 0).astype(np.float64)
+    means = scatter_of(offline).mean
+    return (
+        np.where(means == means.min(), log.extent[0], np.inf),
+        np.where(means == means.max(), log.extent[1], -np.inf),
+    )
 
 
 def share_of_top(log: Log) -> float | None:
@@ -99,12 +135,17 @@ def hill(ends: Floats) -> float | None:
 
 
 def propose_caps(ends: Floats, offline: Offline, *, sign: int) -> tuple[Cap, ...]:
-    """Caps for the farthest rewards, with the mean of the log under each."""
-    found = {}
+    """Caps for the farthest rewards, with the mean of the log under each.
+
+    A cap that the mean of an arm is beyond would take from that arm what it always earns: none is proposed.
+    """
+    found, innermost = {}, float((sign * scatter_of(offline).mean).max())
     for share in CAPPED:
         beyond = int(share * offline.total)
         if 1 <= beyond < ends.size:
             limit = float(ends[beyond])
+            if limit <= innermost:
+                continue
             cost = float((ends[:beyond] - limit).sum()) / offline.total
             rows = int((ends > limit).sum())
             found[limit] = Cap(limit=sign * limit, rows=rows, mean=offline.reference - sign * cost)

@@ -273,8 +273,8 @@ class Audit(AuditFindings):
         top = "" if tails.top_share is None else f"; the top 1 % of rows earn {tails.top_share:.0%} of all"
         index = f"; tail index {tails.index:.2g}" if tails.heavy and tails.index is not None else ""
         text = (
-            f"the farthest reward is {tails.farthest:.3g} standard deviations from its arm's mean, and "
-            f"sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
+            f"the farthest reward is {tails.farthest:.3g} standard deviations of its own arm from its arm's "
+            f"mean, and sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
         )
         yield "tails", f"{'heavy' if tails.heavy else 'no sign of heavy ones'}: {text}"
         for cap in tails.caps if tails.heavy else ():

@@ -18,6 +18,7 @@ from linoto.logs.row_queries import (
     KEPT_UNKNOWN,
     Columns,
     RowRange,
+    extent_by_arm,
     fetch_table,
     introduce_arms,
     reward_ends,
@@ -36,10 +37,13 @@ FEWEST_ENDS, MOST_ENDS = 10, 10_000  # rewards that are kept at either end of a 
 
 
 class RewardEnds(NamedTuple):
-    """The rewards that decide how heavy tails are: a hundredth of the rows at either end, and one."""
+    """The rewards that decide how heavy tails are: a hundredth of the rows at either end, and one; and the
+    ends of each arm."""
 
     smallest: Floats  # rising
     largest: Floats  # falling
+    lowest: Floats  # (k,) of each arm; inf where it was never pulled
+    highest: Floats  # (k,) of each arm; -inf where it was never pulled
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -192,10 +196,14 @@ def has_other_rewards(sums: ArmSums) -> bool:
 def find_ends(
     connection: Connection, files: Sequence[StagedFile], columns: Columns, sums: ArmSums
 ) -> RewardEnds:
-    """The smallest and the largest rewards of all files."""
+    """The smallest and the largest rewards of all files, and of each arm."""
     total = sums.early.total + sums.late.total
     most = min(max(total // 100 + 1, FEWEST_ENDS), MOST_ENDS)
-    whole = (RowRange.whole(file, columns, good_only=bool(sums.bad)) for file in files)
+    whole = [RowRange.whole(file, columns, good_only=bool(sums.bad)) for file in files]
     found = [reward_ends(connection, rows, most) for rows in whole]
     low, high = (np.sort(np.concatenate([ends[side] for ends in found])) for side in (0, 1))
-    return RewardEnds(low[:most], high[::-1][:most])
+    lowest, highest = (np.full(sums.early.pulls.size, end) for end in (np.inf, -np.inf))
+    for extents in (extent_by_arm(connection, rows) for rows in whole):
+        np.minimum.at(lowest, extents["arm"], extents["low"])
+        np.maximum.at(highest, extents["arm"], extents["high"])
+    return RewardEnds(low[:most], high[::-1][:most], lowest, highest)

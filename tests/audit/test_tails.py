@@ -139,3 +139,47 @@ def test_minus_zero_is_zero() -> None:
     log = log_with(rng.integers(0, 2, 500).astype(float), rng)
     facts = dict(audit_log(type(log)(**{**vars(log), "extent": (-0.0, 1.0)})).facts())
     assert "from 0 to 1" in facts["rewards"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_farthest_reward_is_far_from_the_mean_of_its_own_arm(seed: int) -> None:
+    """Against pandas, with an arm of two pulls that earns more than any other: its mean says nothing of
+    rewards of other arms."""
+    rng = np.random.default_rng([53, seed])
+    frame = pd.DataFrame({"arm": rng.integers(0, K - 1, 3000), "reward": rng.standard_exponential(3000)})
+    frame.loc[5, "reward"] = 60.0
+    frame = pd.concat([frame, pd.DataFrame({"arm": [K - 1] * 2, "reward": [100.0, 101.0]})])
+    of_arms = frame.groupby("arm")["reward"]
+    n, around = of_arms.transform("size"), (frame["reward"] - of_arms.transform("mean")).abs()
+    away = around * np.sqrt(n / (n - 1))
+    pooled = np.sqrt((around**2).sum() / (len(frame) - K))
+    scale = of_arms.transform("std").where(n >= 30, pooled)
+    named = frame.assign(arm=[f"arm {arm}" for arm in frame["arm"]])
+    log = read_log(named, action="arm", reward="reward", arms=table_of(ACTIONS))
+    tails = find_tails(log)
+    assert tails is not None and tails.heavy and tails.side == "high"
+    assert tails.farthest == pytest.approx((away / scale).max())
+    assert tails.distance == pytest.approx(away.max())
+    assert not tails.caps  # each would take from the best arm what it always earns
+    assert audit_log(log, noise=4.0).verdict == "do not trust"
+
+
+def test_the_ends_of_clicks_follow_from_their_sums() -> None:
+    """Ninety clicks in a hundred, and one in a hundred: that one is 0.99 from its mean, and 10 deviations."""
+    pulls, clicks = np.array([100, 100]), np.array([90.0, 1.0])
+    half = Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks)
+    tails = find_tails(log_of(half, Offline.empty(2), np.eye(2), extent=(0.0, 1.0)))
+    assert tails is not None
+    assert tails.farthest == pytest.approx(0.99 * np.sqrt(100 / 99) / np.sqrt(0.99 * 0.01 * 100 / 99))
+
+
+def test_the_ends_of_each_arm_are_read() -> None:
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"arm": rng.integers(0, 5, 200), "reward": rng.standard_normal(200)})
+    named = frame.assign(arm=[f"arm {arm}" for arm in frame["arm"]])
+    ends = read_log(named, action="arm", reward="reward", arms=table_of(ACTIONS)).ends
+    assert ends is not None
+    of_arms = frame.groupby("arm")["reward"]
+    assert ends.lowest[:5].tolist() == of_arms.min().tolist()
+    assert ends.highest[:5].tolist() == of_arms.max().tolist()
+    assert np.isinf(ends.lowest[5:]).all() and np.isinf(ends.highest[5:]).all()
