@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from math import log, sqrt
+from math import floor, isfinite, log, sqrt
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,7 +41,7 @@ class Certificate:
     budget: float | None
     kappa: float | None  # of the logging mixture, where it is the fallback: its rounding is kappa (hi - lo)
     reward_range: tuple[float, float]  # of mean rewards: as given, or as bound and actions allow
-    vacuous: bool  # no play could lose more than this promises
+    vacuous: bool  # no play could lose more than this promises, in however many rounds
     realised: bool  # explored plays count as what they really earned, not as their mean rewards
     assumes: tuple[str, ...]
     not_assumed: tuple[str, ...] = ()
@@ -53,11 +53,24 @@ class Certificate:
             return None
         return self.per_round * rounds + self.constant
 
+    @property
+    def possible(self) -> float:
+        """The most that a round can lose: the upper end of what the log earns, less the worst reward."""
+        return self.reference_interval[1] - self.reward_range[0]
+
+    @property
+    def says_something_from(self) -> int | None:
+        """The first round from which on less is promised to be lost than any play could lose; None: never."""
+        if self.per_round is None or self.constant is None or self.vacuous or not isfinite(self.constant):
+            return None
+        return floor(self.constant / (self.possible - self.per_round)) + 1
+
     def to_dict(self, *, rounds: int | None = None) -> dict[str, Any]:
-        """Plain JSON data, with the loss over a horizon if one is given."""
-        data = asdict(self)
+        """Plain JSON data; for a horizon also the loss over it, and from where on that says something."""
+        data = asdict(self)  # without a horizon no more than this: Certificate(**data) must read it
         if rounds is not None:
-            data["rounds"], data["loss"] = rounds, self.loss(rounds)
+            data |= {"rounds": rounds, "loss": self.loss(rounds)}
+            data["says_something_from"] = self.says_something_from
         return data
 
     def to_json(self, *, rounds: int | None = None) -> str:
@@ -89,15 +102,25 @@ class Certificate:
             lines.append(("kappa", f"{amount(self.kappa)} (rounding of the logging mixture)"))
         if rounds is not None:
             lines.append((f"most lost in {rounds} rounds", amount(self.loss(rounds))))
-        possible = high - self.reward_range[0]
-        verdict = (
-            "yes: no play could lose more" if self.vacuous else f"no: a play could lose {amount(possible)}"
-        )
-        lines.append(("vacuous", verdict))
+        lines.append(("vacuous", self.vacuous_text(rounds)))
         lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
         lines.extend(("assumes", text) for text in self.assumes)
         lines.extend(("not assumed", text) for text in self.not_assumed)
         return lines
+
+    def vacuous_text(self, rounds: int | None) -> str:
+        """Whether the promise says anything, from which round on, and whether in so many rounds."""
+        first = self.says_something_from
+        if first is None:
+            return "yes: no play could lose more"
+        if rounds is not None and rounds < first:
+            return (
+                f"yes: in {rounds:,} rounds no play could lose more than {amount(rounds * self.possible)}; "
+                f"it says something from round {first:,} on"
+            )
+        if first == 1:
+            return "no: a play could lose more, from the first round on"
+        return f"no, from round {first:,} on: in fewer rounds no play could lose that much"
 
     def __str__(self) -> str:
         return text_table(self.rows())

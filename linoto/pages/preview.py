@@ -75,6 +75,7 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
         "noun": "value of alpha" if preview.parameter == "alpha" else heading(preview.parameter),
         "total": lambda value: f"{amount(value)}\u00a0{unit}",
         "amount": amount,
+        "inf": inf,
         "signed": signed,
         "percent": percent,
     }

@@ -171,8 +171,8 @@ class Preview:
 
     def is_empty(self, point: GridPoint) -> bool:
         """Whether a promise allows as much as could be lost, or as much as the log earns: it says nothing."""
-        loss = point.certificate.loss(self.horizon)
-        return loss is None or point.certificate.vacuous or loss >= self.earned
+        loss, first = point.certificate.loss(self.horizon), point.certificate.says_something_from
+        return loss is None or first is None or self.horizon < first or loss >= self.earned
 
     def least_useful(self) -> GridPoint | None:
         """The smallest promise with which something is gained on average; None: with none of them."""

@@ -272,3 +272,29 @@ def test_the_certificate_says_what_pays(evidence: Any, limits: Any, payer: str) 
     gate = linoto.Tolerance(budget=5.0, evidence=evidence)
     promise = certificate(gate=gate, confidence=linoto.Confidence(reward_range=limits))
     assert promise.theorem.endswith(f"paid for by {payer}")
+
+
+@pytest.mark.parametrize("options", [{"budget": 1000.0}, {"epsilon": 0.3, "budget": 7.0}, {"epsilon": 0.01}])
+def test_a_promise_says_something_from_the_round_on_in_which_more_could_be_lost(
+    options: dict[str, float],
+) -> None:
+    """Before it, losing the most possible in every round keeps the promise; in it, that breaks it."""
+    promise = certificate(gate=linoto.Tolerance(**options), confidence=RANGED)
+    first, worst = promise.says_something_from, promise.reference_interval[1]  # the range begins at 0
+    assert first is not None and not promise.vacuous
+    assert (first - 1) * worst <= (promise.loss(first - 1) or 0.0) and first * worst > (
+        promise.loss(first) or 0
+    )
+    assert dict(promise.rows(rounds=first))["vacuous"].startswith("no")
+    if first == 1:
+        return
+    assert dict(promise.rows())["vacuous"].startswith(f"no, from round {first:,} on")
+    few = dict(promise.rows(rounds=first - 1))["vacuous"]
+    assert few.startswith(f"yes: in {first - 1:,} rounds no play could lose more than")
+    assert promise.to_dict(rounds=5)["says_something_from"] == first
+
+
+def test_a_promise_that_allows_more_per_round_than_can_be_lost_never_says_anything() -> None:
+    promise = certificate(gate=linoto.Tolerance(epsilon=5.0), confidence=RANGED)
+    assert promise.vacuous and promise.says_something_from is None
+    assert dict(promise.rows(rounds=10))["vacuous"] == "yes: no play could lose more"
