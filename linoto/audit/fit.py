@@ -16,6 +16,7 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
 
 ADAPTIVE_FACTOR = 5.0  # arms that stop being pulled after bad luck raise 2 to 4 % false alarms at 1 %
+SURE = 1e4  # a noncentrality that every test sees: beyond it nothing is computed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +29,32 @@ class LackOfFit:
     adaptive: bool  # whether arms may have been chosen by their rewards
     degrees: tuple[int, int]
     misfit: float  # root mean square over logged rows of what the model misses, noise taken out
+    rows: int
+    noise: float  # pooled standard deviation within arms
+
+    @property
+    def factor(self) -> float:
+        """What p-values are multiplied by."""
+        return ADAPTIVE_FACTOR if self.adaptive else 1.0
 
     @property
     def cautious_p(self) -> float:
-        """The larger p: right whether or not arms are equally noisy; times five for adaptive logs."""
-        return min(max(self.p, self.p_unequal) * (ADAPTIVE_FACTOR if self.adaptive else 1.0), 1.0)
+        """The p that decides: the larger one, which allows for unequal noise, times the factor."""
+        return min(max(self.p, self.p_unequal) * self.factor, 1.0)
+
+    def power(self, misfit: float) -> float:
+        """In which part of such logs the F test would see a model that misses means by this much.
+
+        `misfit` is a root mean square over rows, as above: F is then noncentral, by rows misfit^2 / noise^2.
+        """
+        from scipy.special import fdtri, ncfdtr  # type: ignore[import-untyped]
+
+        if self.noise == 0:
+            return 1.0
+        between, within = self.degrees
+        beyond = float(fdtri(between, within, 1 - TEST_LEVEL / self.factor))
+        away = min(self.rows * (misfit / self.noise) ** 2, SURE + 10.0 * between)
+        return 1.0 - float(ncfdtr(between, within, away, beyond))
 
     @property
     def rejected(self) -> bool:
@@ -49,7 +71,7 @@ def lack_of_fit(actions: npt.ArrayLike, offline: Offline, *, adaptive: bool = Fa
     >>> lack_of_fit([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], log).rejected
     True
     """
-    from scipy.special import fdtrc  # type: ignore[import-untyped]
+    from scipy.special import fdtrc
 
     arms = as_actions(actions)
     log = as_offline(offline, len(arms))
@@ -71,6 +93,8 @@ def lack_of_fit(actions: npt.ArrayLike, offline: Offline, *, adaptive: bool = Fa
         adaptive=adaptive,
         degrees=(between, within),
         misfit=sqrt(excess / log.total),
+        rows=log.total,
+        noise=sqrt(float(scatter.around.sum()) / within),
     )
 
 

@@ -20,6 +20,9 @@ from linoto.core.kernels import Ints
 from linoto.core.validation import exact, rounded_up
 from linoto.logs.read import Log
 
+SEEN = 0.5  # power of a test below which it would rather miss than see what matters
+DOUBTFUL = 0.2  # p of linearity below which features are not believed where rewards decided what was pulled
+AT_RISK = 0.5  # part of what the log earned that a promise must not allow to lose
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
 FAR = 10.0  # times as far apart as logged rewards, from which a range would promise much more
 AuditVerdict = Literal["deploy", "deploy with arm effects", "not yet", "do not trust"]
@@ -69,11 +72,25 @@ class AuditFindings:
             return None
         return loss_survived(self.confidence.scale, self.log.offline.total)
 
+    @property
+    def fit_power(self) -> float | None:
+        """In which part of such logs a misfit as large as the promise allows per round would be seen, over as
+        many rounds as the log has rows; None where there is no test or no promise."""
+        allowed = None if self.certificate is None else self.certificate.loss(self.log.offline.total)
+        if self.fit is None or allowed is None:
+            return None
+        return self.fit.power(allowed / self.log.offline.total)
+
+    @property
+    def blind(self) -> bool:
+        """Whether the test of linearity would rather miss than see a misfit that matters."""
+        return self.fit_power is not None and self.fit_power < SEEN
+
 
 def reach_verdict(found: AuditFindings) -> tuple[AuditVerdict, tuple[str, ...]]:
     """The verdict, and everything that speaks for it."""
     against = [*reasons_in_rows(found), *reasons_in_assumptions(found)]
-    missing = [*reasons_in_tails(found), *reasons_in_promise(found)]
+    missing = [*reasons_in_tails(found), *reasons_in_tests(found), *reasons_in_promise(found)]
     nonlinear = reasons_for_effects(found)
     if against:
         return "do not trust", tuple(against + nonlinear)
@@ -81,8 +98,8 @@ def reach_verdict(found: AuditFindings) -> tuple[AuditVerdict, tuple[str, ...]]:
         return "not yet", tuple(missing + nonlinear)
     if nonlinear:
         return "deploy with arm effects", tuple(nonlinear)
-    good = [fit_reason(found), "early and late rows agree" if found.drift else "drift could not be tested"]
-    return "deploy", tuple(good)
+    steady = ["early and late rows agree"] if found.drift else []
+    return "deploy", (fit_reason(found), *steady)
 
 
 def reasons_in_rows(found: AuditFindings) -> list[str]:
@@ -146,14 +163,33 @@ def reasons_in_tails(found: AuditFindings) -> list[str]:
     """What no log can tell, and nobody said: how far a reward can be from its mean."""
     if found.survives is None or found.confidence is None or "noise" not in found.why:
         return []
-    rows = f"{found.log.offline.total:,}"
+    rows, limits = f"{found.log.offline.total:,}", found.confidence.reward_range
+    said = "nobody said how large or small a reward can be"
+    if limits is not None:
+        low, high = (exact(end) for end in found.log.extent)
+        said = f"rewards from {low} to {high} are outside the stated range [{limits[0]:g}, {limits[1]:g}]"
     return [
-        f"nobody said how large or small a reward can be: the noise of {amount(found.confidence.scale)} is a "
+        f"{said}: the noise of {amount(found.confidence.scale)} is a "
         f"guess from {rows} rows, and what is rarer than that is not in them. State a reward range (and cap "
         "what leaves it), or the noise if you know it",
         f"with that guess the promise survives a loss of {amount(found.survives)} below an arm's mean in 3 "
         f"of {rows} rounds: one that is larger, or comes more often, can break it",
     ]
+
+
+def reasons_in_tests(found: AuditFindings) -> list[str]:
+    """Why nothing speaks against the log: nothing could."""
+    log = found.log
+    if len(log.arms.names) == 1:
+        return ["there is one arm only, so there is nothing to decide: add the arms that could be played"]
+    if log.extent[0] == log.extent[1]:
+        return [f"every reward is {exact(log.extent[0])}, so nothing could be tested: more rows would help"]
+    if found.fit is None and found.drift is None:
+        return [
+            "neither linearity nor drift could be tested, so nothing is known for or against this log "
+            f"({why_untested(log.early, log.late)}): more rows would help"
+        ]
+    return []
 
 
 def reasons_in_promise(found: AuditFindings) -> list[str]:
@@ -168,12 +204,13 @@ def reasons_in_promise(found: AuditFindings) -> list[str]:
             f"per round. The log earns {amount(offline.reference)} per row: choose a part of that"
         ]
     allowed, earned = promise.loss(offline.total), float(offline.reward_sums.sum())
-    if found.log.extent[0] < 0 or allowed is None or allowed < earned:
+    if found.log.extent[0] < 0 or allowed is None or allowed < AT_RISK * earned:
         return []
     return [
-        f"over as many rounds as the log has rows, the promise allows a loss of {amount(allowed)}, and the "
-        f"log earned {amount(earned)} ({amount(promise.constant)} of the loss is allowed from the first "
-        "round). More rows, fewer logged arms, a smaller reward range or a smaller tolerance would help"
+        f"over as many rounds as the log has rows, the promise allows a loss of {amount(allowed)}: half or "
+        f"more of the {amount(earned)} that the log earned ({amount(promise.constant)} of the loss is "
+        "allowed from the first round). More rows, fewer logged arms, a smaller reward range or a "
+        "smaller tolerance would help"
     ]
 
 
@@ -191,6 +228,12 @@ def reasons_for_effects(found: AuditFindings) -> list[str]:
             f"rewards are not linear in these features (p = {found.fit.cautious_p:.2g}): the model misses an "
             f"arm's mean by {found.fit.misfit:.2g} on average, so give every arm an effect of its own"
         ]
+    if found.fit is not None and found.adaptive and (found.blind or found.fit.cautious_p < DOUBTFUL):
+        return [
+            "shares of arms changed, and this log cannot show that rewards are linear in these features "
+            f"(p = {found.fit.cautious_p:.2g}, times five; {seen_text(found)}), so give every arm an effect "
+            "of its own"
+        ]
     if found.fit is None and found.coverage.untested.size:
         return [
             f"whether rewards are linear cannot be tested, and {found.coverage.untested.size} unlogged arms "
@@ -205,7 +248,18 @@ def fit_reason(found: AuditFindings) -> str:
         return "every arm has an effect of its own, so no linearity is needed"
     if found.fit is None:
         return "no unlogged arm is judged by the linear model alone"
+    if found.blind:
+        return (
+            f"no sign against a linear model, but this log could hardly show one: {seen_text(found)}; "
+            "--arm-effects, or evidence from rewards, does not rest on it"
+        )
     return "the logged means lie where a linear model puts them"
+
+
+def seen_text(found: AuditFindings) -> str:
+    """How often the test of linearity would see a misfit that matters, in words."""
+    part = 0.0 if found.fit_power is None else found.fit_power
+    return f"a misfit as large as the loss promised per round is seen in {part:.0%} of such logs"
 
 
 def audit_notes(found: AuditFindings) -> tuple[str, ...]:

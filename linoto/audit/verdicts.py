@@ -14,7 +14,7 @@ from linoto.audit.assume import certify_tolerance, propose_confidence, propose_t
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.coverage import find_coverage
 from linoto.audit.drift import Drift, find_drift, why_untested
-from linoto.audit.fit import lack_of_fit
+from linoto.audit.fit import LackOfFit, lack_of_fit
 from linoto.audit.noise import estimate_noise, least_scale
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
@@ -149,7 +149,7 @@ class Audit(AuditFindings):
                 "unknown_arms": [names[arm] for arm in coverage.unknown],
                 "unknown_directions": [[labels[i] for i in direction] for direction in coverage.directions],
             },
-            "lack_of_fit": None if fit is None else asdict(fit) | {"rejected": fit.rejected},
+            "lack_of_fit": None if fit is None else self.fit_dict(fit),
             "drift": None if self.drift is None else self.drift_dict(self.drift),
             "propensities": None
             if propensities is None
@@ -160,6 +160,14 @@ class Audit(AuditFindings):
         }
         plain: dict[str, Any] = without_nan(facts)
         return plain
+
+    def fit_dict(self, fit: LackOfFit) -> dict[str, Any]:
+        """The test of linearity, with the p that decides and what the test could have seen."""
+        return asdict(fit) | {
+            "p_decides": fit.cautious_p,
+            "power": self.fit_power,
+            "rejected": fit.rejected,
+        }
 
     def drift_dict(self, drift: Drift) -> dict[str, Any]:
         """The drift, the arms that moved by name."""
@@ -297,9 +305,9 @@ class Audit(AuditFindings):
         if fit is None:
             return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
         misfit = f"; the model misses an arm's mean by {fit.misfit:.2g} on average" if fit.rejected else ""
-        unequal = f", {fit.p_unequal:.2g} where arms differ in noise" if fit.p < TEST_LEVEL else ""
+        times = " (times five, because shares changed)" if fit.adaptive else ""
         f = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}"
-        return f"{answer_text(fit.rejected)}: {f}, p = {fit.p:.2g}{unequal}{misfit}"
+        return f"{answer_text(fit.rejected)}: {f}, p = {fit.cautious_p:.2g}{times}{misfit}"
 
     def drift_text(self) -> str:
         """The comparison of the halves."""

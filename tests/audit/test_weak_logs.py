@@ -1,0 +1,107 @@
+"""What a log could not have shown is no reason to deploy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.audit_logs import ACTIONS, PULLS, THETA, K, clean_log, draw_log, log_of
+
+from linoto.audit.fit import LackOfFit, lack_of_fit
+from linoto.audit.verdicts import audit_log
+from linoto.core.offline import Offline
+from linoto.logs.read import Log
+
+LINE = np.column_stack([np.ones(8), np.linspace(-1, 1, 8)])
+
+
+def clicks_of(pulls: list[int], ones: list[float]) -> Offline:
+    return Offline(pulls=pulls, reward_sums=ones, reward_squares=ones)
+
+
+def pilot_and_winner() -> Log:
+    """Eight arms of a pilot, then one of them alone; their means do not follow the feature."""
+    early = clicks_of([35] * 8, [13.0, 20.0, 12.0, 19.0, 12.0, 12.0, 19.0, 13.0])
+    late = clicks_of([0, 280, 0, 0, 0, 0, 0, 0], [0, 140.0, 0, 0, 0, 0, 0, 0])
+    return log_of(early, late, LINE, extent=(0.0, 1.0))
+
+
+def test_the_p_that_decides_is_the_one_that_is_printed() -> None:
+    audit = audit_log(pilot_and_winner())
+    fit, shown = audit.fit, dict(audit.facts())["linear?"]
+    assert fit is not None and fit.adaptive and not fit.rejected
+    assert fit.cautious_p == pytest.approx(5 * max(fit.p, fit.p_unequal))
+    assert f"p = {fit.cautious_p:.2g} (times five, because shares changed)" in shown
+    assert audit.to_dict()["lack_of_fit"]["p_decides"] == fit.cautious_p
+    plain = dict(audit_log(clean_log(), noise=0.5).facts())["linear?"]
+    assert "times five" not in plain
+
+
+def test_a_pilot_and_its_winner_need_arm_effects_where_linearity_cannot_be_shown() -> None:
+    log = pilot_and_winner()
+    audit = audit_log(log)
+    assert audit.adaptive and audit.blind
+    assert audit.verdict == "deploy with arm effects" and "shares of arms changed" in audit.reasons[0]
+    assert audit_log(Log(**{**vars(log), "arms": log.arms.with_effects()})).verdict == "deploy"
+
+
+def test_power_is_how_often_a_misfit_is_seen() -> None:
+    """400 logs: three standard errors of the share are 0.075."""
+    wrong = np.random.default_rng(60).standard_normal(K)
+    weight = np.sqrt(PULLS)[:, None]
+    basis, _ = np.linalg.qr(weight * ACTIONS)
+    out = (weight[:, 0] * wrong - basis @ (basis.T @ (weight[:, 0] * wrong))) / weight[:, 0]
+    misfit = 0.07 * out / np.sqrt((PULLS * out**2).sum() / PULLS.sum())
+    found = [lack_of_fit(ACTIONS, draw_log(ACTIONS @ THETA + misfit, PULLS, [61, i])) for i in range(400)]
+    fits = [fit for fit in found if isinstance(fit, LackOfFit)]
+    seen = np.mean([fit.p < 0.01 for fit in fits])
+    assert 0.2 < seen < 0.9
+    assert np.mean([fit.power(0.07) for fit in fits]) == pytest.approx(seen, abs=0.075)
+    assert fits[0].power(0.0) == pytest.approx(0.01) and fits[0].power(1e9) == pytest.approx(1.0)
+
+
+def test_a_test_that_could_hardly_see_anything_is_no_proof() -> None:
+    blind = audit_log(clean_log(), noise=0.5, epsilon=0.01)
+    assert blind.blind and blind.verdict == "deploy"
+    assert "could hardly show one" in blind.reasons[0] and "--arm-effects" in blind.reasons[0]
+    sharp = audit_log(clean_log(), noise=0.5, epsilon=0.2)
+    assert not sharp.blind and sharp.reasons[0].startswith("the logged means lie")
+
+
+@pytest.mark.parametrize(
+    "pulls, ones, arms, reason",
+    [
+        ([1, 1], [1.0, 0.0], np.array([[1.0, 1.0], [1.0, 2.0]]), "neither linearity nor drift"),
+        ([50, 50], [50.0, 50.0], np.array([[1.0, 1.0], [1.0, 2.0]]), "every reward is 1"),
+        ([500], [250.0], np.ones((1, 1)), "one arm only"),
+    ],
+)
+def test_where_nothing_could_be_tested_it_is_not_yet(
+    pulls: list[int], ones: list[float], arms: np.ndarray, reason: str
+) -> None:
+    extent = (1.0, 1.0) if reason.startswith("every") else (0.0, 1.0)
+    halves = clicks_of(pulls, ones), clicks_of(pulls, ones if extent[0] else ones[::-1])
+    audit = audit_log(log_of(*halves, arms, extent=extent))
+    assert audit.verdict == "not yet" and reason in audit.reasons[0]
+
+
+def test_that_drift_could_not_be_tested_is_a_note_and_no_reason() -> None:
+    log = clean_log()
+    audit = audit_log(log_of(log.offline, Offline.empty(K)), noise=0.5)
+    assert audit.drift is None and audit.verdict == "deploy"
+    assert not any("drift" in reason for reason in audit.reasons)
+    assert any("drift could not be tested" in note for note in audit.notes)
+
+
+def test_a_stated_range_that_the_log_contradicts_is_named() -> None:
+    audit = audit_log(pilot_and_winner(), reward_range=(0.0, 0.5))
+    assert audit.verdict == "not yet"
+    assert audit.reasons[0].startswith("rewards from 0 to 1 are outside the stated range [0, 0.5]")
+    assert not any("nobody said" in reason for reason in audit.reasons)
+
+
+@pytest.mark.parametrize("part, verdict", [(0.4, "deploy"), (0.55, "not yet")])
+def test_a_promise_must_not_allow_to_lose_half_of_what_the_log_earned(part: float, verdict: str) -> None:
+    log = clean_log(extent=(0.0, 1.0))
+    audit = audit_log(log, noise=0.6, reward_range=(0.0, 1.0), epsilon=part * log.offline.reference)
+    assert audit.verdict == verdict
+    assert any("half or more" in reason for reason in audit.reasons) == (verdict == "not yet")
