@@ -92,7 +92,7 @@ def run_preview(arguments: argparse.Namespace) -> None:
     print(TITLE)
     print_facts([*lines, *assumption_rows(policy, log, arguments)])
     print()
-    print_table([table_row(row, result.parameter) for row in result.table()])
+    print_table([table_row(row, result) for row in result.table()])
     print_written([path])
 
 
@@ -105,7 +105,7 @@ def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Name
     if asked is not None and gate.parameters and name not in gate.parameters:
         raise ValueError(f"the parameter of this policy is {gate.varied}: give --{gate.varied}-grid")
     if asked is not None and name != gate.varied:  # the grid's parameter alone, with no other beside it
-        policy = with_gate_options(policy, argparse.Namespace(**{name: max(asked)}))
+        policy = with_gate_options(policy, argparse.Namespace(**{name: max(asked) or 1.0}))
     if asked is None and arguments.policy == "Gated":
         policy = with_fitting_budget(policy, log, arguments)
     values = asked or values_to_try(policy, log, arguments)
@@ -165,15 +165,15 @@ def command_of(arguments: argparse.Namespace) -> str:
     )
 
 
-def table_row(row: dict[str, Any], parameter: str) -> dict[str, str]:
+def table_row(row: dict[str, Any], result: Preview) -> dict[str, str]:
     """A row of the terminal's table."""
     from linoto.pages.preview import heading, value_cells
 
     value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
     return {
-        heading(parameter): value,
+        heading(result.parameter): value,
         "lose at most": guaranteed,
-        "9 worlds of 10": lost,
+        "9 worlds of 10" if result.worlds >= 10 else "worst world": lost,
         "mean gain": gain,
         "explored": explored,
         "first at": first,

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core import hints
 from linoto.core.certificates import Certificate
 from linoto.core.offline import Offline
 from linoto.pages.figures import preview as figures
 from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import fill, write_page
-from linoto.worlds.preview import GridPoint, Preview, quantile
+from linoto.worlds.preview import GridPoint, Preview, quantile, smallest_of_best
 
 UNIT = "units of reward"
 TITLE = "What is the most we can lose, and what do we stand to gain?"
@@ -75,6 +76,8 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
         "noun": "value of alpha" if preview.parameter == "alpha" else heading(preview.parameter),
         "total": lambda value: f"{amount(value)}\u00a0{unit}",
         "amount": amount,
+        "exact": value_text,
+        "few": preview.worlds < 10,  # too few to speak of nine of ten
         "inf": inf,
         "signed": signed,
         "percent": percent,
@@ -82,14 +85,11 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
 
 
 def chosen_point(preview: Preview, limit: float | None) -> GridPoint:
-    """What the answers are about: the policy's own value or the limit's, if it is worth having."""
+    """What the answers are about: the best value worth having, or the policy's own if none is."""
     own_value = getattr(preview.policy.composed().gate, preview.parameter)
     own = min(preview.points, key=lambda point: abs(point.value - own_value))  # the nearest on the grid
-    wanted = own if limit is None else preview.guaranteed(limit) or own
-    fits = preview.worth_having(limit)
-    if not fits or wanted in fits:
-        return wanted
-    return max(fits, key=lambda point: -float(point.final_loss.mean()))
+    within = None if limit is None else preview.guaranteed(limit)
+    return smallest_of_best(preview.worth_having(limit)) or within or own
 
 
 def rounding_share(point: GridPoint, horizon: int) -> float:
@@ -123,6 +123,11 @@ def amount(value: float) -> str:
     return f"{Decimal(f'{value:.2g}'):f}"  # 0.00008, not 8e-05
 
 
+def value_text(value: float) -> str:
+    """A value of the parameter, as it was given: no power of ten, and all digits of a large one."""
+    return f"{value:,.0f}" if value >= 1000 else hints.amount(value)
+
+
 def signed(value: float) -> str:
     """The same with a sign, so that a gain and a loss cannot be mixed up."""
     text = amount(value)
@@ -139,7 +144,7 @@ def value_cells(row: dict[str, Any]) -> list[str]:
     guaranteed, first = row["guaranteed_loss"], row["first_explored"]
     never = f" (never in {row['never_explored']:.0%})" if row["never_explored"] else ""
     return [
-        f"{row['knob']:,g}",
+        value_text(row["knob"]),
         "no promise" if guaranteed is None else amount(guaranteed),
         amount(row["worst_loss_90"]),
         amount(row["worst_loss_max"]),

@@ -29,6 +29,9 @@ from linoto.worlds.posterior import draw_means
 from linoto.worlds.reward_laws import RewardLaw, measure_law
 from linoto.worlds.simulate import simulate
 
+AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
+NOTHING = 1e-9  # what rounding leaves of no gain
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GridPoint:
@@ -41,6 +44,11 @@ class GridPoint:
     final_loss: Floats  # (worlds,) R_n^off; negative is a gain
     explored: Floats  # (worlds,) share of exploring rounds
     first_explored: Floats  # (worlds,) round of the first exploration; NaN if never
+
+    @property
+    def gains(self) -> bool:
+        """Whether anything is gained on average, beyond what rounding leaves of nothing."""
+        return bool(self.final_loss.mean() < -NOTHING)
 
     def broken_in(self, horizon: int) -> int:
         """In how many worlds more was lost than promised, up to rounding; 0 without a promise."""
@@ -147,20 +155,20 @@ class Preview:
         return html_table(rows, columns=list(columns.values()), caption=caption)
 
     def recommend(self, limit: float) -> GridPoint | None:
-        """The value that earns most among those whose loss stays within the limit in nine worlds of ten."""
+        """The best value among those whose loss stays within the limit in nine worlds of ten."""
         check_positive("limit", limit)
         fits = [point for point in self.points if (quantile(point.worst_loss, 0.9) or 0.0) <= limit]
-        return min(fits, key=lambda point: float(point.regret.mean()), default=None)
+        return smallest_of_best(fits)
 
     def guaranteed(self, limit: float) -> GridPoint | None:
-        """The value that earns most among those whose *promise* is within the limit."""
+        """The best value among those whose *promise* is within the limit."""
         check_positive("limit", limit)
         fits = [
             point
             for point in self.points
             if point.certificate.holds and (point.certificate.loss(self.horizon) or 0.0) <= limit
         ]
-        return min(fits, key=lambda point: float(point.regret.mean()), default=None)
+        return smallest_of_best(fits)
 
     def refuted(self) -> GridPoint | None:
         """The promise that most worlds break, if more do than chance explains in 99 of 100 previews."""
@@ -176,7 +184,7 @@ class Preview:
 
     def least_useful(self) -> GridPoint | None:
         """The smallest promise with which something is gained on average; None: with none of them."""
-        fits = [point for point in self.points if point.certificate.holds and point.final_loss.mean() < 0]
+        fits = [point for point in self.points if point.certificate.holds and point.gains]
         return min(fits, key=lambda point: point.certificate.loss(self.horizon) or 0.0, default=None)
 
     def worth_having(self, limit: float | None = None) -> list[GridPoint]:
@@ -190,7 +198,7 @@ class Preview:
             point
             for point in self.points
             if not self.is_empty(point)
-            and point.final_loss.mean() < 0
+            and point.gains
             and (limit is None or (point.certificate.loss(self.horizon) or 0.0) <= limit)
         ]
 
@@ -202,6 +210,16 @@ def quantile(values: Floats, q: float) -> float | None:
     """
     known = values[~np.isnan(values)]
     return float(np.quantile(known, q, method="weibull")) if known.size else None
+
+
+def smallest_of_best(points: Sequence[GridPoint]) -> GridPoint | None:
+    """The smallest value whose mean gain is within 5 % of the largest: a larger one only promises less."""
+    if not points:
+        return None
+    gains = [-float(point.final_loss.mean()) for point in points]
+    enough = max(gains) - AS_GOOD * abs(max(gains)) - NOTHING
+    fits = [point for point, gain in zip(points, gains, strict=True) if gain >= enough]
+    return min(fits, key=lambda point: point.value)
 
 
 def chance_of_at_least(count: int, n: int, p: float) -> float:

@@ -369,6 +369,12 @@ def test_preview_answers_in_the_terminal_and_says_where_the_page_is(
     assert len(data["outlooks"][0]["worlds"]["regret"]) == 4
 
 
+def test_a_budget_of_nothing_stays_a_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ("--worlds", "2", "--horizon", "20", "--budget-grid", "0", "--out", str(tmp_path / "page.html"))
+    code, out, _ = run(capsys, "preview", statistics(tmp_path, {}), *short)
+    assert code == 0 and "a budget of 0" in out.replace("\u00a0", " ") and "tolerance" not in out
+
+
 def test_the_papers_problem_can_be_previewed_at_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

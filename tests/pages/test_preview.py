@@ -22,6 +22,7 @@ from linoto.pages.preview import (
     chosen_point,
     signed,
     value_cells,
+    value_text,
     write_preview,
 )
 from linoto.worlds.preview import value_for
@@ -79,7 +80,7 @@ def test_the_question_is_answered_in_the_first_three_lines(preview: linoto.Previ
     text = write(tmp_path / "page.html", preview, limit=20.0)
     top = text[text.index("<h1>") : text.index("</ol>")]
     assert f"<h1>{TITLE}</h1>" in top and top.count("<li>") == 3 and 'class="verdict' in top
-    names = ("What to do", "The most we can lose", "In nine worlds", "What we stand")
+    names = ("What to do", "The most we can lose", "What to expect", "What we stand")  # of six worlds
     for (name, _), start in zip(answers(preview, 20.0), names, strict=True):
         assert name.startswith(start)
     sure = preview.guaranteed(20.0)
@@ -131,7 +132,7 @@ def test_a_budget_is_a_sum_in_words(tmp_path: Path) -> None:
     policy = linoto.Gated(gate=linoto.Tolerance(budget=20.0))
     shown = result(policy=policy, grid=[5.0, 20.0])
     said = answers(shown, unit="clicks")[1][1]
-    assert said.startswith("With a budget of 20\u00a0clicks in all, 300 rounds together earn at most")
+    assert said.startswith("With a budget of 5\u00a0clicks in all, 300 rounds together earn at most")
     text = write(tmp_path / "page.html", shown, limit=50.0)
     assert "What each budget brings" in text and "The budget is how much less than that, in all" in text
     assert "budget: the loss that is accepted in all rounds together" in text
@@ -280,3 +281,27 @@ def test_as_many_broken_worlds_as_chance_explains_are_no_alarm(unsupported: lino
         worst = np.where(np.arange(20) < broken, 2 * loss, loss)
         again = replace(unsupported, points=(replace(point, worst_loss=worst),))
         assert (again.refuted() is not None) == alarm
+
+
+def test_fewer_than_ten_worlds_are_not_spoken_of_as_ten(preview: linoto.Preview, tmp_path: Path) -> None:
+    for limit in (None, 20.0):
+        for shown in (preview, result(worlds=1)):
+            text = " ".join(f"{name}: {line}" for name, line in answers(shown, limit))
+            assert "In nine" not in text and "eight worlds of ten" not in text and "(--worlds)" in text
+    assert "In nine worlds of ten" in dict(answers(result(worlds=10, horizon=20), 20.0))
+    page = write(tmp_path / "page.html", preview, limit=20.0)
+    assert "worlds of 10</th>" not in page and "eight worlds of ten" not in page.split("<svg")[0]
+
+
+def test_what_gains_nothing_is_not_deployed() -> None:
+    shown = result(policy=linoto.Gated(gate=linoto.Tolerance(budget=1.0)), grid=[0.0])
+    (point,) = shown.points
+    idle = replace(shown, points=(replace(point, final_loss=np.full(6, -1e-15)),))
+    assert answers(idle)[0][1].startswith("Do not deploy yet: with none of the values tried does it gain")
+    assert "a budget of 0" in answers(idle)[1][1]
+
+
+def test_values_are_written_without_powers_of_ten() -> None:
+    assert [value_text(v) for v in (1e9, 12345.0, 1000.0, 45.0, 0.025, 0.0)] == [
+        *("1,000,000,000", "12,345", "1,000", "45", "0.025", "0")
+    ]

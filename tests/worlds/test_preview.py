@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import linoto
+from linoto.worlds.preview import smallest_of_best
 
 
 def problem(m: int = 300) -> tuple[np.ndarray, linoto.Offline, linoto.LinearBandit]:
@@ -60,7 +62,21 @@ def test_a_limit_is_answered_by_what_was_seen_and_by_what_is_promised() -> None:
     assert result.guaranteed(1e-6) is None
     seen = result.recommend(1e9)
     assert seen is not None
-    assert seen.regret.mean() == min(point.regret.mean() for point in result.points)
+    gains = {point.value: -point.final_loss.mean() for point in result.points}
+    most = max(gains.values())
+    assert seen.value == min(value for value, gain in gains.items() if gain >= 0.95 * most)
+
+
+def test_of_values_that_gain_the_same_the_smallest_is_chosen() -> None:
+    result = preview(grid=[0.1, 0.2, 0.4])
+    first = result.points[0]
+    same = replace(result, points=tuple(replace(point, final_loss=-np.ones(6)) for point in result.points))
+    better = (*same.points[:2], replace(same.points[2], final_loss=-1.1 * np.ones(6)))
+    for limit in (1e9, (first.certificate.loss(300) or 0.0) + 1e-9):
+        for found in (same.guaranteed(limit), smallest_of_best(same.worth_having(limit))):
+            assert found is not None and found.value == 0.1
+    found = smallest_of_best(better)
+    assert found is not None and found.value == 0.4 and smallest_of_best([]) is None
 
 
 def test_the_papers_parameter_is_alpha() -> None:

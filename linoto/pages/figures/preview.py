@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from linoto.core.hints import amount
 from linoto.core.kernels import Floats
 from linoto.pages.figures.pieces import COLOURS, panel, plain_numbers, styled, with_legend
 from linoto.worlds.preview import quantile
@@ -141,7 +142,7 @@ def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: F
     colour, places = COLOURS["Gated"], np.arange(middle.size)
     axes.plot(places, middle, color=colour, marker="o", markersize=4, label=label, linewidth=1.6)
     axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.set_xticks(places, [f"{point.value:g}" for point in preview.points])
+    axes.set_xticks(places, [amount(point.value) for point in preview.points])
     if places.size > 6:
         axes.tick_params(axis="x", labelsize=8)
 
@@ -152,7 +153,7 @@ def draw_cross(axes: Axes, row: dict[str, Any], colour: Any) -> None:
     left = [[x - row["worst_loss_10"]], [0.0]]
     around = [[max(y - row["gain_10"], 0.0)], [max(row["gain_90"] - y, 0.0)]]
     look: dict[str, Any] = {"fmt": "o", "markersize": 5.5, "color": colour, "ecolor": (*colour[:3], 0.4)}
-    axes.errorbar(x, y, xerr=left, yerr=around, label=f"{row['knob']:g}", **look)
+    axes.errorbar(x, y, xerr=left, yerr=around, label=amount(row["knob"]), **look)
 
 
 def column(rows: Sequence[dict[str, Any]], name: str) -> Floats:
