@@ -15,7 +15,7 @@ from linoto.audit.bound import shortest_parameter
 from linoto.audit.coverage import find_coverage
 from linoto.audit.drift import Drift, find_drift, why_untested
 from linoto.audit.fit import LackOfFit, lack_of_fit
-from linoto.audit.noise import estimate_noise, least_scale
+from linoto.audit.noise import LEVEL, estimate_noise, least_scale
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
 from linoto.audit.tails import find_tails
@@ -31,7 +31,18 @@ UNTRUSTED = "would be this, but the log speaks against what it assumes"
 UNKNOWN = "would be this, if what it assumes were known and it were worth something: see the reasons"
 PROMISED = ("most lost per round", "most lost in all", "vacuous", "probability")
 SUMMARY = (
-    *("verdict", "because", "rows", "arms", "rewards", "noise", "tails", "linear?", "steady?"),
+    *(
+        "verdict",
+        "because",
+        "rows",
+        "arms",
+        "rewards",
+        "rewards: level",
+        "noise",
+        "tails",
+        "linear?",
+        "steady?",
+    ),
     *("promise", "promise: most lost per round", "promise: most lost in all"),
 )
 
@@ -214,6 +225,7 @@ class Audit(AuditFindings):
             ("rows", f"{log.rows:,} read, {offline.total:,} used" + (f"; dropped: {bad}" if bad else "")),
             ("arms", f"{np.count_nonzero(offline.pulls):,} of {len(names):,} pulled{never}"),
             ("rewards", rewards),
+            *self.level_texts(),
             ("noise", self.noise_text()),
             *self.tail_texts(),
             ("design", design),
@@ -245,13 +257,21 @@ class Audit(AuditFindings):
 
     # -- single facts ---------------------------------------------------------------------------------
 
+    def level_texts(self) -> Iterator[tuple[str, str]]:
+        """How sure the interval of the true mean is."""
+        if self.certificate is not None:
+            yield (
+                "rewards: level",
+                f"this interval holds the true mean with probability {1 - self.certificate.delta:g}",
+            )
+
     def noise_text(self) -> str:
         """The noise estimate with its interval."""
         noise = self.noise
         if noise is None:
             return "cannot be estimated: no arm was pulled twice"
         within = f"[{amount(noise.low)}, {amount(noise.high)}]"
-        return f"{amount(noise.value)} around the mean of an arm, within {within}"
+        return f"{amount(noise.value)} around the mean of an arm, within {within} at {LEVEL:.0%}"
 
     def assumed_texts(self) -> Iterator[tuple[str, str]]:
         """What the promise rests on: noise, bound and range, where they come from, and all the rest."""

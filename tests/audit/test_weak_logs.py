@@ -99,6 +99,13 @@ def test_a_stated_range_that_the_log_contradicts_is_named() -> None:
     assert not any("nobody said" in reason for reason in audit.reasons)
 
 
+@pytest.mark.parametrize("delta, level", [(0.05, "0.95"), (0.01, "0.99")])
+def test_the_interval_of_the_true_mean_names_its_level(delta: float, level: str) -> None:
+    audit = audit_log(clean_log(), noise=0.5, delta=delta)
+    assert dict(audit.summary())["rewards: level"].endswith(f"with probability {level}")
+    assert dict(audit.facts())["noise"].endswith("at 95%")
+
+
 @pytest.mark.parametrize("part, verdict", [(0.4, "deploy"), (0.55, "not yet")])
 def test_a_promise_must_not_allow_to_lose_half_of_what_the_log_earned(part: float, verdict: str) -> None:
     log = clean_log(extent=(0.0, 1.0))
