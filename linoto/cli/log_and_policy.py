@@ -281,13 +281,15 @@ def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> 
     return policy
 
 
-def with_usual_gate(policy: Any) -> ComposedPolicy:
+def with_usual_gate(policy: ComposedPolicy) -> ComposedPolicy:
     """A Gated that allows what Gated() does with its confidence, paid for by the evidence that it has."""
-    from linoto.core.policies import usual_gate
+    from linoto.core.gates import Tolerance
+    from linoto.core.policies import Gated, usual_gate
 
-    gate = replace(usual_gate(policy.composed().assumed), evidence=policy.gate.evidence)
-    usual: ComposedPolicy = replace(policy, gate=gate)
-    return usual
+    composed = policy.composed()
+    if not isinstance(policy, Gated) or not isinstance(composed.gate, Tolerance):
+        return policy
+    return replace(policy, gate=replace(usual_gate(composed.assumed), evidence=composed.gate.evidence))
 
 
 def named_policy(text: str) -> Any:
