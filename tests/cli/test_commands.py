@@ -109,7 +109,7 @@ def test_the_figures_offered_are_those_there_are() -> None:
             "preview --paper --budget 5",
             "linoto preview: unrecognized arguments: --budget: did you mean '--budget-grid'?",
         ),
-        ("token list --json", "linoto token list: unrecognized arguments: --json"),
+        ("token list --limit 3", "linoto token list: unrecognized arguments: --limit"),
         ("certificate --paper --epsilon x", "--epsilon: must be a number >= 0, got 'x'"),
     ],
 )

@@ -101,8 +101,8 @@ TIMES: dict[str, tuple[list[Any], str]] = {
     "milliseconds as text": ([str(1_700_000_000_000 + i) for i in range(4)], "1700000000002"),
     "seconds": ([1_700_000_000 + i for i in range(4)], "1700000002"),
     "small numbers as text": (["0.5", "1.5", "2.5", "3.5"], "2.5"),
-    "dates as text": ([f"2024-01-0{day}" for day in range(1, 5)], "2024-01-03 00:00:00"),
-    "dates before computers": ([f"1812-01-0{day}" for day in range(1, 5)], "1812-01-03 00:00:00"),
+    "dates as text": ([f"2024-01-0{day}" for day in range(1, 5)], "2024-01-03 00:00:00 UTC"),
+    "dates before computers": ([f"1812-01-0{day}" for day in range(1, 5)], "1812-01-03 00:00:00 UTC"),
     "dates and numbers": (["1", "2", "2024-01-01", "2024-01-02"], "1704067200"),
     "a year beyond dates": (
         pa.array([(2**62 + i) // 10**6 * 10**6 for i in range(0, 4 * 10**7, 10**7)], pa.timestamp("us")),
