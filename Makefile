@@ -24,10 +24,10 @@ demo: $(READY) ## real flights: who may take over, and at what risk
 
 # Three workers on two cores: many tests wait for servers, browsers and clusters. Each takes whole files until it is idle.
 test: $(READY) ## the tests, the examples in docstrings, the snippets of the docs
-	@$(BIN)/pytest -n 3 --dist worksteal $(TESTS)
+	@$(BIN)/pytest -n 2 --dist worksteal $(TESTS)
 
 test-slow: $(READY) ## the tests that take minutes
-	@$(BIN)/pytest -n 3 --dist worksteal -m slow $(TESTS)
+	@$(BIN)/pytest -n 2 --dist worksteal -m slow $(TESTS)
 
 # Pythons are found by name, then where pyenv keeps them: make test-all PYTHONS="/opt/python3.12/bin/python3"
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,python$(version)) \
@@ -45,7 +45,7 @@ test-all: ## the tests on every Python that this machine has
 
 coverage: $(READY) ## which lines the tests reach, into htmlcov/
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n 3 --dist worksteal $(TESTS)
+	@$(BIN)/coverage run -m pytest -n 2 --dist worksteal $(TESTS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage html --quiet
 	@$(BIN)/coverage report --format=total | sed 's/^/percent of lines and branches: /'

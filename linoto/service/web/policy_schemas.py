@@ -59,7 +59,7 @@ def any_policy() -> Any:
         *explorers,
         describe(policies.LinOtO, confidence=confidence),
         describe(policies.LinLCB, confidence=maybe),
-        describe(policies.Gated, explorer=any_of(explorers), gate=gates, confidence=maybe),
+        describe(policies.Gated, explorer=any_of(explorers), gate=gates | None, confidence=maybe),
     ]
     return any_of([*alone, describe(Doubling, policy=any_of(alone))])
 
