@@ -617,8 +617,8 @@ def open_ledger(p: Any, r: Any) -> None:
     r.bet_base = (r.upper_reference - p.low) / p.unit
     for j in range(BETS):
         r.bets[j] = 0.0
-    r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
-    if p.joint == 1:
+    if p.joint == 1:  # elsewhere these stay 0, as in the snapshots of versions that had no such fields
+        r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
         secure_surplus(p, r, 0, True)
 
 
@@ -944,6 +944,8 @@ def ledger_room(params: Records, run: Records) -> float:
 @compiled
 def open_control(p: Any, r: Any) -> None:
     """Nothing explored; practice is thought to earn the mean of the log, or the middle of the range."""
+    if p.gate != CONTROL:  # 0, as in the snapshots of versions that had no such fields
+        return
     middle = p.low + 0.5 * p.unit
     mean = r.logged_rewards / r.logged if r.logged > 0 else middle
     r.centre = min(max(mean, p.low), p.low + p.unit)
@@ -953,7 +955,7 @@ def open_control(p: Any, r: Any) -> None:
     for j in range(COIN_BETS):
         r.coin_bets[j] = r.coin_hopes[j] = 0.0
         r.stretch_marks[j] = -inf
-    if p.gate == CONTROL and p.every > 0:
+    if p.every > 0:
         mark_stretch(p, r)
 
 

@@ -162,7 +162,7 @@ def test_results_whose_file_was_replaced_say_so_and_show_nobody_else_s_numbers(t
     table = first.table()
     run_experiment(EXPERIMENT, runs=RUNS + 1, out=tmp_path, seed=0, resume=True)
     assert first.table() == table
-    run_experiment(EXPERIMENT, runs=RUNS, out=tmp_path, seed=1)
+    run_experiment(EXPERIMENT, runs=RUNS + 1, out=tmp_path, seed=1)
     with pytest.raises(ValueError, match=r"run 0 must be in .*tiny\.cells\.sqlite, got no such row"):
         first.table()
 
