@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,15 @@ def test_a_call_that_raises_ends_the_sweep_with_its_own_error() -> None:
         list(map_cells(fails, range(100), engine=Engine(jobs=2)))
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Control-C is heard, also where the tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_after_an_interrupt_the_calls_that_have_started_are_finished_and_handed_out() -> None:
     started = []
 
