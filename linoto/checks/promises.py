@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, hypot, lgamma, log, log1p
+from math import hypot
 from typing import cast
 
 import numpy as np
@@ -12,6 +12,7 @@ from linoto.checks.suite import LawError
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
+from linoto.core.intervals import chance_of_at_least
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import FullAgent, Policy, PolicyWithPromise
@@ -178,9 +179,4 @@ def problem_as_assumed(
 
 def most_by_chance(runs: int, rate: float) -> int:
     """The least c with P(Binomial(runs, rate) > c) <= FALSE_ALARM."""
-    tail, count = 0.0, runs + 1
-    while tail <= FALSE_ALARM:
-        count -= 1
-        ways = lgamma(runs + 1) - lgamma(count + 1) - lgamma(runs - count + 1)
-        tail += exp(ways + count * log(rate) + (runs - count) * log1p(-rate))
-    return count
+    return next(c for c in range(runs + 1) if chance_of_at_least(c + 1, runs, rate) <= FALSE_ALARM)

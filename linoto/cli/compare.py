@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linoto.cli.running import add_runner_options
+from linoto.cli.running import add_runner_options, say_what_was_there
 from linoto.cli.terminal import print_table, print_written, progress
 from linoto.cli.usage import Commands, add_command, engine_of
 
@@ -77,6 +77,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
                 engine=engine_of(arguments),
                 track=track,
             )
+        say_what_was_there(found.results)
         paths = write_comparison(arguments.out, found, command=command_of(arguments))
     if arguments.json:
         print(json.dumps({**found.to_dict(), "wrote": [str(path) for path in paths]}))

@@ -64,19 +64,22 @@ def run_all(experiments: Sequence[Experiment], arguments: argparse.Namespace) ->
                 track=track,
                 engine=engine_of(arguments),
             )
-        store = result.store
-        if store.replaced:
-            kept = "--resume would have kept what still applies"
-            print(f"{experiment.name}: {store.replaced} earlier runs were replaced; {kept}", file=sys.stderr)
-        if store.runs > arguments.runs:
-            shown = f"the report shows the first {arguments.runs}, as asked"
-            print(f"{experiment.name}: {store.runs} runs are finished there; {shown}", file=sys.stderr)
-        if store.old_file:
-            print(
-                f"{store.old_file} is of an earlier version: it was not read and not changed", file=sys.stderr
-            )
+        say_what_was_there(result)
         results.append(result)
     return results
+
+
+def say_what_was_there(result: Results) -> None:
+    """What became of earlier runs in the folder, on stderr."""
+    name, store = result.experiment.name, result.store
+    if store.replaced:
+        kept = "--resume would have kept what still applies"
+        print(f"{name}: {store.replaced} earlier runs were replaced; {kept}", file=sys.stderr)
+    if store.runs > result.runs:
+        shown = f"the report shows the first {result.runs}, as asked"
+        print(f"{name}: {store.runs} runs are finished there; {shown}", file=sys.stderr)
+    if store.old_file:
+        print(f"{store.old_file} is of an earlier version: it was not read and not changed", file=sys.stderr)
 
 
 def publish(

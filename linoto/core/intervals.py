@@ -44,6 +44,16 @@ CLOSE = 1e-4  # a limit is where the log of evidence is within this of its thres
 START = 36.0  # log m / (1 - m) of the largest double below 1
 
 
+def chance_of_at_least(count: int, n: int, p: float) -> float:
+    """P(Binomial(n, p) >= count), for 0 < p < 1.
+
+    >>> [round(chance_of_at_least(count, 3, 0.5), 9) for count in (0, 2, 3)]
+    [1.0, 0.5, 0.125]
+    """
+    ways = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in range(count, n + 1))
+    return sum(exp(way + k * log(p) + (n - k) * log1p(-p)) for k, way in enumerate(ways, start=count))
+
+
 def check_level(level: Any) -> None:
     """Refuse anything but a number in (0, 1)."""
     if not is_number(level) or not 0 < level < 1:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from math import exp, floor, lgamma, log, log10, sqrt
+from math import floor, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from linoto.core.certificates import Certificate
 from linoto.core.codec import finite
 from linoto.core.gates import GATES, Tolerance
+from linoto.core.intervals import chance_of_at_least
 from linoto.core.kernels import Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
@@ -222,16 +223,6 @@ def smallest_of_best(points: Sequence[GridPoint]) -> GridPoint | None:
     return min(fits, key=lambda point: point.value)
 
 
-def chance_of_at_least(count: int, n: int, p: float) -> float:
-    """P(Binomial(n, p) >= count), for 0 < p < 1.
-
-    >>> [round(chance_of_at_least(count, 3, 0.5), 9) for count in (0, 2, 3)]
-    [1.0, 0.5, 0.125]
-    """
-    ways = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in range(count, n + 1))
-    return sum(exp(way + k * log(p) + (n - k) * log(1 - p)) for k, way in enumerate(ways, start=count))
-
-
 def preview(
     actions: npt.ArrayLike,
     offline: Offline,
@@ -263,10 +254,7 @@ def preview(
     chosen: ComposedPolicy = Gated(gate=Tolerance(epsilon=0.1)) if policy is None else policy
     check_count("horizon", horizon)
     parameter = parameter_of(chosen)
-    tried = as_floats("grid", grid_of(chosen, log, horizon) if grid is None else grid, ndim=1)
-    if tried.size == 0 or (tried < 0).any():
-        raise ValueError(f"grid must hold numbers >= 0, got {tried.tolist()}")
-    values = np.unique(tried).tolist()
+    values = as_grid(grid_of(chosen, log, horizon) if grid is None else grid)
     check_count("worlds", worlds)
     check_seed(seed)
     if prior is not None:
@@ -296,6 +284,15 @@ def preview(
             for value, variant, part in zip(values, variants, np.split(rows, len(values)), strict=True)
         ),
     )
+
+
+def as_grid(grid: Sequence[float]) -> list[float]:
+    """The distinct values to try, in order."""
+    tried = as_floats("grid", grid, ndim=1)
+    if tried.size == 0 or (tried < 0).any():
+        raise ValueError(f"grid must hold numbers >= 0, got {tried.tolist()}")
+    values: list[float] = np.unique(tried).tolist()
+    return values
 
 
 def summarise(play: tuple[Policy, Bandit, int], *, log: Offline, horizon: int) -> tuple[float, ...]:

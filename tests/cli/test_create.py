@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.exits import run
 
-from linoto.cli import main
 from linoto.service.server import open_service
 
 STATS = {
@@ -24,13 +24,6 @@ def stats(tmp_path: Path) -> Path:
     path = tmp_path / "stats.json"
     path.write_text(json.dumps(STATS))
     return path
-
-
-def run(*words: object) -> int:
-    try:
-        return main([str(word) for word in words])
-    except SystemExit as stopped:
-        return int(str(stopped.code))
 
 
 def test_a_loop_is_made_once_as_it_was_asked_for(stats: Path, capsys: pytest.CaptureFixture[str]) -> None:

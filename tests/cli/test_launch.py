@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.exits import run
 
 from linoto import load
-from linoto.cli import main
 from linoto.cli.launch import loop_name
 from linoto.service.server import open_service
 
@@ -30,13 +30,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "arms.csv").write_text("id,x\n0,0\n1,1\n2,2\n3,3\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*words: object) -> int:
-    try:
-        return main([str(word) for word in words])
-    except SystemExit as stopped:
-        return int(str(stopped.code))
 
 
 def test_every_step_is_a_command_that_does_the_same_alone(

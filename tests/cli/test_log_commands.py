@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from linoto.cli import main
+from helpers.exits import run
 
 LOG = ["--action", "arm", "--reward", "r"]
 
@@ -21,13 +20,6 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "log.csv").write_text("arm,r\n" + rows)
     (tmp_path / "arms.csv").write_text("id,x\n0,1\n1,2\n2,4\n")
     return tmp_path
-
-
-def run(*words: object) -> int:
-    try:
-        return main([str(word) for word in words])
-    except SystemExit as stopped:
-        return int(str(stopped.code))
 
 
 @pytest.mark.parametrize("option", ["--save", "--out"])

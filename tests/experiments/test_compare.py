@@ -110,5 +110,7 @@ def test_the_command_writes_one_page_and_takes_a_policy_of_your_own(
     assert {row["policy"] for row in found["leagues"]["one-hot"]} == {"Greedy", "mine", "half"}
     page = Page((tmp_path / "linoto-compare" / "compare.html").read_text())
     assert not page.outside and not page.open and "one-hot" in page.ids
+    assert main([*words, "--runs", "2"]) == 0
+    assert "compare: 6 earlier runs were replaced; --resume would have kept" in capsys.readouterr().err
     assert main([*words, "--against", "nobody", "--runs", "2", "--out", "other"]) == 1
     assert "against must be one of Greedy, mine, got 'nobody'" in capsys.readouterr().err
