@@ -224,3 +224,16 @@ def test_the_page_of_an_audit_without_a_promise_says_so(tmp_path: Path) -> None:
     unknown = (tmp_path / "1.html").read_text("utf-8")
     assert "There is none" in unknown
     assert "that the log contradicts, or cannot tell" in unknown  # here it cannot: the noise is unknown
+
+
+def test_directions_that_are_known_alike_have_bars_of_like_height() -> None:
+    """An axis that begins just below the shortest bar would make it look as if nothing was known."""
+    from helpers.audit_logs import clean_log
+
+    from linoto.audit.verdicts import audit_log
+    from linoto.pages.figures.audit import draw_spectrum
+
+    (axes,) = draw_spectrum(audit_log(clean_log())).axes
+    low, high = axes.get_ylim()
+    ends = [float(bar.get_height()) for bar in axes.patches]  # type: ignore[attr-defined]
+    assert low <= min(ends) / 10 and low <= max(ends) / 1000 and max(ends) < high

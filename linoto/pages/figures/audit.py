@@ -44,6 +44,8 @@ def draw_spectrum(audit: Audit) -> Figure:
     figure, axes = panel()
     axes.bar(np.arange(1, known + 1), values[:known], color=DATA, width=0.8)
     axes.set(yscale="log", xlim=(0.3, values.size + 0.7))
+    if known:  # three decades at least: a bar that begins just below its end says nothing of its height
+        axes.set_ylim(min(values[known - 1] / 10, values[0] / 1000), 2 * values[0])
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="direction, best known first", ylabel="squared length of pulls")
     return figure
