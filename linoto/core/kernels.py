@@ -389,11 +389,9 @@ def gather(p: Any, s: State) -> None:
 
 
 @compiled
-def refresh(p: Any, s: State) -> None:
-    """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
-    gather(p, s)
-    r = s.run[0]
-    d, k = s.actions.shape
+def invert(s: State) -> None:
+    """V^-1, theta and log det V from the least squares R theta = half."""
+    r, d = s.run[0], s.vectors.shape[1]
     factor, inverse = s.square[FACTOR], s.square[INVERSE]
     upper, lower = s.square[ROOT], s.square[ROOT_T]  # R^-1 and its transpose
     r.log_det = 0.0
@@ -413,7 +411,16 @@ def refresh(p: Any, s: State) -> None:
     theta, half = s.vectors[THETA], s.vectors[HALF]
     for i in range(d):
         theta[i] = dot(upper[i, i:], half[i:])
-    combine(s.actions, theta, s.arms[MEAN])
+
+
+@compiled
+def refresh(p: Any, s: State) -> None:
+    """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
+    gather(p, s)
+    invert(s)
+    d, k = s.actions.shape
+    lower = s.square[ROOT_T]
+    combine(s.actions, s.vectors[THETA], s.arms[MEAN])
     variance, row = s.arms[VARIANCE], s.arms[CROSS]
     variance[:] = 0.0
     for i in range(d):
@@ -541,58 +548,74 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
 
 
 @compiled
+def learn(p: Any, s: State, x: Floats, mean: float, variance: float, reward: float) -> tuple[float, float]:
+    """V, V^-1 and theta by one rank-one step, O(d^2), for a row x of known mean and variance.
+
+    Leaves V^-1 x, from before, in `step`; returns what theta moved along it, and det V_t / det V_{t-1}.
+    """
+    r = s.run[0]
+    gram, inverse = s.square[GRAM], s.square[INVERSE]
+    target, theta, step = s.vectors[TARGET], s.vectors[THETA], s.vectors[STEP]
+    combine(inverse, x, step)  # V^-1 x, by symmetry
+    if variance < STIFF * r.widest * dot(x, x):
+        refine(s, x, step)
+    growth = 1.0 + dot(x, step)
+    gain = (reward - mean) / growth
+    if p.estimates_noise == 1:
+        r.residuals += (reward - mean) * gain  # its mean is the variance of a reward, however known x is
+        r.residual_count += 1.0
+    for i in range(x.size):
+        target[i] += reward * x[i]
+        theta[i] += gain * step[i]
+        pull, shrink = x[i], step[i] / growth
+        gram_row, inverse_row = gram[i], inverse[i]
+        for j in range(x.size):
+            gram_row[j] += pull * x[j]
+            inverse_row[j] -= shrink * step[j]
+    r.log_det += log(growth)
+    r.rewards += 1
+    r.since_refresh += 1
+    r.fresh = 0
+    return gain, growth
+
+
+@compiled
 def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, error: float) -> None:
     """Count a reward when it arrives: V_t, theta_t and the bounds by one rank-one step, O(d^2 + kd).
 
     With an `error` above 0 it stands in for a reward that was lost, and may be wrong by as much. The ledger
     then waits for ever: what it counts for a pending reward is the worst.
     """
-    p, r = params[0], s.run[0]
-    d, k = s.actions.shape
-    gram, inverse = s.square[GRAM], s.square[INVERSE]
-    target, theta, step, x = s.vectors[TARGET], s.vectors[THETA], s.vectors[STEP], s.vectors[WORK]
+    p, r, x = params[0], s.run[0], s.vectors[WORK]
     mean, variance, cross = s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
-    for i in range(d):
+    for i in range(x.size):
         x[i] = s.actions[i, arm]
-    combine(inverse, x, step)  # V^-1 x, by symmetry
-    if variance[arm] < STIFF * r.widest * dot(x, x):
-        refine(s, x, step)
-    growth = 1.0 + dot(x, step)  # det V_t / det V_{t-1}
-    gain = (reward - mean[arm]) / growth
-    if p.estimates_noise == 1:
-        r.residuals += (reward - mean[arm]) * gain  # its mean is the variance of a reward, however known x is
-        r.residual_count += 1.0
-    combine(s.actions, step, cross)
-    for i in range(d):
-        target[i] += reward * x[i]
-        theta[i] += gain * step[i]
-        pull, shrink = x[i], step[i] / growth
-        gram_row, inverse_row = gram[i], inverse[i]
-        for j in range(d):
-            gram_row[j] += pull * x[j]
-            inverse_row[j] -= shrink * step[j]
+    gain, growth = learn(p, s, x, mean[arm], variance[arm], reward)
+    combine(s.actions, s.vectors[STEP], cross)
     shrink = 1.0 / growth
-    for a in range(k):
+    for a in range(mean.size):
         mean[a] += gain * cross[a]
         left = variance[a] - shrink * cross[a] * cross[a]
         variance[a] = left if left > 0.0 else 0.0
     s.arms[SEEN, arm] += 1.0
     s.arms[SUMS, arm] += reward
-    r.log_det += log(growth)
-    r.rewards += 1
-    r.since_refresh += 1
-    r.fresh = 0
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
     s.arms[LOST, arm] += error
     if error == 0.0 and p.gate == CONTROL:  # a lost reward is pending for ever in the books of a promise
         enter_coin_reward(p, r, reward)
     elif error == 0.0 and (mixture or p.keeps_ledger == 1):
         enter_reward(p, r, reward, mixture)
-    if r.since_refresh >= REFRESH_EVERY or not 1.0 <= growth <= REFRESH_ABOVE:
+    if is_worn(r, growth):
         refresh(p, s)
     elif p.keeps_factor == 1:
         update_factor(s.square[FACTOR], s.vectors[HALF], x, reward)
     raise_bounds(p, s)
+
+
+@compiled
+def is_worn(r: Any, growth: float) -> bool:
+    """Whether rank-one steps may have cost digits: there were many, or one that changed much."""
+    return bool(r.since_refresh >= REFRESH_EVERY or not 1.0 <= growth <= REFRESH_ABOVE)
 
 
 @compiled
@@ -1545,6 +1568,22 @@ def decide_by_coin(p: Any, s: State, proposal: int) -> int:
 
 
 @compiled
+def choose(p: Any, s: State, proposal: int) -> None:
+    """The best affordable arm, or the proposal if it is affordable, or else the fallback."""
+    r, score, room = s.run[0], s.arms[SCORE], s.arms[ROOM]
+    if p.reach == AFFORDABLE and proposal < 0:
+        r.arm = best_affordable(score, room)
+    else:
+        r.arm = r.proposal if room[r.proposal] > 0.0 else -1  # B(t) > 0
+    r.explored = 1 if r.arm >= 0 else 0
+    r.room = room[r.arm] if r.explored == 1 else room[r.proposal]
+    r.source = FROM_EXPLORER
+    if r.explored == 0:
+        r.arm, r.source = r.fallback, r.fallback_source
+    r.fresh = 1
+
+
+@compiled
 def decide(params: Records, s: State, proposal: int) -> int:
     """Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback.
 
@@ -1563,16 +1602,7 @@ def decide(params: Records, s: State, proposal: int) -> int:
                 score[a] = room[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)  # U_t
     fall_back(p, s)  # L_t
-    if p.reach == AFFORDABLE and proposal < 0:
-        r.arm = best_affordable(score, room)
-    else:
-        r.arm = r.proposal if room[r.proposal] > 0.0 else -1  # B(t) > 0
-    r.explored = 1 if r.arm >= 0 else 0
-    r.room = room[r.arm] if r.explored == 1 else room[r.proposal]
-    r.source = FROM_EXPLORER
-    if r.explored == 0:
-        r.arm, r.source = r.fallback, r.fallback_source
-    r.fresh = 1
+    choose(p, s, proposal)
     return int(r.arm)
 
 
