@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -102,16 +103,19 @@ class LinearAgent:
         arm: int,
         allowed: npt.ArrayLike | None = None,
         *,
+        proposal: int | None = None,
         redraws: int = 100,
         rng: int | np.random.Generator = 0,
     ) -> float | None:
         """How likely `decide` plays this arm now, over the explorer's own draws; None where nobody can say.
 
         Where there is no formula (Thompson), it is the share of `redraws` fresh draws by `rng` and of the
-        draw that decides; with `redraws=0` it is None.
+        draw that decides; with `redraws=0` it is None. With a `proposal` it is how likely `guard` plays it.
         """
         index, thrown = as_arm(arm, self.k), int(self._state.run[0]["thrown"])
-        decision = self.decide(allowed)
+        decision = self.decide(allowed) if proposal is None else self.guard(proposal, allowed)
+        if proposal is not None and not self.gate.throws_coin:
+            return float(index == decision.arm)
         mask = np.ones(self.k, np.bool_) if allowed is None else as_mask(allowed, self.k)
         coin = self.gate.throws_coin  # then every arm is affordable, or none, and practice is drawn as well
         odds = Odds(
@@ -123,12 +127,33 @@ class LinearAgent:
             redrawn=partial(self._redraw, mask, redraws, as_generator(rng)) if redraws else None,
         )
         if coin:
-            likely = self._coin_propensity(odds, index)
+            likely = self._coin_propensity(odds, index, sure=proposal is not None)
             self._state.run["thrown"] = thrown  # nobody was shown the coin
             return likely
         if not odds.affordable.any():
             return float(index == odds.fallback)
         return self.rule.propensity(odds, index)
+
+    def practice_propensity(self, arm: int, allowed: npt.ArrayLike | None = None) -> float:
+        """How likely practice's draw is this arm: where a coin is thrown, the fallback is drawn."""
+        index = as_arm(arm, self.k)
+        mask = np.ones(self.k, np.bool_) if allowed is None else as_mask(allowed, self.k)
+        if self._params[0]["fallback"] != kernels.MIXTURE:
+            return float(index == self._state.run[0]["fallback"])
+        weights = self._state.counts[kernels.LOGGED] * mask
+        return float(weights[index] / weights.sum())
+
+    def without_coin(self, decision: Decision) -> Decision:
+        """Practice in place of this decision, whatever the coin of the round says.
+
+        For who plays safe in this round in any case, and knew that before the decision was made.
+        """
+        if not self._state.run[0]["thrown"]:
+            return decision
+        arm = int(self._state.run[0]["fallback"])
+        self._state.run["thrown"] = self._state.run["fresh"] = 0
+        source = self.fallback_source
+        return replace(decision, arm=arm, mode="safe", source=source, control_share=None, centre=None)
 
     # -- learning
 
@@ -499,16 +524,34 @@ class LinearAgent:
         )
         return coins.with_coin(decision, self._state.run) if run["thrown"] else decision
 
-    def _coin_propensity(self, odds: Odds, arm: int) -> float | None:
-        """How likely this arm is played, over practice's draw, the coin, and the explorer's own draws."""
-        state = self._state
-        weights = state.counts[kernels.LOGGED] * odds.allowed
-        practice = float(arm == odds.fallback)
-        if self._params[0]["fallback"] == kernels.MIXTURE:
-            practice = float(weights[arm] / weights.sum())
-        share = float(state.run[0]["entry_share"])
-        chosen = self.rule.propensity(odds, arm) if share < 1 else 0.0
+    def _coin_propensity(self, odds: Odds, arm: int, *, sure: bool) -> float | None:
+        """How likely this arm is played, over practice's draw, the coin, and the explorer's own draws.
+
+        `sure`: the proposal is no draw.
+        """
+        run, drawn = self._state.run[0], self._params[0]["fallback"] == kernels.MIXTURE
+        sure = sure or self.rule.deterministic
+        if self._params[0]["loan"] > 0 and (drawn or not sure):  # then the share depends on both arms
+            return self._vouched_propensity(odds, arm) if sure else None
+        practice = self.practice_propensity(arm, odds.allowed)
+        share = float(run["entry_share"])
+        chosen = 0.0 if share == 1 else float(arm == odds.played) if sure else self.rule.propensity(odds, arm)
         return None if chosen is None else coins.mixed_propensity(chosen, share, practice)
+
+    def _vouched_propensity(self, odds: Odds, arm: int) -> float:
+        """The same where the share of control rounds depends on the arm that practice draws."""
+        state, likely = self._state, 0.0
+        weights = state.counts[kernels.LOGGED] * odds.allowed
+        run, ends = state.run.copy(), np.cumsum(weights) / weights.sum()
+        state.counts[kernels.ALLOWED], state.run["restricted"] = odds.allowed, 1
+        for other in np.flatnonzero(weights):
+            chance = float(weights[other] / weights.sum())
+            state.run["thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
+            kernels.decide(self._params, state, odds.played)
+            share = float(state.run[0]["entry_share"])
+            likely += chance * coins.mixed_propensity(float(arm == odds.played), share, float(arm == other))
+        state.counts[kernels.ALLOWED], state.run[:] = 1, run
+        return likely
 
     def _put_on_desk(self, decision: Decision | int, arm: int) -> None:
         """What the reward is in the control ledger."""

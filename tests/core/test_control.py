@@ -424,6 +424,40 @@ def test_propensities_are_the_frequencies(explorer: Any, allowed: Any) -> None:
     np.testing.assert_allclose(counts / 2000, said, atol=0.055)
 
 
+@pytest.mark.parametrize("explorer", [LinUCB(scale=0.25), LinTS()], ids=["ucb", "thompson"])
+@pytest.mark.parametrize("loan", [0.0, 3.0])
+def test_propensities_of_a_proposal_are_the_frequencies(explorer: Any, loan: float) -> None:
+    """As above, for somebody else's arm; with a loan the share depends on the arm that practice draws."""
+    policy = Gated(explorer=explorer, gate=Control(budget=1.5, loan=loan), confidence=CLICKS)
+    agent = policy.start(ACTIONS, LOG, rng=0)
+    said = np.array([agent.propensity(arm, proposal=0) for arm in range(3)])
+    counts, shares = np.zeros(3), set()
+    for _ in range(2000):
+        agent._state.run["thrown"] = 0
+        agent._draw()
+        decision = agent.guard(0)
+        counts[decision.arm] += 1
+        shares.add(agent._state.run[0]["entry_share"])
+    assert said.sum() == pytest.approx(1.0) and len(shares) == (2 if loan else 1)
+    np.testing.assert_allclose(counts / 2000, said, atol=0.055)
+
+
+def test_where_the_share_depends_on_the_draw_of_the_explorer_nobody_knows_the_propensity() -> None:
+    policy = Gated(explorer=LinTS(), gate=Control(budget=1.5, loan=3.0), confidence=CLICKS)
+    assert policy.start(ACTIONS, LOG).propensity(0) is None
+
+
+def test_practice_can_be_played_whatever_the_coin_says() -> None:
+    """It leaves no entry, and the next round has a coin of its own."""
+    agent = Gated(gate=Control(budget=9.0), confidence=CLICKS).start(ACTIONS, LOG)
+    for _ in range(50):
+        decision = agent.guard(2)
+        safe = agent.without_coin(decision)
+        assert (safe.arm, safe.source, safe.control_share) == (decision.fallback, "mixture", None)
+        agent.update(safe, 1.0)
+    assert not agent._state.run[0]["coin_bets"].any() and agent.rounds == 50
+
+
 def test_a_closed_gate_has_the_propensities_of_practice() -> None:
     agent = Gated(gate=Control(epsilon=0.01), confidence=CLICKS).start(ACTIONS, LOG)
     assert [agent.propensity(arm) for arm in range(3)] == [0.6, 0.4, 0.0]

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from helpers.disk import state_on_disk
 from helpers.loop_of_three import make_loop
-from helpers.service_process import Server, served, spec_of
+from helpers.service_process import TOLERANT, Server, served, spec_of
 
+import linoto
 from linoto.client import Client, ServedDecision, ServiceError
 from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
 from linoto.service.loops.spec import start_agent
@@ -58,7 +59,7 @@ def work(client: Client, diary: Diary, stop: threading.Event, seed: int) -> None
             return
 
 
-def crash_repeatedly(path: Path, kills: int, seed: int) -> list[Diary]:
+def crash_repeatedly(path: Path, kills: int, seed: int, policy: linoto.Gated) -> list[Diary]:
     """Serve, load, kill; again and again on the same database."""
     rng, diaries = random.Random(seed), [Diary(name) for name in range(8)]
     for kill in range(kills):
@@ -66,7 +67,7 @@ def crash_repeatedly(path: Path, kills: int, seed: int) -> list[Diary]:
         try:
             server.wait()
             setup = server.client()
-            make_loop(setup)
+            make_loop(setup, policy)
             setup.close()
             stop = threading.Event()
             threads = [
@@ -111,8 +112,8 @@ def check_diaries(path: Path, diaries: list[Diary]) -> None:
             assert rewards[decision_id] == value
 
 
-def run_crashes(path: Path, kills: int, seed: int) -> None:
-    diaries = crash_repeatedly(path, kills, seed)
+def run_crashes(path: Path, kills: int, seed: int, policy: linoto.Gated = TOLERANT) -> None:
+    diaries = crash_repeatedly(path, kills, seed, policy)
     assert sum(len(diary.rewards) for diary in diaries) > 10 * kills, "too little load to learn from"
     check_diaries(path, diaries)
     _, short, long = state_on_disk(path)
@@ -121,6 +122,12 @@ def run_crashes(path: Path, kills: int, seed: int) -> None:
 
 def test_ten_kills_under_load_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     run_crashes(tmp_path / "x.sqlite", kills=10, seed=0)
+
+
+def test_four_kills_of_a_loop_that_throws_coins_throw_no_coin_twice(tmp_path: Path) -> None:
+    """The same key gets the same decision after a crash, and a replay of the events the same coins."""
+    policy = linoto.Gated(gate=linoto.Control(budget=30.0, epsilon=0.1), confidence=TOLERANT.confidence)
+    run_crashes(tmp_path / "x.sqlite", kills=4, seed=2, policy=policy)
 
 
 @pytest.mark.slow

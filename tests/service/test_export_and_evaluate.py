@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from helpers.loops import decide, reward
 from helpers.service_process import TOLERANT, create, opened
@@ -48,6 +49,21 @@ def test_served_exported_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture
         for estimate in found["estimates"]:  # at a level of .95 each; fixed seed
             assert estimate["low"] <= mean <= estimate["high"], estimate["method"]
             assert estimate["high"] - estimate["low"] < 0.6
+
+
+def test_a_loop_that_throws_coins_is_exported_with_its_coins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = linoto.Control(budget=40.0, epsilon=0.1, share=0.3)
+    file = exported(tmp_path, linoto.Gated(gate=gate, confidence=TOLERANT.confidence), 150)
+    rows = pq.read_table(file).to_pylist()
+    assert {row["control_share"] for row in rows} == {0.3, None}
+    assert {row["practice"] for row in rows} == {"a", "b"}
+    assert all(row["action"] == row["practice"] for row in rows if row["mode"] == "safe")
+    assert {row["group"] for row in rows if row["source"] == "control"} == {"holdback"}
+    assert main(evaluated(tmp_path, file, "a", "--json")) == 0
+    for estimate in json.loads(capsys.readouterr().out)["estimates"]:  # at a level of .95 each; fixed seed
+        assert estimate["low"] <= MEANS["a"] <= estimate["high"], estimate["method"]
 
 
 def test_a_deterministic_rule_closes_no_circle_and_the_command_says_so(

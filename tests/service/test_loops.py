@@ -97,14 +97,6 @@ def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path
         assert kept == [(1.0, clock.now), (0.25, clock.now), None]
 
 
-def test_a_gate_that_throws_a_coin_is_refused_at_once() -> None:
-    """Its events would have to hold the coin, and its alarms would have to compare with practice."""
-    clicks = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
-    policy = linoto.Gated(gate=linoto.Control(budget=5.0), confidence=clicks)
-    with pytest.raises(Refused, match="throws no coin in a loop"):
-        start_agent(spec_of(policy))
-
-
 def test_a_default_that_the_policy_would_refuse_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="reward must be in"):
         start_agent(spec_of(default_reward=-1.0))

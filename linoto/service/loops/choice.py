@@ -24,10 +24,7 @@ def make_decision(
     control = control_decision(loop, live, allowed)
     held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
     played = control if control is not None and held_back else served
-    if proposal is None and state.mode == "live":
-        likely = live_propensity(loop, played.arm, live, allowed)
-    else:
-        likely = float(played.arm == served.arm)
+    likely = served_propensity(loop, played.arm, served, allowed, proposal)
     if control is not None and likely is not None:
         likely = (1 - state.holdback) * likely + state.holdback * (played.arm == control.arm)
     lcb, ucb = agent.interval(played.arm)
@@ -37,7 +34,7 @@ def make_decision(
         mode=played.mode,
         source=played.source,
         round=played.round,
-        group="holdback" if held_back else played.mode,
+        group="holdback" if held_back or played.source == "control" else played.mode,
         counted=not held_back or agent.counts_control,
         control_chance=state.holdback if control is not None and state.mode == "live" else None,
         favourite=live.proposal,
@@ -54,11 +51,15 @@ def make_decision(
         key=key,
         proposal=proposal,
         allowed=allowed,
+        control_share=played.control_share,
+        centre=played.centre,
     )
 
 
 def safe_decision(agent: LoopAgent, live: Decision) -> Decision:
     """The fallback of the decision just made, with the source it is counted under."""
+    if agent.gate.throws_coin:
+        return agent.without_coin(live)
     if live.mode == "safe":
         return live
     if live.fallback is None:
@@ -77,10 +78,14 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
     return replace(live, arm=arm, mode="safe", source="mixture")
 
 
-def live_propensity(loop: Loop, arm: int, live: Decision, allowed: list[int] | None) -> float | None:
-    """How likely the policy plays this arm now; None where that would take redraws and there are none."""
-    agent = loop.agent
-    if agent.rule.deterministic:
-        return float(arm == live.arm)
+def served_propensity(
+    loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None
+) -> float | None:
+    """How likely this arm is served now; None where that would take redraws and there are none."""
+    agent, live = loop.agent, loop.state.mode == "live"
+    if agent.gate.throws_coin and not live:
+        return agent.practice_propensity(arm, allowed)
+    if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):
+        return float(arm == served.arm)
     rng = np.random.default_rng((loop.seed, loop.state.decided + 1))
-    return agent.propensity(arm, allowed, redraws=loop.spec.redraws, rng=rng)
+    return agent.propensity(arm, allowed, proposal=proposal, redraws=loop.spec.redraws, rng=rng)

@@ -40,6 +40,8 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     key: str | None = None
     proposal: int | None = None
     allowed: list[int] | None = None
+    control_share: float | None = None  # how likely a coin made it a control round; None: no coin was thrown
+    centre: float | None = None  # about what practice earned then: the reward is weighed with it
 
     def as_decision(self) -> Decision:
         """The play, as the agent commits it and learns from it."""
@@ -51,6 +53,8 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             fallback=self.fallback,
             budget=self.budget,
             round=self.round,
+            control_share=self.control_share,
+            centre=self.centre,
         )
 
 

@@ -17,6 +17,7 @@ WHY_SAFE = {
     "lcb": "it has the best lower bound so far",
     "mixture": "it is the next arm of the logging mixture",
     "fixed": "it is the arm the policy names as safe",
+    "practice": "it is what current practice plays in this round",
 }
 
 
@@ -62,6 +63,7 @@ class Explanation(Struct):
     origin: str | None
     late_reward: float | None
     reasons: list[str]
+    control_share: float | None  # how likely a coin made it a control round; None: no coin was thrown
 
 
 def recent(
@@ -121,7 +123,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         source=event.source,
         proposed=names[event.favourite],
         proposed_by="policy" if event.proposal is None else "caller",
-        affordable=event.live_mode == "explore",
+        affordable=event.live_mode == "explore" or event.control_share is not None,
         budget=event.budget,
         fallback=None if event.fallback is None else names[event.fallback],
         live_arm=names[event.live_arm],
@@ -135,6 +137,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         origin=None if reward is None else reward[1],
         late_reward=None if late is None else late[0],
         reasons=reasons(event, loop),
+        control_share=event.control_share,
     )
 
 
@@ -143,22 +146,43 @@ def reasons(event: DecisionMade, loop: Loop) -> list[str]:
     names = loop.names
     who = "The policy" if event.proposal is None else "The caller"
     lines = [f"{who} wanted to play {names[event.favourite]}."]
-    room = "" if event.budget is None else f" with {amount(event.budget)} to spare"
-    if event.live_mode == "explore":
+    if loop.agent.gate.throws_coin:
+        lines.append(coin_reason(event, loop))
+    elif event.live_mode == "explore":
         best = (
             "it"
             if event.live_arm == event.favourite
             else f"{names[event.live_arm]}, its best affordable arm,"
         )
-        lines.append(f"The gate found that {best} can be afforded{room}.")
+        lines.append(f"The gate found that {best} can be afforded{to_spare(event)}.")
     else:
         lines.append(loop.agent.gate.refusal(event.budget))
     if event.group == "holdback":
-        lines.append(f"This decision was drawn for the control group, so {names[event.arm]} was played.")
+        drawn = "was drawn for the control group" if event.control_share is None else "is a control round"
+        lines.append(f"This decision {drawn}, so {names[event.arm]} was played.")
     elif event.mode == "safe":
         if event.loop_mode != "live" and event.live_mode == "explore":
             lines.append(f"The loop was in {event.loop_mode} mode, which plays the fallback.")
-        lines.append(
-            f"{names[event.arm]} was played as the safe arm: {WHY_SAFE.get(event.source, 'it is safe')}."
-        )
+        source = "practice" if loop.agent.gate.throws_coin else event.source
+        lines.append(f"{names[event.arm]} was played as the safe arm: {WHY_SAFE.get(source, 'it is safe')}.")
     return lines
+
+
+def to_spare(event: DecisionMade) -> str:
+    """How much more could have been lost."""
+    return "" if event.budget is None else f" with {amount(event.budget)} to spare"
+
+
+def coin_reason(event: DecisionMade, loop: Loop) -> str:
+    """What a gate that throws a coin made of the arm that was wanted."""
+    practice = loop.names[event.arm if event.fallback is None else event.fallback]
+    if event.favourite == event.fallback:
+        return f"Current practice would play {practice} too, so there was nothing to decide."
+    if event.control_share is not None:
+        return (
+            f"The gate found that it can be afforded{to_spare(event)}, and threw a coin between it and "
+            f"{practice}, current practice: a control round with probability {event.control_share:.2g}."
+        )
+    if event.budget is not None and event.budget < 0:
+        return loop.agent.gate.refusal(event.budget)
+    return f"No coin was thrown: {practice}, current practice, is played in this mode."

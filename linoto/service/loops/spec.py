@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -127,11 +128,33 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
         raise invalid(f"policy: {error}") from error
     if not callable(getattr(policy, "start", None)):
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
+    policy, holdback = one_control_group(policy, spec.holdback)
     arms, offline = arms_and_statistics(spec, logs)
     stored = msgspec.structs.replace(
-        spec, arms=arms, policy=to_dict(policy), offline=offline, rows=None, log=None, version=VERSION
+        spec,
+        arms=arms,
+        policy=to_dict(policy),
+        holdback=holdback,
+        offline=offline,
+        rows=None,
+        log=None,
+        version=VERSION,
     )
     return as_read_back(stored)
+
+
+def one_control_group(policy: Any, holdback: float) -> tuple[Any, float]:
+    """Policy and share held back: where the gate throws a coin, the share is that of the coin."""
+    gate = getattr(policy, "gate", None)
+    if holdback == 0 or not getattr(gate, "throws_coin", False):
+        return policy, holdback
+    share = getattr(gate, "share", None)
+    if share not in (None, holdback):
+        raise invalid(
+            f"holdback must be the share of the gate, {share:g}, or left out, got {holdback:g}: "
+            "both say how likely a round is a control round"
+        )
+    return replace(policy, gate=replace(gate, share=holdback)), 0.0  # type: ignore[type-var]
 
 
 def as_read_back(spec: LoopSpec) -> LoopSpec:
@@ -221,8 +244,8 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
         agent.check_reward(spec.default_reward)
     except (ValueError, MemoryError) as error:
         raise invalid(str(error)) from error
-    if agent.gate.throws_coin:  # its decisions need a coin that events do not hold
-        raise invalid(f"gate must be one that throws no coin in a loop, got {type(agent.gate).__name__}")
+    if agent.gate.throws_coin and isinstance(agent, DoublingAgent):
+        raise invalid("policy must not begin anew in epochs where its gate throws a coin, got a Doubling")
     check_holdback(spec.holdback, agent)
     check_redraws(spec.redraws, agent)
     return agent
@@ -239,6 +262,11 @@ def check_redraws(redraws: int, agent: LoopAgent) -> None:
 
 
 def check_holdback(holdback: float, agent: LoopAgent) -> None:
-    """Refuse a control group where there is no mixture to play."""
+    """Refuse a control group where there is no mixture to play, and a second one beside the gate's own."""
+    if holdback > 0 and agent.gate.throws_coin:
+        raise invalid(
+            f"holdback must be 0 in a loop whose gate throws a coin, got {holdback:g}: its control rounds "
+            "are the control group, and the share of the gate says how many"
+        )
     if holdback > 0 and agent.offline.total == 0:
         raise invalid("holdback must be 0 where there is no log, got a share of the logging mixture")

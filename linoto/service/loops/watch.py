@@ -112,7 +112,8 @@ class Watch:
     def of(cls, agent: LoopAgent, c: Certificate, spec: LoopSpec) -> Watch:
         """The watch over a fresh agent with this certificate."""
         (low, high), assumed = c.reward_range, agent.confidence
-        promised = c.holds and c.per_round is not None and agent.offline.total > 0
+        with_log = agent.gate.compares_with_log and agent.offline.total > 0
+        promised = with_log and c.holds and c.per_round is not None
         return cls(
             scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
             error=spec.alarm_error,
@@ -124,7 +125,7 @@ class Watch:
             claim=claim_of(agent, c, spec),
             run=spec.alarm_run,
             certified=promised and agent.gate.keeps_ledger,
-            watches_drift=promised or (agent.offline.total > 0 and range_is_given(agent, c)),
+            watches_drift=promised or (with_log and range_is_given(agent, c)),
         )
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:

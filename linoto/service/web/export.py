@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from linoto.service.loops.explanations import context_of
+from linoto.service.loops.events import DECISIONS
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
@@ -42,6 +42,8 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
             ("key", pa.string()),
             ("proposal", pa.string()),
             ("allowed", pa.list_(pa.string())),
+            ("control_share", pa.float64()),
+            ("practice", pa.string()),
         ]
     )
     connection = connect(store.path, readonly=True)
@@ -62,7 +64,7 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
     number, at, arm, mode, source, part, loop_mode, propensity, *rest = row
     reward, origin, closed_at, late, key, body = rest
-    proposal, allowed = context_of(loop, body)
+    event = DECISIONS.decode(body)
     return {
         "time": as_datetime(at),
         "decision_id": loop.decision_id(number),
@@ -77,9 +79,16 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
         "reward_time": None if closed_at is None else as_datetime(closed_at),
         "late_reward": late,
         "key": key,
-        "proposal": proposal,
-        "allowed": allowed,
+        "proposal": name_of(loop, event.proposal),
+        "allowed": None if event.allowed is None else [loop.names[arm] for arm in event.allowed],
+        "control_share": event.control_share,
+        "practice": name_of(loop, event.fallback) if loop.agent.gate.throws_coin else None,
     }
+
+
+def name_of(loop: Loop, arm: int | None) -> str | None:
+    """The name of an arm, if there is one."""
+    return None if arm is None else loop.names[arm]
 
 
 def as_datetime(seconds: float) -> datetime:
