@@ -1470,8 +1470,8 @@ def most_behind(logged: Ints, mixed: Ints, total: int, plays: int) -> int:
 
 
 @compiled
-def rounding(logged: Ints, mixed: Ints) -> float:
-    """kappa: the most that mixture plays are behind the log's shares, summed over arms; `mixed` is scratch.
+def rounding(logged: Ints, mixed: Ints) -> tuple[float, float]:
+    """The most that mixture plays are behind the log's shares, over all arms and of one; `mixed` is scratch.
 
     The deficits return to zero after sum(logged) plays, so one period is all there is.
     """
@@ -1479,14 +1479,15 @@ def rounding(logged: Ints, mixed: Ints) -> float:
     for a in range(logged.size):
         total += logged[a]
         mixed[a] = 0
-    worst = 0
+    worst = single = 0
     for plays in range(total):
         mixed[most_behind(logged, mixed, total, plays)] += 1
         behind = 0
         for a in range(logged.size):
-            behind += max(logged[a] * (plays + 1) - total * mixed[a], 0)
+            own = max(logged[a] * (plays + 1) - total * mixed[a], 0)
+            behind, single = behind + own, max(single, own)
         worst = max(worst, behind)
-    return worst / total
+    return worst / total, single / total
 
 
 @compiled

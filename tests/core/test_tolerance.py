@@ -12,15 +12,18 @@ from helpers.reference_tolerance import (
     ToleranceReference,
     against_reference,
     against_sum,
+    deficits_by_round,
     least_difference,
     rounding,
 )
+from helpers.reference_tolerance import rounding_below as reference_rounding_below
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linoto
 from linoto.core import kernels
 from linoto.core.gates import mixture_rounding
+from linoto.core.gates.mixture import rounding_below
 
 K, D = 12, 4
 EVERY = list(
@@ -256,6 +259,36 @@ def test_kappa_of_a_log_too_long_to_count_is_bounded_all_the_same() -> None:
     pulls = np.arange(1, 201) * 100_003 + 1
     kappa = mixture_rounding(linoto.Offline(pulls=pulls, reward_sums=np.zeros(200)))
     assert 200 / 4 < kappa <= 200 / np.e
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=9),
+    st.lists(st.sampled_from([0.0, 0.01, 0.3, 1.0]), min_size=9, max_size=9),
+    st.floats(0.0, 0.2),
+)
+def test_a_low_mean_bounds_what_the_mixture_can_be_behind_and_ahead(
+    counts: list[int], heights: list[float], slack: float
+) -> None:
+    means = np.array(heights[: len(counts)])
+    log = linoto.Offline(pulls=counts, reward_sums=np.zeros(len(counts)))
+    reference = float(np.array(counts) @ means / sum(counts))
+    kappa = rounding_below(log, reference + slack)
+    assert kappa == pytest.approx(reference_rounding_below(counts, reference + slack))
+    owed = np.array(deficits_by_round(counts)) @ means  # q mu_off less what q mixture plays earn in the mean
+    assert owed.max() <= kappa + 1e-9
+    assert owed.min() >= -kappa - 1e-9
+    assert kappa <= mixture_rounding(log)
+
+
+def test_rare_clicks_have_a_small_rounding() -> None:
+    """80 options at 0.5 % clicks: 20 clicks of rounding without the mean, less than one with it."""
+    log = linoto.Offline(pulls=[100] * 80, reward_sums=[0.5] * 80)
+    gates = [linoto.Tolerance(budget=30.0, rounding=rounding) for rounding in ("any", "low")]
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    kappas = [linoto.Gated(gate=g, confidence=confidence).certificate(np.eye(80), log).kappa for g in gates]
+    assert kappas[0] == 20.0
+    assert kappas[1] is not None and 0.4 < kappas[1] < 0.8
 
 
 def test_the_rounding_counterexample_is_covered_by_kappa() -> None:

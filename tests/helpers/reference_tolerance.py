@@ -52,6 +52,16 @@ def rounding(counts: list[int]) -> float:
     return max(sum(max(deficit, 0) for deficit in row) for row in deficits_by_round(counts))
 
 
+def rounding_below(counts: list[int], mean: float) -> float:
+    """kappa if the logged means, placed in [0, 1], are `mean` on average: how much of them can be behind."""
+    left, heights = mean * sum(counts), 0.0
+    for count in sorted(count for count in counts if count > 0):  # rare arms are high at the least expense
+        height = min(left / count, 1.0)
+        left, heights = left - height * count, heights + height
+    most = max(deficit for row in deficits_by_round(counts) for deficit in row)
+    return min(rounding(counts), max(most, 1.0) * heights)
+
+
 def whole(pulls: Counts) -> list[int]:
     """(k,) the logged counts as integers; there has to be a log."""
     counts = [int(count) for count in pulls]
@@ -134,6 +144,7 @@ class ToleranceReference:
     relative: bool = False  # epsilon as a share of mu_off
     bias: str = "tight"  # tight | loose
     ledger: str = "joint"  # joint | union: explored plays and reference bounded together, or each by itself
+    rounding: str = "low"  # low | any: whether kappa knows that the log's mean is low
     fallback: str = "auto"  # auto | mixture | lcb
     reach: str = "affordable"  # affordable | proposal
     explorer: str = "ucb"
@@ -173,6 +184,9 @@ class ToleranceReference:
         if self.uses_rewards:
             self.references = [self.reference_now]  # (lower, upper): at the start, after mixture rewards
             self.first_upper = self.upper_reference
+            if self.rounding == "low":  # no mixture play has used kappa yet
+                place = (self.first_upper - self.low) / (self.high - self.low)
+                self.kappa = rounding_below(self.counts, min(max(place, 0.0), 1.0))
             self.was_owed, self.surplus = 0.0, 0.0  # what is owed, and the best bound above that so far
             self.secure_surplus(plays=0, search=True)
 

@@ -12,7 +12,7 @@ from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation, check_bound, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms
 from linoto.core.gates.gate import Gate
-from linoto.core.gates.mixture import mixture_rounding
+from linoto.core.gates.mixture import mixture_rounding, rounding_below
 from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_nonnegative, exact, normalise
@@ -22,6 +22,7 @@ PROMISES = ("expected", "realised")
 BIASES = ("tight", "loose")
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of what the log earns: what a preview tries to lose
 LEDGERS = ("joint", "union")
+ROUNDINGS = ("low", "any")
 SURELY = 1e-6  # how often a right range may be refused because of the log's noise
 
 
@@ -44,14 +45,15 @@ class Tolerance(Gate):
     and needs `evidence="rewards"` and bounded rewards.
 
     `bias` is how the ridge's pull is bounded, and `ledger` how realised rewards are: "joint" bounds explored
-    plays and the log's mean together, "union" each by itself, as version 0.1 did. "loose" and "union" are
-    there to compare with.
+    plays and the log's mean together, "union" each by itself, as version 0.1 did. `rounding` is what kappa
+    knows: with "low" that arms whose average is low cannot all be high, which matters for rare clicks; with
+    "any" nothing. "loose", "union" and "any" are there to compare with.
 
     >>> Tolerance(budget=80) == Tolerance(budget=80.0, epsilon=0.0, evidence="both")
     True
     """
 
-    before: ClassVar[dict[str, Any]] = {"ledger": "union"}
+    before: ClassVar[dict[str, Any]] = {"ledger": "union", "rounding": "any"}
 
     code = kernels.TOLERANCE
     keeps_ledger = True
@@ -65,6 +67,7 @@ class Tolerance(Gate):
     promise: Literal["expected", "realised"] = "expected"
     bias: Literal["tight", "loose"] = "tight"
     ledger: Literal["joint", "union"] = "joint"
+    rounding: Literal["low", "any"] = "low"
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -74,6 +77,7 @@ class Tolerance(Gate):
         check_choice("promise", self.promise, PROMISES)
         check_choice("bias", self.bias, BIASES)
         check_choice("ledger", self.ledger, LEDGERS)
+        check_choice("rounding", self.rounding, ROUNDINGS)
         if not isinstance(self.relative, bool):
             raise ValueError(f"relative must be True or False, got {self.relative!r}")
         if self.relative and self.epsilon > 1:
@@ -141,6 +145,8 @@ class Tolerance(Gate):
         p["reward_level"] = log(1 / (confidence.delta * reward_share))
         p["reference_level"] = log(1 / (confidence.delta * reference_share))
         p["kappa"] = mixture_rounding(offline)
+        if by_rewards and self.rounding == "low":
+            p["kappa"] = rounding_below(offline, first_reference(p, offline))
 
     def check_start(self, state: State, confidence: Confidence) -> None:
         if self.uses(confidence)[0]:
@@ -179,6 +185,14 @@ class Tolerance(Gate):
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
         return stationary_assumptions(situation, by_rewards=self.uses(situation.confidence)[1])
+
+
+def first_reference(p: Any, offline: Offline) -> float:
+    """The upper bound of the log's mean on the event of the promise, before the first round, in [0, 1]."""
+    params, run = np.array([p]), np.zeros(1, kernels.RUN)
+    run["logged"], run["logged_rewards"] = offline.total, offline.reward_sums.sum()
+    kernels.ledger_begin(params, run)
+    return float(np.clip((run[0]["upper_reference"] - p["low"]) / p["unit"], 0.0, 1.0))
 
 
 def check_logged_range(confidence: Confidence, offline: Offline) -> None:
