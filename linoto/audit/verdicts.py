@@ -28,6 +28,7 @@ from linoto.logs.read import Log
 from linoto.logs.saved import SavedLog
 
 UNTRUSTED = "would be this, but the log speaks against what it assumes"
+UNTESTED = "would be this, but the log cannot show that rewards are linear, which it assumes"
 UNKNOWN = "would be this, if what it assumes were known and it were worth something: see the reasons"
 PROMISED = ("most lost per round", "most lost in all", "vacuous", "probability")
 SUMMARY = (
@@ -239,6 +240,8 @@ class Audit(AuditFindings):
     @property
     def caution(self) -> str:
         """Why the promise is not to be counted on, or nothing."""
+        if self.verdict == "deploy with arm effects" and not (self.fit and self.fit.rejected):
+            return UNTESTED
         return {"deploy": "", "not yet": UNKNOWN}.get(self.verdict, UNTRUSTED)
 
     def summary(self) -> list[tuple[str, str]]:

@@ -248,7 +248,7 @@ def row_of(found: Estimate) -> dict[str, str]:
 def interval_of(found: Estimate) -> str:
     """An interval for people; a normal one from few events would mislead them."""
     if found.interval == "normal" and not found.enough:
-        return "too few events to say"
+        return found.reason.partition(":")[0]
     return f"[{amount(found.low)}, {amount(found.high)}]"
 
 

@@ -34,7 +34,7 @@ class Estimate:
     rows: int
     used: int  # rows that count: accepted ones, or those with a weight
     effective: float  # (sum w)^2 / sum w^2: so many rows logged by the target itself would say as much
-    events: float  # the same over rows whose reward is not the most common one
+    events: float  # the same over rows whose reward is not the usual one, if more than half have it
     enough: bool  # whether there are enough events, and an interval narrow enough, to act on the value
     reason: str  # why not
     largest_weight: float
@@ -254,13 +254,15 @@ class Weighted:
 def count_events(rewards: Floats, weights: Floats, kind: str) -> tuple[float, str]:
     """How many events are among the rows that count, and why these are too few, if they are."""
     values, counts = np.unique(rewards, return_counts=True)
-    common = float(values[counts.argmax()])
-    event = rewards != common
+    common, usual = float(values[counts.argmax()]), 2 * counts.max() > rewards.size
+    event = rewards != common if usual else np.ones(rewards.size, np.bool_)  # no usual reward: all are events
     events, least = kish(weights[event]), LEAST_EVENTS_NORMAL if kind == "normal" else LEAST_EVENTS
     if events >= least:
         return events, ""
     seen = int(event.sum())
     worth = "" if events > seen - 0.5 else f", worth {events:.3g} by their weights"
+    if not usual:
+        return events, f"too few rows to say: {seen:,} rewards count{worth}; it takes {least}"
     told = f"{seen:,} of the {rewards.size:,} rewards that count differ from {common:g}{worth}"
     return events, f"too few events to say: {told}; it takes {least}"
 

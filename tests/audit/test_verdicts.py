@@ -55,7 +55,7 @@ def test_a_nonlinear_log_needs_arm_effects_and_is_sound_with_them() -> None:
     nonlinear = ACTIONS @ THETA + 0.2 * np.where(np.arange(K) % 2, 1, -1)
     log = log_of(*(draw_log(nonlinear, PULLS, half) for half in (0, 1)))
     audit = audit_log(log, noise=0.5)
-    assert audit.verdict == "deploy with arm effects"
+    assert audit.verdict == "deploy with arm effects" and "speaks against" in audit.caution
     assert "not linear" in audit.reasons[0]
     with_effects = Log(**{**vars(log), "arms": log.arms.with_effects()})
     assert audit_log(with_effects, noise=0.5).verdict == "deploy"

@@ -41,6 +41,7 @@ def test_a_pilot_and_its_winner_need_arm_effects_where_linearity_cannot_be_shown
     audit = audit_log(log)
     assert audit.adaptive and audit.blind
     assert audit.verdict == "deploy with arm effects" and "shares of arms changed" in audit.reasons[0]
+    assert "cannot show that rewards are linear" in audit.caution  # nothing speaks against it either
     assert audit_log(Log(**{**vars(log), "arms": log.arms.with_effects()})).verdict == "deploy"
 
 

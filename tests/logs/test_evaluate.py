@@ -282,6 +282,15 @@ def test_bernstein_beats_hoeffding_where_rewards_scatter_little() -> None:
     assert widths["normal"] < widths["bernstein"] < widths["hoeffding"]
 
 
+def test_where_no_reward_is_usual_every_row_is_an_event() -> None:
+    prices = np.random.default_rng(0).lognormal(size=400)
+    for n, enough in ((400, True), (60, False)):
+        rows = Rows(arms=[0] * (n // 2) + [1] * (n // 2), rewards=prices[:n], k=2, propensities="uniform")
+        found = ips(rows, 0)
+        assert (found.interval, found.events, found.enough) == ("normal", n // 2, enough)
+    assert found.reason == "too few rows to say: 30 rewards count; it takes 100"
+
+
 # -- rare events, and too few of them ---------------------------------------------------------------------
 
 
