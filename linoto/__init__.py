@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from linoto.core.snapshots import from_dict as from_dict
     from linoto.core.snapshots import restore as restore
     from linoto.core.snapshots import to_dict as to_dict
+    from linoto.core.units import one_hot as one_hot
     from linoto.engines import Engine as Engine
     from linoto.experiments.run import run_experiment as run_experiment
     from linoto.experiments.settings import Experiment as Experiment
@@ -81,6 +82,7 @@ HOMES = {
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
     "core.protocols": ("Agent", "Policy"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
+    "core.units": ("one_hot",),
     "engines": ("Engine",),
     "experiments.run": ("run_experiment",),
     "experiments.settings": ("Experiment", "Setting"),

@@ -101,8 +101,8 @@ def estimate_inside(agent: LinearAgent) -> LinearEstimate:
     """The numbers in the kernels' state: no other function of this room reads what is private to an agent."""
     state, params = agent._state, agent._params[0]
     return LinearEstimate(
-        V=state.square[kernels.GRAM],
-        inverse=state.square[kernels.INVERSE],
+        V=kernels.square_of(state, kernels.GRAM),
+        inverse=kernels.square_of(state, kernels.INVERSE),
         b=state.vectors[kernels.TARGET],
         means=state.arms[kernels.MEAN],
         variances=state.arms[kernels.VARIANCE],

@@ -31,7 +31,9 @@ from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
 
-SNAPSHOT_FORMAT = 3  # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards
+# 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms
+SNAPSHOT_FORMAT = 4
+MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 
 
 class LinearAgent:
@@ -257,7 +259,7 @@ class LinearAgent:
             )
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         warm_up_loop()
-        block = 4096  # rounds whose random numbers are held at once
+        block = max(min(4096, MOST_DRAWN // self._state.vectors.shape[1]), 1)  # rounds drawn for at once
         for start in range(0, draws.size, block):
             part = slice(start, min(start + block, draws.size))
             world = means, starts, first + start, draws[part], bernoulli, low, steps
@@ -336,7 +338,7 @@ class LinearAgent:
     @property
     def actions(self) -> Floats:
         """(k, d) the arm set."""
-        return np.array(self._state.actions.T, order="C")  # a copy, with one arm or one feature too
+        return kernels.actions_of(self._state)
 
     @property
     def theta(self) -> Floats:
@@ -362,7 +364,8 @@ class LinearAgent:
     @property
     def ellipsoid(self) -> Ellipsoid:
         """The confidence set C_t of eq. (2)."""
-        return Ellipsoid(center=self.theta, V=self._state.square[kernels.GRAM], radius=self._radius)
+        V = kernels.square_of(self._state, kernels.GRAM)
+        return Ellipsoid(center=self.theta, V=V, radius=self._radius)
 
     @property
     def certificate(self) -> Certificate:
@@ -396,6 +399,7 @@ class LinearAgent:
             header["coins"] = codec.encode_rng(self._coins)
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
         without |= set() if self.gate.throws_coin else kernels.COIN_ROWS
+        without |= set() if self._state.run[0]["one_hot"] else {"place"}
         squares = {}  # those of a log that nothing reads are not kept
         if self._params[0]["estimates_noise"] and self._reward_squares is not None:
             squares = {"reward_squares": self._reward_squares}
@@ -581,7 +585,7 @@ class LinearAgent:
     def _random_rows(self, rounds: int) -> Floats:
         """(rounds, d or k or 0): what as many calls of `_draw` would draw."""
         if self.rule.draws == kernels.NORMAL_DRAWS:
-            return self._rng.standard_normal((rounds, self._state.actions.shape[0]))
+            return self._rng.standard_normal((rounds, self._state.vectors.shape[1]))
         if self.rule.draws == kernels.SCORE_DRAWS:
             return self._rng.random((rounds, self.k))
         return np.empty((rounds, 0))

@@ -195,7 +195,9 @@ class Situation(NamedTuple):
         if self.state is None:
             return np.inf
         xbar = self.state.vectors[kernels.XBAR]
-        width = sqrt(max(float(xbar @ self.state.square[kernels.INVERSE] @ xbar), 0.0))
+        inverse = self.state.square[kernels.INVERSE]
+        image = inverse[0] * xbar if self.state.run[0]["one_hot"] else xbar @ inverse
+        width = sqrt(max(float(image @ xbar), 0.0))
         return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
 
 

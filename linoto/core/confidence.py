@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core.hints import amount
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
+from linoto.core.units import find_units
 from linoto.core.validation import (
     as_floats,
     as_range,
@@ -220,11 +221,18 @@ def quadratic_form(actions: Floats, offline: Offline, ridge: float, delta: float
     With f_i = l_i / (l_i + ridge) over the eigenvalues l_i of the logged design and L = log(1/delta):
     tr f + 2 sqrt(L sum f^2) + 2 L max f. It knows the rank of the log, which a covering does not.
     """
-    gram = actions.T @ (offline.pulls[:, None] * actions)
-    spectrum = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    spectrum = np.maximum(design_spectrum(actions, offline), 0.0)
     share = spectrum / (spectrum + ridge)
     level = log(1 / delta)
     return float(share.sum() + 2 * sqrt(level * (share**2).sum()) + 2 * level * share.max())
+
+
+def design_spectrum(actions: Floats, offline: Offline) -> Floats:
+    """The eigenvalues of the logged design, those that must be 0 for one-hot arms left out."""
+    units = find_units(actions)
+    if units is not None:
+        return np.asarray(offline.pulls * units.scales**2)
+    return np.asarray(np.linalg.eigvalsh(actions.T @ (offline.pulls[:, None] * actions)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,6 +17,7 @@ from linoto.core.decisions import Decision, check_round
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import FullAgent, Policy
+from linoto.core.units import is_compact
 from linoto.core.validation import as_actions, as_arm, as_floats, as_generator, as_names, as_reward
 
 
@@ -215,7 +216,7 @@ class DoublingAgent:
             "extra": self._extra,
         }
         arrays = {
-            "actions": self.actions,
+            **({} if is_compact(self.actions) else {"actions": self.actions}),  # the inner agent has them too
             "pulls": self.offline.pulls,
             "reward_sums": self.offline.reward_sums,
             "stale": self.stale,

@@ -18,6 +18,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.units import Units, dense, find_units
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -97,6 +99,7 @@ RUN = np.dtype(
         ("rounds", np.int64),  # commits so far; the next round is t = rounds + 1
         ("rewards", np.int64),  # rewards so far
         ("since_refresh", np.int64),
+        ("one_hot", np.int64),  # 1: every arm is a scaled unit vector of a feature of its own
         ("longest", np.float64),  # largest |a|^2
         ("widest", np.float64),  # largest diagonal entry of V^-1 at the last refresh; it only falls
         ("logged", np.int64),  # m, rows in the log
@@ -178,6 +181,7 @@ VECTOR_ROWS = (
 TARGET, THETA, HALF, XBAR, PLAYED, EXCESS, NORMALS, STEP, WORK, RESIDUE, REFINED = range(11)
 ARM_ROWS = (
     "offline_sums",  # logged reward per arm
+    "place",  # its feature, where arms are one-hot
     "seen",  # rewards per arm, logged and online
     "sums",  # their sum
     "plays",  # commits per arm, as floats for the dot product of the budget
@@ -200,6 +204,7 @@ ARM_ROWS = (
 )
 (
     OFFLINE_SUMS,
+    PLACE,
     SEEN,
     SUMS,
     PLAYS,
@@ -219,7 +224,7 @@ ARM_ROWS = (
     AGAINST,
     PRACTICE_UPPER,
     PRACTICE_LOWER,
-) = range(20)
+) = range(21)
 COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
@@ -250,8 +255,8 @@ REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 class State(NamedTuple):
     """Everything an agent needs to continue, besides its generator."""
 
-    actions: Floats  # (d, k) one column per arm: the long loops run over arms
-    square: Floats  # (rows, d, d)
+    actions: Floats  # (d, k) one column per arm: the long loops run over arms; one-hot: (1, k) the scales
+    square: Floats  # (rows, d, d); one-hot: (rows, 1, d) the diagonals, there is nothing else
     vectors: Floats  # (rows, d)
     arms: Floats  # (rows, k)
     counts: Ints  # (rows, k)
@@ -276,19 +281,39 @@ def compiled(function: F) -> F:
 
 def allocate(actions: Floats, pulls: Ints, reward_sums: Floats) -> State:
     """An empty state for these arms (k, d) and their log; `begin` fills it."""
-    k, d = actions.shape
+    state = empty_state(actions, find_units(actions))
+    state.counts[LOGGED] = pulls
+    state.counts[ALLOWED] = 1
+    state.arms[OFFLINE_SUMS] = reward_sums
+    return state
+
+
+def empty_state(actions: Floats, units: Units | None) -> State:
+    """Zeros for these arms: (k, d), of which nothing is read where they are given as units."""
+    k, d = actions.shape if units is None else (units.scales.size, units.d)
     state = State(
-        actions=np.ascontiguousarray(actions.T),
-        square=np.zeros((len(SQUARE_ROWS), d, d)),
+        actions=np.ascontiguousarray(actions.T) if units is None else np.array(units.scales[None, :]),
+        square=np.zeros((len(SQUARE_ROWS), d if units is None else 1, d)),
         vectors=np.zeros((len(VECTOR_ROWS), d)),
         arms=np.zeros((len(ARM_ROWS), k)),
         counts=np.zeros((len(COUNT_ROWS), k), dtype=np.int64),
         run=np.zeros(1, dtype=RUN),
     )
-    state.counts[LOGGED] = pulls
-    state.counts[ALLOWED] = 1
-    state.arms[OFFLINE_SUMS] = reward_sums
+    if units is not None:
+        state.arms[PLACE], state.run["one_hot"] = units.places, 1
     return state
+
+
+def actions_of(s: State) -> Floats:
+    """(k, d) the arms; of one-hot ones the compact form, where there is one."""
+    if s.run[0]["one_hot"] == 0:
+        return np.array(s.actions.T, order="C")  # a copy, with one arm or one feature too
+    return dense(Units(s.arms[PLACE].astype(np.int64), s.actions[0], s.vectors.shape[1]))
+
+
+def square_of(s: State, row: int) -> Floats:
+    """(d, d) one of the square arrays, with all its zeros where arms are one-hot."""
+    return np.diag(s.square[row, 0]) if s.run[0]["one_hot"] == 1 else s.square[row]
 
 
 # -- estimate ---------------------------------------------------------------------------------------------
@@ -336,6 +361,38 @@ def dot(x: Floats, y: Floats) -> float:
         s0 += x[i] * y[i]
         i += 1
     return (s0 + s1) + (s2 + s3)
+
+
+@compiled
+def solve(s: State, y: Floats, out: Floats) -> None:
+    """out = V^-1 y."""
+    if s.run[0].one_hot == 0:
+        combine(s.square[INVERSE], y, out)
+        return
+    inverse = s.square[INVERSE, 0]
+    for i in range(y.size):
+        out[i] = inverse[i] * y[i]
+
+
+@compiled
+def project(s: State, v: Floats, out: Floats) -> None:
+    """out = <a, v> for every arm a."""
+    if s.run[0].one_hot == 0:
+        combine(s.actions, v, out)
+        return
+    scale, place = s.actions[0], s.arms[PLACE]
+    for a in range(out.size):
+        out[a] = scale[a] * v[int(place[a])]
+
+
+@compiled
+def add_action(s: State, arm: int, weight: float, out: Floats) -> None:
+    """out += weight a."""
+    if s.run[0].one_hot == 1:
+        out[int(s.arms[PLACE, arm])] += weight * s.actions[0, arm]
+        return
+    for i in range(out.size):
+        out[i] += weight * s.actions[i, arm]
 
 
 @compiled
@@ -389,6 +446,35 @@ def gather(p: Any, s: State) -> None:
 
 
 @compiled
+def settle(p: Any, s: State, arm: int) -> None:
+    """What is known of a one-hot arm, from its own counts: no other arm shares its feature."""
+    i, scale, seen, total = int(s.arms[PLACE, arm]), s.actions[0, arm], s.arms[SEEN, arm], s.arms[SUMS, arm]
+    gram = p.ridge + seen * scale * scale
+    root = sqrt(gram)
+    s.square[GRAM, 0, i], s.square[INVERSE, 0, i], s.square[FACTOR, 0, i] = gram, 1.0 / gram, root
+    s.vectors[TARGET, i], s.vectors[HALF, i] = total * scale, total * scale / root
+    s.vectors[THETA, i] = total * scale / gram
+    s.arms[MEAN, arm] = scale * s.vectors[THETA, i]
+    s.arms[VARIANCE, arm] = scale * scale / gram
+
+
+@compiled
+def refresh_one_hot(p: Any, s: State) -> None:
+    """The same where V is diagonal; a feature that no arm has keeps the ridge."""
+    r, gram = s.run[0], s.square[GRAM, 0]
+    gram[:] = p.ridge
+    s.square[INVERSE] = 1.0 / p.ridge
+    s.square[FACTOR] = sqrt(p.ridge)
+    for a in range(s.arms[MEAN].size):
+        settle(p, s, a)
+    r.log_det = r.widest = 0.0
+    r.since_refresh = 0
+    for i in range(gram.size):
+        r.log_det += log(gram[i])
+        r.widest = max(r.widest, s.square[INVERSE, 0, i])
+
+
+@compiled
 def invert(s: State) -> None:
     """V^-1, theta and log det V from the least squares R theta = half."""
     r, d = s.run[0], s.vectors.shape[1]
@@ -416,6 +502,9 @@ def invert(s: State) -> None:
 @compiled
 def refresh(p: Any, s: State) -> None:
     """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
+    if s.run[0].one_hot == 1:
+        refresh_one_hot(p, s)
+        return
     gather(p, s)
     invert(s)
     d, k = s.actions.shape
@@ -478,7 +567,7 @@ def raise_bounds(p: Any, s: State) -> None:
 def begin(params: Records, s: State) -> None:
     """Start from the log alone: theta_0, V_0, C_1, and the baseline r_b of eq. (4)."""
     p, r = params[0], s.run[0]
-    d, k = s.actions.shape
+    (rows, k), d = s.actions.shape, s.vectors.shape[1]
     xbar = s.vectors[XBAR]
     s.vectors[:] = 0.0
     s.arms[SEEN:] = 0.0
@@ -494,14 +583,13 @@ def begin(params: Records, s: State) -> None:
         s.arms[SUMS, a] = s.arms[OFFLINE_SUMS, a]
         r.logged += pulls
         r.logged_rewards += s.arms[OFFLINE_SUMS, a]
-        for i in range(d):
-            xbar[i] += pulls * s.actions[i, a]
+        add_action(s, a, float(pulls), xbar)
     for i in range(d):
         xbar[i] /= max(r.logged, 1)
     r.longest = 0.0
     for a in range(k):
         square = 0.0
-        for i in range(d):
+        for i in range(rows):
             square += s.actions[i, a] ** 2
         r.longest = max(r.longest, square)
     refresh(p, s)
@@ -523,12 +611,27 @@ def begin(params: Records, s: State) -> None:
 
 
 @compiled
+def add_excess(p: Any, s: State, arm: int) -> None:
+    """Z grows by the action, less what it is compared with: practice's action, or xbar."""
+    r, excess, xbar = s.run[0], s.vectors[EXCESS], s.vectors[XBAR]
+    if r.one_hot == 1:
+        add_action(s, arm, 1.0, excess)
+        if p.gate == CONTROL:
+            add_action(s, r.entry_practice, -1.0, excess)
+            return
+        for i in range(excess.size):
+            excess[i] -= xbar[i]
+        return
+    for i in range(excess.size):
+        owed = s.actions[i, r.entry_practice] if p.gate == CONTROL else xbar[i]
+        excess[i] += s.actions[i, arm] - owed
+
+
+@compiled
 def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
     """Count a decision when it is made: budgets do not wait for its reward."""
     p, r = params[0], s.run[0]
-    played, excess, xbar = s.vectors[PLAYED], s.vectors[EXCESS], s.vectors[XBAR]
-    for i in range(played.size):
-        played[i] += s.actions[i, arm]
+    add_action(s, arm, 1.0, s.vectors[PLAYED])
     s.arms[PLAYS, arm] += 1.0
     if p.gate == CONTROL:
         keep_ticket(s, arm)
@@ -540,9 +643,7 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
         s.counts[PENDING_MIXTURE, arm] += 1
     else:
         s.counts[PENDING, arm] += 1
-        for i in range(excess.size):
-            owed = s.actions[i, r.entry_practice] if p.gate == CONTROL else xbar[i]
-            excess[i] += s.actions[i, arm] - owed
+        add_excess(p, s, arm)
     if p.gate != CONTROL and (mixture or p.keeps_ledger == 1):
         enter_play(p, r, mixture)
 
@@ -580,14 +681,26 @@ def learn(p: Any, s: State, x: Floats, mean: float, variance: float, reward: flo
 
 
 @compiled
-def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, error: float) -> None:
-    """Count a reward when it arrives: V_t, theta_t and the bounds by one rank-one step, O(d^2 + kd).
+def learn_one_hot(p: Any, s: State, arm: int, reward: float) -> float:
+    """The same where V is diagonal, from counts that hold the reward already, O(1)."""
+    r, i, surprise = s.run[0], int(s.arms[PLACE, arm]), reward - s.arms[MEAN, arm]
+    before = s.square[GRAM, 0, i]
+    settle(p, s, arm)
+    growth = s.square[GRAM, 0, i] / before
+    if p.estimates_noise == 1:
+        r.residuals += surprise * surprise / growth
+        r.residual_count += 1.0
+    r.log_det += log(growth)
+    r.rewards += 1
+    r.since_refresh += 1
+    r.fresh = 0
+    return float(growth)
 
-    With an `error` above 0 it stands in for a reward that was lost, and may be wrong by as much. The ledger
-    then waits for ever: what it counts for a pending reward is the worst.
-    """
-    p, r, x = params[0], s.run[0], s.vectors[WORK]
-    mean, variance, cross = s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
+
+@compiled
+def learn_arm(p: Any, s: State, arm: int, reward: float) -> float:
+    """A rank-one step, and what it does to the mean and the variance of every arm; x stays in `work`."""
+    x, mean, variance, cross = s.vectors[WORK], s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
     for i in range(x.size):
         x[i] = s.actions[i, arm]
     gain, growth = learn(p, s, x, mean[arm], variance[arm], reward)
@@ -597,8 +710,20 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
         mean[a] += gain * cross[a]
         left = variance[a] - shrink * cross[a] * cross[a]
         variance[a] = left if left > 0.0 else 0.0
+    return growth
+
+
+@compiled
+def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, error: float) -> None:
+    """Count a reward when it arrives: V_t, theta_t, the bounds, and what it pays for.
+
+    With an `error` above 0 it stands in for a reward that was lost, and may be wrong by as much. The ledger
+    then waits for ever: what it counts for a pending reward is the worst.
+    """
+    p, r = params[0], s.run[0]
     s.arms[SEEN, arm] += 1.0
     s.arms[SUMS, arm] += reward
+    growth = learn_one_hot(p, s, arm, reward) if r.one_hot == 1 else learn_arm(p, s, arm, reward)
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
     s.arms[LOST, arm] += error
     if error == 0.0 and p.gate == CONTROL:  # a lost reward is pending for ever in the books of a promise
@@ -607,15 +732,16 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
         enter_reward(p, r, reward, mixture)
     if is_worn(r, growth):
         refresh(p, s)
-    elif p.keeps_factor == 1:
-        update_factor(s.square[FACTOR], s.vectors[HALF], x, reward)
+    elif p.keeps_factor == 1 and r.one_hot == 0:
+        update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward)
     raise_bounds(p, s)
 
 
 @compiled
 def is_worn(r: Any, growth: float) -> bool:
     """Whether rank-one steps may have cost digits: there were many, or one that changed much."""
-    return bool(r.since_refresh >= REFRESH_EVERY or not 1.0 <= growth <= REFRESH_ABOVE)
+    leapt = not 1.0 <= growth <= REFRESH_ABOVE
+    return bool(r.since_refresh >= REFRESH_EVERY or (leapt and r.one_hot == 0))
 
 
 @compiled
@@ -1289,6 +1415,19 @@ def noise_share(p: Any, r: Any) -> float:
 
 
 @compiled
+def unwhiten(s: State, normals: Floats, out: Floats) -> None:
+    """out = R^-1 normals: a draw with covariance V^-1."""
+    copy(normals, out)
+    factor = s.square[FACTOR]
+    if s.run[0].one_hot == 1:
+        for i in range(out.size):
+            out[i] /= factor[0, i]
+        return
+    for i in range(out.size - 1, -1, -1):
+        out[i] = (out[i] - dot(factor[i, i + 1 :], out[i + 1 :])) / factor[i, i]
+
+
+@compiled
 def score_arms(p: Any, s: State) -> None:
     """What the explorer makes of every arm."""
     mean, score = s.arms[MEAN], s.arms[SCORE]
@@ -1301,11 +1440,8 @@ def score_arms(p: Any, s: State) -> None:
             p.scale * noise_share(p, s.run[0]) * p.noise,
             s.vectors[STEP],
         )  # theta + spread * R^-1 xi
-        copy(s.vectors[NORMALS], draw)
-        factor = s.square[FACTOR]
-        for i in range(draw.size - 1, -1, -1):
-            draw[i] = (draw[i] - dot(factor[i, i + 1 :], draw[i + 1 :])) / factor[i, i]
-        combine(s.actions, draw, score)
+        unwhiten(s, s.vectors[NORMALS], draw)
+        project(s, draw, score)
         for a in range(mean.size):
             score[a] = mean[a] + spread * score[a]
     elif p.explorer == GREEDY:
@@ -1320,7 +1456,7 @@ def score_arms(p: Any, s: State) -> None:
 def lower_bound(s: State, y: Floats) -> float:
     """inf over C_t of <theta, y>."""
     image = s.vectors[STEP]
-    combine(s.square[INVERSE], y, image)
+    solve(s, y, image)
     bonus = s.run[0].radius + s.run[0].doubt
     return float(dot(s.vectors[THETA], y) - bonus * sqrt(max(dot(y, image), 0.0)))
 
@@ -1350,8 +1486,8 @@ def join_aggregate(s: State, due: float) -> None:
     """Raise the room of each arm to the lower bound of its sum with all past actions, minus t r_b."""
     total, image, cross = s.vectors[PLAYED], s.vectors[STEP], s.arms[CROSS]
     mean, variance, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[ROOM]
-    combine(s.square[INVERSE], total, image)
-    combine(s.actions, image, cross)
+    solve(s, total, image)
+    project(s, image, cross)
     base, square = dot(s.vectors[THETA], total), dot(total, image)
     bonus = s.run[0].radius + s.run[0].doubt
     for a in range(room.size):
@@ -1380,8 +1516,8 @@ def measure_by_model(p: Any, s: State) -> None:
     owed = 1.0 - allowed if p.relative == 1 else 1.0
     for i in range(y.size):
         y[i] = s.vectors[EXCESS, i] - owed * s.vectors[XBAR, i]
-    combine(s.square[INVERSE], y, image)
-    combine(s.actions, image, cross)
+    solve(s, y, image)
+    project(s, image, cross)
     base, square = dot(s.vectors[THETA], y), cautious_square(s, y, image)
     if p.relative == 0:
         base += allowed
@@ -1449,8 +1585,9 @@ def is_certified(p: Any, s: State, arm: int) -> bool:
         return False
     y, image = s.vectors[WORK], s.vectors[STEP]
     for i in range(y.size):
-        y[i] = s.actions[i, arm] - s.vectors[XBAR, i]
-    combine(s.square[INVERSE], y, image)
+        y[i] = -s.vectors[XBAR, i]
+    add_action(s, arm, 1.0, y)
+    solve(s, y, image)
     spread = sqrt(cautious_square(s, y, image))
     bias = p.bias * spread
     if p.loose_bias == 0:
@@ -1533,9 +1670,10 @@ def vouched_room(p: Any, s: State) -> float:
         return float(allowed + r.earned + p.low * (r.pending + 1) - most)
     if p.vouched_by == THE_MODEL:
         y, image = s.vectors[WORK], s.vectors[STEP]
-        for i in range(y.size):
-            y[i] = s.vectors[EXCESS, i] + s.actions[i, r.proposal] - s.actions[i, r.fallback]
-        combine(s.square[INVERSE], y, image)
+        copy(s.vectors[EXCESS], y)
+        add_action(s, r.proposal, 1.0, y)
+        add_action(s, r.fallback, -1.0, y)
+        solve(s, y, image)
         spread = sqrt(cautious_square(s, y, image))
         bias = min(p.bias * spread, p.bias * sqrt(p.ridge * dot(image, image)))
         return float(allowed + dot(s.vectors[THETA], y) - r.gate_radius * spread - bias)

@@ -23,6 +23,7 @@ from linoto.core.gates import GATES, Budget, Closed, Gate, Open, Tolerance, mixt
 from linoto.core.gates.budget import FORMS
 from linoto.core.kernels import Records
 from linoto.core.offline import Offline, as_offline
+from linoto.core.units import squared_lengths
 from linoto.core.validation import (
     as_actions,
     as_arm,
@@ -48,7 +49,7 @@ NOISES = ("auto", "assumed", "estimated")
 def check_scales(ridge: float, actions: kernels.Floats, offline: Offline) -> None:
     """Refuse numbers so large or small that V would overflow or vanish."""
     with np.errstate(over="ignore"):
-        largest = float((actions**2).sum(axis=1).max()) * max(int(offline.pulls.max()), 1) / ridge
+        largest = float(squared_lengths(actions).max()) * max(int(offline.pulls.max()), 1) / ridge
     if not np.isfinite(largest) or largest > 1e200:
         raise ValueError(
             f"actions must be of a size that ridge {ridge:g} can regularise, got |a|^2 / ridge = {largest:g}"

@@ -19,6 +19,7 @@ from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
+from linoto.core.units import Units, find_units, is_compact, same_arms
 from linoto.core.validation import as_actions
 from linoto.core.warm_up import warm_up
 
@@ -93,7 +94,7 @@ def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Policy
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from error
     if actions is not None and isinstance(agent, Guard):
         raise ValueError("actions must be None for the snapshot of a Guard, which has no features")
-    if actions is not None and not np.array_equal(as_actions(actions), agent.actions):
+    if actions is not None and not same_arms(as_actions(actions), agent.actions):
         raise ValueError("actions must be the arms of the snapshot, got another arm set")
     return agent
 
@@ -128,7 +129,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
     return LinearAgent(
         policy=policy,
         composition=composition,
-        params=composition.params(np.ascontiguousarray(state.actions.T), offline),
+        params=composition.params(kernels.actions_of(state), offline),
         state=state,
         rng=codec.decode_rng(header["rng"]),
         coins=codec.decode_rng(header["coins"]) if "coins" in header else None,
@@ -169,8 +170,10 @@ def restored_state(arrays: Arrays, format: int, coin_rows: set[str]) -> kernels.
     actions = arrays.get("actions", np.zeros(0))
     if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
         raise ValueError(f"snapshot must hold the actions of an agent, got shape {actions.shape}")
-    k = actions.shape[1]
-    state = kernels.allocate(np.ascontiguousarray(actions.T), np.zeros(k, np.int64), np.zeros(k))
+    units = units_of(arrays)
+    if units is not None:
+        arrays = without_zeros(arrays, units.d)
+    state = kernels.empty_state(actions.T, units)
     for group, names in kernels.ROWS.items():
         for index, name in enumerate(names):
             known = name in OLDER_ROWS[group] or SINCE.get(name, format + 1) <= format
@@ -178,7 +181,27 @@ def restored_state(arrays: Arrays, format: int, coin_rows: set[str]) -> kernels.
             if needed or f"{group}.{name}" in arrays:
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
     copy_fields(arrays, state.run)
+    state.run["one_hot"] = units is not None
     return state
+
+
+def units_of(arrays: Arrays) -> Units | None:
+    """One-hot arms as they are stored: by place and scale, or before format 4 with all their zeros."""
+    actions, places, target = arrays["actions"], arrays.get("arms.place"), arrays.get("vectors.target")
+    if places is None:
+        return find_units(actions.T)
+    d = 0 if target is None else target.size
+    if places.shape != actions.shape[1:] or not np.isin(places, np.arange(d)).all():
+        raise ValueError(f"snapshot must hold arms.place of {actions.shape[1]} features, got another array")
+    return Units(places.astype(np.int64), actions[0], d)
+
+
+def without_zeros(arrays: Arrays, d: int) -> Arrays:
+    """The square arrays of one-hot arms as diagonals: everything else in them was always 0."""
+    square = {name: rows for name, rows in arrays.items() if name.startswith("square.")}
+    return arrays | {
+        name: np.diag(rows)[None] for name, rows in square.items() if rows.shape == (d, d) != (1, d)
+    }
 
 
 def copy_exactly(name: str, arrays: Arrays, target: npt.NDArray[Any]) -> None:
@@ -206,7 +229,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
     inner = restore(arrays["inner"].tobytes(), policy=inner_policy)
     agent = DoublingAgent(
         policy=policy,
-        actions=arrays["actions"],
+        actions=arrays["actions"] if "actions" in arrays else compact_arms(inner),
         offline=Offline(
             pulls=arrays["pulls"],
             reward_sums=arrays["reward_sums"],
@@ -222,6 +245,13 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
         )
     agent.stale[:] = arrays["stale"]
     return agent
+
+
+def compact_arms(agent: LinearAgent) -> kernels.Floats:
+    """The one-hot arms of the agent inside, which a snapshot holds once."""
+    if not is_compact(agent.actions):
+        raise ValueError("snapshot must hold actions, got none")
+    return agent.actions
 
 
 def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None) -> Guard:

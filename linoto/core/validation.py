@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core.kernels import Floats, Ints
+from linoto.core.units import compact_form
 
 
 def exact(value: float) -> str:
@@ -60,8 +61,9 @@ def as_counts(name: str, value: Any) -> Ints:
 
 
 def as_actions(value: Any) -> Floats:
-    """The arm set: (k, d), at least one arm and one feature."""
-    actions = as_floats("actions", value, ndim=2)
+    """The arm set: (k, d), at least one arm and one feature; an identity in its compact form."""
+    compact = compact_form(value)
+    actions = as_floats("actions", value, ndim=2) if compact is None else compact
     if actions.shape[0] == 0 or actions.shape[1] == 0:
         raise ValueError(f"actions must hold at least one arm and one feature, got shape {actions.shape}")
     return actions

@@ -152,7 +152,8 @@ def test_a_refresh_is_never_far_away() -> None:
 
 def test_a_leap_into_an_unseen_direction_refreshes_at_once() -> None:
     offline = Offline(pulls=[50, 0], reward_sums=[10.0, 0.0])
-    agent = LinUCB(confidence=PAPER).start(np.eye(2), offline)
+    actions = np.array([[0.6, 0.8], [-0.8, 0.6]])  # one-hot arms take no steps
+    agent = LinUCB(confidence=PAPER).start(actions, offline)
     agent.update(0, 0.2)
     assert agent._state.run[0]["since_refresh"] == 1
     agent.update(1, 0.2)  # its variance falls from 1e4 to 1: four digits in one step

@@ -175,7 +175,7 @@ def test_another_arm_set_is_refused() -> None:
         restore(blob, w.actions * np.nan)
 
 
-LEFT_OUT = kernels.SCRATCH | kernels.COIN_ROWS
+LEFT_OUT = kernels.SCRATCH | kernels.COIN_ROWS | {"place"}  # which only one-hot arms have
 ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0)._state, LEFT_OUT)) - {"arms.given"})
 
 

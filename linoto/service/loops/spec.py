@@ -15,6 +15,7 @@ from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.snapshots import from_dict, to_dict
+from linoto.core.units import one_hot
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops.events import Mode
@@ -219,7 +220,7 @@ def features(spec: LoopSpec) -> Floats:
         raise invalid(
             f"arms must have 1 to {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got {k} x {d}"
         )
-    return np.eye(k) if all(missing) else np.array(given, dtype=np.float64)
+    return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
 
 
 def log_of(spec: LoopSpec) -> Offline:
