@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from linoto.core.confidence import PAPER as PAPER
     from linoto.core.confidence import Confidence as Confidence
     from linoto.core.confidence import Ellipsoid as Ellipsoid
+    from linoto.core.contexts.agent import ContextualAgent as ContextualAgent
+    from linoto.core.contexts.decisions import ContextualDecision as ContextualDecision
+    from linoto.core.contexts.moments import Moments as Moments
     from linoto.core.decisions import Decision as Decision
     from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
@@ -74,6 +77,9 @@ HOMES = {
     "core.agent": ("LinearAgent",),
     "core.certificates": ("Certificate",),
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
+    "core.contexts.agent": ("ContextualAgent",),
+    "core.contexts.decisions": ("ContextualDecision",),
+    "core.contexts.moments": ("Moments",),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),
     "core.gates": ("Budget", "Closed", "Control", "Open", "Tolerance"),

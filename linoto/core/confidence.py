@@ -197,7 +197,12 @@ class RadiusTerms(NamedTuple):
 
 def radius_terms(confidence: Confidence, actions: Floats, offline: Offline) -> RadiusTerms:
     """The scalars of a radius for these arms (k, d) and this log."""
-    d = actions.shape[1]
+    spectrum = design_spectrum(actions, offline) if confidence.radius == "hkz" else np.zeros(1)
+    return terms_of_log(confidence, actions.shape[1], spectrum)
+
+
+def terms_of_log(confidence: Confidence, d: int, spectrum: Floats) -> RadiusTerms:
+    """The scalars of a radius for a log whose X'X has these eigenvalues, which only an hkz radius reads."""
     c, ridge = confidence, confidence.ridge_for(d)
     bias = sqrt(ridge) * c.bound
     if c.radius == "self_normalised":
@@ -206,7 +211,7 @@ def radius_terms(confidence: Confidence, actions: Floats, offline: Offline) -> R
         return RadiusTerms(
             c.scale * sqrt(covering(d, c.delta / 2)), 2 * log(2 / c.delta), 0.0, prior_is_log=True
         )
-    offline_part = c.scale * sqrt(quadratic_form(actions, offline, ridge, c.delta / 2))
+    offline_part = c.scale * sqrt(quadratic_form(spectrum, ridge, c.delta / 2))
     return RadiusTerms(offline_part, 2 * log(2 / c.delta), bias, prior_is_log=True)
 
 
@@ -215,13 +220,13 @@ def covering(d: int, delta: float) -> float:
     return 8 * d * log(6) + 8 * log(1 / delta)
 
 
-def quadratic_form(actions: Floats, offline: Offline, ridge: float, delta: float) -> float:
+def quadratic_form(spectrum: Floats, ridge: float, delta: float) -> float:
     """The bound of Hsu, Kakade and Zhang (2012) on |sum of logged noise * action|^2 in V_0^-1.
 
     With f_i = l_i / (l_i + ridge) over the eigenvalues l_i of the logged design and L = log(1/delta):
     tr f + 2 sqrt(L sum f^2) + 2 L max f. It knows the rank of the log, which a covering does not.
     """
-    spectrum = np.maximum(design_spectrum(actions, offline), 0.0)
+    spectrum = np.maximum(spectrum, 0.0)
     share = spectrum / (spectrum + ridge)
     level = log(1 / delta)
     return float(share.sum() + 2 * sqrt(level * (share**2).sum()) + 2 * level * share.max())

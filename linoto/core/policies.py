@@ -17,9 +17,13 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
 from linoto.core.certificates import Certificate, Situation, certify
-from linoto.core.confidence import PAPER, Confidence, check_confidence, radius_terms
+from linoto.core.confidence import PAPER, Confidence, RadiusTerms, check_confidence, radius_terms
+from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.rounds import Features
+from linoto.core.contexts.start import start_contextual
 from linoto.core.explorers import Proposer, Rule, Scorer, by_redrawing, has_rule, is_own, rule_of, uniform
-from linoto.core.gates import GATES, Budget, Closed, Gate, Open, Tolerance, mixture_rounding
+from linoto.core.gates import GATES, Budget, Closed, Control, Gate, Open, Tolerance, mixture_rounding
 from linoto.core.gates.budget import FORMS
 from linoto.core.kernels import Records
 from linoto.core.offline import Offline, as_offline
@@ -95,6 +99,24 @@ class Composed:
         )
         gated.gate.check_start(agent._state, gated.assumed)
         return agent
+
+    def composed_contextual(self) -> Gated:
+        """The same for rounds that bring their own arms."""
+        return self.composed()
+
+    def start_contextual(
+        self,
+        offline: Moments | None = None,
+        *,
+        d: int | None = None,
+        features: Features | None = None,
+        rng: int | np.random.Generator = 0,
+    ) -> ContextualAgent:
+        """A running agent for rounds that bring their own arms, each a vector of d features.
+
+        `features`, an object with `d` and `transform(context, arms)`, makes those from contexts.
+        """
+        return start_contextual(self, offline, d, features, rng)
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """What is guaranteed on these arms with this log, before the first round."""
@@ -266,6 +288,20 @@ def usual_gate(confidence: Confidence) -> Tolerance:
     return Tolerance(budget=USUAL_BUDGET * confidence.scale)
 
 
+def usual_contextual_gate(confidence: Confidence) -> Gate:
+    """The same with contexts, in units of the noise: a log's mean is no reference where rounds differ.
+
+    Where the range of rewards is known it is a Control gate: that a linear model holds in every context is
+    more than most can say, and the coin needs no model.
+    """
+    budget = USUAL_BUDGET * confidence.scale
+    if confidence.reward_range is None:
+        return Tolerance(budget=budget, evidence="model")
+    low, high = confidence.reward_range
+    promise: Any = "realised" if confidence.noise == "bounded" else "expected"
+    return Control(budget=max(budget, high - low), promise=promise)
+
+
 EXPLORERS = (LinUCB, LinTS, Greedy, Random)
 """Every explorer there is. What names explorers (snapshots, messages, commands) reads this."""
 Explorer = Composed | Scorer | Proposer
@@ -321,6 +357,10 @@ class Gated(Composed):
         gate: Any = self.gate
         return self if gate is not None else replace(self, gate=usual_gate(self.assumed))
 
+    def composed_contextual(self) -> Gated:
+        gate: Any = self.gate
+        return self if gate is not None else replace(self, gate=usual_contextual_gate(self.assumed))
+
     def with_parameter(self, name: str, value: float) -> Gated:
         gate = self.composed().gate
         if name not in gate.parameters:
@@ -336,18 +376,8 @@ class Gated(Composed):
         """This composition as the kernels read it: codes and scalars."""
         confidence = self.assumed
         check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
-        terms = radius_terms(confidence, actions, offline)
-        params = np.zeros(1, dtype=kernels.PARAMS)
-        p, rule = params[0], rule_of(self.explorer)
-        p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
-        p["scale"] = getattr(self.explorer, "scale", 0.0)
-        p["estimates_noise"] = getattr(self.explorer, "estimates_noise", False)
-        p["reach"] = REACHES.index(self.reach)
-        p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(actions.shape[1])
-        p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"] = terms
-        if confidence.noise == "bounded" and confidence.reward_range is not None:
-            low, high = confidence.reward_range  # what leaves it is refused, whatever the gate makes of it
-            p["bounded"], p["low"], p["unit"] = 1, low, high - low
+        params = self.explorer_params(actions.shape[1], radius_terms(confidence, actions, offline))
+        p = params[0]
         self.gate.fill(p, confidence, actions, offline)
         if is_arm(self.fallback):
             p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions), "fallback")
@@ -357,6 +387,22 @@ class Gated(Composed):
             if offline.total == 0:
                 raise ValueError("offline must hold at least one reward for fallback='mixture', got none")
             p["kappa"] = 0.0 if self.gate.throws_coin else mixture_rounding(offline)  # drawn, not rounded
+        return params
+
+    def explorer_params(self, d: int, terms: RadiusTerms) -> Records:
+        """What explorer and confidence are, as the kernels read it, in d dimensions."""
+        confidence = self.assumed
+        params = np.zeros(1, dtype=kernels.PARAMS)
+        p, rule = params[0], rule_of(self.explorer)
+        p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
+        p["scale"] = getattr(self.explorer, "scale", 0.0)
+        p["estimates_noise"] = getattr(self.explorer, "estimates_noise", False)
+        p["reach"] = REACHES.index(self.reach)
+        p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(d)
+        p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"] = terms
+        if confidence.noise == "bounded" and confidence.reward_range is not None:
+            low, high = confidence.reward_range  # what leaves it is refused, whatever the gate makes of it
+            p["bounded"], p["low"], p["unit"] = 1, low, high - low
         return params
 
     def resolved_fallback(self) -> str | int:

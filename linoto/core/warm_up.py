@@ -62,6 +62,19 @@ def warm_up() -> None:
 
 
 @cache
+def warm_up_contexts() -> None:
+    """Load (or compile) what deciding in contexts needs, in a round of one arm."""
+    with announced():
+        params, one = np.zeros(1, dtype=kernels.PARAMS), np.ones(1)
+        params["ridge"] = 1.0
+        state = kernels.with_arms(kernels.allocate_rounds(np.zeros((1, 1)), one), np.ones((1, 1)))
+        kernels.context_begin(params, state, np.ones((1, 1)), one)
+        kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1)
+        kernels.context_commit(params, state, one, one, False)
+        kernels.context_observe(params, state, one, 0.0, 0.0)
+
+
+@cache
 def warm_up_loop() -> None:
     """Load (or compile) the simulator's loop."""
     with announced():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation
+from linoto.core.confidence import Confidence
+from linoto.core.contexts.moments import Moments
 from linoto.core.gates.gate import Gate, safe_arm_promise
 
 
@@ -15,6 +18,9 @@ class Open(Gate):
 
     code = kernels.OPEN
     measures = False
+
+    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+        p["gate"] = self.code
 
     def why_unproven(self, situation: Situation) -> str:
         return "an open gate promises nothing about the log"
@@ -27,6 +33,9 @@ class Closed(Gate):
     code = kernels.CLOSED
     measures = False
     needs_every_arm = True
+
+    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+        p["gate"] = self.code
 
     def counts_control(self, plays_mixture: bool) -> bool:
         return plays_mixture  # then it plays nothing else

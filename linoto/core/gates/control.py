@@ -10,7 +10,8 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation, check_bound, interval_text
-from linoto.core.confidence import Confidence, radius_terms
+from linoto.core.confidence import Confidence, radius_terms, terms_of_log
+from linoto.core.contexts.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.intervals import mean_from_total
@@ -92,13 +93,32 @@ class Control(Gate):
 
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
+        delta = self.fill_coin(p, confidence)
+        check_logged_range(confidence, offline)
+        terms = radius_terms(replace(confidence, delta=delta), actions, offline)
+        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
+        if self.vouched_by == kernels.THE_LOG and offline.total:
+            p["log_upper"] = bounds_of(offline.reward_sums.sum(), offline.total, confidence, delta / 2)[1]
+
+    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+        p["gate"] = self.code
+        if self.vouched_by == kernels.THE_LOG:
+            raise ValueError(
+                "promise must be 'expected' for a loan with contexts, got 'realised': a log cannot vouch for "
+                "what practice earns in another context, only a model can"
+            )
+        delta = self.fill_coin(p, confidence)
+        terms = terms_of_log(replace(confidence, delta=delta), moments.d, moments.spectrum)
+        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
+
+    def fill_coin(self, p: Any, confidence: Confidence) -> float:
+        """What needs neither arms nor log; the share of delta that is left for what vouches for a loan."""
         if self.promise == "realised" and confidence.noise != "bounded":
             raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")
         if confidence.reward_range is None:
             raise ValueError("reward_range must be given for a Control gate, got None: a round can lose that")
         if self.vouched_by == kernels.THE_MODEL and confidence.radius == "paper":
             raise ValueError("radius must be another than 'paper' for a loan: it leaves out the ridge's bias")
-        check_logged_range(confidence, offline)
         low, high = confidence.reward_range
         self.check_budget(high - low, confidence.delta)
         delta = confidence.delta * (1.0 if self.loan == 0 else 0.5)
@@ -107,11 +127,8 @@ class Control(Gate):
         p["share"], p["loan"], p["every"] = self.share or 0.0, self.loan, self.every or 0
         p["vouched_by"] = self.vouched_by
         p["coin_level"] = log(kernels.COIN_BETS / delta)
-        terms = radius_terms(replace(confidence, delta=delta), actions, offline)
-        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["log_upper"] = high
-        if self.vouched_by == kernels.THE_LOG and offline.total:
-            p["log_upper"] = bounds_of(offline.reward_sums.sum(), offline.total, confidence, delta / 2)[1]
+        return delta
 
     def check_budget(self, unit: float, delta: float) -> None:
         """Refuse a gate that could never open: one round can lose the width of the range."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
+from linoto.core.contexts.moments import Moments
 from linoto.core.hints import amount
 from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
@@ -25,6 +26,7 @@ class Gate:
     keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
     throws_coin: ClassVar[bool] = False  # whether a coin decides: a round is then decided once
+    trusts_model: ClassVar[bool] = False  # with contexts: whether a wrong linear model breaks the promise
     compares_with_log: ClassVar[bool] = True  # whether what is promised is a distance to the log's mean
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
@@ -32,6 +34,13 @@ class Gate:
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         """Write this gate into the kernels' Params, for given arms and log."""
         p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
+
+    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+        """Write this gate into the kernels' Params for rounds that bring their own arms, or say why not."""
+        raise ValueError(
+            f"gate must be Open, Closed, Tolerance or Control with contexts, got {type(self).__name__}: what "
+            "it promises is about arms that stay the same"
+        )
 
     def check_start(self, state: State, confidence: Confidence) -> None:
         """Refuse what the log contradicts, once the estimate is there."""

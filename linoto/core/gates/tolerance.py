@@ -10,7 +10,8 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation, check_bound, stationary_assumptions
-from linoto.core.confidence import Confidence, radius_terms
+from linoto.core.confidence import Confidence, radius_terms, terms_of_log
+from linoto.core.contexts.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
 from linoto.core.kernels import Floats, State
@@ -57,6 +58,7 @@ class Tolerance(Gate):
 
     code = kernels.TOLERANCE
     keeps_ledger = True
+    trusts_model = True
     fallbacks = ("certified", "mixture")
     parameters = ("epsilon", "budget")
 
@@ -147,6 +149,25 @@ class Tolerance(Gate):
         p["kappa"] = mixture_rounding(offline)
         if by_rewards and self.rounding == "low":
             p["kappa"] = rounding_below(offline, first_reference(p, offline))
+
+    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+        if self.evidence != "model":
+            raise ValueError(
+                f"evidence must be 'model' with contexts, got {self.evidence!r}: what practice earns depends "
+                "on the context, so the log's mean is no reference for rewards (a Control gate needs none)"
+            )
+        if self.relative:
+            raise ValueError(
+                "relative must be False with contexts, got True: every round has its own reference"
+            )
+        if confidence.radius == "paper":
+            raise ValueError(
+                "radius must be another than 'paper' with contexts: it leaves out the ridge's bias"
+            )
+        terms = terms_of_log(confidence, moments.d, moments.spectrum)
+        p["gate"], p["by_model"] = self.code, 1
+        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
+        p["budget"], p["epsilon"], p["loose_bias"] = self.budget, self.epsilon, self.bias == "loose"
 
     def check_start(self, state: State, confidence: Confidence) -> None:
         if self.uses(confidence)[0]:

@@ -1,0 +1,1 @@
+"""Contexts: every round brings its own arms, as vectors of features."""

@@ -1,0 +1,330 @@
+"""A running policy whose rounds bring their own arms, with rewards that come late, out of order, or never."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import coins, kernels
+from linoto.core.confidence import Ellipsoid
+from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
+from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.rounds import Features, Round, as_round
+from linoto.core.decisions import check_reward
+from linoto.core.explorers import Proposer, View, is_own, rule_of
+from linoto.core.kernels import Floats, Records, State
+from linoto.core.protocols import Composition
+from linoto.core.validation import as_arm, as_floats
+from linoto.core.warm_up import warm_up_contexts
+
+
+class ContextualAgent:
+    """A linear policy at work in contexts. `policy.start_contextual(...)` makes one.
+
+    >>> from linoto import Gated, Moments, Tolerance
+    >>> log = Moments.from_rows([[1.0, 0.2], [1.0, 0.9], [1.0, 0.4]], [0.1, 0.8, 0.3])
+    >>> agent = Gated(gate=Tolerance(budget=40, evidence="model")).start_contextual(log)
+    >>> decision = agent.decide(actions=[[1.0, 0.1], [1.0, 0.7]], practice=0)
+    >>> decision.arm, decision.mode
+    (1, 'explore')
+    >>> agent.update(decision, reward=0.6)
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Any,
+        composition: Composition,
+        params: Records,  # (1,) of kernels.PARAMS
+        state: State,  # without arms
+        moments: Moments,  # of the log
+        rng: np.random.Generator,
+        coins: np.random.Generator,  # practice's draws, and those of a gate that throws a coin
+        features: Features | None = None,
+    ) -> None:
+        self.policy, self.moments, self.features = policy, moments, features
+        self.explorer, self.gate, self.confidence = (
+            composition.explorer,
+            composition.gate,
+            composition.assumed,
+        )
+        self.rule = rule_of(self.explorer)
+        self._own = is_own(self.explorer)
+        self._params, self._state = params, state
+        self._rng, self._coins = rng, coins
+        self._whitened = np.empty((self.d, 0))
+        self._needs_practice = int(params[0]["fallback"]) != kernels.LCB_ARM
+        self._thrown: tuple[Round, ContextualDecision] | None = None  # while a coin awaits its commit
+
+    @classmethod
+    def begin(
+        cls, *, params: Records, moments: Moments, rng: np.random.Generator, **parts: Any
+    ) -> ContextualAgent:
+        """A fresh agent that knows the log and nothing else."""
+        warm_up_contexts()
+        state = kernels.allocate_rounds(moments.gram, moments.reward_vector)
+        state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
+        if params[0]["estimates_noise"]:
+            state.run["residuals"], state.run["residual_count"] = moments.residuals()
+        kernels.context_begin(params, state, *moments.as_rows())
+        agent = cls(
+            params=params, state=state, moments=moments, rng=rng, coins=coins.coins_from(rng), **parts
+        )
+        agent._draw()
+        return agent
+
+    # -- deciding
+
+    def decide(
+        self,
+        *,
+        actions: npt.ArrayLike | None = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+        arms: Sequence[str] | None = None,
+    ) -> ContextualDecision:
+        """What to play now. `actions` (k, d) has one row of features for each arm of this round.
+
+        Or, with a recipe of features, `context` says who is asking, and `arms` which arms may be played.
+        `practice` is what would be done without this agent: an arm (its index or name), weights (k,) with
+        which it is drawn, or the features (d,) of an action that is none of the arms. The same question gets
+        the same answer until something is committed or observed.
+        """
+        return self._answer(None, self._round(actions, practice, names, context, arms))
+
+    def guard(
+        self,
+        arm: int,
+        *,
+        actions: npt.ArrayLike | None = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+        arms: Sequence[str] | None = None,
+    ) -> ContextualDecision:
+        """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
+        asked = self._round(actions, practice, names, context, arms)
+        return self._answer(as_arm(arm, asked.offered), asked)
+
+    def select(self, **question: Any) -> int | None:
+        """The arm of `decide`, which takes the same arguments."""
+        return self.decide(**question).arm
+
+    # -- learning
+
+    def commit(self, decision: ContextualDecision) -> None:
+        """Count a decision as played. Its reward may come later through `observe`."""
+        check_current(decision, self.rounds + 1)
+        action, practice = decision.vectors(self.d)
+        if self._thrown is not None and decision != self._thrown[1]:
+            raise ValueError(
+                "decision must be the one for which the coin of this round is thrown, got another"
+            )
+        self._put_on_desk(decision)
+        kernels.context_commit(self._params, self._state, action, practice, decision.by_practice)
+        self._thrown = None
+        self._draw()
+
+    def observe(self, decision: ContextualDecision, reward: float) -> None:
+        """Learn from the reward of a decision that was committed earlier."""
+        self._learn(decision, check_reward(self._params, reward), 0.0)
+
+    def lose(self, decision: ContextualDecision, stand_in: float) -> None:
+        """The reward of a committed decision will never come: learn from a value that stands in for it.
+
+        Every bound counts how wrong that value can be, and the books of a Control gate the worst reward.
+        """
+        value = check_reward(self._params, stand_in)
+        low, high = self._limits(decision)
+        self._learn(decision, value, max(high - value, value - low))
+
+    def update(self, decision: ContextualDecision, reward: float) -> None:
+        """Commit and observe at once."""
+        self.check_reward(reward)
+        self.commit(decision)
+        self.observe(decision, reward)
+
+    # -- looking
+
+    def check_reward(self, reward: float) -> None:
+        """Refuse a reward that `observe` would refuse."""
+        check_reward(self._params, reward)
+
+    def interval(self, action: npt.ArrayLike) -> tuple[float, float]:
+        """Bounds on the mean reward of an action (d,)."""
+        ellipsoid = self.ellipsoid
+        return ellipsoid.lower(action), ellipsoid.upper(action)
+
+    @property
+    def d(self) -> int:
+        """The number of features."""
+        return int(self._state.vectors.shape[1])
+
+    @property
+    def rounds(self) -> int:
+        """Decisions committed so far."""
+        return int(self._state.run[0]["rounds"])
+
+    @property
+    def rewards(self) -> int:
+        """Rewards observed so far, and those that a value stands in for."""
+        return int(self._state.run[0]["rewards"])
+
+    @property
+    def pending(self) -> int:
+        """Committed decisions that await their reward."""
+        return self.rounds - self.rewards
+
+    @property
+    def theta(self) -> Floats:
+        """(d,) the ridge estimate of the parameter."""
+        return np.array(self._state.vectors[kernels.THETA])
+
+    @property
+    def ellipsoid(self) -> Ellipsoid:
+        """The confidence set of the parameter."""
+        run = self._state.run[0]
+        radius = float(run["radius"] + run["doubt"])
+        return Ellipsoid(center=self.theta, V=self._state.square[kernels.GRAM], radius=radius)
+
+    def __repr__(self) -> str:
+        return f"<contextual agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
+
+    # -- inside
+
+    def _round(self, actions: Any, practice: Any, names: Any, context: Any, arms: Any) -> Round:
+        """The question of this round, checked."""
+        if context is not None:
+            if self.features is None:
+                raise ValueError("actions must be given: this agent was started without features")
+            if actions is not None:
+                raise ValueError("actions must be None where a context is given, got both")
+            actions = self.features.transform(context, arms)
+            names = arms if arms is not None else getattr(self.features, "names", None)
+        if actions is None:
+            raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
+        asked = as_round(actions, practice, names, self.d)
+        if self._needs_practice and not asked.has_practice:
+            kind = type(self.gate).__name__
+            raise ValueError(f"practice must be given for a {kind} gate, got None: it is what is safe")
+        if self.gate.throws_coin and asked.weights.size > asked.offered:
+            raise ValueError("practice must be one of the arms or weights for a Control gate, got an action")
+        return asked
+
+    def _answer(self, wanted: int | None, asked: Round) -> ContextualDecision:
+        """Decide, or judge a proposal (None: the explorer's); a round whose coin is thrown is decided."""
+        if self._thrown is not None:
+            before, decision = self._thrown
+            if not before.same_as(asked) or wanted not in (None, decision.proposal):
+                raise ValueError(
+                    "actions, practice and arm must be those for which the coin of this round is thrown, "
+                    "got others: commit that decision first"
+                )
+            return decision
+        self._state = kernels.with_arms(self._state, asked.actions)
+        if self._whitened.shape != asked.actions.shape:
+            self._whitened = np.empty(asked.actions.shape)
+        proposal = wanted if wanted is not None else self._propose(asked) if self._own else -1
+        table = self._params, self._state, self._whitened, asked.weights
+        kernels.context_decide(*table, asked.offered, proposal)
+        decision = self._decision(asked)
+        if self._state.run[0]["thrown"]:
+            self._thrown = asked, decision
+        return decision
+
+    def _decision(self, asked: Round) -> ContextualDecision:
+        run = self._state.run[0]
+        arm, fallback, explored = int(run["arm"]), int(run["fallback"]), bool(run["explored"])
+        practice: Floats | None = None
+        if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
+            drawn = self.gate.throws_coin
+            practice = asked.actions[:, fallback] if drawn else self._state.vectors[kernels.XBAR]
+        coin = {}
+        if run["thrown"]:
+            coin = {"control_share": float(run["entry_share"]), "centre": float(run["entry_centre"])}
+        return ContextualDecision(
+            arm=arm if arm < asked.offered else None,
+            name=asked.names[arm] if asked.names and arm < asked.offered else None,
+            mode="explore" if explored else "safe",
+            source=SOURCES[run["source"]],  # type: ignore[arg-type]
+            proposal=int(run["proposal"]),
+            fallback=fallback if 0 <= fallback < asked.offered else None,
+            budget=float(run["room"]) if self.gate.measures else None,
+            round=self.rounds + 1,
+            action=tuple(asked.actions[:, arm].tolist()),
+            practice=None if practice is None else tuple(practice.tolist()),
+            **coin,
+        )
+
+    def _learn(self, decision: ContextualDecision, value: float, error: float) -> None:
+        """One reward of a committed decision, or what stands in for it."""
+        if not isinstance(decision, ContextualDecision):
+            raise ValueError(f"decision must be a ContextualDecision, got {type(decision).__name__}")
+        if decision.round > self.rounds or self.pending == 0:
+            raise ValueError(
+                f"decision must be committed and await its reward, got one of round {decision.round} "
+                f"after {self.rounds} rounds and {self.rewards} rewards"
+            )
+        action, _ = decision.vectors(self.d)
+        self._put_on_desk(decision)
+        kernels.context_observe(self._params, self._state, action, value, error)
+
+    def _put_on_desk(self, decision: ContextualDecision) -> None:
+        """What a play, or its reward, is in the books of a Control gate."""
+        if self.gate.throws_coin:
+            share, centre = decision.control_share or 0.0, decision.centre or 0.0
+            coins.write(self._state.run, decision.entry, share, centre, 0)
+
+    def _limits(self, decision: ContextualDecision) -> tuple[float, float]:
+        """Where the mean reward of what was played lies."""
+        if self.confidence.reward_range is not None:
+            return self.confidence.reward_range
+        most = self.confidence.bound * sqrt(sum(entry * entry for entry in decision.action))
+        return -most, most
+
+    def _propose(self, asked: Round) -> int:
+        """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
+        kernels.measure_arms(self._state, self._whitened)
+        view = self._view(asked)
+        if isinstance(self.explorer, Proposer):
+            return as_arm(self.explorer.propose(view), asked.offered, "what explorer.propose returns")
+        scores = as_floats("what explorer.score returns", self.explorer.score(view), ndim=1)
+        if scores.size != asked.offered:
+            raise ValueError(
+                f"what explorer.score returns must have {asked.offered} entries, got {scores.size}"
+            )
+        self._state.arms[kernels.GIVEN_SCORES, : asked.offered] = scores
+        return -1
+
+    def _view(self, asked: Round) -> View:
+        """What the explorer sees; an arm has no history of its own here."""
+        run, k = self._state.run[0], asked.offered
+        mean, width = (np.array(self._state.arms[row, :k]) for row in (kernels.MEAN, kernels.WIDTH))
+        bonus = float(run["radius"] + run["doubt"]) * width
+        seed = self._state.vectors[kernels.NORMALS].view(np.uint64)  # drawn at the last commit, and kept
+        return View(
+            actions=np.ascontiguousarray(asked.actions[:, :k].T),
+            mean=mean,
+            width=width,
+            lcb=mean - bonus,
+            ucb=mean + bonus,
+            counts=np.full(k, np.nan),
+            reward_sums=np.full(k, np.nan),
+            allowed=np.ones(k, np.bool_),
+            round=self.rounds + 1,
+            noise=float(self._params[0]["noise"]),
+            rng=np.random.default_rng(seed),
+        )
+
+    def _draw(self) -> None:
+        """Fresh random numbers for the next round, so that deciding twice is deciding once."""
+        coins.draw_coins(self._state.run, self._coins)
+        if self.rule.draws == kernels.NORMAL_DRAWS:
+            self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
+        elif self.rule.draws == kernels.SCORE_DRAWS:
+            self._state.vectors[kernels.NORMALS, 0] = self._rng.random()

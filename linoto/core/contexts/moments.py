@@ -1,0 +1,204 @@
+"""A log with contexts as statistics: all that a linear policy needs of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.kernels import Floats
+from linoto.core.validation import as_floats, as_reward, check_count, exact, is_number
+
+ROUNDING = 1e-9  # share of the largest entry by which sums over many rows may be off
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moments:
+    """A log with contexts: X'X and X'y of its rows x with reward y, and sums of y. Logs merge with `+`.
+
+    Each row is the feature vector of the action that was played, in its context.
+
+    >>> log = Moments.from_rows([[1.0, 0.0], [1.0, 2.0]], [0.0, 1.0])
+    >>> log.count, log.gram.tolist(), log.reward_vector.tolist(), log.reference
+    (2, [[2.0, 2.0], [2.0, 4.0]], [1.0, 2.0], 0.5)
+    >>> (log + log).count
+    4
+    """
+
+    count: int  # rows
+    gram: Floats  # (d, d) X'X
+    reward_vector: Floats  # (d,) X'y
+    reward_sum: float
+    reward_squares: float | None = None  # the sum of squared rewards, where known
+
+    def __post_init__(self) -> None:
+        count, gram = as_count(self.count), as_gram(self.gram)
+        vector = as_floats("reward_vector", self.reward_vector, ndim=1)
+        if vector.size != len(gram):
+            raise ValueError(f"reward_vector must have {len(gram)} entries like gram, got {vector.size}")
+        squares = None if self.reward_squares is None else as_sum("reward_squares", self.reward_squares)
+        for array in (gram, vector):
+            array.flags.writeable = False
+        parts = {"count": count, "gram": gram, "reward_vector": vector, "reward_squares": squares}
+        for name, value in {**parts, "reward_sum": as_sum("reward_sum", self.reward_sum)}.items():
+            object.__setattr__(self, name, value)
+        check_consistent(self)
+
+    @classmethod
+    def empty(cls, d: int) -> Moments:
+        """No log at all: d features, no rows."""
+        check_count("d", d)
+        zeros = np.zeros(d)
+        return cls(count=0, gram=np.zeros((d, d)), reward_vector=zeros, reward_sum=0.0, reward_squares=0.0)
+
+    @classmethod
+    def from_rows(cls, features: npt.ArrayLike, rewards: npt.ArrayLike) -> Moments:
+        """Sum a log given as rows: the features (n, d) of what was played, and its rewards (n,)."""
+        rows = as_floats("features", features, ndim=2)
+        values = as_floats("rewards", rewards, ndim=1)
+        if len(rows) != values.size:
+            raise ValueError(
+                f"rewards must have one entry per row of features, {len(rows)}, got {values.size}"
+            )
+        return cls(
+            count=len(rows),
+            gram=rows.T @ rows,
+            reward_vector=rows.T @ values,
+            reward_sum=float(values.sum()),
+            reward_squares=float(values @ values),
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        if self.d != other.d:
+            raise ValueError(f"logs must have the same features, got {self.d} and {other.d}")
+        squares = None
+        if self.reward_squares is not None and other.reward_squares is not None:
+            squares = self.reward_squares + other.reward_squares
+        return Moments(
+            count=self.count + other.count,
+            gram=self.gram + other.gram,
+            reward_vector=self.reward_vector + other.reward_vector,
+            reward_sum=self.reward_sum + other.reward_sum,
+            reward_squares=squares,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        scalars = ("count", "reward_sum", "reward_squares")
+        return (
+            np.array_equal(self.gram, other.gram)
+            and np.array_equal(self.reward_vector, other.reward_vector)
+            and all(getattr(self, name) == getattr(other, name) for name in scalars)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.reward_vector.size)
+
+    @property
+    def reference(self) -> float:
+        """The mean logged reward; NaN for an empty log."""
+        return self.reward_sum / self.count if self.count else float("nan")
+
+    @property
+    def spectrum(self) -> Floats:
+        """(d,) the eigenvalues of X'X: how much is known in each direction."""
+        return np.asarray(np.linalg.eigvalsh(self.gram))
+
+    def as_rows(self) -> tuple[Floats, Floats]:
+        """At most d rows (n, d) and outcomes (n,) of the same X'X and X'y: one per known direction."""
+        spectrum, directions = np.linalg.eigh(self.gram)
+        known = spectrum > np.finfo(float).eps * self.d * max(float(spectrum[-1]), 0.0)
+        lengths, axes = np.sqrt(spectrum[known]), directions[:, known]
+        return np.ascontiguousarray((axes * lengths).T), axes.T @ self.reward_vector / lengths
+
+    def residuals(self) -> tuple[float, float]:
+        """Summed squares of rewards around their least squares fit, and its degrees of freedom; 0 if unknown.
+
+        >>> Moments.from_rows([[1.0]] * 4, [0.0, 1.0, 0.0, 1.0]).residuals()
+        (1.0, 3.0)
+        """
+        outcomes = self.as_rows()[1]
+        freedom = self.count - outcomes.size
+        if self.reward_squares is None or freedom <= 0:
+            return 0.0, 0.0
+        return max(self.reward_squares - float(outcomes @ outcomes), 0.0), float(freedom)
+
+
+def as_count(value: Any) -> int:
+    """A number of rows."""
+    if not is_number(value) or value != int(value) or not 0 <= value <= 2**53:
+        raise ValueError(f"count must be a whole number >= 0, got {value!r}")
+    return int(value)
+
+
+def as_sum(name: str, value: Any) -> float:
+    """A finite sum, with the name of its field in what is refused."""
+    try:
+        return as_reward(value)
+    except ValueError as error:
+        raise ValueError(str(error).replace("reward", name, 1)) from None
+
+
+def as_gram(value: Any) -> Floats:
+    """X'X: square, symmetric and positive semidefinite, to rounding; made exactly symmetric."""
+    gram = as_floats("gram", value, ndim=2)
+    if gram.shape[0] != gram.shape[1] or gram.size == 0:
+        raise ValueError(f"gram must be square with at least one feature, got shape {gram.shape}")
+    largest = float(np.abs(gram).max())
+    if largest > 1e200:
+        raise ValueError(f"gram must have entries of at most 1e200, got {largest:g}")
+    if np.abs(gram - gram.T).max() > ROUNDING * largest:
+        raise ValueError("gram must be symmetric, as X'X is, got one that is not")
+    gram = (gram + gram.T) / 2
+    least = float(np.linalg.eigvalsh(gram)[0])
+    if least < -ROUNDING * largest * len(gram):
+        raise ValueError(
+            f"gram must be positive semidefinite, as X'X is, got an eigenvalue of {exact(least)}"
+        )
+    return gram
+
+
+def check_consistent(moments: Moments) -> None:
+    """Refuse sums that no rows can have."""
+    gram, vector, squares = moments.gram, moments.reward_vector, moments.reward_squares
+    if moments.count == 0 and (gram.any() or vector.any() or moments.reward_sum or squares):
+        raise ValueError("count must be at least 1 where the sums are not 0, got 0")
+    silent = (np.diag(gram) <= 0) & (vector != 0)
+    if silent.any():
+        raise ValueError(
+            f"reward_vector must be 0 where gram is, got {exact(vector[silent][0])} "
+            f"for feature {int(silent.argmax())}"
+        )
+    if squares is None:
+        return
+    outcomes = moments.as_rows()[1]
+    least = max(float(outcomes @ outcomes), moments.reward_sum**2 / max(moments.count, 1))
+    if squares < least * (1 - ROUNDING) - 1e-12:
+        raise ValueError(
+            f"reward_squares must be at least {exact(least)}, by reward_sum and reward_vector, "
+            f"got {exact(squares)}"
+        )
+
+
+def as_moments(offline: Any, d: int | None) -> Moments:
+    """A log with d features; None is the empty one."""
+    if offline is None and d is None:
+        raise ValueError("d must be given where there is neither a log nor a recipe of features, got None")
+    if d is not None:
+        check_count("d", d)
+    if offline is None:
+        return Moments.empty(int(d or 0))
+    if not isinstance(offline, Moments):
+        raise ValueError(f"offline must be a linoto.Moments or None, got {type(offline).__name__}")
+    if d is not None and offline.d != d:
+        raise ValueError(f"offline must have {d} features, got {offline.d}")
+    return offline

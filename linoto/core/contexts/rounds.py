@@ -1,0 +1,103 @@
+"""The arms of one round, and what practice does in it, as the kernels read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.kernels import Floats
+from linoto.core.validation import as_arm, as_floats, as_names, exact
+
+LARGEST = 1e100  # squared length of all arms of a round
+SUMS_TO_ONE = 1e-6  # how far weights may be from it: they come from somebody's floats
+
+
+class Features(Protocol):
+    """What turns a context into the arms of a round: any object with these two will do."""
+
+    @property
+    def d(self) -> int: ...
+
+    def transform(self, context: Any, arms: Sequence[str] | None = None) -> npt.ArrayLike:
+        """(k, d) one row for each arm that may be played in this context."""
+
+
+class Round(NamedTuple):
+    """One round: its arms, and the weights with which practice plays them."""
+
+    actions: Floats  # (d, n) one column per arm, and one more where practice's action is none of them
+    weights: Floats  # (n,) practice's; all 0 where there is none
+    offered: int  # k, the arms that may be explored
+    names: tuple[str, ...] | None
+
+    @property
+    def has_practice(self) -> bool:
+        """Whether it is known what practice does."""
+        return bool(self.weights.any())
+
+    def same_as(self, other: Round) -> bool:
+        """Whether this is the same question."""
+        return np.array_equal(self.actions, other.actions) and np.array_equal(self.weights, other.weights)
+
+
+def as_round(actions: Any, practice: Any, names: Sequence[str] | None, d: int) -> Round:
+    """Check the arms (k, d) of a round, and what practice does in it."""
+    arms = np.asarray(actions, dtype=np.float64) if isinstance(actions, np.ndarray) else as_rows(actions)
+    if arms.ndim != 2 or arms.shape[1] != d or not len(arms):
+        raise ValueError(f"actions must have shape (k, {d}) with k >= 1, got {arms.shape}")
+    known = as_names(names, len(arms))
+    weights, vector = as_practice(practice, len(arms), d, known)
+    columns = np.empty((d, weights.size))
+    columns[:, : len(arms)] = arms.T
+    if vector is not None:
+        columns[:, -1] = vector
+    if not np.vdot(columns, columns) < LARGEST:  # the fastest way to see a number that is none, too
+        as_rows(actions)  # says where
+        raise ValueError(f"actions must have entries of a size below {LARGEST**0.5:g}, got larger ones")
+    return Round(columns, weights, len(arms), known)
+
+
+def as_rows(actions: Any) -> Floats:
+    """The arms of a round as an array."""
+    return as_floats("actions", actions, ndim=2)
+
+
+def as_practice(practice: Any, k: int, d: int, names: tuple[str, ...] | None) -> tuple[Floats, Floats | None]:
+    """The weights of practice over the arms of a round, and its own action where it is none of them.
+
+    An array of length k is weights; a row (1, d), or (d,) where d is not k, is an action.
+    """
+    if practice is None:
+        return np.zeros(k), None
+    if isinstance(practice, str):
+        if names is None or practice not in names:
+            raise ValueError(f"practice must be one of this round's arms, got {practice!r}")
+        practice = names.index(practice)
+    if isinstance(practice, int | np.integer | bool):
+        weights = np.zeros(k)
+        weights[as_arm(practice, k, "practice")] = 1.0
+        return weights, None
+    array = as_floats("practice", practice, ndim=np.ndim(practice))
+    if array.shape == (k,):
+        return as_weights(array), None
+    if array.shape in ((d,), (1, d)):
+        return np.append(np.zeros(k), 1.0), array.reshape(d)
+    raise ValueError(
+        f"practice must be an arm, {k} weights, or the {d} features of an action, got shape {array.shape}"
+    )
+
+
+def as_weights(weights: Floats) -> Floats:
+    """Probabilities: none negative, and together 1."""
+    total = float(weights.sum())
+    if (weights < 0).any() or abs(total - 1) > SUMS_TO_ONE:
+        wrong = (
+            f"a weight of {exact(float(weights.min()))}"
+            if (weights < 0).any()
+            else f"a sum of {exact(total)}"
+        )
+        raise ValueError(f"practice must have weights >= 0 that sum to 1, got {wrong}")
+    return weights / total

@@ -1,0 +1,65 @@
+"""A small world with contexts that several test files share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto import ContextualAgent, ContextualDecision, Moments
+
+Floats = npt.NDArray[np.float64]
+
+
+class World:
+    """Rounds with their own arms, and a parameter of length 1 that says what they earn."""
+
+    def __init__(self, seed: int, *, d: int = 4, m: int = 30, noise: float = 0.5) -> None:
+        self.rng, self.d, self.noise = np.random.default_rng(seed), d, noise
+        theta = self.rng.normal(size=d)
+        self.theta = theta / np.linalg.norm(theta)
+        self.rows = self.arms(m)
+        self.outcomes = self.rows @ self.theta + noise * self.rng.normal(size=m)
+        self.log = Moments.from_rows(self.rows, self.outcomes)
+
+    def arms(self, k: int) -> Floats:
+        """(k, d) inside the unit ball."""
+        rows = self.rng.normal(size=(k, self.d))
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+
+    def rounds(self, n: int) -> Iterator[tuple[Floats, Any, Floats]]:
+        """The arms of each round, practice as it may be given, and its features on average."""
+        for t in range(n):
+            actions = self.arms(int(self.rng.integers(1, 8)))
+            k = len(actions)
+            if t % 3 == 0:
+                arm = int(self.rng.integers(k))
+                yield actions, arm, actions[arm]
+            elif t % 3 == 1:
+                weights = self.rng.dirichlet(np.ones(k))
+                yield actions, weights, weights @ actions
+            else:
+                own = self.arms(1)
+                yield actions, own, own[0]
+
+    def reward(self, decision: ContextualDecision) -> float:
+        """What it earns."""
+        return float(self.theta @ np.array(decision.action) + self.noise * self.rng.normal())
+
+    def shortfall(self, decision: ContextualDecision) -> float:
+        """What is lost on average below practice."""
+        assert decision.practice is not None
+        if decision.by_practice:
+            return 0.0
+        return float(self.theta @ (np.array(decision.practice) - np.array(decision.action)))
+
+
+def played(agent: ContextualAgent, world: World, n: int) -> list[ContextualDecision]:
+    """The decisions of n rounds whose rewards come at once."""
+    decisions = []
+    for actions, practice, _ in world.rounds(n):
+        decisions.append(agent.decide(actions=actions, practice=practice))
+        agent.update(decisions[-1], world.reward(decisions[-1]))
+    return decisions
