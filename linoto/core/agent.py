@@ -400,6 +400,7 @@ class LinearAgent:
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
         without |= set() if self.gate.throws_coin else kernels.COIN_ROWS
         without |= set() if self._state.run[0]["one_hot"] else {"place"}
+        without |= set() if self._params[0]["memory"] else kernels.MEMORY_ROWS
         squares = {}  # those of a log that nothing reads are not kept
         if self._params[0]["estimates_noise"] and self._reward_squares is not None:
             squares = {"reward_squares": self._reward_squares}

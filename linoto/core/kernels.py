@@ -63,6 +63,7 @@ PARAMS = np.dtype(
         ("alpha", np.float64),  # eq. (4)
         ("coverage_slack", np.int64),  # 1: S is averaged over the log, 0: the paper's sqrt(d/m)
         ("noise", np.float64),
+        ("memory", np.int64),  # rewards after which the explorer forgets older ones; 0: never
         ("ridge", np.float64),
         ("bias", np.float64),  # sqrt(ridge) bound, or 0 where the paper leaves it out
         ("radius_fixed", np.float64),  # the offline part of the radius
@@ -203,6 +204,8 @@ ARM_ROWS = (
     "against",  # explored rounds in which practice would have played the arm
     "practice_upper",  # bounds on its mean from the log, where that vouches for a loan
     "practice_lower",
+    "recent_seen",  # the part of `seen` and of `sums` that outlives the next forgetting
+    "recent_sums",
 )
 (
     OFFLINE_SUMS,
@@ -226,11 +229,14 @@ ARM_ROWS = (
     AGAINST,
     PRACTICE_UPPER,
     PRACTICE_LOWER,
-) = range(21)
+    RECENT_SEEN,
+    RECENT_SUMS,
+) = range(23)
 COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
 COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upper", "practice_lower"}
+MEMORY_ROWS = {"recent_seen", "recent_sums"}
 SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross"}
 DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
     "restricted",
@@ -566,6 +572,20 @@ def raise_bounds(p: Any, s: State) -> None:
 
 
 @compiled
+def forget(p: Any, s: State) -> None:
+    """Drop what is older than the last `memory` rewards; what it taught about lower bounds is gone too."""
+    r = s.run[0]
+    copy(s.arms[RECENT_SEEN], s.arms[SEEN])
+    copy(s.arms[RECENT_SUMS], s.arms[SUMS])
+    s.arms[RECENT_SEEN] = 0.0
+    s.arms[RECENT_SUMS] = 0.0
+    s.arms[LCB] = -inf
+    refresh(p, s)
+    if p.prior_is_log == 1:
+        r.log_det_base = r.log_det
+
+
+@compiled
 def begin(params: Records, s: State) -> None:
     """Start from the log alone: theta_0, V_0, C_1, and the baseline r_b of eq. (4)."""
     p, r = params[0], s.run[0]
@@ -726,13 +746,18 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
     s.arms[SEEN, arm] += 1.0
     s.arms[SUMS, arm] += reward
     growth = learn_one_hot(p, s, arm, reward) if r.one_hot == 1 else learn_arm(p, s, arm, reward)
+    if p.memory > 0:
+        s.arms[RECENT_SEEN, arm] += 1.0
+        s.arms[RECENT_SUMS, arm] += reward
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
     s.arms[LOST, arm] += error
     if error == 0.0 and p.gate == CONTROL:  # a lost reward is pending for ever in the books of a promise
         enter_coin_reward(p, r, reward)
     elif error == 0.0 and (mixture or p.keeps_ledger == 1):
         enter_reward(p, r, reward, mixture)
-    if is_worn(r, growth):
+    if p.memory > 0 and r.rewards % p.memory == 0:
+        forget(p, s)
+    elif is_worn(r, growth):
         refresh(p, s)
     elif p.keeps_factor == 1 and r.one_hot == 0:
         update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward)

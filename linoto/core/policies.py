@@ -34,6 +34,7 @@ from linoto.core.validation import (
     as_generator,
     as_names,
     check_choice,
+    check_count,
     check_nonnegative,
     normalise,
     one_of,
@@ -58,6 +59,12 @@ def check_scales(ridge: float, actions: kernels.Floats, offline: Offline) -> Non
         raise ValueError(
             f"actions must be of a size that ridge {ridge:g} can regularise, got |a|^2 / ridge = {largest:g}"
         )
+
+
+def check_memory(memory: int | None) -> None:
+    """Refuse a memory that holds no reward."""
+    if memory is not None:
+        check_count("memory", memory)
 
 
 def is_arm(fallback: Any) -> bool:
@@ -182,12 +189,14 @@ class LinUCB(Composed):
 
     scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: assumed at scale 1, which has a theorem
+    memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("scale", self.scale)
         check_choice("noise", self.noise, NOISES)
+        check_memory(self.memory)
         check_confidence(self.confidence)
 
     @property
@@ -231,12 +240,14 @@ class LinTS(Composed):
 
     scale: float = 1.0
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated, as a posterior would
+    memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("scale", self.scale)
         check_choice("noise", self.noise, NOISES)
+        check_memory(self.memory)
         check_confidence(self.confidence)
 
     @property
@@ -254,13 +265,15 @@ class Greedy(Composed):
 
     rule: ClassVar[Rule] = Rule(code=kernels.GREEDY)
 
+    memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
+        check_memory(self.memory)
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
-        return Gated(explorer=Greedy(), gate=Open(), confidence=self.confidence)
+        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,6 +365,23 @@ class Gated(Composed):
             raise ValueError(f"fallback must be an arm >= 0 or a word, got {self.fallback}")
         check_choice("reach", self.reach, REACHES)
         check_confidence(self.confidence)
+        self.check_forgetting()
+
+    def check_forgetting(self) -> None:
+        """Refuse a gate or a fallback whose proof needs every reward that an explorer would forget."""
+        if getattr(self.explorer, "memory", None) is None:
+            return
+        gate = self.composed().gate
+        if gate.reads_bounds(self.assumed):
+            raise ValueError(
+                "gate must be Open, Control without a loan in means, or a Tolerance with evidence='rewards' "
+                f"for an explorer with a memory, got {gate!r}: bounds that forget have no theorem"
+            )
+        if not is_arm(self.fallback) and gate.measures and self.composed().resolved_fallback() != "mixture":
+            raise ValueError(
+                "fallback must be 'mixture' or an arm for an explorer with a memory, got "
+                f"{self.fallback!r}: bounds that forget have no theorem"
+            )
 
     def composed(self) -> Gated:
         gate: Any = self.gate
@@ -378,6 +408,7 @@ class Gated(Composed):
         check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
         params = self.explorer_params(actions.shape[1], radius_terms(confidence, actions, offline))
         p = params[0]
+        p["memory"] = getattr(self.explorer, "memory", None) or 0
         self.gate.fill(p, confidence, actions, offline)
         if is_arm(self.fallback):
             p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions), "fallback")

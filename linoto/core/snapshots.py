@@ -121,9 +121,12 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
     """A LinearAgent from its header and arrays; its parameters are made anew from its policy."""
     policy = known_policy(header["policy"], given)
     composition, names = policy.composed(), header["names"]
-    coin_rows = kernels.COIN_ROWS if composition.gate.throws_coin else set()
+    forgets = getattr(composition.explorer, "memory", None) is not None
+    needed = (kernels.COIN_ROWS if composition.gate.throws_coin else set[str]()) | (
+        kernels.MEMORY_ROWS if forgets else set()
+    )
     rows = by_name(arrays) if header["format"] == 1 else arrays
-    state = restored_state(rows, header["format"], coin_rows)
+    state = restored_state(rows, header["format"], needed)
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
     warm_up()
     return LinearAgent(
@@ -162,10 +165,10 @@ def by_name(arrays: Arrays) -> Arrays:
     return {"actions": arrays["actions"], "run": arrays["run"], **rows}
 
 
-def restored_state(arrays: Arrays, format: int, coin_rows: set[str]) -> kernels.State:
+def restored_state(arrays: Arrays, format: int, special: set[str]) -> kernels.State:
     """A state with every row and field that the snapshot holds; those of later versions begin at 0.
 
-    `coin_rows` are those that its gate needs besides.
+    `special` rows are those that its gate or its explorer needs besides.
     """
     actions = arrays.get("actions", np.zeros(0))
     if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
@@ -177,7 +180,7 @@ def restored_state(arrays: Arrays, format: int, coin_rows: set[str]) -> kernels.
     for group, names in kernels.ROWS.items():
         for index, name in enumerate(names):
             known = name in OLDER_ROWS[group] or SINCE.get(name, format + 1) <= format
-            needed = name in coin_rows or (known and name not in NOT_ALWAYS)
+            needed = name in special or (known and name not in NOT_ALWAYS)
             if needed or f"{group}.{name}" in arrays:
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
     copy_fields(arrays, state.run)

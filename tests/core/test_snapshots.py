@@ -175,7 +175,9 @@ def test_another_arm_set_is_refused() -> None:
         restore(blob, w.actions * np.nan)
 
 
-LEFT_OUT = kernels.SCRATCH | kernels.COIN_ROWS | {"place"}  # which only one-hot arms have
+LEFT_OUT = (
+    kernels.SCRATCH | kernels.COIN_ROWS | kernels.MEMORY_ROWS | {"place"}
+)  # which only some agents have
 ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0)._state, LEFT_OUT)) - {"arms.given"})
 
 
@@ -334,7 +336,10 @@ def test_missing_fields_take_their_defaults() -> None:
     [
         ({"type": "Nothing"}, "type must be one of Budget, .*, got 'Nothing'"),
         ({"scale": 1.0}, "type must be one of Budget, .*, got None"),
-        ({"type": "LinUCB", "size": 1.0}, "LinUCB must have the fields scale, noise, confidence, got size"),
+        (
+            {"type": "LinUCB", "size": 1.0},
+            "LinUCB must have the fields scale, noise, memory, confidence, got size",
+        ),
         ({"type": "Random", "scale": 1.0}, r"Random must have the fields \(none\), got scale"),
         ({"type": "Doubling"}, "Doubling must have the fields policy, delta, got "),
         ({"type": "LinUCB", "scale": -1.0}, "scale must be a number >= 0, got -1.0"),

@@ -26,6 +26,11 @@ def start_contextual(
 ) -> ContextualAgent:
     """A running agent of a policy whose gate has a theorem for it."""
     gated = policy.composed_contextual()
+    if getattr(gated.explorer, "memory", None) is not None:
+        raise ValueError(
+            "memory must be None with contexts, got "
+            f"{gated.explorer.memory}: what an agent keeps of them cannot be taken apart again"
+        )
     moments = as_moments(offline, dimension(d, features))
     agent = ContextualAgent.begin(
         policy=policy,

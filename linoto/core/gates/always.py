@@ -22,6 +22,9 @@ class Open(Gate):
     def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
 
+    def reads_bounds(self, confidence: Confidence) -> bool:
+        return False
+
     def why_unproven(self, situation: Situation) -> str:
         return "an open gate promises nothing about the log"
 

@@ -91,6 +91,9 @@ class Control(Gate):
             return kernels.NOBODY
         return kernels.THE_LOG if self.promise == "realised" else kernels.THE_MODEL
 
+    def reads_bounds(self, confidence: Confidence) -> bool:
+        return self.vouched_by == kernels.THE_MODEL
+
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
         delta = self.fill_coin(p, confidence)

@@ -45,6 +45,10 @@ class Gate:
     def check_start(self, state: State, confidence: Confidence) -> None:
         """Refuse what the log contradicts, once the estimate is there."""
 
+    def reads_bounds(self, confidence: Confidence) -> bool:
+        """Whether it trusts the confidence set of the estimate, which must then rest on every reward."""
+        return True
+
     def practice_bounds(self, confidence: Confidence, offline: Offline) -> Floats:
         """(2, k) what a gate that throws a coin knows of practice's arms from the log alone."""
         raise TypeError(f"{type(self).__name__} throws no coin")

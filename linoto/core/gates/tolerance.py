@@ -109,6 +109,9 @@ class Tolerance(Gate):
         by_rewards = self.evidence != "model" and confidence.reward_range is not None
         return self.evidence != "rewards", by_rewards
 
+    def reads_bounds(self, confidence: Confidence) -> bool:
+        return self.uses(confidence)[0]
+
     def shares(self, by_model: bool, by_rewards: bool) -> tuple[float, float, float]:
         """The parts of delta: for the model, for the boundary b(q), and for the reference or the joint bound.
 
