@@ -214,7 +214,7 @@ def two_columns(file: TextIO, path: Path) -> Iterator[tuple[int, str, str]]:
 
 def index_of(name: str, place: dict[str, int], where: str) -> int:
     """The index of an arm, or a ValueError with the nearest name."""
-    from linoto.logs.values import text_of
+    from linoto.core.cells import text_of
 
     arm = place.get(text_of(name))
     if arm is None:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.cells import is_missing, number_of, text_of
 from linoto.core.hints import nearest
 from linoto.core.kernels import Floats
 from linoto.core.validation import as_actions, check_positive
 from linoto.logs.notation import looks_like_dates, other_notation
-from linoto.logs.values import Table, check_columns, is_missing, number_of, text_of
+from linoto.logs.values import Table, check_columns
 
 
 @dataclass(frozen=True, kw_only=True)

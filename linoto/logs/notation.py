@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from linoto.logs.values import TRUTH_WORDS, number_of
+from linoto.core.cells import TRUTH_WORDS, number_of
 
 SPACES = " \u00a0\u202f"  # also those that do not break, which spreadsheets write
 SIGNS = "$€£¥%"  # beside a number they are no part of it

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.cells import text_of
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
@@ -28,7 +29,7 @@ from linoto.logs.sums import ArmSums, Propensities, SumOptions, sum_files
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import UNNAMED
 from linoto.logs.times import describe_cut, time_cut
-from linoto.logs.values import check_columns, text_of
+from linoto.logs.values import check_columns
 from linoto.logs.where import open_rows
 
 INDEX = rf"{UNNAMED} 1|Unnamed: 0|__index_level_0__"  # as CSV, pandas and Parquet have it

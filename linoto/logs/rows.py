@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.cells import text_of
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, exact, is_number
@@ -24,7 +25,6 @@ from linoto.logs.row_queries import (
     refuse_bad_row,
 )
 from linoto.logs.tables import Connection, StagedFile, refuse_rejected
-from linoto.logs.values import text_of
 from linoto.logs.where import open_rows
 
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row

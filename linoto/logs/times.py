@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from linoto.core.cells import text_of
 from linoto.logs.row_queries import Columns, count_around, holds_dates, median_time
 from linoto.logs.tables import Connection, StagedFile
-from linoto.logs.values import text_of
 
 SORTED = 5_000_000  # times that are held in memory to find the middle one
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from linoto.core.cells import WHOLE, WHOLE_TEXT
 from linoto.logs.notation import PLAIN, Notation
 from linoto.logs.tables import literal
-from linoto.logs.values import WHOLE, WHOLE_TEXT
 
 Comparable = float | str | datetime
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from linoto.core.cells import TRUTH_WORDS, text_of
 from linoto.logs.notation import PLAIN, Notation
 from linoto.logs.row_queries import Columns, Comparison, copy_some_rows, first_incomparable
 from linoto.logs.tables import (
@@ -20,7 +21,6 @@ from linoto.logs.tables import (
     source_name,
 )
 from linoto.logs.value_sql import is_date, is_text
-from linoto.logs.values import TRUTH_WORDS, text_of
 
 OPERATORS = {"=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 COMPARISON = re.compile(

@@ -1,0 +1,50 @@
+"""Single values of a table, as text or as numbers: the same for a log, an arm table and a request."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+TRUTH_WORDS = {"true": 1.0, "false": 0.0}
+WHOLE = 1e38  # whole floats up to here are written without a point, the others as Python writes them
+WHOLE_TEXT = r"(0|-?[1-9][0-9]*)\.0+"  # not 007.0, which is somebody's code
+
+
+def is_missing(value: Any) -> bool:
+    """None, nothing at all, or a NaN of any kind."""
+    return value is None or value == "" or bool(value != value)
+
+
+def number_of(value: Any) -> float | None:
+    """A number, also one written as text; true is 1 and false 0; None for anything else."""
+    if isinstance(value, Real):
+        return float(value)
+    text = str(value).strip()
+    if text.lower() in TRUTH_WORDS:
+        return TRUTH_WORDS[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def text_of(value: Any) -> str:
+    """An id or a level as text: 7, 7.0, "7" and "7.0" are one, and so are True and "true".
+
+    >>> text_of(7.0), text_of("7.00"), text_of(Decimal("7.50")), text_of("007.0")
+    ('7', '7', '7.5', '007.0')
+    """
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float | np.floating) and abs(float(value)) < WHOLE and float(value).is_integer():
+        return str(int(value))
+    if isinstance(value, Decimal):
+        text = f"{value:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    text = str(value)
+    whole = re.fullmatch(WHOLE_TEXT, text)
+    return whole[1] if whole else text
