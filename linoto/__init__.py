@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from linoto.core.confidence import Confidence as Confidence
     from linoto.core.confidence import Ellipsoid as Ellipsoid
     from linoto.core.contexts.agent import ContextualAgent as ContextualAgent
+    from linoto.core.contexts.columns import Category as Category
+    from linoto.core.contexts.columns import ItemColumn as ItemColumn
+    from linoto.core.contexts.columns import Numeric as Numeric
     from linoto.core.contexts.decisions import ContextualDecision as ContextualDecision
     from linoto.core.contexts.moments import Moments as Moments
+    from linoto.core.contexts.recipe import Recipe as Recipe
     from linoto.core.decisions import Decision as Decision
     from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
@@ -53,6 +57,8 @@ if TYPE_CHECKING:
     from linoto.experiments.settings import Experiment as Experiment
     from linoto.experiments.settings import Setting as Setting
     from linoto.logs.arms import ArmTable as ArmTable
+    from linoto.logs.contexts import ContextLog as ContextLog
+    from linoto.logs.contexts import read_context_log as read_context_log
     from linoto.logs.evaluate import evaluate as evaluate
     from linoto.logs.read import Log as Log
     from linoto.logs.read import read_arms as read_arms
@@ -80,6 +86,8 @@ HOMES = {
     "core.contexts.agent": ("ContextualAgent",),
     "core.contexts.decisions": ("ContextualDecision",),
     "core.contexts.moments": ("Moments",),
+    "core.contexts.columns": ("Category", "ItemColumn", "Numeric"),
+    "core.contexts.recipe": ("Recipe",),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),
     "core.gates": ("Budget", "Closed", "Control", "Open", "Tolerance"),
@@ -93,6 +101,7 @@ HOMES = {
     "experiments.run": ("run_experiment",),
     "experiments.settings": ("Experiment", "Setting"),
     "logs.arms": ("ArmTable",),
+    "logs.contexts": ("ContextLog", "read_context_log"),
     "logs.evaluate": ("evaluate",),
     "logs.read": ("Log", "read_arms", "read_log"),
     "logs.rows": ("Rows", "read_rows"),

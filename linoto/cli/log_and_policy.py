@@ -134,6 +134,8 @@ def read_entries(path: Path) -> Mapping[str, Any]:
     if path.suffix.lower() not in readers:
         raise ValueError(f"a statistics file must end in .npz or .json, got {path.suffix or 'no ending'!r}")
     data = readers[path.suffix.lower()](path)
+    if "gram" in data:
+        raise ValueError("it must be a log of fixed arms, got one with contexts")
     for name in REQUIRED:
         if name not in data:
             others = f", only {', '.join(sorted(data)) or 'nothing'}"
@@ -171,7 +173,7 @@ def as_arms_and_log(data: Mapping[str, Any], source: str) -> ArmsAndLog:
     """Checked arms, log and names, and what an audit kept with them."""
     from linoto.core.offline import Offline, as_offline
     from linoto.core.validation import as_actions
-    from linoto.logs.saved import read_saved
+    from linoto.logs.saved import read_saved_arms
 
     actions = as_actions(data["actions"])
     log = Offline(
@@ -184,7 +186,7 @@ def as_arms_and_log(data: Mapping[str, Any], source: str) -> ArmsAndLog:
         offline=as_offline(log, len(actions)),
         names=as_arm_names(data.get("names"), len(actions)),
         source=source,
-        saved=read_saved(data) if "header" in data else None,
+        saved=None if "header" not in data else read_saved_arms(data),
     )
 
 

@@ -48,3 +48,9 @@ def text_of(value: Any) -> str:
     text = str(value)
     whole = re.fullmatch(WHOLE_TEXT, text)
     return whole[1] if whole else text
+
+
+def level_of(value: Any) -> str:
+    """A level of a category as text: as `text_of`, and "True" as pandas writes it is true."""
+    text = text_of(value)
+    return text.lower() if text.lower() in TRUTH_WORDS else text

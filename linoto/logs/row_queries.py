@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
 
@@ -59,6 +59,15 @@ class Columns(NamedTuple):
     def given(self) -> dict[str, str]:
         """The names in use, by role."""
         return {role: name for role, name in zip(BAD_VALUES, self[:5], strict=True) if name is not None}
+
+
+class NamedColumns(Protocol):
+    """What reading needs to know of columns, whatever they mean."""
+
+    @property
+    def notation(self) -> Notation: ...
+
+    def given(self) -> dict[str, str]: ...
 
 
 class RowRange(NamedTuple):
@@ -149,10 +158,14 @@ def select_given(rows: RowRange) -> str:
         parts.append(f"{quoted(name)} AS {role}_given")
         if role in forms:
             parts.append(f"{forms[role](file.types[name], quoted(name))} AS {role}")
-    limits = ""
-    if (rows.first, rows.end) != (0, file.rows):
-        limits = f" WHERE {ROW_NUMBER} >= {rows.first} AND {ROW_NUMBER} < {rows.end}"
-    return f"SELECT {', '.join(parts)} FROM {scan(file.path)}{limits}"
+    return f"SELECT {', '.join(parts)} FROM {range_sql(file, rows.first, rows.end)}"
+
+
+def range_sql(file: StagedFile, first: int, end: int) -> str:
+    """Consecutive rows of a file as a table."""
+    if (first, end) == (0, file.rows):
+        return scan(file.path)
+    return f"{scan(file.path)} WHERE {ROW_NUMBER} >= {first} AND {ROW_NUMBER} < {end}"
 
 
 def row_sql(file: StagedFile) -> str:

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.confidence import Confidence
+from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.recipe import Recipe
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.snapshots import from_dict, to_dict
@@ -23,11 +25,9 @@ AUDITED = ("stated", "source", "verdict", "reasons")  # not in files of version 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SavedLog:
-    """Everything an agent needs to start from a log: what `linoto audit --save` writes, and `load` reads."""
+class Audited:
+    """What an audit proposed or was told, and its verdict."""
 
-    arms: ArmTable
-    offline: Offline
     confidence: Confidence | None = None  # what the audit proposed or was told
     stated: tuple[str, ...] = ()  # which of noise, bound and reward_range it was told
     source: str = ""  # what was audited; "": an earlier version did not say
@@ -54,6 +54,21 @@ class SavedLog:
             return ""
         return f"the audit of {self.source or 'this log'} says: {self.verdict}, because {self.reasons[0]}"
 
+    def header(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {
+            "confidence": None if self.confidence is None else to_dict(self.confidence),
+            **{name: getattr(self, name) for name in AUDITED},
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SavedLog(Audited):
+    """Everything an agent needs to start from a log: what `linoto audit --save` writes, and `load` reads."""
+
+    arms: ArmTable
+    offline: Offline
+
     @property
     def actions(self) -> Floats:
         """(k, d) the arm set."""
@@ -75,12 +90,10 @@ class SavedLog:
             "format": FORMAT,
             "encoding": self.encoding.to_dict(),
             "effects": self.arms.effects,
-            "confidence": None if self.confidence is None else to_dict(self.confidence),
-            **{name: getattr(self, name) for name in AUDITED},
+            **self.header(),
         }
-        log, place = self.offline, Path(path)
+        log = self.offline
         arrays = {
-            "header": np.array(json.dumps(header)),
             "actions": self.actions,
             "names": np.array(self.names),
             "pulls": log.pulls,
@@ -88,13 +101,35 @@ class SavedLog:
         }
         if log.reward_squares is not None:
             arrays["reward_squares"] = log.reward_squares
-        with place.open("wb") as file:  # given a name, NumPy would append .npz to it
-            np.savez(file, allow_pickle=False, **arrays)
-        return place
+        return write_arrays(Path(path), header, arrays)
 
 
-def load(path: str | Path) -> SavedLog:
-    """What `linoto audit --save` wrote: `.actions`, `.offline`, `.names`, `.confidence`, `.verdict`, ..."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SavedContexts(Audited):
+    """Everything an agent needs to start from a log with contexts, the recipe of its features included."""
+
+    recipe: Recipe
+    moments: Moments
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as npz, never pickle."""
+        header = {"format": FORMAT, "recipe": self.recipe.to_dict(), **self.header()}
+        moments = {name: np.asarray(value) for name, value in vars(self.moments).items()}
+        return write_arrays(Path(path), header, moments)
+
+
+def write_arrays(path: Path, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Path:
+    """One npz file."""
+    with path.open("wb") as file:  # given a name, NumPy would append .npz to it
+        np.savez(file, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
+    return path
+
+
+def load(path: str | Path) -> Any:
+    """What `linoto audit --save` wrote: `.actions`, `.offline`, `.names`, `.confidence`, `.verdict`, ...
+
+    Of a log with contexts it is `.moments` and `.recipe` in the place of actions, offline and names.
+    """
     place = Path(path)
     try:
         with np.load(place, allow_pickle=False) as file:
@@ -110,7 +145,15 @@ def load(path: str | Path) -> SavedLog:
         raise ValueError(f"{place} {text[3:]}" if text.startswith("it ") else text) from None
 
 
-def read_saved(arrays: Mapping[str, Any]) -> SavedLog:
+def read_saved_arms(arrays: Mapping[str, Any]) -> SavedLog:
+    """The arrays of such a file where it is one of fixed arms."""
+    saved = read_saved(arrays)
+    if not isinstance(saved, SavedLog):
+        raise ValueError("it must be a log of fixed arms, got one with contexts")
+    return saved
+
+
+def read_saved(arrays: Mapping[str, Any]) -> SavedLog | SavedContexts:
     """The arrays of such a file as what they mean."""
     try:
         header = json.loads(str(arrays["header"]))
@@ -127,8 +170,18 @@ def read_saved(arrays: Mapping[str, Any]) -> SavedLog:
         raise ValueError(f"it must be {SAVED}, got a part of it") from None
 
 
-def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedLog:
-    """What `SavedLog.save` packed."""
+def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedLog | SavedContexts:
+    """What was packed by `save`."""
+    confidence = None if header["confidence"] is None else from_dict(header["confidence"])
+    audited = {name: header[name] for name in AUDITED if name in header}
+    for name in ("stated", "reasons"):
+        audited[name] = tuple(audited.get(name, ()))
+    if "recipe" in header:
+        recipe = Recipe.from_dict(header["recipe"])
+        moments = Moments(**{name: as_scalar(array) for name, array in arrays.items()})
+        if moments.d != recipe.d:
+            raise ValueError(f"it must have {recipe.d} features like its recipe, got {moments.d}")
+        return SavedContexts(recipe=recipe, moments=moments, confidence=confidence, **audited)
     encoding = Encoding.from_dict(header["encoding"])
     arms = ArmTable(
         names=tuple(map(str, arrays.pop("names"))),
@@ -137,8 +190,9 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
         effects=header["effects"],
     )
     offline = as_offline(Offline(**arrays), len(arms.names))
-    confidence = None if header["confidence"] is None else from_dict(header["confidence"])
-    audited = {name: header[name] for name in AUDITED if name in header}
-    for name in ("stated", "reasons"):
-        audited[name] = tuple(audited.get(name, ()))
     return SavedLog(arms=arms, offline=offline, confidence=confidence, **audited)
+
+
+def as_scalar(array: npt.NDArray[Any]) -> Any:
+    """An array without dimensions as the number that it is."""
+    return array.item() if array.ndim == 0 else array

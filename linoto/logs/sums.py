@@ -83,19 +83,34 @@ class ArmSums:
         return ArmSums(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
 
 
-def cut_parts(files: Sequence[StagedFile], columns: Columns, *, halves: bool) -> list[RowRange]:
-    """Ranges of PART rows, also cut in the middle of the whole log where rows decide what is early."""
+class RowSpan(NamedTuple):
+    """Consecutive rows of a file, and whether they are of the second half of the log."""
+
+    file: StagedFile
+    first: int
+    end: int
+    late: bool = False
+
+
+def cut_spans(files: Sequence[StagedFile], *, size: int, halves: bool) -> list[RowSpan]:
+    """Ranges of so many rows, also cut in the middle of the whole log where rows decide what is early."""
     middle = sum(file.rows for file in files) // 2 if halves else None
-    parts, before = [], 0
+    spans, before = [], 0
     for file in files:
-        edges = {*range(0, file.rows, PART), file.rows}
+        edges = {*range(0, file.rows, size), file.rows}
         if middle is not None and 0 < middle - before < file.rows:
             edges.add(middle - before)
         for first, end in pairwise(sorted(edges)):
             late = middle is not None and before + first >= middle
-            parts.append(RowRange(file, columns, first, end, late))
+            spans.append(RowSpan(file, first, end, late))
         before += file.rows
-    return parts
+    return spans
+
+
+def cut_parts(files: Sequence[StagedFile], columns: Columns, *, halves: bool) -> list[RowRange]:
+    """The parts of a log that are summed one by one."""
+    spans = cut_spans(files, size=PART, halves=halves)
+    return [RowRange(file, columns, first, end, late) for file, first, end, late in spans]
 
 
 def sum_files(

@@ -75,6 +75,14 @@ def id_sql(kind: str, value: str) -> str:
     return text
 
 
+def level_sql(kind: str, value: str) -> str:
+    """A level as `cells.level_of` writes it."""
+    text = id_sql(kind, value)
+    if not is_text(kind):
+        return text
+    return f"CASE WHEN lower({text}) IN ('true', 'false') THEN lower({text}) ELSE {text} END"
+
+
 def is_date(kind: str) -> bool:
     """Whether a DuckDB type is a date, or one with a time."""
     return kind.startswith(("TIMESTAMP", "DATE"))

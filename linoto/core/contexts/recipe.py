@@ -1,0 +1,285 @@
+"""How a context and an item become a feature vector: written down once, the same for a log and for serving.
+
+A recipe is a list of terms: an intercept, an effect of each item, what is known of items, the columns of the
+context, columns of the action itself, and crosses of two of them. The features of a cross are all products of
+a feature of the one with a feature of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.cells import text_of
+from linoto.core.contexts.columns import (
+    Column,
+    ItemColumn,
+    Numeric,
+    column_from_dict,
+    column_to_dict,
+)
+from linoto.core.hints import nearest, shortened_list
+from linoto.core.kernels import Floats, Ints
+from linoto.core.validation import as_floats, check_count
+
+Term = tuple[str, ...]  # the names of the columns whose features are multiplied; (): the intercept
+Arms = Sequence[str] | Mapping[str, Mapping[str, Any]]
+
+
+class Contribution(NamedTuple):
+    """What one feature adds to the expected reward of an action."""
+
+    name: str
+    value: float  # of the feature
+    amount: float  # value times parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How context columns and items become features.
+
+    >>> from linoto import Category, Numeric
+    >>> age = Numeric(name="age", mean=40.0, scale=10.0)
+    >>> country = Category(name="country", levels=("DE", "NO"))
+    >>> recipe = Recipe(items=("A", "B"), context=(age, country), crosses=(("item", "age"),))
+    >>> recipe.names
+    ('intercept', 'item=A', 'item=B', 'age', 'country=DE', 'country=NO', 'item=A × age', 'item=B × age')
+    >>> recipe.transform({"age": 45, "country": "NO"}, ["B"]).tolist()
+    [[1.0, 0.0, 1.0, 0.5, 0.0, 1.0, 0.0, 0.5]]
+    """
+
+    item: str = "item"  # what the column of items is called
+    items: tuple[str, ...] = ()  # (k,)
+    item_columns: tuple[ItemColumn, ...] = ()
+    context: tuple[Column, ...] = ()
+    action: tuple[Numeric, ...] = ()  # numbers that come with each arm of a round
+    crosses: tuple[tuple[str, str], ...] = ()
+    item_effects: bool = True  # one feature for each item
+    intercept: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("items", "item_columns", "context", "action"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "crosses", tuple((str(a), str(b)) for a, b in self.crosses))
+        check_distinct("items", self.items)
+        check_distinct("columns", [*self.labels])
+        for column in self.item_columns:
+            if len(column.values) != len(self.items):
+                raise ValueError(
+                    f"values of {column.name!r} must have a row for each of {len(self.items)} items, "
+                    f"got {len(column.values)}"
+                )
+        for cross in self.crosses:
+            self.check_cross(cross)
+        check_distinct("terms", [" × ".join(sorted(term)) for term in self.terms])
+        if not self.terms:
+            raise ValueError("recipe must have at least one feature, got none")
+
+    def check_cross(self, cross: tuple[str, str]) -> None:
+        """Refuse a cross of what is not there, or of a category with itself."""
+        for name in cross:
+            if name not in self.labels:
+                known = shortened_list([*map(repr, self.labels)])
+                raise ValueError(
+                    f"crosses must be of columns of the recipe, got {name!r}"
+                    + (nearest(name, self.labels) or f": it has {known}")
+                )
+        if cross[0] == cross[1] and len(self.labels[cross[0]]) > 1:
+            raise ValueError(f"crosses must be of two columns or of a number with itself, got {cross}")
+
+    # -- what the features are ------------------------------------------------------------------------
+
+    @cached_property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """The names of the features of each column."""
+        items = {self.item: tuple(f"{self.item}={name}" for name in self.items)} if self.items else {}
+        columns = (*self.item_columns, *self.context, *self.action)
+        check_distinct("columns", [*items, *(column.name for column in columns)])
+        return items | {column.name: column.labels for column in columns}
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """What is multiplied, in the order of the features."""
+        first: list[Term] = [()] if self.intercept else []
+        if self.items and self.item_effects:
+            first.append((self.item,))
+        return (*first, *((name,) for name in self.labels if name != self.item), *self.crosses)
+
+    @cached_property
+    def slices(self) -> dict[Term, slice]:
+        """Which features a term has."""
+        found, start = {}, 0
+        for term in self.terms:
+            width = prod(len(self.labels[name]) for name in term)
+            found[term] = slice(start, start + width)
+            start += width
+        return found
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """(d,) a name for each feature."""
+        parts = (product(*(self.labels[name] for name in term)) for term in self.terms)
+        return tuple(" × ".join(names) or "intercept" for part in parts for names in part)
+
+    @property
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.slices[self.terms[-1]].stop)
+
+    @cached_property
+    def item_matrices(self) -> dict[str, Floats]:
+        """(k, w) the features of all items in each column that belongs to them."""
+        effects = {self.item: np.eye(len(self.items))} if self.items else {}
+        return effects | {column.name: np.array(column.values) for column in self.item_columns}
+
+    @cached_property
+    def item_places(self) -> dict[str, int]:
+        """Where an item is."""
+        return {name: place for place, name in enumerate(self.items)}
+
+    # -- one round ------------------------------------------------------------------------------------
+
+    def transform(self, context: Mapping[str, Any] | None = None, arms: Arms | None = None) -> Floats:
+        """(k, d) the actions of a round: of all items, of these, or of arms with columns of their own."""
+        factors = {name: vector[None, :] for name, vector in self.read_context(context or {}).items()}
+        places, own = self.read_arms(arms)
+        for name, matrix in self.item_matrices.items():
+            factors[name] = matrix[places]
+        return self.assemble(factors | own, len(places) if self.items else len(arms or ()))
+
+    def read_context(self, context: Mapping[str, Any]) -> dict[str, Floats]:
+        """(w,) the features of each column; a field too many or too few is refused by name."""
+        if not isinstance(context, Mapping):
+            raise ValueError(f"context must be a mapping of fields, got {type(context).__name__}")
+        return read_fields("context", context, self.context)
+
+    def read_arms(self, arms: Arms | None) -> tuple[Ints, dict[str, Floats]]:
+        """(k,) which items these are, and (k, 1) the columns that they bring with them."""
+        if self.action:
+            if not isinstance(arms, Mapping) or not arms:
+                named = ", ".join(repr(column.name) for column in self.action)
+                raise ValueError(f"arms must be a mapping from names to fields ({named}), got {shown(arms)}")
+            found = [read_fields(f"arm {name!r}", values, self.action) for name, values in arms.items()]
+            own = {column.name: np.array([fields[column.name] for fields in found]) for column in self.action}
+        elif not self.items and arms is None:
+            raise ValueError("arms must be given where the recipe has no items, got None")
+        else:
+            own = {}
+        return self.item_indices(list(self.items) if arms is None else list(arms)), own
+
+    def item_indices(self, names: Sequence[Any]) -> Ints:
+        """(k,) where these items are; without items nothing."""
+        if not self.items:
+            return np.zeros(0, dtype=np.int64)
+        if not names:
+            raise ValueError("arms must be at least one item, got none")
+        places = [self.item_places.get(text_of(name), -1) for name in names]
+        if -1 in places:
+            unknown = text_of(names[places.index(-1)])
+            hint = nearest(unknown, self.items)
+            raise ValueError(
+                f"arms must be among the {len(self.items)} items of the recipe, got {unknown!r}{hint}"
+            )
+        return np.array(places, dtype=np.int64)
+
+    def assemble(self, factors: Mapping[str, Floats], rows: int) -> Floats:
+        """(n, d) from the features of each column, (n, w) or (1, w) where they are the same in all rows."""
+        features = np.empty((rows, self.d))
+        for term, place in self.slices.items():
+            block = np.ones((1, 1))
+            for name in term:
+                block = (block[:, :, None] * factors[name][:, None, :]).reshape(
+                    max(len(block), len(factors[name])), -1
+                )
+            features[:, place] = block
+        return features
+
+    # -- what a parameter says ------------------------------------------------------------------------
+
+    def explain(
+        self,
+        theta: npt.ArrayLike,
+        vector: npt.ArrayLike | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        arm: str | None = None,
+        most: int = 5,
+    ) -> tuple[Contribution, ...]:
+        """The features that add most to, or take most from, an expected reward: the largest first.
+
+        Of a feature vector, or of an arm in a context. Give the difference of two vectors to see why one
+        action is expected to earn more than the other.
+        """
+        check_count("most", most)
+        if (vector is None) == (arm is None):
+            raise ValueError("explain takes a vector, or a context and an arm, got both or neither")
+        found = self.transform(context, [arm or ""])[0] if vector is None else vector
+        x, parameter = as_floats("vector", found, ndim=1), as_floats("theta", theta, ndim=1)
+        for name, array in (("vector", x), ("theta", parameter)):
+            if array.size != self.d:
+                raise ValueError(f"{name} must have {self.d} entries like the recipe, got {array.size}")
+        amounts = x * parameter
+        order = np.argsort(-np.abs(amounts), kind="stable")[:most]
+        return tuple(
+            Contribution(self.names[i], float(x[i]), float(amounts[i])) for i in order if amounts[i] != 0
+        )
+
+    # -- kept -----------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        found = asdict(self)
+        for name in ("item_columns", "context", "action"):
+            found[name] = [column_to_dict(column) for column in getattr(self, name)]
+        return {"type": "Recipe", **found}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Recipe:
+        """What `to_dict` wrote."""
+        try:
+            given = {field.name: data[field.name] for field in fields(cls)}
+            for name in ("item_columns", "context", "action"):
+                given[name] = tuple(column_from_dict(column) for column in given[name])
+            given["crosses"] = tuple((a, b) for a, b in given["crosses"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"recipe must be what Recipe.to_dict writes, got data without {error}") from None
+        return cls(**given)
+
+
+def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Floats]:
+    """(w,) the features of each column; a field too many, too few or of the wrong kind is refused."""
+    known = [column.name for column in columns]
+    for name in given:
+        if name not in known:
+            hint = nearest(str(name), known) or f": it has {shortened_list([*map(repr, known)]) or 'none'}"
+            raise ValueError(f"{what} must have fields of the recipe only, got {name!r}{hint}")
+    found = {}
+    for column in columns:
+        if column.name not in given:
+            raise ValueError(f"{what} must have the field {column.name!r} ({column.expected}), got none")
+        try:
+            found[column.name] = column.vector(given[column.name])
+        except ValueError as error:
+            raise ValueError(f"{what} field {error}") from None
+    return found
+
+
+def check_distinct(what: str, names: Sequence[str]) -> None:
+    """Refuse a name that is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{what} must differ from each other, got {name!r} twice")
+        seen.add(name)
+
+
+def shown(value: Any) -> str:
+    """What was given, in a word."""
+    return "None" if value is None else type(value).__name__ if value else "an empty one"

@@ -1,0 +1,339 @@
+"""A log with contexts: its moments are those of the feature vectors that its recipe makes, bit for bit."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import linoto
+from linoto import ArmTable, Engine, Recipe, read_context_log
+from linoto.core.contexts.moments import Moments
+from linoto.logs import context_survey
+from linoto.logs.context_queries import ContextColumns, ContextRange
+from linoto.logs.context_sums import SumPlan, sum_elsewhere
+from linoto.logs.context_survey import SurveyOptions, survey_elsewhere
+from linoto.logs.tables import open_source
+
+CROSSES = [("item", "country"), ("item", "age"), ("age", "country"), ("age", "age")]
+OPTIONS: dict[str, Any] = {
+    "item": "item",
+    "reward": "click",
+    "numeric": ["age", "hour"],
+    "categories": ["country", "device"],
+    "crosses": CROSSES,
+    "propensity": "p",
+}
+
+
+def frame(rows: int = 400, seed: int = 0) -> pd.DataFrame:
+    """Whole numbers and halves, so that every sum is exact."""
+    rng = np.random.default_rng(seed)
+    countries = np.array(["DE", "NO", "it's", 'a "b"', None], dtype=object)
+    return pd.DataFrame(
+        {
+            "item": rng.choice(["A", "B", "C"], rows),
+            "click": rng.integers(0, 2, rows).astype(float),
+            "age": rng.integers(20, 60, rows).astype(float),
+            "hour": rng.integers(0, 24, rows) / 2,
+            "country": countries[rng.integers(0, 5, rows)],
+            "device": rng.choice([True, False], rows),
+            "p": rng.choice([0.25, 0.5], rows),
+            "at": np.arange(rows)[::-1],
+        }
+    )
+
+
+def exact(recipe: Recipe) -> Recipe:
+    """The recipe with means and scales that leave whole numbers and halves as exact as they were."""
+    data = recipe.to_dict()
+    for column in data["context"]:
+        if column["kind"] == "numeric":
+            column["mean"], column["scale"] = 32.0, 4.0
+    return Recipe.from_dict(data)
+
+
+def rows_of(recipe: Recipe, table: pd.DataFrame) -> np.ndarray:
+    """(n, d) the features of every row, as serving would make them."""
+    names = [column.name for column in recipe.context]
+    return np.array(
+        [
+            recipe.transform({name: row[name] for name in names}, [row[recipe.item]])[0]
+            for row in table.to_dict("records")
+        ]
+    )
+
+
+def same(one: Moments, other: Moments) -> bool:
+    return all(np.array_equal(value, getattr(other, name)) for name, value in vars(one).items())
+
+
+def test_moments_are_those_of_the_rows_as_served_to_the_last_bit() -> None:
+    table = frame()
+    recipe = exact(read_context_log(table, **OPTIONS).recipe)
+    log = read_context_log(table, reward="click", propensity="p", recipe=recipe)
+    X, y = rows_of(recipe, table), table["click"].to_numpy()
+    assert same(log.moments, Moments.from_rows(X, y))
+    assert same(log.early, Moments.from_rows(X[:200], y[:200]))
+    assert log.recipe.d == len(log.recipe.names) == X.shape[1]
+
+
+def test_a_learnt_recipe_gives_the_same_up_to_rounding() -> None:
+    table = frame()
+    log = read_context_log(table, **OPTIONS, time="at")
+    X, y = rows_of(log.recipe, table), table["click"].to_numpy()
+    np.testing.assert_allclose(log.moments.gram, X.T @ X, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(log.late.reward_vector, X[:200].T @ y[:200], rtol=1e-12, atol=1e-10)
+    assert log.split == "at before 200"
+    age = log.recipe.context[0]
+    assert isinstance(age, linoto.Numeric)
+    assert age.mean == pytest.approx(table["age"].mean(), abs=0.05 * age.scale)
+    assert age.scale == pytest.approx(table["age"].std(), rel=0.01)
+
+
+def test_items_may_be_known_by_features() -> None:
+    table = frame()
+    arms = ArmTable.from_columns({"item": ["C", "B", "A"], "price": [4.0, 2.0, 1.0], "kind": ["s", "t", "s"]})
+    crosses = [
+        ("kind", "country"),
+        ("price", "age"),
+        ("country", "price"),
+        ("item", "device"),
+        ("price", "kind"),
+    ]
+    for effects in (None, True):
+        options = OPTIONS | {"crosses": crosses, "arms": arms, "item_effects": effects}
+        log = read_context_log(table, **options)
+        X = rows_of(log.recipe, table)
+        assert ("item=C" in log.recipe.names) is (effects is True)
+        assert log.recipe.items == ("C", "B", "A")
+        np.testing.assert_allclose(log.moments.gram, X.T @ X, rtol=1e-11, atol=1e-9)
+        np.testing.assert_allclose(log.moments.reward_vector, X.T @ table["click"], rtol=1e-11, atol=1e-9)
+
+
+def test_rows_may_hold_features_of_the_played_action() -> None:
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"y": rng.normal(size=50), "a b": rng.normal(size=50), 'x"1': rng.normal(size=50)})
+    log = read_context_log(table, reward="y", features=["a b", 'x"1'], intercept=False)
+    X = table[["a b", 'x"1']].to_numpy()
+    assert log.recipe.names == ("a b", 'x"1') and log.items is None
+    np.testing.assert_allclose(log.moments.gram, X.T @ X, rtol=1e-12)
+    served = [log.recipe.transform({}, {"arm": row})[0] for row in table[["a b", 'x"1']].to_dict("records")]
+    np.testing.assert_allclose(log.moments.reward_vector, np.array(served).T @ table["y"], rtol=1e-10)
+
+
+@pytest.mark.parametrize("time", [None, "at"])
+def test_any_number_of_threads_gives_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, time: str | None
+) -> None:
+    monkeypatch.setattr(context_survey, "PART", 64)
+    table = frame(240)
+    table["age"] *= 0.1
+    table.to_parquet(tmp_path / "log.parquet")
+    logs = [
+        read_context_log(tmp_path / "log.parquet", **OPTIONS, time=time, engine=Engine(jobs=jobs))
+        for jobs in (1, 2, 4)
+    ]
+    for log in logs[1:]:
+        assert log.recipe == logs[0].recipe
+        assert same(log.early, logs[0].early) and same(log.late, logs[0].late)
+
+
+@pytest.mark.slow
+def test_dask_gives_the_same_bits(tmp_path: Path) -> None:
+    table = frame(300)
+    table["age"] *= 0.1
+    table.loc[7, "click"] = np.nan
+    table.to_parquet(tmp_path / "log.parquet")
+    here, there = (
+        read_context_log(tmp_path / "log.parquet", **OPTIONS, skip_bad=True, engine=engine)
+        for engine in (Engine(jobs=1), Engine(kind="dask", jobs=2))
+    )
+    assert here.recipe == there.recipe and here.bad == there.bad == {"missing reward": 1}
+    assert same(here.early, there.early) and same(here.late, there.late)
+
+
+def test_a_worker_elsewhere_finds_the_same_sums(tmp_path: Path) -> None:
+    table = frame(100)
+    table["age"] *= 0.1
+    table.loc[7, "click"] = np.nan
+    table.to_parquet(tmp_path / "log.parquet")
+    log = read_context_log(tmp_path / "log.parquet", **OPTIONS, skip_bad=True, engine=Engine(jobs=1))
+    columns = ContextColumns("click", "item", "p", None, ("age", "hour"), ("country", "device"))
+    with open_source(tmp_path / "log.parquet", columns.given()) as (_, (file,)):
+        parts = [ContextRange(file, columns, *ends) for ends in ((0, 50, False), (50, 100, True))]
+    options = SurveyOptions(columns, (), True)
+    surveys = [survey_elsewhere(*pickle.loads(pickle.dumps((part, options)))) for part in parts]
+    assert sum(survey.good for survey in surveys) == log.count
+    plan = SumPlan(recipe=log.recipe, columns=columns)
+    for part, survey, expected in zip(parts, surveys, (log.early, log.late), strict=True):
+        kept = part._replace(good_only=not survey.clean[0])
+        halves = sum_elsewhere(*pickle.loads(pickle.dumps((kept, plan))))
+        assert same(plan.moments(halves[part.late]), expected)
+
+
+def test_the_order_of_rows_changes_nothing_where_sums_are_exact() -> None:
+    table = frame()
+    recipe = exact(read_context_log(table, **OPTIONS).recipe)
+    shuffled = table.sample(frac=1.0, random_state=3)
+    assert read_context_log(shuffled, **OPTIONS).recipe == read_context_log(table, **OPTIONS).recipe
+    one, other = (read_context_log(rows, reward="click", recipe=recipe) for rows in (table, shuffled))
+    assert same(one.moments, other.moments)
+
+
+def test_parts_of_a_log_add_up_to_the_whole(tmp_path: Path) -> None:
+    table = frame()
+    for name, part in (("a", table[:150]), ("b", table[150:])):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    recipe = exact(read_context_log(str(tmp_path / "*.csv"), **OPTIONS).recipe)
+    parts = [read_context_log(tmp_path / f"{name}.csv", reward="click", recipe=recipe) for name in "ab"]
+    log = read_context_log(str(tmp_path / "*.csv"), reward="click", recipe=recipe)
+    assert same(log.moments, parts[0].moments + parts[1].moments)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_every_kind_of_file_gives_the_same_log(tmp_path: Path, kind: str) -> None:
+    table = frame()
+    path = tmp_path / f"log.{kind}"
+    if kind == "csv":
+        table.to_csv(path, index=False)
+    elif kind == "parquet":
+        table.to_parquet(path)
+    else:
+        table.to_json(path, orient="records", lines=True)
+    log, expected = read_context_log(path, **OPTIONS), read_context_log(table, **OPTIONS)
+    assert log.recipe == expected.recipe and same(log.moments, expected.moments)
+    assert log.levels == expected.levels and log.levels["country"].keys() == {
+        "DE",
+        "NO",
+        "it's",
+        'a "b"',
+        "(missing)",
+    }
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    log = read_context_log(frame(), **OPTIONS)
+    saved = linoto.load(log.save(tmp_path / "log.npz"))
+    assert saved.recipe == log.recipe and same(saved.moments, log.moments)
+    assert (saved.confidence, saved.verdict, saved.source) == (None, None, "the DataFrame")
+
+
+def test_items_alone_are_a_log_of_arms() -> None:
+    table = frame()
+    log = read_context_log(table, **OPTIONS)
+    assert log.items is not None and log.propensities is not None
+    offline, found = log.items[0] + log.items[1], table.groupby("item")
+    assert offline.pulls.tolist() == found["click"].count().tolist()
+    assert offline.reward_sums.tolist() == found["click"].sum().tolist()
+    assert log.propensities.inverse.tolist() == (1 / table["p"]).groupby(table["item"]).sum().tolist()
+
+
+def test_rare_levels_share_a_feature() -> None:
+    table = frame()
+    table["country"] = ["rare"] * 3 + ["odd"] * 2 + ["DE"] * 395
+    log = read_context_log(table, item="item", reward="click", categories=["country"], min_count=10)
+    assert log.recipe.names[-2:] == ("country=DE", "country=(other)")
+    assert np.diag(log.moments.gram)[-2:].tolist() == [395.0, 5.0]
+    new = log.recipe.transform({"country": "new"}, ["A"])
+    assert np.array_equal(new, log.recipe.transform({"country": "rare"}, ["A"]))
+
+
+def test_a_later_log_may_have_levels_that_the_recipe_does_not_know() -> None:
+    table = frame()
+    recipe = exact(read_context_log(table, **OPTIONS).recipe)
+    table.loc[::3, "country"] = "new"
+    log = read_context_log(table, reward="click", recipe=recipe)
+    assert same(log.moments, Moments.from_rows(rows_of(recipe, table), table["click"]))
+
+
+def test_too_many_levels_are_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = frame()
+    table["user"] = np.arange(400)
+    options: dict[str, Any] = {"item": "item", "reward": "click", "categories": ["user"]}
+    message = (
+        r"must make at most 100 features \(max_features\), got 404, most of them by 400 of 'user': leave it "
+        r"out, group rare levels \(min_count\), or group or hash"
+    )
+    with pytest.raises(ValueError, match=message):
+        read_context_log(table, **options, max_features=100)
+    assert read_context_log(table, **options, max_features=100, min_count=2).recipe.d == 5
+    with pytest.raises(ValueError, match="1,604, most of them by 3 of 'item' and 400 of 'user'"):
+        read_context_log(table, **options, crosses=[("item", "user")])
+    monkeypatch.setattr(context_survey, "MOST_LEVELS", 150)
+    with pytest.raises(ValueError, match=r"column 'user' must have at most 150 levels, got about \d+ in"):
+        read_context_log(table, **options)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("age", None, "row 6, column 'age': the value is missing"),
+        ("age", "old", "row 6, column 'age': the value must be a finite number, got 'old'"),
+        ("age", "1,5", "got '1,5', which looks like a number with the decimal mark ','"),
+        ("age", "inf", "row 6, column 'age': the value must be a finite number, got 'inf'"),
+        ("click", None, "row 6, column 'click': the reward is missing"),
+        ("item", None, "row 6, column 'item': the item is missing"),
+        ("p", "0", "row 6, column 'p': the propensity must be in"),
+        ("hour", "2024-05-01", "row 6, column 'hour': the value must be a finite number, got '2024-05-01'"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, column: str, value: str | None, message: str) -> None:
+    table = frame(10).astype(object)
+    table.loc[5, column] = value
+    table.to_csv(tmp_path / "log.csv", index=False)
+    with pytest.raises(ValueError, match=message):
+        read_context_log(tmp_path / "log.csv", **OPTIONS)
+
+
+def test_bad_rows_are_dropped_where_asked_for(tmp_path: Path) -> None:
+    table = frame().astype(object)
+    for row, (column, value) in enumerate((("age", None), ("age", "old"), ("click", ""), ("item", None))):
+        table.loc[row, column] = value
+    table.to_csv(tmp_path / "log.csv", index=False)
+    log = read_context_log(tmp_path / "log.csv", **OPTIONS, skip_bad=True)
+    rest = read_context_log(table[4:].astype({"age": float, "click": float}), **OPTIONS)
+    assert log.bad == {"age not understood": 1, "missing age": 1, "missing item": 1, "missing reward": 1}
+    assert (log.rows, log.count) == (400, 396) and log.recipe == rest.recipe
+    np.testing.assert_allclose(log.moments.gram, rest.moments.gram, rtol=1e-12, atol=1e-9)
+
+
+def test_some_rows_and_other_notations(tmp_path: Path) -> None:
+    table = frame()
+    table["click"] = table["click"].astype(int)
+    european = table.assign(age=[f"{age:.1f}".replace(".", ",") for age in table["age"]])
+    european.to_csv(tmp_path / "log.csv", index=False, sep=";")
+    options = OPTIONS | {"propensity": None, "numeric": ["age"]}
+    log = read_context_log(tmp_path / "log.csv", **options, decimal=",", where="country = 'NO'")
+    expected = read_context_log(table[table["country"] == "NO"], **options)
+    assert log.recipe == expected.recipe and same(log.moments, expected.moments)
+    assert log.notes[0].startswith("where country = 'NO' kept")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"numeric": ["agee"]}, "number 'agee' must be a column of the DataFrame, which has none"),
+        ({"numeric": "age"}, "numeric must be a list of columns, got the text 'age'"),
+        ({"numeric": ["age", "click"]}, "'click' must have one meaning, got reward and number 'click'"),
+        ({"categories": ["age"]}, "'age' must have one meaning"),
+        ({"min_count": 0}, "min_count must be a whole number >= 1"),
+        ({"crosses": [("item", "contry")]}, "got 'contry': did you mean 'country'"),
+        ({"recipe": Recipe(items=("A",))}, "recipe must be given alone"),
+    ],
+)
+def test_what_was_asked_for_wrongly_is_named(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_context_log(frame(20), **(OPTIONS | changed))
+
+
+def test_an_item_outside_the_known_ones_is_named() -> None:
+    arms = ArmTable.from_columns({"item": ["A", "B"], "price": [4.0, 2.0]})
+    with pytest.raises(ValueError, match="column 'item': there is no item 'C' among the 2 items"):
+        read_context_log(frame(), **(OPTIONS | {"arms": arms, "crosses": []}))
+    log = read_context_log(frame(), **(OPTIONS | {"arms": arms, "crosses": []}), skip_bad=True)
+    assert log.bad.keys() == {"unknown item"}
