@@ -223,6 +223,16 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert (saved.confidence, saved.verdict, saved.source) == (None, None, "the DataFrame")
 
 
+def test_an_agent_starts_from_what_was_saved(tmp_path: Path) -> None:
+    saved = linoto.load(read_context_log(frame(), **OPTIONS).save(tmp_path / "log.npz"))
+    agent = linoto.Greedy().start_contextual(saved.moments, features=saved.recipe)
+    context = {"age": 30, "hour": 3.5, "country": "DE", "device": True}
+    decision = agent.decide(context=context)
+    expected = saved.recipe.transform(context) @ agent.theta
+    assert decision.name == saved.recipe.items[int(expected.argmax())]
+    assert agent.decide(context=context, arms=["C"]).name == "C"
+
+
 def test_items_alone_are_a_log_of_arms() -> None:
     table = frame()
     log = read_context_log(table, **OPTIONS)

@@ -205,7 +205,7 @@ class ContextualAgent:
             if actions is not None:
                 raise ValueError("actions must be None where a context is given, got both")
             actions = self.features.transform(context, arms)
-            names = arms if arms is not None else getattr(self.features, "names", None)
+            names = getattr(self.features, "items", None) if arms is None else list(arms)
         if actions is None:
             raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
         asked = as_round(actions, practice, names, self.d)

@@ -360,11 +360,11 @@ class Doubled:
     """Features of a context: its number beside that of each arm."""
 
     d = 2
-    names = ("low", "high")
+    items = ("low", "high")
 
     def transform(self, context: Any, arms: Any = None) -> Any:
         numbers = {"low": 0.1, "high": 0.9}
-        return [[context["age"], numbers[arm]] for arm in arms or self.names]
+        return [[context["age"], numbers[arm]] for arm in arms or self.items]
 
 
 def test_features_turn_a_context_into_arms() -> None:
