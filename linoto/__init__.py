@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from linoto.core.doubling import Doubling as Doubling
     from linoto.core.gates import Budget as Budget
     from linoto.core.gates import Closed as Closed
+    from linoto.core.gates import Conservative as Conservative
     from linoto.core.gates import Control as Control
     from linoto.core.gates import Open as Open
     from linoto.core.gates import Tolerance as Tolerance
@@ -90,7 +91,7 @@ HOMES = {
     "core.contexts.recipe": ("Recipe",),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),
-    "core.gates": ("Budget", "Closed", "Control", "Open", "Tolerance"),
+    "core.gates": ("Budget", "Closed", "Conservative", "Control", "Open", "Tolerance"),
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),

@@ -93,7 +93,7 @@ class PlayedRun:
     """What was promised in one run, and what came of it."""
 
     certificate: Certificate
-    shortfall: Floats  # (n,) below the log, cumulative
+    shortfall: Floats  # (n,) below the log, or what else it is compared with, cumulative
     largest_shortfall: Floats  # (n,) the same where the worst arm is played in every round
     explored: float
     adversary: bool
@@ -111,7 +111,8 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
     reference = float(offline.pulls @ means / offline.total)
     agent = cast("FullAgent", policy.start(bandit.actions, offline, rng=rng))  # asked before `guard` is used
     certificate = policy.certificate(bandit.actions, offline)
-    earned, owed, explored = np.empty(rounds), np.full(rounds, reference), 0
+    baseline = baseline_of(policy, means, reference)
+    earned, owed, explored = np.empty(rounds), np.full(rounds, baseline), 0
     for t, draw in enumerate(bandit.draw(rounds, rng)):
         decision = worst_decision(agent, means)
         arm = decision.arm if isinstance(decision, Decision) else decision
@@ -126,10 +127,18 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
     return PlayedRun(
         certificate=certificate,
         shortfall=np.cumsum(owed - earned),
-        largest_shortfall=(reference - means.min()) * np.arange(1, rounds + 1),
+        largest_shortfall=(baseline - means.min()) * np.arange(1, rounds + 1),
         explored=explored / rounds,
         adversary=hasattr(agent, "guard"),
     )
+
+
+def baseline_of(policy: Policy, means: Floats, reference: float) -> float:
+    """What a round is compared with: the log's mean, unless the gate says otherwise."""
+    if not hasattr(policy, "composed"):
+        return reference
+    gated = policy.composed()
+    return float(gated.gate.owed(gated.resolved_fallback(), means, reference))
 
 
 def worst_decision(agent: FullAgent, means: Floats) -> Decision | int:

@@ -58,6 +58,7 @@ class LinearAgent:
             composition.gate,
             composition.assumed,
         )
+        self.against = self.gate.compared_with(composition.resolved_fallback())  # what a promise is about
         self.rule = rule_of(self.explorer)
         self._own = is_own(self.explorer)
         self._params = params
@@ -398,7 +399,7 @@ class LinearAgent:
         if self._coins is not None:
             header["coins"] = codec.encode_rng(self._coins)
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
-        without |= set() if self.gate.throws_coin else kernels.COIN_ROWS
+        without |= kernels.GATE_ROWS - self.gate.rows
         without |= set() if self._state.run[0]["one_hot"] else {"place"}
         without |= set() if self._params[0]["memory"] else kernels.MEMORY_ROWS
         squares = {}  # those of a log that nothing reads are not kept

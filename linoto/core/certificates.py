@@ -142,8 +142,7 @@ class Promise(NamedTuple):
 class Promising(Protocol):
     """What a certificate asks of a gate: whatever differs from gate to gate is the gate's to say."""
 
-    @property
-    def compares_with_log(self) -> bool: ...
+    def compared_with(self, fallback: str | int) -> str: ...
 
     def not_assumed(self, situation: Situation) -> tuple[str, ...]: ...
 
@@ -182,7 +181,12 @@ class Situation(NamedTuple):
     @property
     def rounds_mixture(self) -> bool:
         """Whether it is played in the log's proportions, up to rounding; a Control gate draws it instead."""
-        return self.plays_mixture and self.gate.compares_with_log
+        return self.plays_mixture and self.against != PRACTICE
+
+    @property
+    def against(self) -> str:
+        """What is promised is a distance to this."""
+        return self.gate.compared_with(self.fallback)
 
     @property
     def rounding(self) -> float:
@@ -230,14 +234,14 @@ def certify(situation: Situation) -> Certificate:
         realised=promise is not None and promise.realised,
         assumes=situation.gate.assumptions(situation) if promise else (),
         not_assumed=situation.gate.not_assumed(situation) if promise else (),
-        against=LOG if situation.gate.compares_with_log else PRACTICE,
+        against=situation.against,
     )
 
 
 def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float]]:
     """The mean logged reward and an interval for mu_off: one scalar, so no dimension enters."""
     run, (low, high), confidence = situation.run[0], situation.limits, situation.confidence
-    if run["logged"] == 0 or not situation.gate.compares_with_log:
+    if run["logged"] == 0 or situation.against != LOG:
         return None, (low, high)
     total, n = float(run["logged_rewards"]), int(run["logged"])
     mean = total / n
@@ -252,7 +256,7 @@ def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float
 
 def why_not(situation: Situation) -> str:
     """Why there is no theorem, or nothing."""
-    if situation.run[0]["logged"] == 0 and situation.gate.compares_with_log:
+    if situation.run[0]["logged"] == 0 and situation.against == LOG:
         return "no log, so nothing to compare with"
     contradicted = why_noise_refuted(situation.confidence, situation.offline)
     reason = situation.gate.why_unproven(situation) or contradicted

@@ -88,7 +88,7 @@ class Doubling:
 
 FORWARDED = (
     *("rewards", "theta", "lcb", "ucb", "baseline", "ellipsoid", "names", "k"),
-    *("explorer", "gate", "confidence", "rule", "interval", "propensity", "check_reward"),
+    *("explorer", "gate", "against", "confidence", "rule", "interval", "propensity", "check_reward"),
     *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control"),
 )
 """What this epoch's agent knows, and the agent of all epochs passes on."""

@@ -39,8 +39,9 @@ NEWTON_STEPS = 40  # at most: three or four are enough from where the last rewar
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, GIVEN = range(4)  # explorer; GIVEN takes the scores that are in the state
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
-OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL = range(5)  # gate
+OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget
+JOINT, SEPARATE, BY_ARM = range(3)  # form of a Conservative gate
 PROPOSAL, AFFORDABLE = range(2)  # reach
 LCB_ARM, FROZEN_ARM, FIXED_ARM, MIXTURE, CERTIFIED = range(5)  # fallback; the last is lcb or mixture
 FROM_EXPLORER, FROM_LCB, FROM_MIXTURE, FROM_FIXED, FROM_CONTROL = range(5)  # source of the decided arm
@@ -92,6 +93,9 @@ PARAMS = np.dtype(
         ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
         ("coin_level", np.float64),  # log(16/d), d the share of delta of the coin
         ("log_upper", np.float64),  # on mu_off, where the log vouches
+        ("baseline_known", np.int64),  # 1: what the baseline of a Conservative gate earns is known:
+        ("baseline_mean", np.float64),
+        ("arm_level", np.float64),  # log(2 k/d), d the share of delta of the bounds from arms' own rewards
     ]
 )
 
@@ -172,7 +176,7 @@ VECTOR_ROWS = (
     "target",  # b
     "theta",
     "half",  # R theta
-    "xbar",
+    "xbar",  # the mean logged action, or the arm that a Conservative gate compares with
     "played",  # the sum of all played actions
     "excess",  # Z
     "normals",  # xi
@@ -206,6 +210,8 @@ ARM_ROWS = (
     "practice_lower",
     "recent_seen",  # the part of `seen` and of `sums` that outlives the next forgetting
     "recent_sums",
+    "arm_upper",  # bounds on its mean from all its own rewards, of a Conservative gate without a model
+    "arm_lower",
 )
 (
     OFFLINE_SUMS,
@@ -231,12 +237,16 @@ ARM_ROWS = (
     PRACTICE_LOWER,
     RECENT_SEEN,
     RECENT_SUMS,
-) = range(23)
+    ARM_UPPER,
+    ARM_LOWER,
+) = range(25)
 COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
 COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upper", "practice_lower"}
 MEMORY_ROWS = {"recent_seen", "recent_sums"}
+ARM_BOUND_ROWS = {"arm_upper", "arm_lower"}
+GATE_ROWS = COIN_ROWS | ARM_BOUND_ROWS  # kept by some gates only
 SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross"}
 DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
     "restricted",
@@ -608,6 +618,9 @@ def begin(params: Records, s: State) -> None:
         add_action(s, a, float(pulls), xbar)
     for i in range(d):
         xbar[i] /= max(r.logged, 1)
+    if p.gate == CONSERVATIVE and p.fallback == FIXED_ARM:
+        xbar[:] = 0.0
+        add_action(s, p.fixed_arm, 1.0, xbar)
     r.longest = 0.0
     for a in range(k):
         square = 0.0
@@ -618,6 +631,9 @@ def begin(params: Records, s: State) -> None:
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s)
     copy(s.arms[LCB], s.arms[FIRST_LCB])
+    if p.gate == CONSERVATIVE:
+        for a in range(k):
+            bound_arm(p, s, a)
     open_ledger(p, r)
     open_control(p, r)
     if r.logged == 0:
@@ -668,6 +684,8 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
         add_excess(p, s, arm)
     if p.gate != CONTROL and (mixture or p.keeps_ledger == 1):
         enter_play(p, r, mixture)
+    elif p.gate == CONSERVATIVE and not is_baseline(p, arm):
+        r.ventured += 1
 
 
 @compiled
@@ -751,6 +769,8 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
         s.arms[RECENT_SUMS, arm] += reward
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
     s.arms[LOST, arm] += error
+    if p.gate == CONSERVATIVE:
+        bound_arm(p, s, arm)
     if error == 0.0 and p.gate == CONTROL:  # a lost reward is pending for ever in the books of a promise
         enter_coin_reward(p, r, reward)
     elif error == 0.0 and (mixture or p.keeps_ledger == 1):
@@ -1536,18 +1556,24 @@ def measure_by_model(p: Any, s: State) -> None:
     ridge bound |V^-1 y|_2 and by at most sqrt(ridge) bound |y|_{V^-1}. Relative to the reference, the
     allowance is in xbar instead.
     """
+    allowed = allowance(p, s.run[0].rounds + 1)
+    if p.relative == 1:
+        measure_excess(p, s, 1.0 - allowed, 0.0)
+    else:
+        measure_excess(p, s, 1.0, allowed)
+
+
+@compiled
+def measure_excess(p: Any, s: State, owed: float, besides: float) -> None:
+    """The least that y = Z + a - owed xbar earns, for every arm a, and what there is `besides`."""
     r = s.run[0]
     y, image, cross = s.vectors[WORK], s.vectors[STEP], s.arms[CROSS]
     mean, variance, width, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[ROOM]
-    allowed = allowance(p, r.rounds + 1)
-    owed = 1.0 - allowed if p.relative == 1 else 1.0
     for i in range(y.size):
         y[i] = s.vectors[EXCESS, i] - owed * s.vectors[XBAR, i]
     solve(s, y, image)
     project(s, image, cross)
-    base, square = dot(s.vectors[THETA], y), cautious_square(s, y, image)
-    if p.relative == 0:
-        base += allowed
+    base, square = dot(s.vectors[THETA], y) + besides, cautious_square(s, y, image)
     shared = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
     doubt = ROUNDING * r.widest * (dot(y, y) + r.longest)
     for a in range(room.size):
@@ -1571,12 +1597,87 @@ def measure_tolerance(p: Any, s: State) -> None:
 
 
 @compiled
+def is_baseline(p: Any, arm: int) -> bool:
+    """Whether this arm is what a Conservative gate compares with."""
+    return bool(p.fallback == FIXED_ARM and arm == p.fixed_arm)
+
+
+@compiled
+def measure_conservative(p: Any, s: State) -> None:
+    """The least that the explored plays and arm a earn, less what they must: (1 - alpha) t baselines.
+
+    Baseline plays pay for themselves, so h of them leave (1 - alpha) t - h to be earned. A known mean
+    multiplies that. Otherwise it is in y (joint), or bounded apart, as Kazerouni et al. (2017) do.
+    """
+    r = s.run[0]
+    owed, held = (1.0 - p.epsilon) * (r.rounds + 1), r.rounds - r.ventured
+    if p.form == BY_ARM:
+        measure_by_arms(p, s, owed, held)
+    elif p.baseline_known == 1:
+        measure_excess(p, s, -1.0 * r.ventured, (held - owed) * p.baseline_mean)
+    elif p.form == JOINT:
+        measure_by_model(p, s)
+    else:
+        xbar, image = s.vectors[XBAR], s.vectors[STEP]
+        solve(s, xbar, image)
+        spread = sqrt(cautious_square(s, xbar, image))
+        bias = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
+        margin = r.gate_radius * spread + min(p.bias * spread, bias)
+        middle = dot(s.vectors[THETA], xbar)
+        saved = p.epsilon * max(held * (middle - margin), 0.0)
+        measure_excess(p, s, -1.0 * r.ventured, saved - (owed - (1.0 - p.epsilon) * held) * (middle + margin))
+
+
+@compiled
+def arm_margin(p: Any, seen: float) -> float:
+    """How far the mean of so many rewards of an arm can be from its own, at all counts of all arms at once.
+
+    The chance is at most d / (k s (s + 1)) for s rewards of one of k arms, and these sum to d.
+    """
+    return float(p.noise * sqrt(2.0 * (p.arm_level + log(seen) + log1p(seen)) / seen))
+
+
+@compiled
+def bound_arm(p: Any, s: State, arm: int) -> None:
+    """Bounds on an arm's mean from its own rewards; no mean leaves its range, and lost rewards widen them."""
+    seen, low, high = s.arms[SEEN, arm], p.low, p.low + p.unit
+    if seen > 0.0:
+        mean, margin = s.arms[SUMS, arm] / seen, arm_margin(p, seen) + s.arms[LOST, arm] / seen
+        low, high = max(mean - margin, low), min(mean + margin, high)
+    s.arms[ARM_LOWER, arm], s.arms[ARM_UPPER, arm] = low, high
+
+
+@compiled
+def measure_by_arms(p: Any, s: State, owed: float, held: int) -> None:
+    """The same from each arm's own rewards, without a model (Wu et al. 2016)."""
+    r, room, plays, mixed = s.run[0], s.arms[ROOM], s.arms[PLAYS], s.counts[MIXED]
+    lower, low, high = s.arms[ARM_LOWER], p.low, p.low + p.unit
+    least, most = max(r.lower_reference, low), min(r.upper_reference, high)
+    earned = 0.0
+    for a in range(room.size):
+        earned += (plays[a] - mixed[a]) * lower[a]
+    if p.fallback == FIXED_ARM:
+        least, most = lower[p.fixed_arm], s.arms[ARM_UPPER, p.fixed_arm]
+        earned -= plays[p.fixed_arm] * least
+    mean = least if held >= owed else most
+    if p.baseline_known == 1:
+        mean = p.baseline_mean
+    earned += (held - owed) * mean
+    for a in range(room.size):
+        room[a] = earned + lower[a]
+    if p.fallback == FIXED_ARM and p.baseline_known == 1:
+        room[p.fixed_arm] = earned + mean
+
+
+@compiled
 def measure_room(p: Any, s: State) -> None:
     """What the gate makes of every arm: it is affordable where its room is positive."""
     if p.gate == TOLERANCE:
         measure_tolerance(p, s)
     elif p.gate == BUDGET:
         measure_budget(p, s)
+    elif p.gate == CONSERVATIVE:
+        measure_conservative(p, s)
     elif p.gate == OPEN:
         s.arms[ROOM] = inf
     else:  # closed, and any code that no branch knows

@@ -76,6 +76,8 @@ class Composition(Protocol):
     @property
     def assumed(self) -> Confidence: ...
 
+    def resolved_fallback(self) -> str | int: ...
+
 
 @runtime_checkable
 class ComposedPolicy(PolicyWithPromise, Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import numpy as np
@@ -122,9 +122,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
     policy = known_policy(header["policy"], given)
     composition, names = policy.composed(), header["names"]
     forgets = getattr(composition.explorer, "memory", None) is not None
-    needed = (kernels.COIN_ROWS if composition.gate.throws_coin else set[str]()) | (
-        kernels.MEMORY_ROWS if forgets else set()
-    )
+    needed = composition.gate.rows | (kernels.MEMORY_ROWS if forgets else set())
     rows = by_name(arrays) if header["format"] == 1 else arrays
     state = restored_state(rows, header["format"], needed)
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
@@ -165,7 +163,7 @@ def by_name(arrays: Arrays) -> Arrays:
     return {"actions": arrays["actions"], "run": arrays["run"], **rows}
 
 
-def restored_state(arrays: Arrays, format: int, special: set[str]) -> kernels.State:
+def restored_state(arrays: Arrays, format: int, special: Set[str]) -> kernels.State:
     """A state with every row and field that the snapshot holds; those of later versions begin at 0.
 
     `special` rows are those that its gate or its explorer needs besides.

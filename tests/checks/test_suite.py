@@ -12,7 +12,7 @@ from linoto.checks.problems import small_problem
 from linoto.checks.suite import LAWS, Law, LawError, all_checks, check_policy
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
-from linoto.core.gates import Budget, Closed, Control, Open, Tolerance
+from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
@@ -38,6 +38,8 @@ DETERMINISTIC = [
         reach="proposal",
         confidence=Confidence(reward_range=(0, 1), bound=2.0),
     ),
+    Gated(gate=Conservative(mean=0.3, form="arms"), fallback=2, confidence=Confidence(reward_range=(-1, 1))),
+    Gated(gate=Conservative(), confidence=Confidence(reward_range=(0, 1), bound=2.0)),
     Gated(gate=Open(), reach="proposal"),
     Gated(gate=Closed()),
     Gated(gate=Budget(alpha=0.03, slack="coverage"), fallback=2, confidence=PAPER),

@@ -185,7 +185,11 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
             '--policy {"type":"Doubling","policy":{"type":"LinUCB"}}',
             "--policy must be a policy with a gate, got Doubling",
         ),
-        ({}, '--policy {"type":"LinUCB"}', "policy must have a Budget, Tolerance or Control gate"),
+        (
+            {},
+            '--policy {"type":"LinUCB"}',
+            "policy must have a Budget, Tolerance, Control or Conservative gate",
+        ),
         ({}, "--policy LinOtO --explorer greedy", "--explorer is for Gated"),
         ({}, "--policy LinOtO --evidence model", "--evidence is for a Tolerance gate"),
         (

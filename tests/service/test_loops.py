@@ -373,3 +373,15 @@ def test_a_loop_with_a_noise_that_its_log_contradicts_is_not_made_but_a_stored_o
     with opened(path) as service:
         assert decide(service).arm in "abc"
         assert not service.loops.get("loop").certificate.holds
+
+
+def test_a_gate_that_compares_with_an_arm_is_refused() -> None:
+    """What a loop tells is told beside the log, or beside current practice."""
+    sure = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+    gates = (linoto.Conservative(), linoto.Conservative(mean=0.3))
+    for gate, fallback in zip(gates, (1, "mixture"), strict=True):
+        with pytest.raises(
+            Refused, match="gate must compare with the log or with current practice in a loop"
+        ):
+            start_agent(spec_of(policy=linoto.Gated(gate=gate, fallback=fallback, confidence=sure)))  # type: ignore[arg-type]
+    start_agent(spec_of(policy=linoto.Gated(gate=linoto.Conservative(), confidence=sure)))

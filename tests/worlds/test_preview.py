@@ -106,7 +106,7 @@ def test_the_prior_decides_where_the_log_is_silent() -> None:
         ({"grid": []}, "grid must hold numbers"),
         ({"grid": [-0.1]}, "grid must hold numbers"),
         ({"prior": -1.0}, "prior must be a positive number"),
-        ({"policy": linoto.LinUCB()}, "policy must have a Budget, Tolerance or Control gate"),
+        ({"policy": linoto.LinUCB()}, "policy must have a Budget, Tolerance, Control or Conservative gate"),
     ],
 )
 def test_bad_input_is_named(changes: Any, message: str) -> None:

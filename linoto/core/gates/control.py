@@ -51,6 +51,7 @@ class Control(Gate):
     code = kernels.CONTROL
     throws_coin = True
     compares_with_log = False
+    rows = kernels.COIN_ROWS
     parameters = ("epsilon", "budget")
 
     budget: float = 0.0

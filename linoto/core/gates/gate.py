@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from linoto.core import kernels
-from linoto.core.certificates import Promise, Situation, stationary_assumptions
+from linoto.core.certificates import LOG, PRACTICE, Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.moments import Moments
 from linoto.core.hints import amount
@@ -27,7 +28,8 @@ class Gate:
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
     throws_coin: ClassVar[bool] = False  # whether a coin decides: a round is then decided once
     trusts_model: ClassVar[bool] = False  # with contexts: whether a wrong linear model breaks the promise
-    compares_with_log: ClassVar[bool] = True  # whether what is promised is a distance to the log's mean
+    compares_with_log: ClassVar[bool] = True  # False: what it compares with is current practice
+    rows: ClassVar[Set[str]] = frozenset()  # of the state, that it keeps for itself
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
 
@@ -60,6 +62,14 @@ class Gate:
     def counts_control(self, plays_mixture: bool) -> bool:
         """Whether a control play of the logging mixture is one of its own; if it `plays_mixture` too."""
         return self.keeps_ledger
+
+    def compared_with(self, fallback: str | int) -> str:
+        """What is promised is a distance to this."""
+        return LOG if self.compares_with_log else PRACTICE
+
+    def owed(self, fallback: str | int, means: Floats, reference: float) -> float:
+        """What a round of that earns, where the means (k,) of the arms and that of the log are known."""
+        return reference
 
     def needs_model(self, situation: Situation) -> bool:
         """Whether the promise needs rewards that are linear in the features."""

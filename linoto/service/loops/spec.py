@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Meta, Struct, field
 
 from linoto.core.agent import LinearAgent
+from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
@@ -247,6 +248,11 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
         raise invalid(str(error)) from error
     if agent.gate.throws_coin and isinstance(agent, DoublingAgent):
         raise invalid("policy must not begin anew in epochs where its gate throws a coin, got a Doubling")
+    if agent.against not in (LOG, PRACTICE):  # every number of a loop is told beside one of these
+        raise invalid(
+            "gate must compare with the log or with current practice in a loop, got "
+            f"{type(agent.gate).__name__} against {agent.against}"
+        )
     check_holdback(spec.holdback, agent)
     check_redraws(spec.redraws, agent)
     return agent
