@@ -408,6 +408,33 @@ def test_without_a_control_group_the_page_says_what_would_give_one(page: Page, c
     assert page.one("[data-holdback]").get_attribute("value") == "0.05"
 
 
+def test_a_loop_that_throws_coins_shows_what_practice_would_have_earned(page: Page, client: Client) -> None:
+    policy = linoto.Gated(gate=linoto.Control(budget=40.0, share=0.4), confidence=TOLERANT.confidence)
+    client.create("coin", arms=["a", "b", "c"], policy=policy, offline=LOG, default_reward=0.0, unit="clicks")
+    page.open("coin")
+    page.until(lambda: page.text("[data-would]") == "not known yet")
+    assert page.text("[data-left]") == "40 clicks" and not page.one("[data-log]").is_displayed()
+    while client.loop("coin")["practice"]["explored"] < 12 or client.loop("coin")["practice"]["control"] < 4:
+        made = client.decide("coin", proposal="c")
+        client.reward("coin", made.decision_id, float(made.arm == "c"))
+    seen = client.loop("coin")["practice"]
+    page.until(lambda: page.text("[data-earned]") == f"{seen['explored']} clicks")
+    assert page.text("[data-would]").startswith("about ") and "95 % sure" in page.text("[data-would-range]")
+    assert page.text("[data-earned-same]") == f"In the same {seen['explored']} explored decisions."
+    assert "against current practice" in page.text("[data-left-note]")
+    assert "explored decisions and" in page.text("[data-lift-note]")
+    assert not page.one("[data-holdback]").is_displayed(), "there is one control group, and the gate draws it"
+    assert page.text("[data-gain-title]") == "Reward against current practice, and what the promise allows"
+    assert "at the least" in page.text("[data-gain-chart]") and "the promise" in page.text(
+        "[data-gain-chart]"
+    )
+    assert "practice would have earned more" in page.text("[data-watch]")
+    make_loop(client, "without-coin")
+    page.open("without-coin")
+    page.until(lambda: page.text("[data-gain-title]").startswith("Reward against the log"))
+    assert not page.one("[data-coin]").is_displayed() and page.one("[data-log]").is_displayed()
+
+
 def test_charts_have_a_time_axis_whose_labels_do_not_overlap(page: Page, client: Client) -> None:
     make_loop(client, "timed")
     play(client, "timed", 40)

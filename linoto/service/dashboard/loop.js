@@ -8,15 +8,17 @@ import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
 import { explainWords } from "./explain.js";
 import { count, moment, number, percent, signed } from "./format.js";
-import { GROUP, PLAYED, counted, gainOf, groupsOf, leftOf, liftOf, noControl, notes, shares, story, switched, unitOf } from "./words.js";
+import { GROUP, PLAYED, PLAYED_BY_COIN, counted, gainOf, groupsOf, leftOf, liftOf, noControl, notes, shares, sidesOf, story, switched, unitOf } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
 const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const WATCHED = [
   ["evidence_against_promise", "promise_alarm_at", "Evidence that the promise is broken"],
+  ["evidence_for_practice", "practice_alarm_at", "Evidence that practice would have earned more"],
   ["evidence_of_drift", "drift_alarm_at", "Evidence that the world is not the log's any more"],
 ];
 
+const ZERO = "0 is what current practice would have earned in the explored decisions. From the lower line down to the promise is what may still be lost.";
 const PLENTY = 1e6; // evidence that needs no more digits
 const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a range that rewards keep to.";
 
@@ -150,7 +152,18 @@ function showNumbers($, { loop, lift }) {
   for (const [key, text] of Object.entries(texts)) say($(key), text);
   $("lift").className = found.kind;
   $("left").className = left.kind;
+  showSides($, loop);
   showShares($("shares"), shares(loop));
+}
+
+/** What practice would have earned and what we did, where a coin compares them. */
+function showSides($, loop) {
+  $("coin").hidden = !loop.practice;
+  $("log").hidden = Boolean(loop.practice);
+  if (!loop.practice) return;
+  const { would, range, from, earned, same, missing } = sidesOf(loop);
+  const texts = { would, "would-range": range, "would-from": from, earned, "earned-same": same, "earned-missing": missing };
+  for (const [key, text] of Object.entries(texts)) say($(key), text);
 }
 
 function showShares(bar, { parts, text }) {
@@ -160,22 +173,38 @@ function showShares(bar, { parts, text }) {
   parts.forEach(([, share], i) => (bar.children[i].style.flexGrow = share));
 }
 
+/** The chart of rewards: against the log or, where a coin tells what practice earns, against practice. */
+function rewardChart(loop, points, colour) {
+  const beyond = (field) => points.map((point) => (point[field] === null ? null : point.earned - point[field]));
+  const below = (field) => points.map((point) => (point[field] === null ? null : point[field] - point.expected_by_log));
+  const lines = loop.practice
+    ? [
+        { name: "we earned more than practice would have: at the most", values: beyond("practice_lower"), colour: "var(--control)" },
+        { name: "at the least", values: beyond("practice_upper"), colour },
+        { name: "the promise: not below this", values: points.map(({ promised_loss: loss }) => (loss === null ? null : -loss)), colour: "var(--bad)", dashed: true },
+      ]
+    : [
+        { name: "reward beyond the log's average", values: points.map(gainOf), colour },
+        { name: "the promise: on average not below this", values: below("promised_least"), colour: "var(--open)", dashed: true },
+        { name: "beyond chance: the alarm", values: below("alarm_below"), colour: "var(--bad)", dashed: true },
+      ];
+  return { lines, title: `Reward against ${loop.practice ? "current practice" : "the log"}, and what the promise allows`, label: loop.practice ? story(loop) : `Reward against the log: ${counted(gainOf(loop), loop, signed)} after ${number(loop.closed)} rewarded decisions` };
+}
+
 function showCharts($, loop, points) {
   const xs = points.map((point) => point.closed), times = points.map((point) => point.at), colour = colourOf(loop.policy);
-  const below = (field) => points.map((point) => (point[field] === null ? null : point[field] - point.expected_by_log));
+  const { lines, title, label } = rewardChart(loop, points, colour);
+  say($("gain-title"), title);
+  say($("gain-words"), loop.practice ? ZERO : "");
   draw($("gain-chart"), {
     xs,
     times,
-    lines: [
-      { name: "reward beyond the log's average", values: points.map(gainOf), colour },
-      { name: "the promise: on average not below this", values: below("promised_least"), colour: "var(--open)", dashed: true },
-      { name: "beyond chance: the alarm", values: below("alarm_below"), colour: "var(--bad)", dashed: true },
-    ],
+    lines,
     include: [0],
     format: signed,
     unit: unitOf(loop),
-    label: `Reward against the log: ${counted(gainOf(loop), loop, signed)} after ${number(loop.closed)} rewarded decisions`,
-    empty: loop.reference === null ? "There is no log to compare with." : "Drawn when rewards have come.",
+    label,
+    empty: loop.reference === null && !loop.practice ? "There is no log to compare with." : "Drawn when rewards have come.",
   });
   draw($("share-chart"), {
     xs,
@@ -217,7 +246,7 @@ function showGroups($, loop) {
     return el(
       "tr",
       {},
-      el("td", {}, el("span", { class: `badge ${name}` }, GROUP[name]), ` ${PLAYED[name]}`),
+      el("td", {}, el("span", { class: `badge ${name}` }, GROUP[name]), ` ${(loop.practice ? PLAYED_BY_COIN : PLAYED)[name]}`),
       el("td", {}, `${number(group.plays)}${share}`),
       el("td", { class: "optional" }, number(group.defaults)),
     );
@@ -243,7 +272,8 @@ function showWatch($, { loop, certificate }) {
 function promiseList(loop, { holds, theorem, per_round, constant, budget, delta, assumes }) {
   const rows = [["Promise", holds ? "holds" : "none"], ["Why", theorem]];
   if (holds) {
-    const most = counted(constant, loop), once = budget ? `${most} (a budget of ${number(budget)}, and rounding)` : most;
+    const more = constant > budget ? ", and rounding" : "";
+    const most = counted(constant, loop), once = budget ? `${most} (a budget of ${number(budget)}${more})` : most;
     rows.push(["Most lost", per_round ? `${counted(per_round, loop)} per decision, plus ${once} once` : `${once}, however many decisions`]);
     rows.push(["Probability", `${percent(1 - delta)}, for every decision at once`]);
   }

@@ -5,12 +5,12 @@ import { count, moment, number, percent, signed } from "./format.js";
 /** What the words mean, as in the glossary of the documentation. */
 export const WORDS = {
   "against the log": "what the loop earned, less what as many decisions would have earned with the log's average reward; times that are better or worse than when the log was made show here too, in the lift they do not",
-  alarm: "rewards contradict the promise, or the log (drift), more than chance can explain",
+  alarm: "rewards contradict the promise, or the log (drift), more than chance can explain; or, with a Control gate, practice would have earned more",
   arm: "one of the things that can be chosen, by its number from 0 to k − 1 or by its name",
   awaited: "plays of an arm whose reward has not come yet",
   "awaiting a reward": "decisions whose reward has not come yet; until it comes, each counts against the budget",
   "closed by default": "decisions that counted the default reward because no reward came within the window",
-  "control group": "a share of decisions that is played like the log did, to compare with",
+  "control group": "a share of decisions that is played like the log did, to compare with; with a Control gate, its control rounds",
   decision: "one answer of the loop: which arm to play now",
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
@@ -19,17 +19,19 @@ export const WORDS = {
   gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
   key: "the caller's name for a request; the same key gets the same decision",
-  lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group, so that it does not matter when that group was large",
+  lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group, so that it does not matter when that group was large; with a Control gate, how much more an explored decision earned than practice would have in its place",
   log: "past decisions and their rewards, one row each",
   loop: "one policy with its arms, its log, its decisions and their rewards",
   "mean reward": "the line is where the mean reward of an arm lies, with the probability of the promise; the dot is the estimate, and the dotted line the mean reward of the log",
   mode: "live plays what the policy decides; shadow plays the fallback and records what live would have played; safe-only plays the fallback",
   plays: "how often the loop chose an arm",
   policy: "the rule that decides what is played",
-  promise: "the greatest shortfall below the log that may happen, with probability 1 − delta, at every round; delta is 0.05 unless you say otherwise",
+  "practice would have earned": "what current practice would have earned in the explored decisions whose reward is known, going by the control rounds: a range that holds at any time, and the best guess",
+  promise: "the greatest shortfall below the log that may happen, with probability 1 − delta, at every round (with a Control gate: below current practice); delta is 0.05 unless you say otherwise",
   reward: "the number that comes back after a play; larger is better",
   "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
-  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose); it grows while the loop earns more than the log",
+  "we earned": "what the explored decisions earned whose reward is known; in every other decision practice itself was played, so these make no difference",
+  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose); it grows while the loop earns more than the log. With a Control gate, less the most that can have been lost below current practice",
 };
 
 const MODES = {
@@ -58,10 +60,33 @@ function doingOf({ archived, mode, budget }) {
 export function story(loop) {
   const doing = doingOf(loop);
   if (loop.closed === 0) return `${doing} No reward has come yet.`;
+  if (loop.practice) return `${doing} ${comparison(loop)}`;
   const gain = gainOf(loop), closed = count(loop.closed, "rewarded decision"), earned = counted(loop.realised, loop);
   if (gain === null) return `${doing} In ${closed} it earned ${earned}; there is no log to compare with.`;
   const side = gain < 0 ? "less" : "more";
   return `${doing} In ${closed} it earned ${earned}, ${number(Math.abs(gain))} ${side} than the log's average would have. ${promise(loop)}`;
+}
+
+/** What a coin has told of practice, in a sentence or two. */
+function comparison(loop) {
+  const { explored, earned, lower, upper } = loop.practice;
+  if (explored === 0) return "Nothing was explored yet whose reward is known.";
+  const range = `between ${number(lower)} and ${counted(upper, loop)}`;
+  return `In ${count(explored, "explored decision")} it earned ${counted(earned, loop)}; current practice would have earned ${range}. ${leftOf(loop).sentence}`;
+}
+
+/** The two sides of the comparison with practice: what it would have earned, and what we did. */
+export function sidesOf(loop) {
+  const { explored, missing, control, earned, estimate, lower, upper, level } = loop.practice;
+  const none = explored === 0 || control === 0;
+  return {
+    would: none ? "not known yet" : `about ${counted(estimate, loop)}`,
+    range: none ? "Known when explored decisions and control rounds have their rewards." : `Between ${number(lower)} and ${counted(upper, loop)}, ${percent(level)} sure at any time.`,
+    from: `from ${count(control, "reward")} of control rounds`,
+    earned: counted(earned, loop),
+    same: `In the same ${count(explored, "explored decision")}.`,
+    missing: missing ? `${number(missing)} more have no reward yet, or lost it` : "",
+  };
 }
 
 function promise(loop) {
@@ -76,6 +101,7 @@ const CHANGED = " The control group, played like the log, does not clearly earn 
 /** How much may still be lost before the promise is broken. */
 export function leftOf(loop, lift = null) {
   const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
+  if (left !== null && loop.practice) return leftBelowPractice(loop);
   if (left === null) return { value: "no limit", note: "Nothing is promised: that needs a log and a policy with a gate, such as Gated.", range: "", sentence: "" };
   const over = left <= 0 ? `${counted(-left, loop)} more than the promise allows` : "";
   return {
@@ -87,8 +113,22 @@ export function leftOf(loop, lift = null) {
   };
 }
 
+/** The same where a coin compares with practice: the gate counts the worst that chance allows. */
+function leftBelowPractice(loop) {
+  const { left_to_lose: left, promised_loss: loss } = loop;
+  const sentence = left > 0 ? `You may still lose ${counted(left, loop)}.` : "Nothing more may be lost: practice is played.";
+  return {
+    value: counted(left, loop),
+    note: `The promise allows a loss of ${counted(loss, loop)} so far, against current practice.`,
+    range: left > loss ? "more than that, since explored decisions earned more" : `the books count ${counted(loss - left, loop)} as lost: the worst that chance and missing rewards allow`,
+    sentence,
+    kind: "",
+  };
+}
+
 /** Why no control group is drawn now, and what would give one; "" where one is drawn. */
-export function noControl({ reference, mode, holdback, archived }) {
+export function noControl({ practice, reference, mode, holdback, archived }) {
+  if (practice) return "control rounds, which the coin of the gate draws";
   if (reference === null) return "none: that needs a log, whose choices it would repeat";
   if (archived) return "none: the loop is archived";
   if (mode === "safe-only") return `none in safe-only mode${holdback ? `; ${percent(holdback)} again in live mode` : ""}`;
@@ -96,6 +136,7 @@ export function noControl({ reference, mode, holdback, archived }) {
 }
 
 function howToCompare(loop) {
+  if (loop.practice && loop.mode === "live") return "Compared when explored decisions and control rounds have their rewards.";
   if (loop.reference === null) return "There is no log, so there is no current practice to compare with. Make a loop with a log.";
   if (loop.archived) return "There was no control group to compare with.";
   if (loop.mode === "safe-only") return "Nothing is compared in safe-only mode: no control group is drawn, and nothing is explored.";
@@ -106,13 +147,14 @@ function howToCompare(loop) {
 
 /** The lift over the control group, where it lies, and what follows from that. */
 export function liftOf(loop, { mean, lower, upper, level, policy, control }) {
-  const note = `from ${count(policy, "reward")} of the policy and ${number(control)} of the control group`;
+  const [policyName, controlName, each] = loop.practice ? ["explored decisions", "control rounds", "explored decision"] : ["the policy", "the control group", "decision"];
+  const note = `from ${count(policy, "reward")} of ${policyName} and ${number(control)} of ${controlName}`;
   if (policy === 0 || control === 0) return { value: "not measured", verdict: howToCompare(loop), note: "", kind: "" };
   if (lower === null) return { value: "not clear yet", verdict: "Too few rewards to say.", note, kind: "" };
-  const between = `between ${signed(lower)} and ${signed(upper)} ${unitOf(loop)} per decision, ${percent(level)} sure`;
+  const between = `between ${signed(lower)} and ${signed(upper)} ${unitOf(loop)} per ${each}, ${percent(level)} sure`;
   if (lower <= 0 && upper >= 0) return { value: "not clear yet", verdict: `It is ${between}; now at ${signed(mean)}.`, note: `${note}; more of them make it clearer`, kind: "" };
   const [side, kind] = lower > 0 ? ["More", "good"] : ["Less", "bad"];
-  return { value: `${counted(mean, loop, signed)} per decision`, verdict: `${side} than current practice: ${between}.`, note, kind };
+  return { value: `${counted(mean, loop, signed)} per ${each}`, verdict: `${side} than current practice: ${between}.`, note, kind };
 }
 
 /** Who changed the mode last, and when. */
@@ -152,3 +194,4 @@ export function groupsOf({ groups }) {
 /** A decision's group as people say it. */
 export const GROUP = { explore: "explore", safe: "safe", holdback: "control" };
 export const PLAYED = { explore: "what the policy wants to try", safe: "the safe choice", holdback: "like the log" };
+export const PLAYED_BY_COIN = { explore: "what the policy wants to try", safe: "current practice, without a coin", holdback: "current practice, by the coin" };

@@ -87,5 +87,7 @@ def served_propensity(
         return agent.practice_propensity(arm, allowed)
     if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):
         return float(arm == served.arm)
+    if proposal is not None or not agent.rule.needs_redraws:
+        return agent.propensity(arm, allowed, proposal=proposal, redraws=0)
     rng = np.random.default_rng((loop.seed, loop.state.decided + 1))
-    return agent.propensity(arm, allowed, proposal=proposal, redraws=loop.spec.redraws, rng=rng)
+    return agent.propensity(arm, allowed, redraws=loop.spec.redraws, rng=rng)

@@ -17,6 +17,8 @@ class Point(Struct, array_like=True, frozen=True):
     closed: int  # of the plays that the promise is about
     rewards: float  # their sum
     budget: float | None  # what the gate saw at the last decision
+    earned: float | None = None  # by explored decisions, where a coin compares them with practice
+    practice: tuple[float, float] | None = None  # what practice would have earned in them: from, to
 
 
 class History(Struct):

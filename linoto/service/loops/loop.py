@@ -20,6 +20,7 @@ from linoto.service.loops.events import (
     SettingsChanged,
 )
 from linoto.service.loops.history import Point
+from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.state import Alarm, AlarmState, LoopState, ModeChange, RewardTotals
 from linoto.service.loops.watch import Watch
@@ -27,6 +28,7 @@ from linoto.service.loops.watch import Watch
 ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
     "drift": "plays of the logging mixture no longer earn what they earned in the log",
+    "practice": "current practice would have earned more than the explored rounds did",
 }
 
 
@@ -52,6 +54,7 @@ class Loop:
     state: LoopState
     certificate: Certificate  # what was promised before the first decision
     watch: Watch
+    practice: PracticeTerms | None  # where the gate throws a coin
     names: list[str]
     index: dict[str, int]
     reference: float | None
@@ -77,7 +80,15 @@ class Loop:
         agent = specs.start_agent(spec) if known is None else known[0]
         promised = agent.certificate if known is None else known[1]
         names, total = [arm.name for arm in spec.arms], agent.offline.total
-        zeros = [0] * len(names)
+        zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
+        state = LoopState(
+            mode=spec.mode,
+            holdback=spec.holdback,
+            plays=zeros,
+            uncounted=zeros.copy(),
+            at=created_at,
+            practice=None if practice is None else PracticeBooks(),
+        )
         return cls(
             id=id,
             name=name,
@@ -85,11 +96,10 @@ class Loop:
             asked=asked,
             spec=spec,
             agent=agent,
-            state=LoopState(
-                mode=spec.mode, holdback=spec.holdback, plays=zeros, uncounted=zeros.copy(), at=created_at
-            ),
+            state=state,
             certificate=promised,
             watch=Watch.of(agent, promised, spec),
+            practice=practice,
             names=names,
             index={arm: i for i, arm in enumerate(names)},
             reference=agent.offline.reference if total else None,
@@ -120,6 +130,9 @@ class Loop:
             self.agent.commit(event.as_decision())
         else:
             state.uncounted[event.arm] += 1
+        if self.coin_books is not None and event.control_share is not None:
+            terms, books = self.coin_books
+            terms.play(books, event.as_decision())
         state.plays[event.arm] += 1
         state.decided, state.budget = event.number, event.budget
         self.pending[event.number] = event
@@ -137,6 +150,9 @@ class Loop:
             learn = self.agent.lose if self._is_lost(event) else self.agent.observe
             learn(decision.as_decision(), event.reward)
             state.learned += 1
+        if self.coin_books is not None and decision.control_share is not None and not self._is_lost(event):
+            terms, books = self.coin_books
+            terms.reward(books, decision.as_decision(), event.reward)
         for totals in self._totals_of(decision):
             totals.add(event.reward, default=event.origin == "default")
         if decision.control_chance is not None and self.reference is not None:
@@ -175,7 +191,11 @@ class Loop:
     def _check_claims(self, closed: DecisionMade, event: RewardRecorded) -> None:
         """What one more reward says about the promise, and about the log."""
         state, watch, c, m = self.state, self.watch, self.state.counted, self.state.mixture
-        if closed.counted and not state.promise_void:
+        if self.coin_books is not None:
+            terms, books = self.coin_books
+            evidence = terms.evidence(books, state.decided)
+            self._raise_alarm("practice", state.promise, state.promise.update(evidence, watch.threshold))
+        elif closed.counted and not state.promise_void:
             evidence = watch.promise(c.plays, *watch.known(c))
             self._raise_alarm("promise", state.promise, state.promise.update(evidence, watch.threshold))
         if self._shows_drift(closed):
@@ -217,7 +237,10 @@ class Loop:
 
     def now(self) -> Point:
         """Where the loop stands, as a point of its history."""
-        state, counted = self.state, self.state.counted
+        state, counted, earned, practice = self.state, self.state.counted, None, None
+        if self.coin_books is not None:
+            terms, books = self.coin_books
+            earned, practice = books.earned, terms.bounds(books)
         return Point(
             at=state.at,
             decisions=state.decided,
@@ -226,6 +249,8 @@ class Loop:
             closed=counted.closed,
             rewards=counted.rewards,
             budget=state.budget,
+            earned=earned,
+            practice=practice,
         )
 
     # -- snapshots
@@ -264,6 +289,12 @@ class Loop:
     def limits(self) -> tuple[float, float] | None:
         """The range of every single reward, where it is known."""
         return self.certificate.reward_range if self.watch.scale.bounded else None
+
+    @property
+    def coin_books(self) -> tuple[PracticeTerms, PracticeBooks] | None:
+        """What the coin has told of practice so far, where the gate throws one."""
+        books = self.state.practice
+        return None if self.practice is None or books is None else (self.practice, books)
 
     @property
     def open_alarms(self) -> list[Alarm]:

@@ -13,6 +13,7 @@ from linoto.service.loops.detector import Detector
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import History
 from linoto.service.loops.lift import Lift
+from linoto.service.loops.practice import PracticeBooks
 
 MORE_EVIDENCE = log(10.0)  # an alarm that was acknowledged is raised again at ten times the evidence
 
@@ -111,7 +112,7 @@ class LoopState(Struct):
     counted: RewardTotals = field(default_factory=RewardTotals)  # the plays that the promise is about
     mixture: RewardTotals = field(default_factory=RewardTotals)  # the plays of the logging mixture
     lift: Lift = field(default_factory=Lift)
-    promise: AlarmState = field(default_factory=AlarmState)
+    promise: AlarmState = field(default_factory=AlarmState)  # or, where the gate throws a coin, of practice
     drift: AlarmState = field(default_factory=AlarmState)
     detector: Detector = field(default_factory=Detector)  # of drift
     alarms: list[Alarm] = field(default_factory=list)
@@ -119,4 +120,5 @@ class LoopState(Struct):
     mode_change: ModeChange | None = field(default=None, name="switched")
     budget: float | None = None  # at the last decision
     history: History = field(default_factory=History)
+    practice: PracticeBooks | None = None  # where the gate throws a coin
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions

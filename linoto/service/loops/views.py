@@ -16,6 +16,7 @@ from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.practice_views import PracticeView, loss_and_left_below_practice, practice_view
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.watch import as_factor
 
@@ -65,14 +66,17 @@ class LoopView(Struct):
     realised: float  # their summed reward
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows its mean to be at the least
-    promised_loss: float | None  # the most that the promise allows them to lose below the log
-    left_to_lose: float | None  # how much of that is left, going by the mean reward of the log
-    left_lower: float | None  # and by the two ends of its interval
+    promised_loss: float | None  # the most that the promise allows to lose, below the log or below practice
+    left_to_lose: float | None  # how much of that is left, by the mean reward of the log or the gate's books
+    left_lower: float | None  # and by the two ends of the interval of the log's mean
     left_upper: float | None
+    practice: PracticeView | None  # None unless the gate throws a coin
     unit: str  # what rewards are counted in, "" if nobody said
     alarm_below: float | None  # a sum below this raises the promise alarm
     evidence_against_promise: float | None
     promise_alarm_at: float  # evidence at which the next alarm is raised
+    evidence_for_practice: float | None  # that practice would have earned more; None without a coin
+    practice_alarm_at: float
     evidence_of_drift: float | None
     drift_alarm_at: float
     groups: dict[str, GroupView]
@@ -92,6 +96,10 @@ class PointView(Struct):
     promised_least: float | None
     alarm_below: float | None
     budget: float | None
+    earned: float | None  # by explored decisions, where a coin compares them with practice
+    practice_lower: float | None  # what practice would have earned in them: at the least
+    practice_upper: float | None  # and at the most
+    promised_loss: float | None  # the most that the promise allows to lose below practice
 
 
 class HistoryView(Struct):
@@ -115,7 +123,8 @@ class ArmView(Struct):
 class LiftView(Struct):
     """How much more per decision the policy earns than the control group, weighted by the chance of it.
 
-    Only live decisions count, and only those that could have been drawn for the control group.
+    Only live decisions count, and only those that could have been drawn for the control group. Where the gate
+    throws a coin: how much more an explored decision earned than practice would have in its place.
     """
 
     policy: int  # rewards of the policy
@@ -161,6 +170,11 @@ def interval_of_sum(total: float, n: int, limits: Limits) -> Limits:
 
 def lift_view(loop: Loop) -> LiftView:
     """The lift so far."""
+    seen = practice_view(loop)
+    if seen is not None:
+        n, ends = seen.explored, (seen.estimate, seen.upper, seen.lower)
+        mean, lower, upper = ((seen.earned - end) / n if n else None for end in ends)
+        return LiftView(n, seen.control, mean, lower, upper, LEVEL)
     lift = loop.state.lift
     lower, upper = lift.interval(loop.limits) or (None, None)
     return LiftView(lift.policy.closed, lift.control.closed, lift.value, lower, upper, LEVEL)
@@ -171,7 +185,7 @@ def loop_view(loop: Loop) -> LoopView:
     state, watch = loop.state, loop.watch
     counted, switched = state.counted, state.mode_change
     expected, least = expected_and_least(loop, counted.closed)
-    lower, left, upper = left_to_lose(loop) or (None, None, None)
+    loss, lower, left, upper = loss_and_left(loop)
     return LoopView(
         name=loop.name,
         description=loop.spec.description,
@@ -193,14 +207,17 @@ def loop_view(loop: Loop) -> LoopView:
         realised=counted.rewards,
         expected_by_log=expected,
         promised_least=least,
-        promised_loss=None if expected is None or least is None else expected - least,
+        promised_loss=loss,
         left_to_lose=left,
         left_lower=lower,
         left_upper=upper,
+        practice=practice_view(loop),
         unit=loop.spec.unit,
         alarm_below=alarm_lines(loop, [counted.closed])[0],
         evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
         promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
+        evidence_for_practice=None if loop.practice is None else as_factor(state.promise.evidence),
+        practice_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
         drift_alarm_at=as_factor(state.drift.threshold(drift_threshold(loop))),
         evidence_of_drift=as_factor(state.drift.evidence) if watch.watches_drift else None,
         groups={group: group_view(state.groups[group], loop.limits) for group in GROUPS},
@@ -231,18 +248,22 @@ def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | N
     return expected, expected - closed * watch.per_round - watch.constant
 
 
-def left_to_lose(loop: Loop) -> tuple[float, float, float] | None:
-    """How much more than so far may be lost below the log: by the ends of its interval, and by its mean.
+def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None, float | None]:
+    """The loss that is promised at the most, and how much of it is left: at the least, now, at the most.
 
-    What was lost so far is counted in rewards as they came. None where nothing is promised.
+    Against the log it is counted in rewards as they came, by the ends of the interval of its mean and by its
+    mean; against practice as the gate counts it. None where nothing is promised.
     """
+    if loop.practice is not None:
+        promised, left = loss_and_left_below_practice(loop, loop.practice)
+        return promised, None, left, None
     counted, (low, high) = loop.state.counted, loop.watch.reference
-    least = expected_and_least(loop, counted.closed)[1]
-    if least is None or loop.reference is None:
-        return None
+    expected, least = expected_and_least(loop, counted.closed)
+    if expected is None or least is None or loop.reference is None:
+        return None, None, None, None
     left = counted.rewards - least
-    wrong = [counted.closed * (loop.reference - end) for end in (high, low)]
-    return left + wrong[0], left, left + wrong[1]
+    lower, upper = (left + counted.closed * (loop.reference - end) for end in (high, low))
+    return expected - least, lower, left, upper
 
 
 def promised(loop: Loop) -> bool:
@@ -271,6 +292,7 @@ def alarm_lines(loop: Loop, closed: list[int]) -> list[float | None]:
 def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     """A point with what it is compared with."""
     expected, least = expected_and_least(loop, point.closed)
+    lower, upper = point.practice or (None, None)
     return PointView(
         at=point.at,
         decisions=point.decisions,
@@ -282,6 +304,10 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         promised_least=least,
         alarm_below=alarm,
         budget=point.budget,
+        earned=point.earned,
+        practice_lower=lower,
+        practice_upper=upper,
+        promised_loss=None if loop.practice is None else loop.practice.promised_loss(point.decisions),
     )
 
 

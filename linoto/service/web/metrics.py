@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from linoto.service.loops.loop import ALARMS
 from linoto.service.loops.views import LoopView
 from linoto.service.storage.store import Store
 from linoto.service.web.access_log import BUCKETS, Latency
@@ -21,6 +22,7 @@ NUMBERS = {
     "expected_by_log": "the reference as often as decisions were closed",
     "promised_least": "the least that the promise allows the summed reward to be",
     "evidence_against_promise": "e-value; alarms above 1 / alarm_error",
+    "evidence_for_practice": "e-value that practice would have earned more; alarms above 1 / alarm_error",
     "evidence_of_drift": "e-detector; alarms above alarm_run",
 }
 
@@ -44,7 +46,7 @@ class MetricsCollector:
         alarms = CounterMetricFamily("linoto_alarms", "alarms raised", labels=["loop", "kind"])
         for view in self.views:
             mode.add_metric([view.name, view.mode], 1)
-            for kind in ("promise", "drift"):
+            for kind in ALARMS:
                 alarms.add_metric([view.name, kind], sum(alarm.kind == kind for alarm in view.alarms))
             for group, totals in view.groups.items():
                 decisions.add_metric([view.name, group], totals.plays)

@@ -1,0 +1,146 @@
+"""What practice would have earned in the rounds that a coin let the policy explore, as a range.
+
+The coin of a `Control` gate plays practice in a known share of the rounds. What these earn bounds, by one
+supermartingale (docs/control.md), the sum X of what practice would have earned in the explored rounds. With
+every reward mirrored (-x for x) the same bets bound -X: two sides, each at half of the error, hold together
+and at any time. The books are those of the gate, with the kernels of the gate, at another level.
+
+The mirrored side is the watch as well. If practice would have earned at most what was earned, and epsilon
+per round besides, -X is at least that much below 0, and the wealth of the mirrored bets there is at most the
+supermartingale itself: above 1 / alarm_error it is an alarm. Rewards that are missing count at their worst
+for each side, so it does not matter which come first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log
+
+import numpy as np
+from msgspec import Struct, field
+
+from linoto.core import coins, kernels
+from linoto.core.certificates import Certificate
+from linoto.core.decisions import Decision
+from linoto.core.kernels import Records
+from linoto.service.loops.lift import LEVEL, Limits
+from linoto.service.loops.spec import LoopAgent
+
+FRACTIONS = 0.9 * 0.6 ** np.arange(kernels.COIN_BETS)  # (16,) of the range of rewards, as in the kernels
+
+
+class Side(Struct):
+    """The bets of one side, and the bound that they have reached."""
+
+    bound: float = 0.0
+    bets: list[float] = field(default_factory=lambda: [0.0] * kernels.COIN_BETS)  # logarithms of wealth
+
+
+class PracticeBooks(Struct):
+    """What is kept of the rounds in which the coin was thrown."""
+
+    explored: int = 0
+    missing: int = 0  # explored rounds without a reward, whether it is to come or lost
+    earned: float = 0.0  # by the others
+    control: int = 0  # rewards of control rounds
+    estimate: float = 0.0  # of what practice would have earned in the explored rounds
+    above: Side = field(default_factory=Side)
+    below: Side = field(default_factory=Side)  # mirrored
+
+
+@dataclass(frozen=True, kw_only=True)
+class PracticeTerms:
+    """What the books need to know of a loop; made once."""
+
+    limits: Limits  # of rewards, or of their means
+    per_round: float  # that may be lost
+    once: float | None  # and besides, in all; None: nothing is promised
+    above: Records  # (1,) of kernels.PARAMS
+    below: Records
+
+    @classmethod
+    def of(cls, agent: LoopAgent, c: Certificate) -> PracticeTerms | None:
+        """Those of a loop whose gate throws a coin; None for any other."""
+        limits = agent.confidence.reward_range
+        if not agent.gate.throws_coin or limits is None:
+            return None
+        low, high = limits
+        above, below = (params_of(agent, end, high - low) for end in (low, -high))
+        once = c.constant if c.holds else None
+        return cls(limits=limits, per_round=c.per_round or 0.0, once=once, above=above, below=below)
+
+    # -- entering
+
+    def play(self, books: PracticeBooks, decision: Decision) -> None:
+        """A round in which the coin was thrown; its reward is to come."""
+        if decision.source == "explorer":
+            books.explored += 1
+            books.missing += 1
+            books.estimate += decision.centre or 0.0
+        self._enter(books, decision, None)
+
+    def reward(self, books: PracticeBooks, decision: Decision, reward: float) -> None:
+        """The reward of such a round; a lost one is never entered."""
+        share, centre = decision.control_share, decision.centre
+        if decision.source == "explorer":
+            books.missing -= 1
+            books.earned += reward
+        elif share is not None and centre is not None:
+            books.control += 1
+            books.estimate += (1 - share) / share * (reward - centre)
+        self._enter(books, decision, reward)
+
+    def _enter(self, books: PracticeBooks, decision: Decision, reward: float | None) -> None:
+        enter(books.above, self.above, decision, reward, 1.0)
+        enter(books.below, self.below, decision, reward, -1.0)
+
+    # -- reading
+
+    def bounds(self, books: PracticeBooks) -> Limits:
+        """What practice would have earned in the explored rounds whose reward is known: from, to."""
+        (low, high), known = self.limits, books.explored - books.missing
+        lower = -books.below.bound - high * books.missing
+        upper = books.above.bound - low * books.missing
+        return max(lower, low * known), min(upper, high * known)
+
+    def estimate(self, books: PracticeBooks) -> float:
+        """The same as one number, unbiased but for missing rewards."""
+        lower, upper = self.bounds(books)
+        known = books.estimate * (1 - books.missing / max(books.explored, 1))
+        return min(max(known, lower), upper)
+
+    def promised_loss(self, rounds: int) -> float | None:
+        """The most that the promise allows to lose in so many rounds."""
+        return None if self.once is None else self.once + self.per_round * rounds
+
+    def evidence(self, books: PracticeBooks, rounds: int) -> float:
+        """log evidence that practice would have earned more, by more than epsilon per round."""
+        if books.explored == 0:
+            return -inf
+        low, high = self.limits
+        most = books.earned + high * books.missing + self.per_round * rounds
+        logs = np.array(books.below.bets) - FRACTIONS / (high - low) * most
+        return float(np.logaddexp.reduce(logs) - log(kernels.COIN_BETS))
+
+
+def params_of(agent: LoopAgent, low: float, unit: float) -> Records:
+    """The gate's books for rewards that begin at `low`, at half of the error of an interval."""
+    params = np.zeros(1, dtype=kernels.PARAMS)
+    p = params[0]
+    p["gate"], p["realised"], p["low"], p["unit"] = kernels.CONTROL, 1, low, unit
+    p["bounded"], p["noise"] = agent.confidence.noise == "bounded", agent.confidence.scale
+    p["coin_level"] = log(2 * kernels.COIN_BETS / (1 - LEVEL))
+    return params
+
+
+def enter(side: Side, params: Records, decision: Decision, reward: float | None, sign: float) -> None:
+    """A play, or its reward, in the books of one side; `sign` is -1 where rewards are mirrored."""
+    run = np.zeros(1, dtype=kernels.RUN)
+    run["coin_bets"], run["upper_practice"] = side.bets, side.bound
+    coins.enter_decision(run, decision)
+    run["entry_centre"] *= sign
+    if reward is None:
+        kernels.coin_commit(params, run)
+    else:
+        kernels.coin_observe(params, run, sign * reward)
+    side.bets, side.bound = run[0]["coin_bets"].tolist(), float(run[0]["upper_practice"])

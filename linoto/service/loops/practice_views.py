@@ -1,0 +1,48 @@
+"""What can be seen of a loop whose gate throws a coin: what practice would have earned, and what is left."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from linoto.service.loops.lift import LEVEL
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.practice import PracticeTerms
+
+
+class PracticeView(Struct):
+    """What a coin has told of current practice, in the explored decisions whose reward is known."""
+
+    explored: int  # how many these are
+    missing: int  # explored decisions whose reward is to come, or lost
+    control: int  # rewards of control rounds
+    earned: float  # what the explored decisions earned
+    estimate: float  # what practice would have earned in them
+    lower: float  # and where that lies, at any time
+    upper: float
+    level: float
+
+
+def practice_view(loop: Loop) -> PracticeView | None:
+    """What the coin has told so far, where there is one."""
+    if loop.coin_books is None:
+        return None
+    terms, books = loop.coin_books
+    lower, upper = terms.bounds(books)
+    return PracticeView(
+        explored=books.explored - books.missing,
+        missing=books.missing,
+        control=books.control,
+        earned=books.earned,
+        estimate=terms.estimate(books),
+        lower=lower,
+        upper=upper,
+        level=LEVEL,
+    )
+
+
+def loss_and_left_below_practice(loop: Loop, terms: PracticeTerms) -> tuple[float | None, float | None]:
+    """The loss that is promised at the most so far, and what is left of it as the gate counts."""
+    promised, room, (low, high) = terms.promised_loss(loop.state.decided), loop.agent.budget, terms.limits
+    if promised is None or room is None:
+        return None, None
+    return promised, max(room + high - low, 0.0)  # the room is what is left after one more round at its worst
