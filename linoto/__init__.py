@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from linoto.core.gates import Tolerance as Tolerance
     from linoto.core.guard import Guard as Guard
     from linoto.core.offline import Offline as Offline
+    from linoto.core.one_hot_policies import HUCB1 as HUCB1
+    from linoto.core.one_hot_policies import UCB1 as UCB1
+    from linoto.core.one_hot_policies import MinUCB as MinUCB
+    from linoto.core.one_hot_policies import OtO as OtO
     from linoto.core.policies import Gated as Gated
     from linoto.core.policies import Greedy as Greedy
     from linoto.core.policies import LinLCB as LinLCB
@@ -94,6 +98,7 @@ HOMES = {
     "core.gates": ("Budget", "Closed", "Conservative", "Control", "Open", "Tolerance"),
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
+    "core.one_hot_policies": ("HUCB1", "MinUCB", "OtO", "UCB1"),
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
     "core.protocols": ("Agent", "Policy"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),

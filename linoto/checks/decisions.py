@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linoto.checks.problems import ROUNDS, expect, expect_same, shown_estimates, small_problem
+from linoto.checks.problems import ROUNDS, expect, expect_same, problem_for, shown_estimates
 from linoto.core.plain_play import play_in_python
 from linoto.core.protocols import Policy
 from linoto.worlds.bandits import LinearBandit
@@ -13,14 +13,14 @@ from linoto.worlds.simulate import simulate
 
 def select_gives_an_arm(policy: Policy) -> None:
     """select() is a Python int in [0, k), in every round."""
-    problem = small_problem()
+    problem = problem_for(policy)
     for arm in problem.arms_played(policy):
         expect(type(arm) is int and 0 <= arm < len(problem.actions), f"select gave {arm!r}")
 
 
 def select_is_pure(policy: Policy) -> None:
     """Selecting twice is selecting once: the same arm until something is committed or observed."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_agent(policy)
     for t in range(ROUNDS):
         arm = agent.select()
@@ -31,7 +31,7 @@ def select_is_pure(policy: Policy) -> None:
 
 def selecting_more_changes_nothing(policy: Policy) -> None:
     """A run does not depend on how often its agent was asked."""
-    problem = small_problem()
+    problem = problem_for(policy)
     asked, once = problem.start_agent(policy), problem.start_agent(policy)
     for t in range(ROUNDS):
         for _ in range(t % 3):
@@ -42,7 +42,7 @@ def selecting_more_changes_nothing(policy: Policy) -> None:
 
 def same_seed_same_run(policy: Policy) -> None:
     """The seed decides a run."""
-    problem = small_problem()
+    problem = problem_for(policy)
     fitting = problem.with_arms_in_range(policy)
     for seed in (0, 1):
         bandits = (LinearBandit(actions=problem.actions, theta=problem.actions[0]) for _ in range(2))
@@ -52,7 +52,7 @@ def same_seed_same_run(policy: Policy) -> None:
 
 def agents_are_independent(policy: Policy) -> None:
     """What one agent goes through does not reach another agent of the same policy."""
-    problem = small_problem()
+    problem = problem_for(policy)
     undisturbed = problem.arms_played(policy)
     one, other = problem.start_agent(policy), problem.start_agent(policy, seed=1)
     for t, arm in enumerate(undisturbed):
@@ -62,7 +62,7 @@ def agents_are_independent(policy: Policy) -> None:
 
 def compiled_equals_interactive(policy: Policy) -> None:
     """play() gives the arms, the modes and the estimate of as many select() and update(), bit for bit."""
-    problem = small_problem()
+    problem = problem_for(policy)
     chances = np.clip(problem.means, 0.1, 0.9)
     gaussian = (problem.means, problem.noise, False)
     for means, draws, bernoulli in (gaussian, (chances, np.abs(problem.noise) % 1, True)):

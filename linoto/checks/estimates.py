@@ -13,7 +13,7 @@ from linoto.checks.problems import (
     expect,
     expect_close,
     innermost,
-    small_problem,
+    problem_for,
 )
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
@@ -23,7 +23,7 @@ from linoto.core.protocols import Policy
 
 def lower_bounds_never_fall(policy: Policy) -> None:
     """The running lower bounds never fall, except where a Doubling starts anew."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_full_agent(policy)
     for t in range(ROUNDS):
         before, epoch = agent.lcb, getattr(agent, "epoch", 0)
@@ -34,7 +34,7 @@ def lower_bounds_never_fall(policy: Policy) -> None:
 
 def bounds_enclose_the_estimate(policy: Policy) -> None:
     """The bounds of every arm enclose its estimate, and the upper ones are those of the confidence set."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_full_agent(policy)
     for t in range(0, ROUNDS, 10):
         ellipsoid, means = agent.ellipsoid, problem.actions @ agent.theta
@@ -48,13 +48,13 @@ def bounds_enclose_the_estimate(policy: Policy) -> None:
 
 def inverse_is_inverse(policy: Policy) -> None:
     """V times V^-1 is the identity."""
-    estimate, _ = after_many_rounds(policy, small_problem())
+    estimate, _ = after_many_rounds(policy, problem_for(policy))
     expect_close(estimate.V @ estimate.inverse, np.eye(len(estimate.V)), "V V^-1")
 
 
 def estimate_matches_cholesky(policy: Policy) -> None:
     """Means, variances and log det are those of a fresh Cholesky factorisation of V, whatever the log."""
-    for problem in (small_problem(), small_problem(k=8, d=5, logged=(10, 5, 5))):
+    for problem in (problem_for(policy), problem_for(policy, k=8, d=5, logged=(10, 5, 5))):
         estimate, _ = after_many_rounds(policy, problem)
         root = np.linalg.cholesky(estimate.V)
         whitened = np.linalg.solve(root, problem.actions.T)  # (d, k)
@@ -66,7 +66,7 @@ def estimate_matches_cholesky(policy: Policy) -> None:
 
 def estimate_matches_what_was_observed(policy: Policy) -> None:
     """V and b are the sums over the log and the rewards that came in."""
-    problem = small_problem()
+    problem = problem_for(policy)
     actions, log = problem.actions, problem.offline
     estimate, arms = after_many_rounds(policy, problem)
     rewards = problem.means[arms] + problem.noise[MANY_ROUNDS - len(arms) : MANY_ROUNDS]

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from linoto.checks.problems import expect, expect_same, innermost, small_problem
+from linoto.checks.problems import expect, expect_same, innermost, problem_for
 from linoto.checks.rewards import BEFORE, PENDING
 from linoto.checks.symmetries import is_deterministic
 from linoto.core.agent import LinearAgent
@@ -20,7 +20,7 @@ from linoto.core.protocols import Policy
 
 def explorers_do_not_write_into_their_view(policy: Policy) -> None:
     """An explorer of your own leaves every array of its view as it was."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_agent(policy)
     problem.play_rounds(agent, range(BEFORE))
     inner = cast("LinearAgent", innermost(agent))
@@ -37,7 +37,7 @@ def deterministic_explorers_draw_nothing(policy: Policy) -> None:
 
 def own_explorer(policy: Policy) -> Any:
     """The explorer of a policy, if it is one of your own, or None."""
-    agent = innermost(small_problem().start_agent(policy))
+    agent = innermost(problem_for(policy).start_agent(policy))
     return agent.explorer if isinstance(agent, LinearAgent) and is_own(agent.explorer) else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from linoto.checks.problems import expect, small_problem
+from linoto.checks.problems import expect, problem_for
 from linoto.core.protocols import Policy
 
 COMPILED_ROUNDS = 100_000
@@ -18,7 +18,7 @@ MOST_BYTES = 16_384  # a float for each of the interactive rounds is already mor
 
 def memory_is_constant(policy: Policy) -> None:
     """An agent holds as much after many rounds as after few."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_agent(policy)
     problem.play_rounds(agent, range(300))
     expect_no_growth(
@@ -28,7 +28,7 @@ def memory_is_constant(policy: Policy) -> None:
 
 def memory_of_the_loop_is_constant(policy: Policy) -> None:
     """play() leaves nothing behind but what it returns."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_full_agent(policy)
     draws = np.resize(problem.noise, COMPILED_ROUNDS)
     agent.play(problem.means, draws[:300])

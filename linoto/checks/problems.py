@@ -73,6 +73,19 @@ def small_problem(k: int = 6, d: int = 3, logged: tuple[int, ...] = (10, 5, 5)) 
     )
 
 
+def problem_for(policy: Policy, **shape: Any) -> SmallProblem:
+    """A small problem that this policy can play: with one-hot arms if it takes no others."""
+    problem = small_problem(**shape)
+    if takes_any_arms(policy):
+        return problem
+    return problem._replace(actions=np.eye(len(problem.actions)))
+
+
+def takes_any_arms(policy: Policy) -> bool:
+    """Policies that do not ask for one-hot arms."""
+    return not getattr(policy, "needs_one_hot", False)
+
+
 def rename_arms(record: Part, new_name: Callable[[int], int]) -> Part:
     """A policy with the arm it names (a fixed fallback) called differently; most name none."""
     if not is_dataclass(record) or isinstance(record, type):

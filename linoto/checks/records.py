@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, FrozenInstanceError, fields, is_dataclass
 from typing import Any
 
-from linoto.checks.problems import expect, small_problem
+from linoto.checks.problems import expect, problem_for
 from linoto.core.codec import encode, foreign_types
 from linoto.core.protocols import Policy
 from linoto.core.snapshots import KNOWN, from_dict, to_dict
@@ -35,7 +35,7 @@ def defaults_construct(policy: Policy) -> None:
     """A policy starts with its defaults, given no more than the fields that have none."""
     needed = [f.name for f in fields_of(policy) if f.default is MISSING and f.default_factory is MISSING]
     default = type(policy)(**{name: getattr(policy, name) for name in needed})
-    small_problem().start_agent(default).select()
+    problem_for(policy).start_agent(default).select()
 
 
 def repr_round_trips(policy: Policy) -> None:

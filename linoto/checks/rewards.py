@@ -10,8 +10,8 @@ from linoto.checks.problems import (
     expect_close,
     expect_refusal,
     expect_same,
+    problem_for,
     shown_estimates,
-    small_problem,
 )
 from linoto.core.protocols import FullAgent, Policy
 
@@ -20,7 +20,7 @@ BEFORE, PENDING = 31, 24  # after 31 rounds a Doubling begins 32 more: those lef
 
 def update_is_commit_and_observe(policy: Policy) -> None:
     """commit(arm) and observe(arm, reward) together are update(arm, reward), bit for bit."""
-    problem = small_problem()
+    problem = problem_for(policy)
     one = problem.start_agent(policy)
     two = problem.start_full_agent(policy)
     for t in range(ROUNDS):
@@ -46,7 +46,7 @@ def rewards_come_in_any_order(policy: Policy) -> None:
 
 def lost_rewards_block_nothing(policy: Policy) -> None:
     """An agent decides and learns on while some rewards never come."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent, awaited = agent_with_pending(policy)
     for arm, reward in awaited[::3]:
         agent.observe(arm, reward)
@@ -65,7 +65,7 @@ def rewards_without_a_commit_are_refused(policy: Policy) -> None:
 
 def agent_with_pending(policy: Policy) -> tuple[FullAgent, list[tuple[int, float]]]:
     """An agent that awaits rewards, and those rewards in order."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_full_agent(policy)
     problem.play_rounds(agent, range(BEFORE))
     awaited = []

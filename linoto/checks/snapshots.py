@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from linoto.checks.problems import ROUNDS, expect_same, shown_estimates, small_problem
+from linoto.checks.problems import ROUNDS, expect_same, problem_for, shown_estimates
 from linoto.checks.rewards import agent_with_pending
 from linoto.core.codec import encode, foreign_types
 from linoto.core.protocols import Policy
@@ -15,7 +15,7 @@ SNAPSHOT_ROUNDS = (0, 1, 5, 40, ROUNDS - 1)
 
 def snapshots_have_the_same_future(policy: Policy) -> None:
     """A snapshot of any round continues as its agent did."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent = problem.start_full_agent(policy)
     blobs, arms = {}, []
     for t in range(ROUNDS):
@@ -30,7 +30,7 @@ def snapshots_have_the_same_future(policy: Policy) -> None:
 
 def snapshots_await_the_same_rewards(policy: Policy) -> None:
     """A snapshot takes the rewards that its agent still awaited."""
-    problem = small_problem()
+    problem = problem_for(policy)
     agent, awaited = agent_with_pending(policy)
     restored = restored_agent(policy, agent.snapshot())
     for arm, reward in awaited:
@@ -45,4 +45,4 @@ def restored_agent(policy: Policy, blob: bytes) -> Any:
     if hasattr(policy, "restore"):
         return policy.restore(blob)
     needs_policy = bool(foreign_types(encode(policy)))  # a snapshot holds no code of others
-    return restore(blob, policy=small_problem().with_arms_in_range(policy) if needs_policy else None)
+    return restore(blob, policy=problem_for(policy).with_arms_in_range(policy) if needs_policy else None)

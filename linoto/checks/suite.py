@@ -21,7 +21,7 @@ from linoto.checks import (
     snapshots,
     symmetries,
 )
-from linoto.checks.problems import innermost, small_problem
+from linoto.checks.problems import innermost, problem_for, takes_any_arms
 from linoto.core.agent import LinearAgent
 from linoto.core.protocols import Policy
 
@@ -76,12 +76,14 @@ def always(policy: Policy) -> bool:
 
 def agent_has(*names: str) -> Callable[[Policy], bool]:
     """Policies whose agent, or the one at work inside it, has these."""
-    return lambda policy: all(hasattr(innermost(small_problem().start_agent(policy)), name) for name in names)
+    return lambda policy: all(
+        hasattr(innermost(problem_for(policy).start_agent(policy)), name) for name in names
+    )
 
 
 def is_linear(policy: Policy) -> bool:
     """Policies whose agent runs on the kernels."""
-    return isinstance(innermost(small_problem().start_agent(policy)), LinearAgent)
+    return isinstance(innermost(problem_for(policy).start_agent(policy)), LinearAgent)
 
 
 def is_compiled(policy: Policy) -> bool:
@@ -116,13 +118,12 @@ LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
             inputs.bad_rewards_are_refused,
             inputs.refused_calls_change_nothing,
             edge_cases.one_arm,
-            edge_cases.one_feature,
             edge_cases.empty_log,
-            edge_cases.duplicate_arms,
             edge_cases.rank_deficient_log,
             memory.memory_is_constant,
         ),
     ),
+    (takes_any_arms, (edge_cases.one_feature, edge_cases.duplicate_arms)),
     (
         has_own_explorer,
         (explorers.explorers_do_not_write_into_their_view, explorers.deterministic_explorers_draw_nothing),

@@ -347,6 +347,11 @@ class LinearAgent:
         return np.array(self._state.vectors[kernels.THETA])
 
     @property
+    def means(self) -> Floats:
+        """(k,) the estimate of each mean reward."""
+        return np.array(self._state.arms[kernels.MEAN])
+
+    @property
     def lcb(self) -> Floats:
         """(k,) the best lower bound on each mean reward so far, lcb_t of eq. (3)."""
         return np.array(self._state.arms[kernels.LCB])
@@ -400,8 +405,8 @@ class LinearAgent:
             header["coins"] = codec.encode_rng(self._coins)
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
         without |= kernels.GATE_ROWS - self.gate.rows
-        without |= set() if self._state.run[0]["one_hot"] else {"place"}
         without |= set() if self._params[0]["memory"] else kernels.MEMORY_ROWS
+        without |= kernels.TALLIES | (set() if self._state.run[0]["one_hot"] else {"place"})
         squares = {}  # those of a log that nothing reads are not kept
         if self._params[0]["estimates_noise"] and self._reward_squares is not None:
             squares = {"reward_squares": self._reward_squares}

@@ -199,6 +199,9 @@ class Situation(NamedTuple):
         if self.state is None:
             return np.inf
         xbar = self.state.vectors[kernels.XBAR]
+        if self.confidence.radius == "arms":  # each arm has its own interval, and no ellipsoid holds them all
+            width = float(self.offline.pulls @ self.state.arms[kernels.WIDTH]) / max(self.offline.total, 1)
+            return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
         inverse = self.state.square[kernels.INVERSE]
         image = inverse[0] * xbar if self.state.run[0]["one_hot"] else xbar @ inverse
         width = sqrt(max(float(image @ xbar), 0.0))
@@ -326,7 +329,12 @@ def stationary_assumptions(
         f"every reward lies in {interval_text(situation.limits)}": bounded,
         f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
         f"mean rewards lie in {interval_text(situation.limits)}": mixture and not bounded,
-        f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}": linear,
+        f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}": (
+            linear and confidence.radius != "arms"
+        ),
+        f"no mean reward is above {confidence.bound:g} or below -{confidence.bound:g}": (
+            linear and confidence.radius == "arms"
+        ),
         "which rewards arrive, and when, does not depend on their values": linear or not bounded,
         "rewards are reported with their decision, or which of them arrive does not depend on their values": (
             bounded and not linear
@@ -334,6 +342,7 @@ def stationary_assumptions(
         "the logged actions were chosen independently of the logged rewards": (
             linear and confidence.radius != "self_normalised"
         ),
+        f"no more than {confidence.horizon or 0:,} rounds are played": confidence.horizon is not None,
         "the bias of the ridge is negligible": linear and confidence.radius == "paper",
         "the number of logged rewards was not chosen by looking at them": by_rewards and not bounded,
         "the arms earn online what they earned in the log: no drift": True,

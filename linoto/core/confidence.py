@@ -17,6 +17,7 @@ from linoto.core.validation import (
     as_floats,
     as_range,
     check_choice,
+    check_count,
     check_nonnegative,
     check_positive,
     exact,
@@ -27,7 +28,8 @@ from linoto.core.validation import (
 
 ASSUMED = ("noise", "bound", "reward_range")  # what must be known of rewards before anything is promised
 REFUTED = 1e-6  # how often a right noise or range may be refused because of what the log happened to hold
-RADII = ("self_normalised", "hkz", "paper")
+RADII = ("self_normalised", "hkz", "paper", "arms")
+ARM_RIDGE = 0.01  # of (noise / bound)^2: its bias is a tenth of the noise
 DESIGNS = ("fixed", "adaptive")
 
 
@@ -43,9 +45,10 @@ class Confidence:
     ridge: float | None = None  # None: noise^2 d / bound^2
     noise: float | Literal["bounded"] = 1.0  # sub-Gaussian scale; "bounded": rewards never leave reward_range
     bound: float = 1.0  # B >= |theta*|
-    radius: Literal["self_normalised", "hkz", "paper"] = "self_normalised"
+    radius: Literal["self_normalised", "hkz", "paper", "arms"] = "self_normalised"
     design: Literal["fixed", "adaptive"] = "fixed"  # of the log: chosen ahead, or as rewards came in
     reward_range: tuple[float, float] | None = None  # of the mean rewards, where known
+    horizon: int | None = None  # rounds that the radius "arms" holds for: it bounds one-hot arms one by one
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -62,6 +65,12 @@ class Confidence:
         check_positive("bound", self.bound)
         check_choice("radius", self.radius, RADII)
         check_choice("design", self.design, DESIGNS)
+        if (self.radius == "arms") != (self.horizon is not None):
+            raise ValueError(
+                f"horizon must be given for radius 'arms' and for no other, got {self.horizon!r}"
+            )
+        if self.horizon is not None:
+            check_count("horizon", self.horizon)
         if self.design == "adaptive" and self.radius != "self_normalised":
             raise ValueError(
                 f"radius must be 'self_normalised' for an adaptive design, got {self.radius!r}, "
@@ -91,13 +100,13 @@ class Confidence:
         return {name: text for name, text in texts.items() if text}
 
     def ridge_for(self, d: int) -> float:
-        """The ridge in d dimensions: what was asked for, or noise^2 d / bound^2."""
+        """The ridge in d dimensions: as asked for, or noise^2 d / bound^2; less for arms one by one."""
         if self.ridge is not None:
             return float(self.ridge)
         ratio = self.scale / self.bound
         if not 1e-150 < ratio < 1e150:
             raise ValueError(f"noise / bound must give a ridge that is a number > 0, got {ratio:g}")
-        return ratio**2 * d
+        return ratio**2 * (d if self.radius != "arms" else ARM_RIDGE)
 
 
 PAPER = Confidence(radius="paper", ridge=1e-4)
@@ -193,12 +202,24 @@ class RadiusTerms(NamedTuple):
     level: float
     bias: float  # sqrt(ridge) bound; the paper leaves it out
     prior_is_log: bool  # the base is V_0 (beta_1 = 0), not ridge * I
+    constant: bool = False  # only `fixed` and `bias`, whatever is observed
 
 
 def radius_terms(confidence: Confidence, actions: Floats, offline: Offline) -> RadiusTerms:
     """The scalars of a radius for these arms (k, d) and this log."""
+    if confidence.horizon is not None:
+        if find_units(actions) is None:
+            raise ValueError("actions must be one-hot for radius 'arms', got arms that share features")
+        return terms_of_arms(confidence, len(actions), confidence.horizon)
     spectrum = design_spectrum(actions, offline) if confidence.radius == "hkz" else np.zeros(1)
     return terms_of_log(confidence, actions.shape[1], spectrum)
+
+
+def terms_of_arms(confidence: Confidence, k: int, horizon: int) -> RadiusTerms:
+    """The scalars that bound k one-hot arms one by one: two sides, k arms, and n + 1 counts of each."""
+    c, ridge = confidence, confidence.ridge_for(k)
+    fixed = c.scale * sqrt(2 * log(2 * k * (horizon + 1) / c.delta))
+    return RadiusTerms(fixed, 0.0, sqrt(ridge) * c.bound, prior_is_log=False, constant=True)
 
 
 def terms_of_log(confidence: Confidence, d: int, spectrum: Floats) -> RadiusTerms:

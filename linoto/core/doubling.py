@@ -40,6 +40,11 @@ class Doubling:
         if self.delta and not hasattr(self.policy, "confidence"):
             raise ValueError(f"policy must have a confidence for delta='epoch', got {self.policy!r}")
 
+    @property
+    def needs_one_hot(self) -> bool:
+        """Whether it plays one-hot arms only."""
+        return bool(getattr(self.policy, "needs_one_hot", False))
+
     def start(
         self,
         actions: npt.ArrayLike,
@@ -78,16 +83,18 @@ class Doubling:
         )
 
     def in_epoch(self, epoch: int) -> Policy:
-        """The policy as it runs in this epoch."""
+        """The policy as it runs in this epoch, for the rounds that it has, if it asks for a horizon."""
+        policy: Any = self.policy
+        if hasattr(policy, "for_horizon"):
+            policy = policy.for_horizon(2**epoch)
         if self.delta is None:
-            return self.policy
-        policy: Any = self.policy  # a record with a confidence: it was asked at the start
+            return policy  # type: ignore[no-any-return]
         confidence = policy.confidence or Confidence()
         return replace(policy, confidence=replace(confidence, delta=2.0 ** -max(epoch, 1)))  # type: ignore[no-any-return]
 
 
 FORWARDED = (
-    *("rewards", "theta", "lcb", "ucb", "baseline", "ellipsoid", "names", "k"),
+    *("rewards", "theta", "means", "lcb", "ucb", "baseline", "ellipsoid", "names", "k"),
     *("explorer", "gate", "against", "confidence", "rule", "interval", "propensity", "check_reward"),
     *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control"),
 )

@@ -95,6 +95,7 @@ class Rule(NamedTuple):
     draws: int = kernels.NO_DRAWS
     keeps_factor: bool = False  # whether its branch reads R, V = R'R
     propensity: Callable[[Odds, int], float | None] = certain
+    one_hot: bool = False  # whether it needs arms that share no feature
 
     @property
     def deterministic(self) -> bool:

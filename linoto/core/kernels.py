@@ -38,6 +38,7 @@ NEWTON_STEPS = 40  # at most: three or four are enough from where the last rewar
 
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, GIVEN = range(4)  # explorer; GIVEN takes the scores that are in the state
+UCB1, HUCB1, MIN_UCB = range(100, 103)  # explorers of one-hot arms
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
 OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget
@@ -62,13 +63,17 @@ PARAMS = np.dtype(
         ("fallback", np.int64),
         ("fixed_arm", np.int64),
         ("alpha", np.float64),  # eq. (4)
-        ("coverage_slack", np.int64),  # 1: S is averaged over the log, 0: the paper's sqrt(d/m)
+        ("coverage_slack", np.int64),  # S: 0 the paper's sqrt(d/m), 1 averaged over the log, 2 sqrt(1/m)
+        ("horizon", np.float64),  # rounds whose alpha S a Budget credits in advance; 0: none
         ("noise", np.float64),
         ("memory", np.int64),  # rewards after which the explorer forgets older ones; 0: never
         ("ridge", np.float64),
         ("bias", np.float64),  # sqrt(ridge) bound, or 0 where the paper leaves it out
         ("radius_fixed", np.float64),  # the offline part of the radius
         ("radius_level", np.float64),  # 2 log(2/delta) or 2 log(1/delta)
+        ("fixed_radius", np.int64),  # 1: it does not grow with log det V
+        ("floor", np.float64),  # no lower bound is below it
+        ("log_shift", np.float64),  # how far an arm's mean may be from that in the log, by MIN-UCB
         ("prior_is_log", np.int64),  # 1: log det is counted from V_0 and beta_1 = 0; 0: from ridge * I
         ("gate_fixed", np.float64),  # radius_fixed and radius_level at the gate's share of delta
         ("gate_level", np.float64),
@@ -189,6 +194,10 @@ TARGET, THETA, HALF, XBAR, PLAYED, EXCESS, NORMALS, STEP, WORK, RESIDUE, REFINED
 ARM_ROWS = (
     "offline_sums",  # logged reward per arm
     "place",  # its feature, where arms are one-hot
+    "own_mean",  # of its rewards online, or with the log: what the explorers of one-hot arms score by
+    "own_width",
+    "pooled_mean",  # of all rewards and the shift, for MIN-UCB
+    "pooled_width",  # for HUCB1, times the logged rewards
     "seen",  # rewards per arm, logged and online
     "sums",  # their sum
     "plays",  # commits per arm, as floats for the dot product of the budget
@@ -216,6 +225,10 @@ ARM_ROWS = (
 (
     OFFLINE_SUMS,
     PLACE,
+    OWN_MEAN,
+    OWN_WIDTH,
+    POOLED_MEAN,
+    POOLED_WIDTH,
     SEEN,
     SUMS,
     PLAYS,
@@ -239,7 +252,7 @@ ARM_ROWS = (
     RECENT_SUMS,
     ARM_UPPER,
     ARM_LOWER,
-) = range(25)
+) = range(29)
 COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
 LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
@@ -247,6 +260,7 @@ COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upp
 MEMORY_ROWS = {"recent_seen", "recent_sums"}
 ARM_BOUND_ROWS = {"arm_upper", "arm_lower"}
 GATE_ROWS = COIN_ROWS | ARM_BOUND_ROWS  # kept by some gates only
+TALLIES = {"own_mean", "own_width", "pooled_mean", "pooled_width"}  # of counts and sums: made anew by `tally`
 SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross"}
 DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
     "restricted",
@@ -266,6 +280,7 @@ DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads w
 
 REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
 ROUNDING = 8 * 2.2e-16  # of a quadratic form in V^-1, relative to its largest entry
+TINY = 1e-300  # times an infinite width it is infinite, where 0 would not be a number
 STIFF = 1e-4  # share of the largest variance below which an arm's own needs refinement
 REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 
@@ -474,6 +489,31 @@ def settle(p: Any, s: State, arm: int) -> None:
     s.vectors[THETA, i] = total * scale / gram
     s.arms[MEAN, arm] = scale * s.vectors[THETA, i]
     s.arms[VARIANCE, arm] = scale * scale / gram
+    s.arms[WIDTH, arm] = abs(scale) / root
+    if p.explorer >= UCB1:
+        tally_arm(p, s, arm)
+
+
+@compiled
+def tally_arm(p: Any, s: State, arm: int) -> None:
+    """Mean and width, 1 / sqrt(n), of the rewards of one arm: n = 0 is infinitely wide."""
+    seen, total, logged = s.arms[SEEN, arm], s.arms[SUMS, arm], float(s.counts[LOGGED, arm])
+    own, own_total = seen, total
+    if p.explorer != HUCB1:
+        own, own_total = seen - logged, total - s.arms[OFFLINE_SUMS, arm]
+    s.arms[OWN_MEAN, arm] = own_total / own if own > 0.0 else 0.0
+    s.arms[OWN_WIDTH, arm] = 1.0 / sqrt(own) if own > 0.0 else inf
+    s.arms[POOLED_MEAN, arm] = (total + logged * p.log_shift) / seen if logged > 0.0 else 0.0
+    s.arms[POOLED_WIDTH, arm] = 1.0 / sqrt(seen) if logged > 0.0 else inf
+    if p.explorer == HUCB1:
+        s.arms[POOLED_WIDTH, arm] = logged / sqrt(seen) if logged > 0.0 else 0.0
+
+
+@compiled
+def tally(params: Records, s: State) -> None:
+    """The same for every arm."""
+    for a in range(s.arms[SEEN].size):
+        tally_arm(params[0], s, a)
 
 
 @compiled
@@ -556,7 +596,7 @@ def refine(s: State, x: Floats, step: Floats) -> None:
 def noise_radius(p: Any, s: State, fixed: float, level: float) -> float:
     """sqrt(rho_t) of Proposition 1, or of the radius chosen in its place, without the ridge bias."""
     r = s.run[0]
-    if p.prior_is_log == 1 and r.rewards == 0:
+    if p.fixed_radius == 1 or (p.prior_is_log == 1 and r.rewards == 0):
         return fixed  # beta_1 = 0
     growth = max(r.log_det - r.log_det_base, 0.0)
     return float(fixed + p.noise * sqrt(level + growth))
@@ -570,14 +610,16 @@ def raise_bounds(p: Any, s: State) -> None:
     """
     r = s.run[0]
     mean, variance, width, lcb = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[LCB]
-    for a in range(mean.size):
-        width[a] = sqrt(variance[a])
+    if r.one_hot == 0:  # else `settle` did: a reward changes one of them
+        for a in range(mean.size):
+            width[a] = sqrt(variance[a])
     r.doubt = dot(s.arms[LOST], width)
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
     bonus = r.radius + r.doubt
     for a in range(mean.size):
         lower = mean[a] - bonus * width[a]
+        lower = lower if lower > p.floor else p.floor
         lcb[a] = lower if lower > lcb[a] else lcb[a]
 
 
@@ -640,7 +682,9 @@ def begin(params: Records, s: State) -> None:
         r.slack, r.baseline = inf, -inf  # nothing was promised: the budget is open
         return
     r.slack = r.radius * sqrt(d / r.logged)
-    if p.coverage_slack == 1:
+    if p.coverage_slack == 2:
+        r.slack = r.radius / sqrt(float(r.logged))
+    elif p.coverage_slack == 1:
         logged_width = 0.0
         for a in range(k):
             logged_width += s.counts[LOGGED, a] * s.arms[WIDTH, a]
@@ -1475,6 +1519,59 @@ def unwhiten(s: State, normals: Floats, out: Floats) -> None:
 
 
 @compiled
+def score_by_rounds(p: Any, s: State) -> None:
+    """UCB1: mean + sqrt(8 noise^2 ln t / n), n and mean online. No reward yet: infinite."""
+    mean, width, score = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[SCORE]
+    spread = p.noise * sqrt(8.0 * log(float(max(s.run[0].rounds, 1)))) + TINY
+    for a in range(score.size):
+        score[a] = mean[a] + spread * width[a]
+
+
+@compiled
+def history_score(p: Any, s: State, arm: int) -> float:
+    """HUCB1: mean + sqrt(8 noise^2 ln(t + h) / (n + h)), h logged rewards of the arm among its n + h."""
+    grown = max(s.run[0].rounds, 1) + float(s.counts[LOGGED, arm])
+    return float(s.arms[OWN_MEAN, arm] + (p.noise * sqrt(8.0 * log(grown)) + TINY) * s.arms[OWN_WIDTH, arm])
+
+
+@compiled
+def score_with_history(p: Any, s: State) -> None:
+    """HUCB1 for every arm; where all are affordable, one that cannot be the best gets a bound of its score.
+
+    A logarithm for each arm took most of a round. With ln(t + h) <= ln t + h / t and sqrt(1 + x) <= 1 + x / 2
+    one is enough for a bound.
+    """
+    r, score, t = s.run[0], s.arms[SCORE], float(s.run[0].rounds)
+    if p.gate != OPEN or r.restricted == 1 or t < 100.0:
+        for a in range(score.size):
+            score[a] = history_score(p, s, a)
+        return
+    mean, width, longer = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[POOLED_WIDTH]
+    spread = p.noise * sqrt(8.0 * log(t)) * (1.0 + 1e-12)
+    rise = spread / (2.0 * t * log(t))
+    for a in range(score.size):
+        score[a] = mean[a] + spread * width[a] + rise * longer[a]
+    top = history_score(p, s, r.proposal)  # the last favourite: hardly any other has to be looked at
+    for a in range(score.size):
+        if score[a] > top:
+            score[a] = history_score(p, s, a)
+            top = score[a] if score[a] > top else top
+
+
+@compiled
+def score_by_smaller_bound(p: Any, s: State) -> None:
+    """MIN-UCB: the smaller of the upper bound online, and of that with the log and its shift."""
+    mean, width, score = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[SCORE]
+    pooled_mean, pooled_width = s.arms[POOLED_MEAN], s.arms[POOLED_WIDTH]
+    t = s.run[0].rounds + 1.0
+    spread = p.noise * sqrt(2.0 * log(4.0 * score.size * t * t * t))  # log(2 t / d), d = 1 / (2 k t^2)
+    for a in range(score.size):
+        online = mean[a] + spread * width[a]
+        pooled = pooled_mean[a] + spread * pooled_width[a]
+        score[a] = online if online < pooled else pooled
+
+
+@compiled
 def score_arms(p: Any, s: State) -> None:
     """What the explorer makes of every arm."""
     mean, score = s.arms[MEAN], s.arms[SCORE]
@@ -1495,6 +1592,12 @@ def score_arms(p: Any, s: State) -> None:
         copy(mean, score)
     elif p.explorer == GIVEN:
         copy(s.arms[GIVEN_SCORES], score)
+    elif p.explorer == UCB1:
+        score_by_rounds(p, s)
+    elif p.explorer == HUCB1:
+        score_with_history(p, s)
+    elif p.explorer == MIN_UCB:
+        score_by_smaller_bound(p, s)
     else:  # no such explorer: nothing that it proposes is affordable
         s.arms[ROOM] = -inf
 
@@ -1517,6 +1620,8 @@ def measure_budget(p: Any, s: State) -> None:
         room[:] = inf
         return
     due = (r.rounds + 1) * r.baseline  # t r_b
+    if p.horizon > 0.0:
+        due -= (p.horizon - r.rounds - 1.0) * p.alpha * r.slack
     past = -inf
     if p.form != AGGREGATE:
         past = dot(s.arms[PLAYS], lcb)  # equal arms grouped: the sum over s < t is a dot product

@@ -27,7 +27,7 @@ from linoto.core.gates import GATES, Budget, Closed, Control, Gate, Open, Tolera
 from linoto.core.gates.budget import FORMS
 from linoto.core.kernels import Records
 from linoto.core.offline import Offline, as_offline
-from linoto.core.units import squared_lengths
+from linoto.core.units import find_units, squared_lengths
 from linoto.core.validation import (
     as_actions,
     as_arm,
@@ -79,6 +79,12 @@ class Composed:
     def composed(self) -> Gated:
         """This policy as explorer, gate and fallback."""
         raise TypeError(f"{type(self).__name__} must say what it is composed of")
+
+    @property
+    def needs_one_hot(self) -> bool:
+        """Whether it plays one-hot arms only."""
+        gated = self.composed()
+        return rule_of(gated.explorer).one_hot or gated.assumed.radius == "arms"
 
     def with_parameter(self, name: str, value: float) -> Any:
         """The policy with another value of one of its gate's parameters."""
@@ -406,6 +412,11 @@ class Gated(Composed):
         """This composition as the kernels read it: codes and scalars."""
         confidence = self.assumed
         check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
+        if rule_of(self.explorer).one_hot and find_units(actions) is None:
+            name = type(self.explorer).__name__
+            raise ValueError(f"actions must be one-hot for {name}, got arms that share features")
+        if confidence.radius == "arms" and self.gate.bounds_sums(confidence):
+            raise ValueError(f"radius must be another than 'arms' for {self.gate!r}: it bounds sums of arms")
         params = self.explorer_params(actions.shape[1], radius_terms(confidence, actions, offline))
         p = params[0]
         p["memory"] = getattr(self.explorer, "memory", None) or 0
@@ -427,10 +438,13 @@ class Gated(Composed):
         p, rule = params[0], rule_of(self.explorer)
         p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
         p["scale"] = getattr(self.explorer, "scale", 0.0)
+        p["log_shift"] = getattr(self.explorer, "log_shift", 0.0)
+        least = None if confidence.reward_range is None else confidence.reward_range[0]
+        p["floor"] = least if least is not None and confidence.radius == "arms" else -np.inf
         p["estimates_noise"] = getattr(self.explorer, "estimates_noise", False)
         p["reach"] = REACHES.index(self.reach)
         p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(d)
-        p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"] = terms
+        p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"], p["fixed_radius"] = terms
         if confidence.noise == "bounded" and confidence.reward_range is not None:
             low, high = confidence.reward_range  # what leaves it is refused, whatever the gate makes of it
             p["bounded"], p["low"], p["unit"] = 1, low, high - low

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import codec, kernels, policies
+from linoto.core import codec, kernels, one_hot_policies, policies
 from linoto.core.agent import SNAPSHOT_FORMAT, LinearAgent
 from linoto.core.codec import foreign_types
 from linoto.core.confidence import Confidence
@@ -30,6 +30,8 @@ KNOWN: dict[str, type] = {
         Doubling,
         *GATES,
         *policies.EXPLORERS,
+        *one_hot_policies.ONE_HOT_EXPLORERS,
+        one_hot_policies.OtO,
         policies.LinOtO,
         policies.LinLCB,
         policies.Gated,
@@ -127,10 +129,12 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
     state = restored_state(rows, header["format"], needed)
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
     warm_up()
+    params = composition.params(kernels.actions_of(state), offline)
+    kernels.tally(params, state)
     return LinearAgent(
         policy=policy,
         composition=composition,
-        params=composition.params(kernels.actions_of(state), offline),
+        params=params,
         state=state,
         rng=codec.decode_rng(header["rng"]),
         coins=codec.decode_rng(header["coins"]) if "coins" in header else None,

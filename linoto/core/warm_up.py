@@ -58,6 +58,7 @@ def warm_up() -> None:
         kernels.commit(params, state, 0, False)
         kernels.observe(params, state, 0, False, 0.0, 0.0)
         kernels.update(params, state, 0, False, 0.0)
+        kernels.tally(params, state)
         kernels.rounding(np.ones(1, np.int64), np.zeros(1, np.int64))
 
 

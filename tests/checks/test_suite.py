@@ -13,6 +13,7 @@ from linoto.checks.suite import LAWS, Law, LawError, all_checks, check_policy
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
+from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
@@ -66,6 +67,15 @@ RANDOMISED = [
 ]
 
 
+ONE_HOT = [UCB1(), HUCB1(), MinUCB(shift=0.1), OtO(horizon=500), Doubling(policy=OtO())]
+OF_SHARED_FEATURES = ["one_feature", "duplicate_arms", *SYMMETRY]
+
+
+@pytest.mark.parametrize("policy", ONE_HOT, ids=str)
+def test_policies_of_one_hot_arms_obey_every_law_about_such_arms(policy: Any) -> None:
+    assert check_policy(policy) == [law for law in ALL_LAWS if law not in OF_SHARED_FEATURES]
+
+
 @pytest.mark.parametrize("policy", DETERMINISTIC, ids=str)
 def test_deterministic_policies_obey_every_law(policy: Any) -> None:
     assert check_policy(policy) == ALL_LAWS
@@ -79,7 +89,7 @@ def test_randomised_policies_obey_every_law_but_symmetry(policy: Any) -> None:
 def test_every_exported_policy_is_checked() -> None:
     exported = {getattr(linoto, name) for name in linoto.__all__ if inspect.isclass(getattr(linoto, name))}
     policies = {cls for cls in exported if dataclasses.is_dataclass(cls) and hasattr(cls, "start")}
-    assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED}
+    assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED + ONE_HOT}
 
 
 def test_the_small_problem_makes_gates_open_and_close() -> None:

@@ -11,8 +11,21 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto import Budget, Closed, Confidence, Control, Gated, Greedy, LinTS, LinUCB, Offline, Open, Tolerance
-from linoto.core import codec, kernels
+from linoto import (
+    Budget,
+    Closed,
+    Confidence,
+    Conservative,
+    Control,
+    Gated,
+    Greedy,
+    LinTS,
+    LinUCB,
+    Offline,
+    Open,
+    Tolerance,
+)
+from linoto.core import codec, gates, kernels
 from linoto.core.policies import EXPLORERS
 from linoto.core.snapshots import read_snapshot
 from linoto.core.units import compact_form, find_units, one_hot, same_arms, squared_lengths
@@ -30,6 +43,7 @@ GATES = {
     "budget-coverage": Budget(alpha=2.0, slack="coverage"),
     **{f"tolerance-{kind}": Tolerance(epsilon=0.1, evidence=kind) for kind in ("model", "rewards", "both")},
     "tolerance-relative": Tolerance(budget=20, epsilon=0.1, relative=True, bias="loose"),
+    **{f"conservative-{form}": Conservative(alpha=0.2, form=form) for form in ("joint", "separate", "arms")},
     "control": Control(budget=10),
     "control-loan": Control(budget=10, promise="expected", loan=5),
 }
@@ -72,12 +86,17 @@ def both_agents(policy: Any, actions: Any, monkeypatch: pytest.MonkeyPatch) -> t
     return compact, full
 
 
+def test_every_gate_is_among_those_that_are_tried() -> None:
+    assert {type(gate) for gate in GATES.values()} == set(gates.GATES)
+
+
 @pytest.mark.parametrize("actions", [IDENTITY, MOVED], ids=["identity", "moved"])
 @pytest.mark.parametrize("gate", GATES.values(), ids=GATES)
 def test_every_gate_decides_as_with_all_the_zeros(
     gate: Any, actions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = Gated(explorer=LinTS(), gate=gate, confidence=BOUNDED)
+    fallback: Any = 1 if isinstance(gate, Conservative) else "auto"
+    policy = Gated(explorer=LinTS(), gate=gate, fallback=fallback, confidence=BOUNDED)
     same_futures(*both_agents(policy, actions, monkeypatch))
 
 

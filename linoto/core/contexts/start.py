@@ -31,6 +31,10 @@ def start_contextual(
             "memory must be None with contexts, got "
             f"{gated.explorer.memory}: what an agent keeps of them cannot be taken apart again"
         )
+    if policy.needs_one_hot:
+        raise ValueError(
+            f"policy must be one for arms with features, got {policy!r}, which needs one-hot arms"
+        )
     moments = as_moments(offline, dimension(d, features))
     agent = ContextualAgent.begin(
         policy=policy,

@@ -22,6 +22,9 @@ class Open(Gate):
     def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
 
+    def bounds_sums(self, confidence: Confidence) -> bool:
+        return False
+
     def reads_bounds(self, confidence: Confidence) -> bool:
         return False
 
@@ -39,6 +42,9 @@ class Closed(Gate):
 
     def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
+
+    def bounds_sums(self, confidence: Confidence) -> bool:
+        return False
 
     def counts_control(self, plays_mixture: bool) -> bool:
         return plays_mixture  # then it plays nothing else

@@ -11,10 +11,10 @@ from linoto.core.confidence import Confidence
 from linoto.core.gates.gate import Gate
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
-from linoto.core.validation import check_choice, check_nonnegative, normalise
+from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
 
 FORMS = ("exact", "aggregate", "max")
-SLACKS = ("paper", "coverage")
+SLACKS = ("paper", "coverage", "one_arm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +24,12 @@ class Budget(Gate):
     `form` is how past plays are bounded from below: "exact" sums the lower bounds of the played arms,
     "aggregate" bounds the sum of the played actions, "max" takes the better of these and of the aggregate
     with the asked arm inside. All three are valid on the same event. `slack` is S of eq. (4): "paper" is
-    sqrt(d/m) times the offline radius, "coverage" the average width of the log, never larger.
+    sqrt(d/m) times the offline radius, "coverage" the average width of the log, never larger, and "one_arm"
+    the width of an arm that was all of the log, sqrt(1/m). With a `horizon` of n rounds, alpha S of every
+    round to come counts in advance: alpha S n may be lost in all, at once.
 
     >>> Budget(alpha=0.01)
-    Budget(alpha=0.01, form='exact', slack='paper')
+    Budget(alpha=0.01, form='exact', slack='paper', horizon=None)
     """
 
     code = kernels.BUDGET
@@ -36,19 +38,26 @@ class Budget(Gate):
 
     alpha: float = 1e-4
     form: Literal["exact", "aggregate", "max"] = "exact"
-    slack: Literal["paper", "coverage"] = "paper"
+    slack: Literal["paper", "coverage", "one_arm"] = "paper"
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("alpha", self.alpha)
         check_choice("form", self.form, FORMS)
         check_choice("slack", self.slack, SLACKS)
+        if self.horizon is not None:
+            check_count("horizon", self.horizon)
 
     def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
         p["alpha"] = self.alpha
         p["form"] = FORMS.index(self.form)
-        p["coverage_slack"] = self.slack == "coverage"
+        p["coverage_slack"] = SLACKS.index(self.slack)
+        p["horizon"] = self.horizon or 0
+
+    def bounds_sums(self, confidence: Confidence) -> bool:
+        return self.form != "exact"
 
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         return 1e-4, 1e-2, 1.0, 10.0, 100.0, 1000.0  # alpha has no unit: S carries that of the reward
@@ -56,5 +65,12 @@ class Budget(Gate):
     def promised(self, situation: Situation) -> Promise:
         run = situation.run[0]
         upper = situation.upper_reference(float(run["radius"]))  # on the same event as every lower bound
-        loss = min((self.alpha + 2) * float(run["slack"]), upper - float(run["baseline"]))
+        share = self.alpha * float(run["slack"])
+        if self.horizon is not None:  # t (r_b + alpha S) - n alpha S is earned by every t
+            loss = upper - float(run["baseline"]) - share
+            theorem = "R_off_t <= (mu_off - LCB_1) t + alpha S n: every prefix earns t LCB_1 less that"
+            return Promise(theorem, max(loss, 0.0), budget=share * self.horizon)
+        loss = upper - float(run["baseline"])
+        if self.slack != "one_arm":
+            loss = min(2 * float(run["slack"]) + share, loss)
         return Promise("R_off_t <= (alpha + 2) S t: every prefix earns t r_b", max(loss, 0.0))

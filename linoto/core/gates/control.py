@@ -146,6 +146,9 @@ class Control(Gate):
                 f"got {self.budget:g}"
             )
 
+    def bounds_sums(self, confidence: Confidence) -> bool:
+        return self.vouched_by == kernels.THE_MODEL
+
     def practice_bounds(self, confidence: Confidence, offline: Offline) -> Floats:
         """(2, k) upper and lower bounds on each arm's mean from the log, where it vouches for a loan."""
         low, high = confidence.reward_range or (0.0, 0.0)

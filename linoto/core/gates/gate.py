@@ -59,6 +59,10 @@ class Gate:
         """What `fallback="auto"` means."""
         return "lcb"
 
+    def bounds_sums(self, confidence: Confidence) -> bool:
+        """Whether it bounds sums of arms by the confidence set, which must be an ellipsoid then."""
+        return True
+
     def counts_control(self, plays_mixture: bool) -> bool:
         """Whether a control play of the logging mixture is one of its own; if it `plays_mixture` too."""
         return self.keeps_ledger

@@ -179,6 +179,9 @@ class Tolerance(Gate):
     def default_fallback(self, confidence: Confidence) -> str:
         return "certified" if self.uses(confidence)[0] else "mixture"
 
+    def bounds_sums(self, confidence: Confidence) -> bool:
+        return self.uses(confidence)[0]
+
     def needs_model(self, situation: Situation) -> bool:
         return self.uses(situation.confidence)[0]
 

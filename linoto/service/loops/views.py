@@ -326,7 +326,7 @@ class ArmNumbers(NamedTuple):
 def arm_numbers(loop: Loop) -> ArmNumbers:
     """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
     agent = loop.agent
-    found = (agent.pending, agent.offline.pulls, agent.actions @ agent.theta, agent.lcb, agent.ucb)
+    found = (agent.pending, agent.offline.pulls, agent.means, agent.lcb, agent.ucb)
     return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
 
 

@@ -1,0 +1,129 @@
+"""Policies of the field for one-hot arms: no arm says anything about another.
+
+UCB1, HUCB1 and MIN-UCB are explorers, alone or behind a gate; OtO is the paper's budget with a horizon, and
+each arm bounded by itself. On arms that share features they refuse to start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import ClassVar
+
+from linoto.core import kernels
+from linoto.core.confidence import Confidence, check_confidence
+from linoto.core.explorers import Rule
+from linoto.core.gates import Budget, Open
+from linoto.core.policies import Composed, Gated, LinUCB
+from linoto.core.validation import check_count, check_nonnegative, normalise
+
+
+@dataclass(frozen=True, kw_only=True)
+class UCB1(Composed):
+    """Auer, Cesa-Bianchi and Fischer (2002): the mean online plus sqrt(8 noise^2 ln t / n); no log is used.
+
+    With rewards in [0, 1] (`Confidence(noise="bounded", reward_range=(0, 1))`) it is their sqrt(2 ln t / n).
+
+    >>> from linoto.core.offline import Offline
+    >>> agent = UCB1().start([[1.0, 0.0], [0.0, 1.0]], Offline.empty(2))
+    >>> agent.update(agent.select(), 1.0)
+    >>> agent.select()
+    1
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.UCB1, one_hot=True)
+
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HUCB1(Composed):
+    """Shivaswamy and Joachims (2012): UCB1 that counts the log as if it had been played.
+
+    With h logged rewards of an arm, its mean over all of them plus sqrt(8 noise^2 ln(t + h) / (n + h)).
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.HUCB1, one_hot=True)
+
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinUCB(Composed):
+    """Cheung and Lyu (2024): the smaller of two upper bounds, one without the log, one with it.
+
+    `shift` is the most that the mean of an arm may have moved since the log: the bound with the log adds its
+    share of that. None says that nothing is known of it, and leaves the log out.
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.MIN_UCB, one_hot=True)
+
+    shift: float | None = 0.0
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        if self.shift is not None:
+            check_nonnegative("shift", self.shift)
+        check_confidence(self.confidence)
+
+    @property
+    def log_shift(self) -> float:
+        """The bound as the kernels read it."""
+        return inf if self.shift is None else float(self.shift)
+
+    def composed(self) -> Gated:
+        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtO(Composed):
+    """Sentenac, Lee and Szepesvari (2025): optimism while the budget of a whole horizon lasts, or pessimism.
+
+    Each arm is bounded by itself, for `horizon` rounds. Of every round to come alpha S is credited at once,
+    S = radius / sqrt(m) for m logged rewards: exploring does not wait. Inside a `Doubling` every epoch has a
+    horizon of its own. An arm that was never logged is tried where `reward_range` says how bad it can be.
+    """
+
+    alpha: float = 0.1
+    horizon: int = 10_000
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        check_nonnegative("alpha", self.alpha)
+        check_count("horizon", self.horizon)
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        assumed = self.confidence or Confidence()
+        return Gated(
+            explorer=LinUCB(),
+            gate=Budget(alpha=self.alpha, slack="one_arm", horizon=self.horizon),
+            fallback="lcb",
+            reach="proposal",
+            confidence=replace(assumed, radius="arms", horizon=self.horizon),
+        )
+
+    def for_horizon(self, rounds: int) -> OtO:
+        """The same policy for so many rounds."""
+        return replace(self, horizon=rounds)
+
+    def with_parameter(self, name: str, value: float) -> OtO:
+        return replace(self, alpha=value) if name == "alpha" else super().with_parameter(name, value)
+
+
+ONE_HOT_EXPLORERS = (UCB1, HUCB1, MinUCB)
+"""Explorers that need one-hot arms. What names explorers reads this and `linoto.core.policies.EXPLORERS`."""
