@@ -21,11 +21,15 @@ def claims_table(claims: list[dict[str, Any]]) -> str:
     lines = ["| sentence | measured (claimed) | result |", "| --- | --- | --- |"]
     for claim in claims:
         numbers = "<br>".join(
-            f"{part['label']}: {part['text']} ({part['wanted']})" for part in claim["measurements"]
+            f"{part['label']}: {part['text']} ({part['wanted']}; would change with {part['turning']})"
+            for part in claim["measurements"]
         )
         quote = claim["quote"] if claim["ours"] else f"“{claim['quote']}”"
         words = f"{quote}<br><small>{claim['source']}: {claim['measure']}</small>"
-        lines.append(f"| {words} | {numbers} | **{claim['verdict']}** |".replace("R_", "R\\_"))
+        result = f"**{claim['verdict']}**"
+        if claim["exact_budget"] not in (None, claim["verdict"]):
+            result += f"<br><small>with the exact budget: {claim['exact_budget']}</small>"
+        lines.append(f"| {words} | {numbers} | {result} |".replace("R_", "R\\_"))
     return "\n".join(lines)
 
 

@@ -106,5 +106,14 @@ def publish(
         for result in results:
             print_table([{"setting": row["setting"], **result_row(row)} for row in result.table()])
     else:
-        print_table([{"claim": found.claim.name, "result": found.result} for found in checked])
+        print_table([claim_row(found) for found in checked])
     print_written(paths)
+
+
+def claim_row(found: CheckedClaim) -> dict[str, str]:
+    """A line of the table of claims; the exact budget is named where it would change the result."""
+    other = found.exact if found.exact != found.result else None
+    return {
+        "claim": found.claim.name,
+        "result": found.result + (f" (with the exact budget: {other})" if other else ""),
+    }

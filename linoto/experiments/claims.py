@@ -10,8 +10,8 @@ No correction is made for asking many questions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from math import inf, isfinite, isinf, nan, sqrt
+from dataclasses import dataclass, replace
+from math import ceil, inf, isfinite, isinf, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ SAME = 0.05  # "matching", "very similar": within 5 %
 CLOSELY = 0.10  # "closely tracks", "nearly as well": within 10 %
 EARLY = 100  # "early", "initially": the first hundred rounds
 UNANIMOUS = 6  # runs that decide a question if they all agree: by chance once in 32 times, five once in 16
+NORMAL = 1.96
 STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
 
 
@@ -78,6 +79,31 @@ class Measurement:
         return f"above {low}" if isinf(self.high) else f"{low} to {high}"
 
     @property
+    def turning(self) -> str:
+        """What would change the result: another limit, or so many runs with this mean and spread."""
+        if self.values.size < 2 or not isfinite(self.mean):
+            return "more runs"
+        reach = student(self.values.size - 1) * self.error
+        if self.result == "undecided":
+            return f"about {runs:,} runs" if (runs := self._runs_to_decide()) else "no number of runs"
+        gaps = {self.mean - reach: self.mean - self.low, self.mean + reach: self.high - self.mean}
+        end = min(gaps, key=lambda limit: gaps[limit])  # towards the limit that is nearest, or exceeded most
+        if self.result == "does not hold":
+            end = 2 * self.mean - end
+        return f"a limit of {100 * end:.1f} %" if self.percent else f"a limit of {end:.3f}"
+
+    def _runs_to_decide(self) -> int:
+        """How many runs decide every open side if mean and spread stay; 0: more than a million."""
+        needed = 0.0
+        for bound in (self.low, self.high):
+            if isinf(bound) or self._side(bound):
+                continue
+            mean, error = mean_and_error(self.values - bound * self._unit)
+            ratio = NORMAL * error / abs(mean) if mean else inf
+            needed = max(needed, self.values.size * ratio**2)
+        return 0 if needed > 1e6 else round_up(needed)
+
+    @property
     def _unit(self) -> Floats:
         return np.ones(self.values.size) if self.per is None else self.per
 
@@ -116,14 +142,12 @@ class CheckedClaim:
 
     claim: Claim
     measurements: tuple[Measurement, ...]
+    exact: ClaimResult | None = None  # with the exact budget in place of the paper's; None: not run with it
 
     @property
     def result(self) -> ClaimResult:
-        """The worst of its measurements: one failure is enough, and all must hold."""
-        results = {measurement.result for measurement in self.measurements}
-        if "does not hold" in results:
-            return "does not hold"
-        return "undecided" if "undecided" in results else "holds"
+        """The worst of its measurements."""
+        return worst_of(self.measurements)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -136,6 +160,7 @@ class CheckedClaim:
             "ours": claim.ours,
             "measure": claim.measure,
             "verdict": self.result,
+            "exact_budget": self.exact,
             "measurements": [
                 {
                     "label": measurement.label,
@@ -145,6 +170,7 @@ class CheckedClaim:
                     "high": finite(measurement.high),
                     "text": str(measurement),
                     "wanted": measurement.wanted,
+                    "turning": measurement.turning,
                     "verdict": measurement.result,
                 }
                 for measurement in self.measurements
@@ -154,11 +180,33 @@ class CheckedClaim:
 
 def check_claims(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[CheckedClaim]:
     """Those of the claims that these experiments, by name, can decide."""
-    return [
-        CheckedClaim(claim=claim, measurements=tuple(claim.measurements(results[claim.experiment])))
-        for claim in claims
-        if claim.experiment in results
-    ]
+    return [check_claim(claim, results[claim.experiment]) for claim in claims if claim.experiment in results]
+
+
+def check_claim(claim: Claim, results: Results) -> CheckedClaim:
+    """One claim, with the budget as the paper computes it, and with the exact one where that was run."""
+    exact = None
+    if all(paper.EXACT in setting.labels for setting in results.experiment.settings):
+        exact = worst_of(claim.measurements(replace(results, stand_ins={paper.LINOTO: paper.EXACT})))
+    return CheckedClaim(claim=claim, measurements=tuple(claim.measurements(results)), exact=exact)
+
+
+def worst_of(measurements: Iterable[Measurement]) -> ClaimResult:
+    """One failure is enough, and all must hold."""
+    found = {measurement.result for measurement in measurements}
+    if "does not hold" in found:
+        return "does not hold"
+    return "undecided" if "undecided" in found else "holds"
+
+
+def round_up(runs: float) -> int:
+    """To two digits.
+
+    >>> round_up(1234.5), round_up(12.1)
+    (1300, 13)
+    """
+    step = int(10 ** max(len(str(ceil(runs))) - 2, 0))
+    return ceil(runs / step) * step
 
 
 def student(dof: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from linoto.core.confidence import PAPER
+from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget
 from linoto.core.policies import Gated, LinLCB, LinOtO, LinUCB, Random
@@ -19,13 +19,24 @@ ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3, 1e4)
 SCALES = (1.0, 0.5, 0.3, 0.2, 0.15, 0.1, 0.05)
 """Of the optimistic radius; 1 is the paper's."""
 
+LINOTO, EXACT = "LinOtO", "LinOtO, exact budget"
+
+
+def as_run(alpha: float = ALPHA, confidence: Confidence = PAPER) -> LinOtO:
+    """LinOtO as the paper ran it: its budget takes the lower bound of the sum of all played actions."""
+    return LinOtO(alpha=alpha, budget="aggregate", confidence=confidence)
+
 
 def contenders(alpha: float = ALPHA) -> dict[str, Policy]:
-    """The four policies of every figure, with the radius and the ridge of the paper."""
+    """The four policies of every figure, with the radius and the ridge of the paper, and Algorithm 1 beside.
+
+    Algorithm 1 sums the lower bounds of the played actions; the paper says that its experiments did not.
+    """
     return {
         "LinUCB": LinUCB(confidence=PAPER),
         "LinLCB": LinLCB(confidence=PAPER),
-        "LinOtO": LinOtO(alpha=alpha),
+        LINOTO: as_run(alpha),
+        EXACT: LinOtO(alpha=alpha),
         "Random": Random(),
     }
 
@@ -80,7 +91,7 @@ def named(alpha: float) -> str:
 def swept() -> dict[str, Policy]:
     """LinOtO at every alpha, between the two it balances."""
     both = {name: policy for name, policy in contenders().items() if name in ("LinUCB", "LinLCB")}
-    return {**{named(alpha): LinOtO(alpha=alpha) for alpha in ALPHAS}, **both}
+    return {**{named(alpha): as_run(alpha) for alpha in ALPHAS}, **both}
 
 
 ALPHA_SENSITIVITY = Experiment(
@@ -97,7 +108,7 @@ def smaller_radius(scale: float) -> dict[str, Policy]:
     """LinUCB and LinOtO with a smaller radius for optimism; the budget keeps the paper's."""
     behind_budget = Gated(
         explorer=LinUCB(scale=scale),
-        gate=Budget(alpha=ALPHA),
+        gate=Budget(alpha=ALPHA, form="aggregate"),
         fallback="lcb",
         reach="proposal",
         confidence=PAPER,
@@ -138,7 +149,7 @@ BUDGETS = Experiment(
             m,
             policies={
                 "exact": LinOtO(alpha=alpha),
-                "aggregate": LinOtO(alpha=alpha, budget="aggregate"),
+                "aggregate": as_run(alpha),
                 "max": LinOtO(alpha=alpha, budget="max"),
             },
         )
@@ -151,8 +162,8 @@ def horizons(n: int) -> dict[str, Policy]:
     """LinOtO told the horizon, LinOtO by doubling, and LinUCB told the horizon."""
     told = replace(PAPER, delta=1 / n)
     return {
-        "known horizon": LinOtO(confidence=told),
-        "doubling": Doubling(policy=LinOtO(), delta="epoch"),
+        "known horizon": as_run(confidence=told),
+        "doubling": Doubling(policy=as_run(), delta="epoch"),
         "LinUCB": LinUCB(confidence=told),
     }
 

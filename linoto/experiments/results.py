@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +36,12 @@ class Results:
     runs: int
     seed: int
     store: CellStore
+    stand_ins: Mapping[str, str] = dataclasses.field(default_factory=dict)  # whose runs a label shows
 
     def cells(self, setting: str, label: str) -> Iterator[Curves]:
         """Each run's curves, in order."""
-        return (self.store.read(setting, label, run) for run in range(self.runs))
+        played = self.stand_ins.get(label, label)
+        return (self.store.read(setting, played, run) for run in range(self.runs))
 
     def final(self, setting: str, label: str, field: str) -> Floats:
         """(runs,) the last value of regret, offline_regret or explored."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,3 +281,46 @@ def test_numbers_print_with_their_unit_and_their_wish() -> None:
     assert Measurement(label="x", values=values, low=-0.1, high=0.1).wanted == "-10 % to 10 %"
     assert str(Measurement(label="x", values=values, percent=False)) == "0.123 ± 0.010"
     assert str(Measurement(label="x", values=values[:1] * 0 + 0.5)) == "50.0 %"
+
+
+# -- what would change a result ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high"),
+    [(3.0, -np.inf, 10.0), (7.0, 0.0, np.inf), (12.0, -np.inf, 4.0), (2.0, -9.0, 5.0)],
+)
+def test_the_result_changes_at_the_limit_that_is_named(mean: float, low: float, high: float) -> None:
+    values = spread(mean, 1.0, runs=40)
+    measured = Measurement(label="x", values=values, low=low, high=high, percent=False)
+    named = float(measured.turning.removeprefix("a limit of "))
+    moves_high = high < np.inf and (np.isinf(low) or high - mean < mean - low)
+
+    def at(limit: float) -> str:
+        ends: dict[str, Any] = {"low": low, "high": limit} if moves_high else {"low": limit, "high": high}
+        return Measurement(label="x", values=values, **ends).result
+
+    assert {at(named - 0.01), at(named + 0.01)} == {measured.result, "undecided"}
+
+
+def test_the_runs_that_are_named_decide() -> None:
+    few = Measurement(label="x", values=spread(1.0, 1.0, runs=20), low=0)
+    assert few.result == "undecided" and few.turning == "about 77 runs"  # 20 x 1.96^2
+    assert Measurement(label="x", values=spread(1.0, sqrt(20 / 80), runs=80), low=0).result == "holds"
+    assert Measurement(label="x", values=spread(0.0, 1.0), low=0).turning == "no number of runs"
+    assert Measurement(label="x", values=np.array([3.0]), low=0).turning == "more runs"
+
+
+def test_a_claim_is_checked_with_the_exact_budget_too() -> None:
+    def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:
+        rng = np.random.default_rng([run, len(label)])
+        return np.asarray({"LinUCB": 1.0, paper.LINOTO: 1.01, paper.EXACT: 1.2}.get(label, 3.0) * rounds) * (
+            rng.normal(1, 0.001)
+        )
+
+    claim = CLAIM["long-horizon-matches-ucb"]
+    found = check_claims([claim], {"horizon": fake_results(EXPERIMENTS["horizon"], formula)})[0]
+    assert (found.result, found.exact) == ("holds", "does not hold")
+    assert found.to_dict()["exact_budget"] == "does not hold"
+    alphas = check_claims([CLAIM["alpha-large"]], {"alpha": fake_results(EXPERIMENTS["alpha"], formula)})[0]
+    assert alphas.exact is None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "LinOtO": "#d1495b",
+    "LinOtO, exact budget": "#f2a1ab",
     "LinUCB": "#00798c",
     "LinLCB": "#edae49",
     "Random": "#8d96a3",
