@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "LinOtO": "#d1495b",
-    "LinOtO, exact budget": "#f2a1ab",
+    "LinOtO, exact budget": "#5c1a26",
     "LinUCB": "#00798c",
     "LinLCB": "#edae49",
     "Random": "#8d96a3",
@@ -45,6 +45,7 @@ COLOURS = {
 }
 """One colour per policy, in every figure."""
 STYLES = {
+    "LinOtO, exact budget": ":",  # lies on LinOtO's in most figures
     "LinUCB": "--",
     "LinLCB": "-.",
     "Random": ":",
