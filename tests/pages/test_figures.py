@@ -60,7 +60,7 @@ def test_a_policy_has_one_colour_in_every_figure() -> None:
             for line in axes.get_lines():
                 seen.setdefault(str(line.get_label()), set()).add(str(line.get_color()))
     assert {label: len(colours) for label, colours in seen.items()} == dict.fromkeys(paper.contenders(), 1)
-    assert len(set.union(*seen.values())) == 4
+    assert len(set.union(*seen.values())) == len(paper.contenders())
 
 
 def test_unknown_policies_get_colours_of_their_own() -> None:
@@ -71,7 +71,7 @@ def test_unknown_policies_get_colours_of_their_own() -> None:
 def test_the_error_is_shaded_and_a_single_run_has_none() -> None:
     many = figures.draw(fake_results(EXPERIMENTS["horizon"], formula, runs=3)).axes[0]
     one = figures.draw(fake_results(EXPERIMENTS["horizon"], formula, runs=1)).axes[0]
-    assert len(many.collections) == 4 and len(one.collections) == 0
+    assert len(many.collections) == len(paper.contenders()) and len(one.collections) == 0
 
 
 def test_sensitivity_to_alpha_has_a_log_scale() -> None:
