@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from linoto.experiments.settings import Experiment as Experiment
     from linoto.experiments.settings import Setting as Setting
     from linoto.logs.arms import ArmTable as ArmTable
+    from linoto.logs.context_evaluate import evaluate_contexts as evaluate_contexts
+    from linoto.logs.context_rows import ContextRows as ContextRows
+    from linoto.logs.context_rows import read_context_rows as read_context_rows
     from linoto.logs.contexts import ContextLog as ContextLog
     from linoto.logs.contexts import read_context_log as read_context_log
     from linoto.logs.evaluate import evaluate as evaluate
@@ -107,6 +110,8 @@ HOMES = {
     "experiments.run": ("run_experiment",),
     "experiments.settings": ("Experiment", "Setting"),
     "logs.arms": ("ArmTable",),
+    "logs.context_evaluate": ("evaluate_contexts",),
+    "logs.context_rows": ("ContextRows", "read_context_rows"),
     "logs.contexts": ("ContextLog", "read_context_log"),
     "logs.evaluate": ("evaluate",),
     "logs.read": ("Log", "read_arms", "read_log"),

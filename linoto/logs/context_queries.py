@@ -25,10 +25,13 @@ from linoto.logs.row_queries import (
     row_sql,
 )
 from linoto.logs.tables import Connection, StagedFile, literal, quoted, refuse_rejected
-from linoto.logs.value_sql import id_sql, level_sql, number_sql, time_sql
+from linoto.logs.value_sql import id_sql, level_sql, list_sql, number_sql, time_sql
 
 PART_TABLE = "linoto_part"
 Sums = tuple[str, ...]  # the columns that are multiplied before they are summed; (): rows are counted
+
+
+SINGLE = ("item", "reward", "propensity", "time", "candidates")  # roles that one column has
 
 
 class ContextColumns(NamedTuple):
@@ -40,11 +43,12 @@ class ContextColumns(NamedTuple):
     time: str | None = None
     numbers: tuple[str, ...] = ()  # n0, n1, ...
     categories: tuple[str, ...] = ()  # c0, c1, ...
+    candidates: str | None = None  # the items that could be played in each row
     notation: Notation = PLAIN
 
     def given(self) -> dict[str, str]:
         """The names in use, by role."""
-        single = {role: getattr(self, role) for role in ("item", "reward", "propensity", "time")}
+        single = {role: getattr(self, role) for role in SINGLE}
         several = {f"number {name!r}": name for name in self.numbers}
         several |= {f"category {name!r}": name for name in self.categories}
         return {role: name for role, name in single.items() if name is not None} | several
@@ -86,6 +90,9 @@ def bad_values(rows: ContextRange) -> Iterator[BadValue]:
     if rows.items:
         text = f"there is no item {{value!r}} among the {len(rows.items)} items{{hint}}"
         yield BadValue("unknown item", f"{known_item()} IS NULL", text, str(columns.item), "item")
+    if columns.candidates is not None:
+        text = "the candidates are missing"
+        yield BadValue("missing candidates", "candidates IS NULL", text, columns.candidates, "candidates")
     for role in ("reward", "propensity", "time"):
         name = getattr(columns, role)
         for kind, (test, message) in BAD_VALUES[role].items() if name is not None else ():
@@ -130,6 +137,8 @@ def select_given(rows: ContextRange) -> str:
     if columns.time is not None:
         value = time_sql(file.types[columns.time], quoted(columns.time))
         parts += [f"{quoted(columns.time)} AS time_given", f"{value} AS time"]
+    if columns.candidates is not None:
+        parts.append(f"{list_sql(file.types[columns.candidates], quoted(columns.candidates))} AS candidates")
     for name, sql in columns.keys.items():
         form = id_sql if sql == "item" else level_sql
         parts.append(f"nullif({form(file.types[name], quoted(name))}, '') AS {sql}")
@@ -148,14 +157,12 @@ def select_rows(rows: ContextRange) -> str:
     return given if not rows.good_only else f"SELECT * FROM ({given}) WHERE {kind_sql(rows)} IS NULL"
 
 
-def select_encoded(rows: ContextRange, recipe: Recipe, cut: float | None, *, row: bool = False) -> str:
+def select_encoded(rows: ContextRange, recipe: Recipe, cut: float | None) -> str:
     """The rows as a recipe has them: levels by number, numbers scaled."""
     late = str(rows.late) if cut is None else f"time >= {number(cut)}"
-    parts = [f"{late} AS late", "reward AS y"] + (["row"] if row else [])
+    parts = [f"{late} AS late", "reward AS y"]
     if rows.columns.propensity is not None:
         parts.append("1 / propensity AS w")
-    if rows.columns.time is not None and row:
-        parts.append("time")
     for name, sql in rows.columns.keys.items():
         parts.append(f"{code_sql(sql, category_of(recipe, name))} AS {sql}")
     for place, column in enumerate(numerics(recipe)):
@@ -285,6 +292,11 @@ def sum_products(
     return fetch_arrays(connection, file, f"SELECT {', '.join([*keys, *parts])} FROM {table}{groups}")
 
 
-def fetch_encoded(connection: Connection, rows: ContextRange, recipe: Recipe) -> ResultColumns:
-    """The encoded rows themselves, in their order."""
-    return fetch_arrays(connection, rows.file, f"{select_encoded(rows, recipe, None, row=True)} ORDER BY row")
+def fetch_context_rows(connection: Connection, rows: ContextRange) -> ResultColumns:
+    """The rows themselves in their order: values as they are understood, and the kind of bad row."""
+    columns = rows.columns
+    named = [role for role in ("propensity", "time", "candidates") if getattr(columns, role) is not None]
+    numbers = [f"n{place}" for place in range(len(columns.numbers))]
+    wanted = ", ".join(["row", "reward", *named, *numbers, *columns.keys.values()])
+    statement = f"SELECT {wanted}, {kind_sql(rows)} AS kind FROM ({select_given(rows)}) ORDER BY row"
+    return fetch_arrays(connection, rows.file, statement)

@@ -112,13 +112,20 @@ def doubly_robust(
         raise ValueError(
             f"model must be given for a {interval.kind} interval, got None: folds lean on each other"
         )
-    terms = expected + seen.weights * (rows.rewards - own)
+    return corrected(seen, expected, own, predicted, proven=model is not None)
+
+
+def corrected(seen: Weighted, expected: Floats, own: Floats, predicted: Floats, *, proven: bool) -> Estimate:
+    """What a model expects (n,) of the target, corrected by the rewards beyond what it says (n,) of the
+    logged arms; (k,) or (n, k) its predictions."""
+    low, high = seen.limits
+    terms = expected + seen.weights * (seen.rows.rewards - own)
     if seen.bounded:
         limits = limits_of_terms(seen, predicted)
     else:
         limits = (0.0, (high - low) * (1 + 2 * seen.ceiling))  # textbooks' width
     found = seen.with_unknown(seen.mean_of(terms, limits), low - high, high - low)
-    return seen.estimate("dr", float(terms.mean()), found, used=len(rows), proven=model is not None)
+    return seen.estimate("dr", float(terms.mean()), found, used=len(seen.rows), proven=proven)
 
 
 def replay(

@@ -315,7 +315,11 @@ def inspect_parquet(connection: Connection, path: Path, name: str, kind: str, wa
     types = {column[0]: column[1] for column in columns}
     needed_columns(wanted, list(types), name)
     for role, column in (wanted or {}).items():
-        if types[column].endswith(("]", ")")) and not types[column].startswith(("DECIMAL", "ENUM")):
+        if (
+            role != "candidates"
+            and types[column].endswith(("]", ")"))
+            and not types[column].startswith(("DECIMAL", "ENUM"))
+        ):
             raise ValueError(
                 f"{name}, column {column!r}: the {role} must be one value per row, got {types[column]}"
             )

@@ -75,6 +75,11 @@ def id_sql(kind: str, value: str) -> str:
     return text
 
 
+def list_sql(kind: str, value: str) -> str:
+    """A list as JSON; a text as it is, which may be a list in JSON or words between bars."""
+    return f"CAST(to_json({value}) AS VARCHAR)" if kind.endswith("[]") else text_sql(value)
+
+
 def level_sql(kind: str, value: str) -> str:
     """A level as `cells.level_of` writes it."""
     text = id_sql(kind, value)

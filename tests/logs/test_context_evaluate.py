@@ -1,0 +1,243 @@
+"""Evaluation in contexts: exact where every choice was logged; without contexts, that of arms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import linoto
+from linoto import (
+    Category,
+    ContextRows,
+    ItemColumn,
+    Numeric,
+    Recipe,
+    Rows,
+    evaluate_contexts,
+    read_context_rows,
+)
+from linoto.core.contexts.moments import Moments
+from linoto.logs.context_evaluate import CrossFit
+from linoto.logs.estimates import Interval
+
+RECIPE = Recipe(
+    items=("A", "B", "C"),
+    item_columns=(ItemColumn(name="price", labels=("price",), values=((1.0,), (2.0,), (3.0,))),),
+    context=(
+        Numeric(name="age", mean=1.0, scale=2.0),
+        Category(name="country", levels=("DE", "NO"), missing=True),
+    ),
+    crosses=(("item", "country"), ("age", "item"), ("country", "age"), ("price", "age")),
+)
+
+
+def every_choice(contexts: int = 10, seed: int = 0, folds: int = 5) -> tuple[ContextRows, np.ndarray]:
+    """Each item once in each context, each context within one fold; and (contexts, k) what items earn."""
+    rng = np.random.default_rng(seed)
+    assert contexts % folds == 0
+    earned = rng.random((contexts, 3))
+    country = rng.choice(np.array(["DE", "NO", None], dtype=object), contexts)
+    rows = Rows(arms=np.repeat([0, 1, 2], contexts), rewards=earned.T.ravel(), k=3, propensities="uniform")
+    context = {"age": np.tile(rng.random(contexts), 3), "country": np.tile(country, 3)}
+    return ContextRows(recipe=RECIPE, context=context, rows=rows), earned
+
+
+def dense(rows: ContextRows) -> np.ndarray:
+    return np.array(
+        [
+            rows.recipe.transform(rows.context_of(row), [rows.recipe.items[arm]])[0]
+            for row, arm in enumerate(rows.rows.arms)
+        ]
+    )
+
+
+def test_features_of_rows_are_those_that_serving_makes_to_the_last_bit() -> None:
+    rows, _ = every_choice()
+    places, values = rows.features
+    found = np.zeros((len(rows), RECIPE.d))
+    np.add.at(found, (np.arange(len(rows))[:, None], places), values)
+    assert np.array_equal(found, dense(rows))
+
+
+def test_moments_and_scores_are_those_of_the_features() -> None:
+    rows, _ = every_choice()
+    theta = np.linspace(-1, 1, RECIPE.d)
+    expected = Moments.from_rows(dense(rows)[::2], rows.rows.rewards[::2])
+    found = rows.moments(np.arange(len(rows)) % 2 == 0)
+    np.testing.assert_allclose(found.gram, expected.gram, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.reward_vector, expected.reward_vector, rtol=1e-12, atol=1e-12)
+    scores = [RECIPE.transform(rows.context_of(row)) @ theta for row in range(len(rows))]
+    np.testing.assert_allclose(rows.scores(theta), scores, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.features.times(theta), dense(rows) @ theta, rtol=1e-12, atol=1e-12)
+
+
+def test_every_method_is_exact_where_every_choice_was_logged() -> None:
+    rows, earned = every_choice()
+    chosen = np.random.default_rng(1).dirichlet(np.ones(3), len(earned))
+    truth = float((chosen * earned).sum(axis=1).mean())
+    for found in evaluate_contexts(rows, np.tile(chosen, (3, 1)), interval=Interval(reward_range=(0, 1))):
+        assert found.value == pytest.approx(truth, abs=1e-12), found.method
+
+
+def test_the_greedy_target_plays_the_best_item_of_the_other_folds() -> None:
+    rows, earned = every_choice()
+    thetas = CrossFit.of(rows).thetas
+    for fold, theta in enumerate(thetas):
+        others = np.arange(len(rows)) % 5 != fold
+        X, y = dense(rows)[others], rows.rows.rewards[others]
+        np.testing.assert_allclose(theta, np.linalg.solve(X.T @ X + np.eye(RECIPE.d), X.T @ y), atol=1e-9)
+    best = [int(np.argmax(RECIPE.transform(rows.context_of(i)) @ thetas[i % 5])) for i in range(len(earned))]
+    truth = float(earned[np.arange(len(earned)), best].mean())
+    for found in evaluate_contexts(rows, "greedy", interval=Interval(reward_range=(0, 1))):
+        assert found.value == pytest.approx(truth, abs=1e-12), found.method
+
+
+def test_without_contexts_it_is_the_evaluation_of_arms() -> None:
+    rng = np.random.default_rng(2)
+    recipe = Recipe(items=("A", "B"))
+    plain = Rows(
+        arms=rng.integers(0, 2, 400),
+        rewards=rng.integers(0, 2, 400),
+        k=2,
+        propensities=rng.choice([0.4, 0.6], 400),
+    )
+    rows = ContextRows(recipe=recipe, context={}, rows=plain)
+    for target, arm in (("B", 1), ({"A": 0.25, "B": 0.75}, [0.25, 0.75])):
+        found = evaluate_contexts(rows, target, methods=("ips", "snips"))
+        expected = linoto.evaluate(plain, arm, methods=("ips", "snips"))
+        for one, other in zip(found, expected, strict=True):
+            assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
+
+
+def test_a_parameter_a_function_and_an_agent_are_the_same_target() -> None:
+    rows, _ = every_choice()
+    agent = linoto.Greedy().start_contextual(rows.moments(np.arange(len(rows))), features=RECIPE)
+    theta = np.array(agent.theta)
+
+    def best(context: dict[str, Any], offered: tuple[str, ...]) -> str:
+        return offered[int(np.argmax(RECIPE.transform(context, offered) @ theta))]
+
+    options: dict[str, Any] = {"methods": ("ips",), "interval": Interval(kind="normal")}
+    values = {evaluate_contexts(rows, target, **options)[0].value for target in (theta, best, agent)}
+    assert len(values) == 1
+
+
+def test_items_that_were_not_on_offer_are_never_played(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "item": ["A", "B", "C", "A"],
+            "age": [1, 2, 3, 4],
+            "country": ["DE", None, "NO", "DE"],
+            "y": [1, 0, 1, 0],
+        }
+    )
+    table["offered"] = ["A|B", "B|C", '["A", "C"]', "A|B|C"]
+    table.to_csv(tmp_path / "log.csv", index=False)
+    options: dict[str, Any] = {"recipe": RECIPE, "reward": "y", "candidates": "offered"}
+    rows = read_context_rows(tmp_path / "log.csv", **options).uniform()
+    assert rows.candidates is not None
+    assert rows.candidates.tolist() == [[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]]
+    assert np.asarray(rows.rows.propensities).tolist() == [0.5, 0.5, 0.5, 1 / 3]
+    asked = []
+    evaluate_contexts(rows, lambda _, offered: asked.append(offered) or offered[0], methods=("ips",))
+    assert asked == [("A", "B"), ("B", "C"), ("A", "C"), ("A", "B", "C")]
+    with pytest.raises(ValueError, match="target must play items that are on offer, got 'A' in row 2"):
+        evaluate_contexts(rows, "A", methods=("ips",))
+    lists = table.assign(offered=[["A", "B"], ["B", "C"], ["A", "C"], ["A", "B", "C"]])
+    again = read_context_rows(lists, **options)
+    assert np.array_equal(again.candidates, rows.candidates)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"row 1, column 'offered': the candidates must have the item .* 'A'"
+    ):
+        read_context_rows(table.assign(offered="B|C"), **options)
+    with pytest.raises(ValueError, match="column 'offered': candidates arms must be among the 3 items"):
+        read_context_rows(table.assign(offered="A|B|C|D"), **options)
+
+
+def test_rows_are_read_as_the_log_is(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(
+        {
+            "item": rng.choice(["A", "B"], 90),
+            "age": rng.integers(1, 9, 90) / 4,
+            "country": rng.choice(np.array(["DE", "it's", None], dtype=object), 90),
+            "y": rng.integers(0, 2, 90),
+            "p": 0.5,
+            "at": rng.permutation(90),
+        }
+    )
+    options: dict[str, Any] = {
+        "numeric": ["age"],
+        "categories": ["country"],
+        "crosses": [("item", "country")],
+    }
+    log = linoto.read_context_log(table, item="item", reward="y", **options)
+    rows = read_context_rows(table, recipe=log.recipe, reward="y", propensity="p", time="at")
+    np.testing.assert_allclose(rows.moments(np.arange(90)).gram, log.moments.gram, rtol=1e-12, atol=1e-9)
+    ordered = table.sort_values("at")
+    assert rows.rows.rewards.tolist() == ordered["y"].tolist()
+    assert rows.context_of(3) == {
+        "age": ordered["age"].iloc[3],
+        "country": None if pd.isna(ordered["country"].iloc[3]) else ordered["country"].iloc[3],
+    }
+    with pytest.raises(ValueError, match="column 'item': there is no item 'Z' among the 2 items"):
+        read_context_rows(table.assign(item="Z"), recipe=log.recipe, reward="y")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("D", "target must play one of the 3 items, got 'D'"),
+        (np.ones(4), f"target must be a parameter of {RECIPE.d} entries, got 4"),
+        (np.ones((2, 3)), "target must have shape"),
+        ({"A": 0.5}, "target must be probabilities that sum to 1"),
+        (
+            lambda context, offered: [1.0, 0.0],
+            "target must answer an item, weights by item, or 3 weights, got 2",
+        ),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused(target: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate_contexts(every_choice()[0], target, methods=("ips",))
+
+
+def test_what_cannot_be_evaluated_is_refused() -> None:
+    rows, _ = every_choice()
+    unknown = ContextRows(
+        recipe=RECIPE, context=rows.context, rows=Rows(arms=rows.rows.arms, rewards=rows.rows.rewards, k=3)
+    )
+    with pytest.raises(ValueError, match="propensities must be given for ips"):
+        evaluate_contexts(unknown, "A", methods=("ips",))
+    with pytest.raises(ValueError, match="recipe must have items and no columns of the action"):
+        read_context_rows("log.csv", recipe=Recipe(action=(Numeric(name="x"),)), reward="y")
+
+
+def draw(rng: np.random.Generator, n: int) -> tuple[ContextRows, float]:
+    """Clicks that depend on age and item, by a logger with unequal shares; and what B alone earns."""
+    recipe = Recipe(items=("A", "B"), context=(Numeric(name="age"),), crosses=(("item", "age"),))
+    age, arms = rng.random(n), (rng.random(n) < 0.3).astype(np.int64)
+    chance = np.where(arms == 1, 0.2 + 0.5 * age, 0.3)
+    rows = Rows(
+        arms=arms,
+        rewards=(rng.random(n) < chance).astype(float),
+        k=2,
+        propensities=np.where(arms == 1, 0.3, 0.7),
+    )
+    return ContextRows(recipe=recipe, context={"age": age}, rows=rows), 0.45
+
+
+@pytest.mark.parametrize("runs", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_intervals_cover(runs: int) -> None:
+    """At 95 % they may miss 1 in 20: more than 8 of 40, or 40 of 400, happens once in a thousand tests."""
+    rng = np.random.default_rng(5)
+    missed = dict.fromkeys(("ips", "snips", "dr"), 0)
+    for _ in range(runs):
+        rows, truth = draw(rng, 150)
+        for found in evaluate_contexts(rows, "B"):
+            missed[found.method] += not found.low <= truth <= found.high
+    assert max(missed.values()) <= (8 if runs == 40 else 40), missed
