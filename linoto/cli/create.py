@@ -37,7 +37,8 @@ def add_create(commands: Commands) -> None:
         "not being served; `linoto serve` then serves it. To add a loop to a running service, use\n"
         "the service itself: POST /v1/loops, or linoto.Client.\n\n" + FILE_HELP,
         examples="  linoto create banner stats.npz --budget 40\n"
-        "  linoto create banner stats.npz --budget 40 --holdback 0.05 --window 3600 --db loops.sqlite",
+        "  linoto create banner stats.npz --budget 40 --holdback 0.05 --window 3600 --db loops.sqlite\n"
+        "  linoto create banner stats.npz --gate control --budget 40 --noise bounded --reward-range 0 1",
     )
     create.add_argument("name", metavar="NAME", help="of the loop, in addresses")
     add_log_and_policy(create)
@@ -69,7 +70,8 @@ def add_loop_options(command: Any) -> None:
         "--holdback",
         type=share,
         default=0.0,
-        help="share of decisions that current practice keeps, from 0 to 0.9",
+        help="share of decisions that current practice keeps, from 0 to 0.9; with --gate control, of those "
+        "in which the policy wants another arm (default there: as the gate chooses)",
     )
 
 

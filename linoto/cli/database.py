@@ -68,14 +68,12 @@ def add_json(parser: Any) -> None:
 
 def run_create_token(arguments: argparse.Namespace) -> None:
     """`linoto token create`."""
-    from linoto.service.storage import schema
     from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
     now, a = time.time(), arguments
     expires_at = None if a.days is None else now + 86400 * a.days
     with open_database(a.db, create=True) as connection:
-        schema.add_tables(connection)
         token = create_token(connection, a.name, a.role, now, a.rate, expires_at=expires_at, loops=a.loop)
     said = {"name": a.name, "role": a.role, "token": token, "expires_at": expires_at, "loops": a.loop}
     print(json.dumps(said) if a.json else token)

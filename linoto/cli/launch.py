@@ -13,6 +13,7 @@ from typing import Any
 from linoto.cli.audit import add_audit, add_log_options, log_options_again
 from linoto.cli.certificate import add_certificate
 from linoto.cli.create import add_create, add_loop_options
+from linoto.cli.log_and_policy import add_gate
 from linoto.cli.preview import add_preview
 from linoto.cli.serve import add_serve, port
 from linoto.cli.terminal import positive
@@ -42,6 +43,7 @@ def add_launch(commands: Commands) -> None:
     add_log_options(launch)
     launch.add_argument("--horizon", type=positive, default=5000, help="rounds to come, for the preview")
     launch.add_argument("--name", help="of the loop (default: the name of LOG)")
+    add_gate(launch)
     add_loop_options(launch)
     launch.add_argument("--out", type=Path, default=Path("linoto-launch"), help="folder for all files")
     launch.add_argument("--port", type=port, default=8080, help="port to serve on, 0 for any free one")
@@ -54,12 +56,13 @@ def run_launch(arguments: argparse.Namespace) -> None:
     """`linoto launch`."""
     arguments.out.mkdir(parents=True, exist_ok=True)
     stats = audited(arguments)
-    budget = typed_again(arguments, ["budget", "epsilon"])
+    gate = typed_again(arguments, ["gate"])
+    budget = [*gate, *typed_again(arguments, ["budget", "epsilon"])]
     run_step("What is promised?", ["certificate", stats, *budget, "--rounds", arguments.horizon])
     page = arguments.out / "preview.html"
     run_step(
         "What could be lost and gained?",
-        ["preview", stats, *grid_of(arguments), "--horizon", arguments.horizon, "--out", page],
+        ["preview", stats, *gate, *grid_of(arguments), "--horizon", arguments.horizon, "--out", page],
     )
     name = arguments.name or loop_name(arguments.log)
     db = arguments.out / "loops.sqlite"

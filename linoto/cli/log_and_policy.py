@@ -56,6 +56,7 @@ def add_log_and_policy(command: Any) -> None:
         help="Gated (a tolerance), LinOtO (the paper's), or a policy as JSON, as linoto.to_dict writes it",
     )
     command.add_argument("--explorer", choices=EXPLORER_NAMES, help="what Gated explores with")
+    add_gate(command)
     command.add_argument("--evidence", choices=EVIDENCE, help="what pays for exploration")
     command.add_argument(
         "--noise",
@@ -75,6 +76,16 @@ def add_log_and_policy(command: Any) -> None:
     )
 
 
+def add_gate(command: Any) -> None:
+    """What Gated compares with."""
+    command.add_argument(
+        "--gate",
+        choices=("tolerance", "control"),
+        help="what Gated compares with: the log (tolerance, the default), or current practice as it is now, "
+        "which is played in some of the rounds (control)",
+    )
+
+
 def noise(text: str) -> Any:
     """A number > 0 or the word bounded, for argparse."""
     if text == "bounded":
@@ -90,7 +101,7 @@ def log_and_policy_again(arguments: argparse.Namespace) -> list[str]:
     words = ["--paper"] if arguments.paper else [arguments.stats.name]
     if arguments.policy != "Gated":
         words += ["--policy", arguments.policy]
-    names = ("explorer", "evidence", "noise", "reward_range", "bound", "delta")
+    names = ("explorer", "gate", "evidence", "noise", "reward_range", "bound", "delta")
     return [shlex.quote(word) for word in [*words, *typed_again(arguments, names)]]
 
 
@@ -237,13 +248,18 @@ def with_facts(record: Any, facts: Mapping[str, Any]) -> Any:
 
 
 def with_parts(record: Any, arguments: argparse.Namespace) -> Any:
-    """The policy with the explorer and the evidence that were asked for."""
+    """The policy with the explorer, the gate and the evidence that were asked for."""
+    from linoto.core.gates import Control
     from linoto.core.policies import Gated
 
     if arguments.explorer is not None:
         if not isinstance(record, Gated):
             raise ValueError(f"--explorer is for Gated, got --policy {type(record).__name__}")
         record = replace(record, explorer=explorer(arguments.explorer))
+    if arguments.gate == "control":
+        if not isinstance(record, Gated) or arguments.policy != "Gated":
+            raise ValueError(f"--gate is for Gated, got --policy {type(record).__name__}")
+        record = replace(record, gate=Control())
     if arguments.evidence is not None:
         if not isinstance(record, Gated) or not hasattr(record.gate, "evidence"):
             raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(record).__name__}")

@@ -42,7 +42,7 @@ def add_serve(commands: Commands) -> None:
         "--logs", type=Path, metavar="FOLDER", help="folder that new loops may read their logs from"
     )
     serve.add_argument(
-        "--demo", action="store_true", help="make two loops that book flights, and simulate their traffic"
+        "--demo", action="store_true", help="make three loops that book flights, and simulate their traffic"
     )
     serve.add_argument(
         "--log-format",

@@ -141,6 +141,11 @@ class Operations:
         return get(path_to(loop))
 
     @operation
+    def ready(self, loop: str) -> Request[dict[str, Any]]:
+        """Its mode, if it would decide now; ServiceError if it would not."""
+        return get(f"{path_to(loop)}/ready")
+
+    @operation
     def spec(self, loop: str) -> Request[dict[str, Any]]:
         """What it was made from."""
         return get(f"{path_to(loop)}/spec")

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from sqlite3 import Connection
 
+from linoto.core.gates import Control
+from linoto.core.policies import Gated
 from linoto.core.snapshots import to_dict
-from linoto.experiments.takeover import contenders
+from linoto.experiments.takeover import BUDGET, contenders
 from linoto.service.errors import Refused, Unavailable
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Clock, Loops
@@ -40,21 +42,30 @@ class Scene:
     story: str
     rate: float  # decisions a second
     storm_after: int  # decisions
+    by_coin: bool = False  # compares with current practice, not with the log
 
 
 STORY = (
     "Books flights out of New York: an arm is a carrier, an airport and a block of hours, and a flight that "
     "is at most 15 minutes late earns 1. The log is what current practice booked in February and March 2013; "
-    "at most 120 flights on time may be lost against it. Flights are real, luck is simulated."
+    "at most 120 flights on time may be lost against {}. Flights are real, luck is simulated."
 )
+STORM_STORY = " After its 300th booking a storm comes: every flight is on time half as often."
 SCENES = (
     Scene(name="flights", story="", rate=25.0, storm_after=MOST_DECISIONS),
     # The alarm comes before its 600th decision: within a minute.
     Scene(
         name="flights-storm",
-        story=" After its 300th booking a storm comes: every flight is on time half as often.",
+        story=STORM_STORY,
         rate=10.0,
         storm_after=300,
+    ),
+    Scene(
+        name="flights-storm-control",
+        story=f"{STORM_STORY} It hits current practice too, which control rounds show: exploring goes on.",
+        rate=10.0,
+        storm_after=300,
+        by_coin=True,
     ),
 )
 
@@ -64,15 +75,18 @@ def spec_of(scene: Scene) -> LoopSpec:
     world = flights.load()
     arms = zip(world.names, world.actions.tolist(), strict=True)
     good = world.log.reward_sums.tolist()  # rewards are 0 or 1: the squares are the same
+    policy = contenders()["Gated"]
+    if scene.by_coin:
+        policy = Gated(gate=Control(budget=BUDGET), confidence=policy.composed().confidence)
     return canonical(
         LoopSpec(
             arms=[Arm(name=name, features=action) for name, action in arms],
-            policy=to_dict(contenders()["Gated"]),
-            description=STORY + scene.story,
+            policy=to_dict(policy),
+            description=STORY.format("current practice" if scene.by_coin else "it") + scene.story,
             default_reward=0.0,  # a flight that nobody reports on counts as late
             offline=LogStatistics(pulls=world.log.pulls.tolist(), reward_sums=good, reward_squares=good),
             window=WINDOW,
-            holdback=0.05,
+            holdback=0.0 if scene.by_coin else 0.05,
             on_alarm="safe-only",
             unit="flights",
             drift_allowed=0.05,  # flights are on time less often later in the year: 0.875, in the log 0.905

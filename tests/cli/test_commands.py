@@ -192,6 +192,9 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ),
         ({}, "--policy LinOtO --explorer greedy", "--explorer is for Gated"),
         ({}, "--policy LinOtO --evidence model", "--evidence is for a Tolerance gate"),
+        ({}, "--policy LinOtO --gate control", "--gate is for Gated, got --policy LinOtO"),
+        ({}, "--gate control --evidence model", "--evidence is for a Tolerance gate"),
+        ({}, "--gate control", "noise must be 'bounded' for promise='realised', got 1"),
         (
             {},
             "--policy LinOtO --epsilon-grid 0.1",

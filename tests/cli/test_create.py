@@ -59,6 +59,25 @@ def test_a_loop_is_made_once_as_it_was_asked_for(stats: Path, capsys: pytest.Cap
     assert not found["made"] and found["certificate"]["budget"] == 40
 
 
+def test_a_loop_that_compares_with_practice_holds_back_the_share_of_its_coin(
+    stats: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = stats.with_name("loops.sqlite")
+    words = ("create", "banner", stats, *CLICKS, "--gate", "control", "--db", db, "--holdback", 0.2)
+    assert run(*words) == 1
+    assert "budget must be at least 1, what one round can lose" in capsys.readouterr().err
+    assert run(*words, "--budget", 40, "--json") == 0
+    certificate = json.loads(capsys.readouterr().out)["certificate"]
+    assert certificate["against"] == "current practice in the explored rounds"
+    service = open_service(db)
+    try:
+        loop = service.loops.get("banner")
+        assert loop.spec.holdback == 0.0 and loop.practice is not None
+        assert (loop.spec.policy["gate"]["type"], loop.spec.policy["gate"]["share"]) == ("Control", 0.2)
+    finally:
+        service.close()
+
+
 def test_what_cannot_be_a_loop_is_refused_in_one_sentence(
     stats: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

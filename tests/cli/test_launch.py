@@ -76,3 +76,14 @@ def test_a_log_that_is_not_to_be_trusted_stops_it_unless_told_otherwise(
 )
 def test_a_loop_is_named_after_its_log(log: str, name: str) -> None:
     assert loop_name(log.replace("/", os.sep)) == name
+
+
+def test_every_step_is_about_the_gate_that_was_asked_for(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("launch", "june clicks.csv", "--arms", "arms.csv", *LOG, *QUICK, "--gate", "control")
+    assert run(*words) == 0
+    out = capsys.readouterr().out
+    commands = re.findall(r"^\$ linoto (certificate|preview|create) (.*)", out, re.MULTILINE)
+    assert len(commands) == 3 and all("--gate control" in line for _, line in commands)
+    assert "current practice in the explored rounds" in out

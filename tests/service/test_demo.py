@@ -26,6 +26,7 @@ from helpers.service_process import FakeClock, close_due, create, opened
 
 from linoto.service import server as serving
 from linoto.service.log_lines import JsonLines, TextLines
+from linoto.service.loops.practice_views import practice_view
 from linoto.service.maintenance import check
 from linoto.service.server import Service
 from linoto.service.traffic import (
@@ -41,7 +42,7 @@ from linoto.service.traffic import (
 )
 from linoto.worlds import flights
 
-HEALTHY, STORMY = SCENES
+HEALTHY, STORMY, CONTROLLED = SCENES
 
 
 def numbers(server: Process) -> dict[str, Any]:
@@ -58,8 +59,8 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> None:
 
 def test_the_demo_starts_decides_and_stops_at_control_c(tmp_path: Path) -> None:
     with Command(tmp_path, "--demo", "--port", "0") as demo:
-        assert demo.loops == 2 and "linoto-demo.sqlite" in demo.line
-        assert set(numbers(demo)) == {"flights", "flights-storm"}
+        assert demo.loops == 3 and "linoto-demo.sqlite" in demo.line
+        assert set(numbers(demo)) == {"flights", "flights-storm", "flights-storm-control"}
         wait_for(lambda: all(loop["rewards"] > 0 for loop in numbers(demo).values()))
         demo.process.send_signal(signal.SIGINT)
         assert demo.process.wait(timeout=30) == 0
@@ -87,9 +88,12 @@ def test_only_the_storm_raises_an_alarm_and_a_kill_loses_nothing(tmp_path: Path)
         after = numbers(demo)
         assert {alarm["kind"] for alarm in after["flights-storm"]["alarms"]} <= {"promise", "drift"}
         assert (after["flights"]["alarms"], after["flights"]["mode"]) == ([], "live")
+        controlled = after["flights-storm-control"]
+        assert (controlled["alarms"], controlled["mode"]) == ([], "live"), "the storm hits practice too"
+        assert controlled["practice"]["explored"] > 0 and controlled["practice"]["control"] > 0
         assert after["flights-storm"]["realised"] < 0.9 * after["flights-storm"]["expected_by_log"]
         demo.kill()
-    assert [line.endswith(("ok", "agree")) for line in check(path)] == [True, True, True]
+    assert [line.endswith(("ok", "agree")) for line in check(path)] == [True] * 4
     assert "no traffic" not in demo.log.read_text()
 
 
@@ -178,6 +182,23 @@ def test_the_storm_raises_an_alarm_that_stops_exploring(tmp_path: Path) -> None:
         step(service, STORMY, 50)
         assert state.mode == "safe-only" and state.alarms
         assert state.groups["explore"].plays == explored > 100
+
+
+def test_control_rounds_show_that_the_storm_hits_practice_too(tmp_path: Path) -> None:
+    """The alarm about practice has an error of .01; the seed of the loop is fixed by its name."""
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create_loops(service.loops, service.store)
+        loop = service.loops.get("flights-storm-control")
+        for _ in range(90):
+            step(service, CONTROLLED, 10)
+            clock.now += 1.0
+        assert loop.state.mode == "live" and loop.state.alarms == []
+        before = loop.state.groups["explore"].plays
+        step(service, CONTROLLED, 50)
+        assert loop.state.groups["explore"].plays > before > 300
+        seen = practice_view(loop)
+        assert seen is not None and seen.lower < seen.earned and seen.control > 20
 
 
 def test_a_pause_of_days_raises_no_alarm_in_fair_weather(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,17 @@ def test_health_readiness_and_metrics(server: Server) -> None:
     assert status == 200
     assert 'linoto_decisions_total{group="explore",loop="loop"}' in text
     assert "linoto_commit_failures_total 0.0" in text
+
+
+def test_one_loop_says_whether_it_would_decide(server: Server) -> None:
+    assert ask(server, "GET", "/v1/loops/loop/ready") == (200, {"loop": "loop", "mode": "live"})
+    assert ask(server, "GET", "/v1/loops/none/ready")[0] == 404
+    assert ask(server, "PUT", "/v1/loops/over", SPEC)[0] == 200
+    with closing(server.client()) as client:
+        assert client.ready("over")["mode"] == "live"
+        client.archive("over")
+    status, refusal = ask(server, "GET", "/v1/loops/over/ready")
+    assert (status, refusal["error"]["code"]) == (409, "archived")
 
 
 def test_pages_of_other_sites_cannot_use_the_browser_to_get_in(server: Server) -> None:

@@ -14,6 +14,7 @@ from helpers.service_process import FakeClock, create, opened
 from linoto.service.maintenance import backup, check, migrate
 from linoto.service.server import open_service
 from linoto.service.storage import schema
+from linoto.service.storage.database import open_database
 from linoto.service.web.access import create_token
 
 
@@ -160,3 +161,8 @@ def test_everything_written_with_schema_1_is_there_after_its_migration(tmp_path:
         assert decide(service, key="key 5") == made[5]
         caller = service.access.identify({b"authorization": f"Bearer {token}".encode()})
         assert (caller.name, caller.role, caller.rate) == ("shop", "writer", None)
+
+
+def test_a_token_can_be_made_in_a_file_that_was_not_there(tmp_path: Path) -> None:
+    with open_database(tmp_path / "new.sqlite", create=True) as connection:
+        assert create_token(connection, "shop", "writer", 0.0).startswith("linoto_")

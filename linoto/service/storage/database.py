@@ -78,12 +78,17 @@ def set_busy_timeout(connection: Connection, seconds: float) -> None:
 def open_database(
     path: Path, *, create: bool = False, readonly: bool = False, older: bool = False
 ) -> Iterator[Connection]:
-    """A connection that may be used while a server runs: SQLite orders the writers, so it needs no lock."""
+    """A connection that may be used while a server runs: SQLite orders the writers, so it needs no lock.
+
+    With `create` every table is there, in a new file and in one that is older than some of them.
+    """
     if not create and not path.exists():
         raise FileNotFoundError(f"there is no database {path}")
     connection = connect(path, readonly=readonly)
     try:
         prepare(connection, path, older=older)
+        if create:
+            schema.add_tables(connection)
         yield connection
     except sqlite3.Error as error:
         raise OSError(f"cannot use the database {path}: {error}") from error

@@ -21,7 +21,7 @@ from linoto.service.web.access import AnyRequest
 from linoto.service.web.creation import LoopCreation
 from linoto.service.web.export import parquet
 from linoto.service.web.framework import JsonResponse
-from linoto.service.web.messages import Change
+from linoto.service.web.messages import Change, Readiness
 from linoto.service.web.routing import (
     Json,
     LoopName,
@@ -33,6 +33,7 @@ from linoto.service.web.routing import (
     store_of,
     write,
 )
+from linoto.service.web.status_routes import check_writer
 
 Pending = Annotated[bool, Parameter(description="those without a reward too")]
 Most = Annotated[int | None, Parameter(ge=1, le=100_000, description="how many at most; all if left out")]
@@ -73,6 +74,16 @@ async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec])
 async def inspect_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
     """The live numbers of a loop."""
     return await read_loop(request, name, views.loop_view)
+
+
+@route(get, "/loops/{name:str}/ready", "reader")
+async def loop_ready(request: AnyRequest, name: LoopName) -> Readiness:
+    """Whether this loop would decide now, as /readyz says it of the service; 409 if it is archived."""
+    loop = loops_of(request).get(name)
+    if loop.state.archived:
+        raise Refused(409, "archived", f"loop {name!r} is archived and decides no more")
+    await check_writer(request)
+    return Readiness(loop=name, mode=loop.state.mode)
 
 
 @route(get, "/loops/{name:str}/spec", "reader")
@@ -137,6 +148,7 @@ HANDLERS = (
     list_loops,
     create_loop,
     inspect_loop,
+    loop_ready,
     inspect_spec,
     change_loop,
     archive_loop,

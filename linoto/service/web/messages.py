@@ -101,6 +101,13 @@ class Change(Struct, forbid_unknown_fields=True):
     holdback: Share | None = None
 
 
+class Readiness(Struct):
+    """A loop that would decide now, and in which mode."""
+
+    loop: str
+    mode: Mode
+
+
 class Failure(Struct):
     """Why not, for a program and for a person."""
 

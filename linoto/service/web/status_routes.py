@@ -26,11 +26,16 @@ async def alive() -> None:
 @get("/readyz", include_in_schema=False, media_type=MediaType.TEXT)
 async def ready(request: AnyRequest) -> str:
     """The database can be written: tested once a second, since a test costs a sync."""
+    await check_writer(request)
+    return "ok"
+
+
+async def check_writer(request: AnyRequest) -> None:
+    """Refuse where a decision could not be kept now."""
     try:
         await asyncio.wait_for(store_of(request).check_ready(), timeout=5.0)
     except TimeoutError:
         raise Unavailable("the writer does not answer") from None
-    return "ok"
 
 
 @get("/metrics", before_request=needs("reader"), include_in_schema=False)
