@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from linoto.core.one_hot_policies import UCB1 as UCB1
     from linoto.core.one_hot_policies import MinUCB as MinUCB
     from linoto.core.one_hot_policies import OtO as OtO
+    from linoto.core.oope import OOPE as OOPE
     from linoto.core.policies import Gated as Gated
     from linoto.core.policies import Greedy as Greedy
     from linoto.core.policies import LinLCB as LinLCB
@@ -102,6 +103,7 @@ HOMES = {
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
     "core.one_hot_policies": ("HUCB1", "MinUCB", "OtO", "UCB1"),
+    "core.oope": ("OOPE",),
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
     "core.protocols": ("Agent", "Policy"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),

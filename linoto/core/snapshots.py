@@ -18,6 +18,7 @@ from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
 from linoto.core.offline import Offline
+from linoto.core.oope import OOPE
 from linoto.core.protocols import Policy
 from linoto.core.units import Units, find_units, is_compact, same_arms
 from linoto.core.validation import as_actions
@@ -32,6 +33,7 @@ KNOWN: dict[str, type] = {
         *policies.EXPLORERS,
         *one_hot_policies.ONE_HOT_EXPLORERS,
         one_hot_policies.OtO,
+        OOPE,
         policies.LinOtO,
         policies.LinLCB,
         policies.Gated,

@@ -14,6 +14,7 @@ from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
 from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
+from linoto.core.oope import OOPE  # its laws are in tests/core/test_oope.py
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
@@ -89,7 +90,7 @@ def test_randomised_policies_obey_every_law_but_symmetry(policy: Any) -> None:
 def test_every_exported_policy_is_checked() -> None:
     exported = {getattr(linoto, name) for name in linoto.__all__ if inspect.isclass(getattr(linoto, name))}
     policies = {cls for cls in exported if dataclasses.is_dataclass(cls) and hasattr(cls, "start")}
-    assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED + ONE_HOT}
+    assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED + ONE_HOT} | {OOPE}
 
 
 def test_the_small_problem_makes_gates_open_and_close() -> None:

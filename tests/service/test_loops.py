@@ -385,3 +385,14 @@ def test_a_gate_that_compares_with_an_arm_is_refused() -> None:
         ):
             start_agent(spec_of(policy=linoto.Gated(gate=gate, fallback=fallback, confidence=sure)))  # type: ignore[arg-type]
     start_agent(spec_of(policy=linoto.Gated(gate=linoto.Conservative(), confidence=sure)))
+
+
+def test_a_policy_that_cannot_wait_for_rewards_is_refused() -> None:
+    for policy in (linoto.OOPE(), linoto.Doubling(policy=linoto.OOPE())):
+        with pytest.raises(Refused, match="policy must be one that a loop can run"):
+            start_agent(spec_of(policy=policy))
+
+
+def test_a_loop_of_featureless_arms_keeps_no_square_arrays() -> None:
+    agent = start_agent(spec_of(policy=linoto.HUCB1()))
+    assert agent._state.square.shape[1] == 1  # type: ignore[union-attr]

@@ -240,9 +240,11 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
     """The agent of a canonical spec, before its first decision."""
     names = [arm.name for arm in spec.arms]
     try:
-        agent: LoopAgent = from_dict(spec.policy, stored=True).start(
+        agent: Any = from_dict(spec.policy, stored=True).start(
             features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=names
         )
+        if not isinstance(agent, LoopAgent) or not hasattr(agent, "gate"):
+            raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
         agent.check_reward(spec.default_reward)
     except (ValueError, MemoryError) as error:
         raise invalid(str(error)) from error
