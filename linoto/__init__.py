@@ -80,9 +80,10 @@ if TYPE_CHECKING:
     from linoto.worlds.bandits import LinearBandit as LinearBandit
     from linoto.worlds.bandits import logged_pulls as logged_pulls
     from linoto.worlds.bandits import sphere_bandit as sphere_bandit
+    from linoto.worlds.contexts import ContextualBandit as ContextualBandit
     from linoto.worlds.preview import Preview as Preview
     from linoto.worlds.preview import preview as preview
-    from linoto.worlds.simulate import Run as Run
+    from linoto.worlds.run import Run as Run
     from linoto.worlds.simulate import simulate as simulate
 
 HOMES = {
@@ -120,8 +121,10 @@ HOMES = {
     "logs.rows": ("Rows", "read_rows"),
     "logs.saved": ("load",),
     "worlds.bandits": ("Bandit", "DriftingBandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
+    "worlds.contexts": ("ContextualBandit",),
     "worlds.preview": ("Preview", "preview"),
-    "worlds.simulate": ("Run", "simulate"),
+    "worlds.run": ("Run",),
+    "worlds.simulate": ("simulate",),
 }
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

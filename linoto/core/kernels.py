@@ -2229,3 +2229,59 @@ def context_observe(params: Records, s: State, action: Floats, reward: float, er
     if is_worn(r, growth):
         invert(s)
     widen(p, s)
+
+
+@compiled
+def context_pay(
+    params: Records, s: State, reward: float, practice: Floats, action: Floats, coin: Floats, randoms: Floats
+) -> None:
+    """Commit the decision in s.run, draw for the next round, and observe: what an agent does in `update`."""
+    r = s.run[0]
+    by_practice = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
+    if r.thrown == 0:
+        r.entry_share = r.entry_centre = 0.0
+    context_commit(params, s, action, practice, by_practice)
+    r.practice_draw, r.coin = coin[0], coin[1]
+    for i in range(randoms.size):
+        s.vectors[NORMALS, i] = randoms[i]
+    context_observe(params, s, action, reward, 0.0)
+
+
+@compiled
+def context_play(
+    params: Records,
+    s: State,  # its arms and counts have room for the largest round
+    ends: Ints,  # (n,) where the arms of each round end
+    actions: Floats,  # (arms, d) those of all rounds
+    weights: Floats,  # (arms,) practice's
+    means: Floats,  # (arms,)
+    draws: Floats,  # (n,) noise, or uniforms for rewards of 0 and 1
+    two_point: bool,  # rewards are 0 or 1
+    randoms: Floats,  # (n, d) normals, (n, 1) uniforms or (n, 0): what the explorer draws at each commit
+    coins: Floats,  # (n, 2) uniforms: what practice and the gate draw at each commit
+    scratch: Floats,  # (2, d most) for a round of `most` arms
+    arms: Ints,  # (n,) out
+    sources: Ints,  # (n,) out
+    fallbacks: Ints,  # (n,) out
+) -> None:
+    """Play n rounds that bring their own arms, in a known world."""
+    p, r, d, begin = params[0], s.run[0], actions.shape[1], 0
+    for t in range(ends.size):
+        k = ends[t] - begin
+        columns = scratch[0, : d * k].reshape((d, k))
+        whitened = scratch[1, : d * k].reshape((d, k))
+        for a in range(k):
+            for i in range(d):
+                columns[i, a] = actions[begin + a, i]
+        table = s.arms.reshape(-1)[: len(ARM_ROWS) * k].reshape((len(ARM_ROWS), k))
+        counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
+        now = State(columns, s.square, s.vectors, table, counts, s.run)
+        arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1)
+        arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
+        mean = means[begin + arm]
+        reward = mean + draws[t]
+        if two_point:
+            reward = 1.0 if draws[t] < mean else 0.0
+        practice = actions[begin + r.fallback] if p.gate == CONTROL else s.vectors[XBAR]
+        context_pay(params, now, reward, practice, actions[begin + arm], coins[t], randoms[t])
+        begin = ends[t]

@@ -76,6 +76,19 @@ def warm_up_contexts() -> None:
 
 
 @cache
+def warm_up_context_loop() -> None:
+    """Load (or compile) the simulator's loop over rounds with contexts."""
+    with announced():
+        params, one = np.zeros(1, dtype=kernels.PARAMS), np.ones(1)
+        params["ridge"] = 1.0
+        state = kernels.with_arms(kernels.allocate_rounds(np.zeros((1, 1)), one), np.ones((1, 1)))
+        kernels.context_begin(params, state, np.ones((1, 1)), one)
+        rounds = np.ones(1, np.int64), np.ones((1, 1)), one, one, one, False
+        draws = np.empty((1, 0)), np.zeros((1, 2)), np.zeros((2, 1))
+        kernels.context_play(params, state, *rounds, *draws, *np.empty((3, 1), np.int64))
+
+
+@cache
 def warm_up_loop() -> None:
     """Load (or compile) the simulator's loop."""
     with announced():

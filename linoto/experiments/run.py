@@ -25,7 +25,8 @@ from linoto.experiments.cells import CellStore, Curves, code_of, digest
 from linoto.experiments.results import Results
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import LinearBandit
-from linoto.worlds.simulate import Run, simulate
+from linoto.worlds.run import Run
+from linoto.worlds.simulate import simulate
 
 
 class CellFailed(RuntimeError):  # noqa: N818 - what happened, like KeyboardInterrupt

@@ -1,0 +1,54 @@
+"""What happened when a policy was played in a world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from linoto.core.hints import amount
+from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.notebook import html_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """What happened in n rounds."""
+
+    arms: Ints  # (n,)
+    explored: Bools  # (n,) the explorer's arm, not the fallback
+    rewards: Floats  # (n,) as they came, noise and all
+    regret: Floats  # (n,) R_t, cumulative, against the best arm
+    offline_regret: Floats  # (n,) R_t^off, cumulative, against the log's arms in its shares; may be negative
+    control: Bools  # (n,) control rounds of a Control gate
+    practice_shortfall: Floats  # (n,) cumulative: what the fallback would have earned more in explored rounds
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per round, as a pandas data frame (extra `frames`)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError('to_frame needs pandas: pip install "linoto[frames]"') from None
+        columns = {"arm": self.arms, "explored": self.explored}
+        regrets = {"regret": self.regret, "offline_regret": self.offline_regret}
+        rounds = np.arange(1, self.arms.size + 1)
+        practice = {"control": self.control, "practice_shortfall": self.practice_shortfall}
+        return pd.DataFrame({"round": rounds, **columns, **regrets, **practice})
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("rounds", f"{self.arms.size:,}"),
+            ("exploring rounds", f"{self.explored.mean():.1%}"),
+            *([("control rounds", f"{self.control.mean():.1%}")] if self.control.any() else []),
+            ("arms played", f"{np.unique(self.arms).size:,}"),
+            ("regret at the end", f"{amount(self.regret[-1])}"),
+        ]
+        if np.isfinite(self.offline_regret).all():  # there is a log to compare with
+            last, largest = self.offline_regret[-1], max(0.0, self.offline_regret.max())
+            rows.append(("shortfall below the log at the end", f"{amount(last)}"))
+            rows.append(("largest shortfall below the log", f"{amount(largest)}"))
+        return html_table(rows, caption="A simulated run")

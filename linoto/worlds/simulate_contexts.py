@@ -1,0 +1,81 @@
+"""Play a policy in a world with contexts, and measure what it lost below the best arms and below practice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.contexts.moments import as_moments
+from linoto.core.contexts.play import play_rounds, rounds_in_python
+from linoto.core.explorers import is_own
+from linoto.core.kernels import Floats
+from linoto.core.plain_play import Rounds
+from linoto.worlds.contexts import BLOCK, ContextualBandit, DrawnRounds
+from linoto.worlds.run import Run
+
+BY_PRACTICE = (kernels.FROM_MIXTURE, kernels.FROM_CONTROL)
+
+
+def simulate_contextual(
+    policy: Any,
+    bandit: ContextualBandit,
+    offline: Any,
+    draws: Floats,  # (n,) what decides the rewards
+    bernoulli: bool,
+    *,
+    own: np.random.Generator,  # the policy's
+    contexts: np.random.Generator,  # the world's: every policy meets the same rounds
+) -> Run:
+    """What `simulate` does in a world with contexts."""
+    if not callable(getattr(policy, "start_contextual", None)):
+        raise ValueError(f"policy must have a start_contextual method for contexts, got {policy!r}")
+    agent = policy.start_contextual(as_moments(offline, bandit.d), d=bandit.d, rng=own)
+    parts = []
+    for first in range(0, draws.size, BLOCK):
+        now = draws[first : first + BLOCK]
+        drawn = bandit.rounds(now.size, contexts, first)
+        played = play_block(agent, drawn, now, bernoulli)
+        parts.append((played, *compared(played, drawn, drawn_practice(agent))))
+    plays, *columns = zip(*parts, strict=True)
+    arms, sources, _ = (np.concatenate(column) for column in zip(*plays, strict=True))
+    earned, regret, behind = (np.concatenate(column) for column in columns)
+    rewards = (draws < earned).astype(np.float64) if bernoulli else earned + draws
+    return Run(
+        arms=arms,
+        explored=sources == kernels.FROM_EXPLORER,
+        rewards=rewards,
+        regret=np.cumsum(regret),
+        offline_regret=np.cumsum(behind),
+        control=sources == kernels.FROM_CONTROL,
+        practice_shortfall=np.cumsum(behind),
+    )
+
+
+def play_block(agent: Any, drawn: DrawnRounds, draws: Floats, bernoulli: bool) -> Rounds:
+    """Some rounds, compiled where the agent is one of ours with an explorer of ours."""
+    if isinstance(agent, ContextualAgent) and not is_own(agent.explorer):
+        return play_rounds(agent, *drawn, draws, bernoulli)
+    return rounds_in_python(agent, drawn.each(), draws, bernoulli)
+
+
+def drawn_practice(agent: Any) -> bool:
+    """Whether the agent compares with the arm that practice draws, as a Control gate does, or its average."""
+    return bool(getattr(getattr(agent, "gate", None), "throws_coin", False))
+
+
+def compared(played: Rounds, drawn: DrawnRounds, by_draw: bool) -> tuple[Floats, Floats, Floats]:
+    """(n,) the mean of what was played, and how much less it is than the best arm's and than practice's.
+
+    A play of practice's own loses nothing below practice, whichever arm it drew.
+    """
+    begins = np.append(0, drawn.ends[:-1])
+    earned = drawn.means[begins + played.arms]
+    best = np.maximum.reduceat(drawn.means, begins)
+    practice = np.add.reduceat(drawn.weights * drawn.means, begins)
+    if by_draw:
+        practice = drawn.means[begins + played.fallbacks]
+    behind = np.where(np.isin(played.sources, BY_PRACTICE), 0.0, practice - earned)
+    return earned, best - earned, behind
