@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
+from linoto.core.units import find_units
 from linoto.core.validation import (
     as_actions,
     as_counts,
@@ -126,7 +127,10 @@ class LinearBandit(World):
     @property
     def means(self) -> Floats:
         """(k,) mean reward of each arm."""
-        return np.asarray(self.actions @ self.theta)
+        units = find_units(self.actions)
+        return np.asarray(
+            self.actions @ self.theta if units is None else units.scales * self.theta[units.places]
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
+from linoto.core.units import find_units
 from linoto.worlds.reward_laws import RewardLaw
 
 SPREADS = np.geomspace(1 / 64, 8, 28)  # how much arms may differ, in units of `usual_spread`
@@ -81,6 +82,9 @@ def are_unrelated(actions: Floats) -> bool:
     k, d = actions.shape
     if d < k:
         return False
+    units = find_units(actions)
+    if units is not None:  # no array of k x k
+        return bool(np.ptp(units.scales**2) <= 1e-9 * (units.scales**2).max())
     products = actions @ actions.T
     squares = np.diag(products).copy()
     np.fill_diagonal(products, 0.0)

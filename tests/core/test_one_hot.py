@@ -29,6 +29,7 @@ from linoto.core import codec, gates, kernels
 from linoto.core.policies import EXPLORERS
 from linoto.core.snapshots import read_snapshot
 from linoto.core.units import compact_form, find_units, one_hot, same_arms, squared_lengths
+from linoto.worlds.posterior import are_unrelated
 
 BOUNDED = Confidence(noise="bounded", reward_range=(0, 1), bound=3.0)
 LOG = Offline(pulls=[30, 10, 4, 0, 7, 0], reward_sums=[15.0, 6.0, 1.0, 0.0, 3.0, 0.0])
@@ -219,6 +220,19 @@ def test_one_hot_refuses_what_is_no_number_of_arms() -> None:
     for bad in (0, -1, 2.0, True, None):
         with pytest.raises(ValueError, match="k must be a whole number >= 1"):
             one_hot(bad)  # type: ignore[arg-type]
+
+
+def test_worlds_of_ten_thousand_arms_take_no_square_array() -> None:
+    k = 10_000
+    tracemalloc.start()
+    world = linoto.LinearBandit(actions=one_hot(k), theta=np.linspace(0, 1, k))
+    assert np.array_equal(world.means, np.linspace(0, 1, k))
+    assert are_unrelated(one_hot(k))  # what a preview asks first; it makes nothing of d x d then
+    assert tracemalloc.get_traced_memory()[1] < 8 * k * k / 100
+    tracemalloc.stop()
+    assert not are_unrelated(MOVED)
+    scaled = linoto.LinearBandit(actions=MOVED, theta=np.arange(8.0))
+    np.testing.assert_array_equal(scaled.means, MOVED @ np.arange(8.0))
 
 
 def test_ten_thousand_arms_take_no_square_array() -> None:
