@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from linoto.core.policies import LinTS as LinTS
     from linoto.core.policies import LinUCB as LinUCB
     from linoto.core.policies import Random as Random
+    from linoto.core.policies import RareLinUCB as RareLinUCB
     from linoto.core.protocols import Agent as Agent
     from linoto.core.protocols import Policy as Policy
     from linoto.core.snapshots import from_dict as from_dict
@@ -105,7 +106,7 @@ HOMES = {
     "core.offline": ("Offline",),
     "core.one_hot_policies": ("HUCB1", "MinUCB", "OtO", "UCB1"),
     "core.oope": ("OOPE",),
-    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
+    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random", "RareLinUCB"),
     "core.protocols": ("Agent", "Policy"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
     "core.units": ("one_hot",),

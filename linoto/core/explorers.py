@@ -96,6 +96,7 @@ class Rule(NamedTuple):
     keeps_factor: bool = False  # whether its branch reads R, V = R'R
     propensity: Callable[[Odds, int], float | None] = certain
     one_hot: bool = False  # whether it needs arms that share no feature
+    keeps_scores: bool = False  # whether it scores in some rounds only: the arms must stay the same
 
     @property
     def deterministic(self) -> bool:

@@ -37,8 +37,9 @@ GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
 NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
-UCB, THOMPSON, GREEDY, GIVEN = range(4)  # explorer; GIVEN takes the scores that are in the state
+UCB, THOMPSON, GREEDY, GIVEN, RARE = range(5)  # explorer; the last two take the scores in the state
 UCB1, HUCB1, MIN_UCB = range(100, 103)  # explorers of one-hot arms
+POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC = range(3)  # how wide Thompson sampling draws
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
 OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
 EXACT, AGGREGATE, MAX = range(3)  # form of the budget
@@ -98,6 +99,9 @@ PARAMS = np.dtype(
         ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
         ("coin_level", np.float64),  # log(16/d), d the share of delta of the coin
         ("log_upper", np.float64),  # on mu_off, where the log vouches
+        ("law", np.int64),  # of Thompson sampling's draws
+        ("level", np.float64),  # log(1/delta)
+        ("growth", np.float64),  # of log det V, from which on a RARE explorer scores anew
         ("baseline_known", np.int64),  # 1: what the baseline of a Conservative gate earns is known:
         ("baseline_mean", np.float64),
         ("arm_level", np.float64),  # log(2 k/d), d the share of delta of the bounds from arms' own rewards
@@ -161,6 +165,8 @@ RUN = np.dtype(
         ("entry_share", np.float64),
         ("entry_centre", np.float64),
         ("entry_practice", np.int64),  # the arm that practice would have played
+        ("scored_at", np.float64),  # log det V when a RARE explorer last scored the arms, and
+        ("scorings", np.int64),  # how often it did
         ("restricted", np.int64),  # 1: only the arms in counts[ALLOWED] may be played
         ("fresh", np.int64),  # 1: nothing happened since the decision below
         ("arm", np.int64),  # -1: refused, and no safe arm is allowed
@@ -673,6 +679,9 @@ def begin(params: Records, s: State) -> None:
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s)
     copy(s.arms[LCB], s.arms[FIRST_LCB])
+    r.scorings = 0
+    if p.explorer == RARE:
+        keep_scores(p, s)
     if p.gate == CONSERVATIVE:
         for a in range(k):
             bound_arm(p, s, a)
@@ -826,6 +835,8 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
     elif p.keeps_factor == 1 and r.one_hot == 0:
         update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward)
     raise_bounds(p, s)
+    if p.explorer == RARE:
+        keep_scores(p, s)
 
 
 @compiled
@@ -1572,25 +1583,52 @@ def score_by_smaller_bound(p: Any, s: State) -> None:
 
 
 @compiled
+def optimistic(p: Any, s: State, out: Floats) -> None:
+    """out = the upper bound of every arm, with the explorer's own scale."""
+    mean, width = s.arms[MEAN], s.arms[WIDTH]
+    bonus = p.scale * noise_share(p, s.run[0]) * s.run[0].radius
+    for a in range(mean.size):
+        out[a] = mean[a] + bonus * width[a]
+
+
+@compiled
+def keep_scores(p: Any, s: State) -> None:
+    """Score anew if det V has grown by the factor since the last time; before the first reward, anyway."""
+    r = s.run[0]
+    if r.rewards > 0 and r.log_det <= r.scored_at + p.growth:
+        return
+    optimistic(p, s, s.arms[GIVEN_SCORES])
+    r.scored_at = r.log_det
+    r.scorings += 1
+
+
+@compiled
+def thompson_spread(p: Any, s: State) -> float:
+    """v: a draw is theta + v R^-1 xi, V = R'R."""
+    r = s.run[0]
+    spread = p.noise
+    if p.law == AGRAWAL_GOYAL:
+        spread *= sqrt(9.0 * s.vectors.shape[1] * (log(r.rounds + 1.0) + p.level))
+    elif p.law == ABEILLE_LAZARIC:
+        spread = r.radius
+    return float(p.scale * noise_share(p, r) * spread)
+
+
+@compiled
 def score_arms(p: Any, s: State) -> None:
     """What the explorer makes of every arm."""
     mean, score = s.arms[MEAN], s.arms[SCORE]
     if p.explorer == UCB:
-        bonus, width = p.scale * noise_share(p, s.run[0]) * s.run[0].radius, s.arms[WIDTH]
-        for a in range(mean.size):
-            score[a] = mean[a] + bonus * width[a]
+        optimistic(p, s, score)
     elif p.explorer == THOMPSON:
-        spread, draw = (
-            p.scale * noise_share(p, s.run[0]) * p.noise,
-            s.vectors[STEP],
-        )  # theta + spread * R^-1 xi
+        spread, draw = thompson_spread(p, s), s.vectors[STEP]
         unwhiten(s, s.vectors[NORMALS], draw)
         project(s, draw, score)
         for a in range(mean.size):
             score[a] = mean[a] + spread * score[a]
     elif p.explorer == GREEDY:
         copy(mean, score)
-    elif p.explorer == GIVEN:
+    elif p.explorer == GIVEN or p.explorer == RARE:
         copy(s.arms[GIVEN_SCORES], score)
     elif p.explorer == UCB1:
         score_by_rounds(p, s)

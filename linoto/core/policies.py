@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log, log1p
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -49,6 +50,7 @@ FALLBACK_CODES: dict[str | int, int] = {
 FALLBACKS = ("auto", "lcb", "frozen", "mixture")
 REACHES = ("proposal", "affordable")
 NOISES = ("auto", "assumed", "estimated")
+LAWS = ("posterior", "agrawal-goyal", "abeille-lazaric")
 
 
 def check_scales(ridge: float, actions: kernels.Floats, offline: Offline) -> None:
@@ -215,6 +217,31 @@ class LinUCB(Composed):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RareLinUCB(Composed):
+    """LinUCB that chooses rarely: it scores the arms anew only when det V has grown by a factor 1 + growth.
+
+    Rarely switching OFUL of Abbasi-Yadkori et al. (2011): in between it plays the same arm, and learns from
+    every reward. With growth 0 it is LinUCB. Its regret bound is sqrt(1 + growth) times LinUCB's, and it
+    scores at most 1 + log(det V_n / det V_0) / log(1 + growth) times.
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.RARE, keeps_scores=True)
+
+    growth: float = 0.5
+    scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        check_nonnegative("growth", self.growth)
+        check_nonnegative("scale", self.scale)
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LinLCB(Composed):
     """Pessimism: the arm that is best in the worst plausible world."""
 
@@ -233,9 +260,12 @@ class LinLCB(Composed):
 
 @dataclass(frozen=True, kw_only=True)
 class LinTS(Composed):
-    """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * noise)^2 V^-1).
+    """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * v)^2 V^-1).
 
-    The noise is what log and rewards show, at most the assumed one; `noise="assumed"` takes that.
+    `law` says how large v is. By "posterior" it is the noise that log and rewards show, at most the assumed
+    one (`noise="assumed"` takes that), as a Bayesian would draw. "agrawal-goyal" is their
+    noise sqrt(9 d log(t / delta)), and "abeille-lazaric" the radius of the confidence set: both have a bound
+    on the regret in every world, of order d^1.5 sqrt(n), and explore far more.
     """
 
     rule: ClassVar[Rule] = Rule(
@@ -245,13 +275,15 @@ class LinTS(Composed):
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
 
     scale: float = 1.0
-    noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated, as a posterior would
+    law: Literal["posterior", "agrawal-goyal", "abeille-lazaric"] = "posterior"
+    noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated for the posterior alone
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("scale", self.scale)
+        check_choice("law", self.law, LAWS)
         check_choice("noise", self.noise, NOISES)
         check_memory(self.memory)
         check_confidence(self.confidence)
@@ -259,7 +291,7 @@ class LinTS(Composed):
     @property
     def estimates_noise(self) -> bool:
         """Whether it draws with the noise that log and rewards show."""
-        return self.noise != "assumed"
+        return self.noise == "estimated" or (self.noise == "auto" and self.law == "posterior")
 
     def composed(self) -> Gated:
         return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
@@ -321,7 +353,7 @@ def usual_contextual_gate(confidence: Confidence) -> Gate:
     return Control(budget=max(budget, high - low), promise=promise)
 
 
-EXPLORERS = (LinUCB, LinTS, Greedy, Random)
+EXPLORERS = (LinUCB, LinTS, Greedy, Random, RareLinUCB)
 """Every explorer there is. What names explorers (snapshots, messages, commands) reads this."""
 Explorer = Composed | Scorer | Proposer
 
@@ -442,6 +474,8 @@ class Gated(Composed):
         least = None if confidence.reward_range is None else confidence.reward_range[0]
         p["floor"] = least if least is not None and confidence.radius == "arms" else -np.inf
         p["estimates_noise"] = getattr(self.explorer, "estimates_noise", False)
+        p["law"] = LAWS.index(getattr(self.explorer, "law", "posterior"))
+        p["level"], p["growth"] = log(1 / confidence.delta), log1p(getattr(self.explorer, "growth", 0.0))
         p["reach"] = REACHES.index(self.reach)
         p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(d)
         p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"], p["fixed_radius"] = terms

@@ -15,7 +15,7 @@ from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
 from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
 from linoto.core.oope import OOPE  # its laws are in tests/core/test_oope.py
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, RareLinUCB
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
 ALL_LAWS = [law.__name__ for _, laws in LAWS for law in laws if law.__name__ not in OF_OWN_EXPLORERS]
@@ -27,6 +27,7 @@ DETERMINISTIC = [
     LinOtO(budget="max", alpha=0.1),
     LinUCB(),
     LinUCB(scale=0.25, confidence=PAPER),
+    RareLinUCB(),
     LinLCB(),
     LinLCB(frozen=True),
     LinTS(scale=0.0),
@@ -56,6 +57,7 @@ DETERMINISTIC = [
 ]
 RANDOMISED = [
     LinTS(),
+    LinTS(law="abeille-lazaric"),
     Random(),
     Gated(
         explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)

@@ -11,6 +11,7 @@ from linoto.core import kernels
 from linoto.core.confidence import Confidence, terms_of_log
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments, as_moments
+from linoto.core.explorers import rule_of
 from linoto.core.kernels import Floats, Records
 from linoto.core.validation import as_generator, exact, rounded_up
 
@@ -34,6 +35,10 @@ def start_contextual(
     if policy.needs_one_hot:
         raise ValueError(
             f"policy must be one for arms with features, got {policy!r}, which needs one-hot arms"
+        )
+    if rule_of(gated.explorer).keeps_scores:
+        raise ValueError(
+            f"explorer must score the arms in every round with contexts, got {type(gated.explorer).__name__}"
         )
     moments = as_moments(offline, dimension(d, features))
     agent = ContextualAgent.begin(
