@@ -213,6 +213,11 @@ class Operations:
         return get(f"{path_to(loop)}/decisions", limit=limit, before=before, key=key)
 
     @operation
+    def find(self, key: str) -> Request[list[dict[str, Any]]]:
+        """The decisions of all loops that were asked for with this key: `loop` and `decision` of each."""
+        return get("/v1/decisions", key=key)
+
+    @operation
     def explain(self, loop: str, decision_id: str) -> Request[dict[str, Any]]:
         """Why a decision was made as it was."""
         return get(path_to(loop, decision_id))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import hints
-from linoto.core.certificates import Certificate
+from linoto.core.certificates import PRACTICE, Certificate
 from linoto.core.offline import Offline
 from linoto.pages.figures import preview as figures
 from linoto.pages.figures.pieces import as_svg
@@ -67,6 +67,7 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
         "least": min(quantile(point.worst_loss, 0.9) or 0.0 for point in preview.points),
         "refuted": preview.refuted(),
         "needs_model": any("are linear in" in text for text in preview.points[0].certificate.assumes),
+        "below_practice": preview.points[0].certificate.against == PRACTICE,
         "least_useful": least_useful,
         "deploys": bool(preview.worth_having(limit)),
         "empty": least_useful is not None and preview.is_empty(least_useful),

@@ -138,6 +138,19 @@ def test_a_budget_is_a_sum_in_words(tmp_path: Path) -> None:
     assert "budget: the loss that is accepted in all rounds together" in text
 
 
+def test_a_promise_about_practice_is_not_said_of_the_log() -> None:
+    clicks = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+    policy = linoto.Gated(gate=linoto.Control(budget=5.0), confidence=clicks)
+    log = linoto.Offline(pulls=[40, 40, 0], reward_sums=[20.0, 30.0, 0.0])
+    shown = linoto.preview(np.eye(3), log, policy=policy, grid=[5.0], horizon=50, worlds=3)
+    said = answers(shown)[1][1]
+    assert (
+        "the explored ones of 50 rounds earn at most 5\u00a0units of reward less than current practice"
+        in said
+    )
+    assert "log's average" not in said and "in the same rounds (" in said
+
+
 def test_a_gate_without_a_theorem_is_not_dressed_up() -> None:
     policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.1), fallback="lcb")
     shown = result(policy=policy, grid=[0.1])

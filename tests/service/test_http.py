@@ -72,6 +72,23 @@ def test_one_loop_says_whether_it_would_decide(server: Server) -> None:
     assert (status, refusal["error"]["code"]) == (409, "archived")
 
 
+def test_a_key_is_found_in_every_loop(server: Server) -> None:
+    for name in ("first", "second", "third"):
+        assert ask(server, "PUT", f"/v1/loops/{name}", SPEC)[0] == 200
+        ask(server, "POST", f"/v1/loops/{name}/decide", {})
+    made = {
+        name: ask(server, "POST", f"/v1/loops/{name}/decide", {"key": "visit 7"})[1]
+        for name in ("first", "third")
+    }
+    with closing(server.client()) as client:
+        found = client.find("visit 7")
+        assert client.find("visit 8") == []
+    assert {row["loop"]: row["decision"]["decision_id"] for row in found} == {
+        name: decision["decision_id"] for name, decision in made.items()
+    }
+    assert ask(server, "GET", "/v1/decisions")[0] == 400
+
+
 def test_pages_of_other_sites_cannot_use_the_browser_to_get_in(server: Server) -> None:
     before = state(server)
     decide = "/v1/loops/loop/decide"

@@ -103,6 +103,8 @@ def test_a_token_for_some_loops_sees_and_does_nothing_elsewhere(
     service: Service, client: TestClient[Any]
 ) -> None:
     create(service, "other")
+    for name in ("loop", "other"):
+        service.store.write_sync(lambda c, name=name: service.loops.decide(c, name, key="k"))
     some = service.store.write_sync(lambda c: create_token(c, "some", "admin", 0.0, loops=["other", "new"]))
     service.store.write_sync(service.access.refresh)
     client.headers.update(bearer(some))
@@ -110,6 +112,7 @@ def test_a_token_for_some_loops_sees_and_does_nothing_elsewhere(
     metrics = client.get("/metrics").text
     assert 'loop="other"' in metrics and 'loop="loop"' not in metrics
     assert client.post("/v1/loops/other/decide", json={}).status_code == 200
+    assert [row["loop"] for row in client.get("/v1/decisions?key=k").json()] == ["other"]
     requests: list[tuple[str, str, Any]] = [
         ("GET", "/v1/loops/loop", None),
         ("POST", "/v1/loops/loop/decide", {}),
@@ -127,7 +130,7 @@ def test_a_token_for_some_loops_sees_and_does_nothing_elsewhere(
         refused = client.request(method, path, json=body)
         assert refused.status_code == 403 and "is not for the loop" in refused.text, (method, path)
     assert client.put("/v1/loops/new", json=requests[-1][2]).status_code == 200
-    assert service.loops.get("loop").state.seq == 0
+    assert service.loops.get("loop").state.seq == 1
 
 
 def test_token_and_db_commands_speak_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,13 @@ class DecisionRow(Struct):
     allowed: list[str] | None  # the arms that the caller allowed, if not all
 
 
+class FoundDecision(Struct):
+    """A decision that was looked for in many loops."""
+
+    loop: str
+    decision: DecisionRow
+
+
 class Explanation(Struct):
     """Why a decision was made as it was."""
 
@@ -72,6 +79,16 @@ def recent(
     """The newest decisions first."""
     rows = sql.recent_decisions(connection, loop.id, 2**53 if before is None else before, limit, key)
     return [decision_row(loop, *row) for row in rows]
+
+
+def with_key(connection: Connection, loops: list[Loop], key: str) -> list[FoundDecision]:
+    """The decisions of these loops that were asked for with a key: one lookup per loop."""
+    found = []
+    for loop in loops:
+        number = sql.number_of_key(connection, loop.id, key)
+        if number is not None:
+            found += [FoundDecision(loop.name, row) for row in recent(connection, loop, number + 1, 1)]
+    return found
 
 
 def decision_row(

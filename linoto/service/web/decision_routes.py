@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from sqlite3 import Connection
 from typing import Annotated
 
@@ -31,6 +33,7 @@ from linoto.service.web.routing import (
     read_database,
     responses_with,
     route,
+    store_of,
     write,
 )
 
@@ -39,6 +42,7 @@ Described = Annotated[DecisionResponse, Parameter(schema_component_key="Decision
 Before = Annotated[int | None, Parameter(ge=1, le=2**53, description="only decisions before this number")]
 
 KeyWanted = Annotated[str | None, Parameter(max_length=200, description="only the decision of this key")]
+KeyGiven = Annotated[str, Parameter(min_length=1, max_length=200, description="of the request to decide")]
 
 
 @route(post, "/loops/{name:str}/decide", "writer", responses=responses_with(Described))
@@ -59,6 +63,15 @@ async def list_decisions(
 ) -> list[explanations.DecisionRow]:
     """Recent decisions, newest first, or the one that was asked for with a key."""
     return await read_database(request, name, explanations.recent, before, limit, key)
+
+
+@route(get, "/decisions", "reader")
+async def find_decisions(request: AnyRequest, key: KeyGiven) -> list[explanations.FoundDecision]:
+    """The decisions that were asked for with a key, in every loop that the caller may see."""
+    store, loops = store_of(request), loops_of(request).by_name.items()
+    seen = [loop for name, loop in list(loops) if request.user.may_see(name)]
+    read = partial(explanations.with_key, loops=seen, key=key)
+    return await asyncio.to_thread(store.read_database, read)
 
 
 @route(get, "/loops/{name:str}/decisions/{decision_id:str}", "reader")
@@ -107,4 +120,12 @@ async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatc
     return RewardResults(await write(request, job))
 
 
-HANDLERS = (decide, list_decisions, explain_decision, reward_decision, reward_one, reward_many)
+HANDLERS = (
+    decide,
+    list_decisions,
+    find_decisions,
+    explain_decision,
+    reward_decision,
+    reward_one,
+    reward_many,
+)
