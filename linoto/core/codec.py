@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from math import isfinite
 from typing import Any
 
@@ -42,6 +42,21 @@ def foreign_types(data: Any) -> list[str]:
         return []
     own = [str(data["type"])] if ":" in str(data.get("type")) else []
     return own + [name for part in data.values() for name in foreign_types(part)]
+
+
+def completed(data: Any, known: Mapping[str, type]) -> Any:
+    """Encoded data that was stored, with the fields that did not exist then: what they meant before."""
+    if isinstance(data, list):
+        return [completed(part, known) for part in data]
+    if not isinstance(data, dict):
+        return data
+    kind = known.get(data.get("type", ""))
+    parts = {name: completed(part, known) for name, part in data.items()}
+    if kind is None:
+        return parts
+    usual = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    then = {**usual, **getattr(kind, "before", {})}
+    return {**{name: encode(value) for name, value in then.items()}, **parts}
 
 
 def decode(data: Any, known: Mapping[str, type], *, stored: bool = False) -> Any:

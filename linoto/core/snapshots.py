@@ -154,7 +154,7 @@ def known_policy(data: dict[str, Any], given: Policy | None) -> Any:
         )
     if given is None:
         return from_dict(data, stored=True)
-    if codec.encode(given) != data:
+    if codec.encode(given) != codec.completed(data, KNOWN):
         raise ValueError(f"policy must be the one of the snapshot, {data}, got {given!r}")
     return given
 

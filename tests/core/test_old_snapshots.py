@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 import linoto
+from linoto.core import codec
+from linoto.core.snapshots import read_snapshot
 
 FOLDER = Path(__file__).parents[1] / "data" / "version-0.1" / "snapshots"
 RECORD: dict[str, Any] = json.loads((FOLDER / "future.json").read_text())
@@ -65,3 +68,27 @@ def test_a_gate_of_version_0_2_keeps_the_ledger_that_it_had(name: str) -> None:
         assert (decision.arm, decision.mode, decision.source) == (arm, mode, source)
         assert decision.budget == pytest.approx(room, abs=1e-8)
         agent.update(decision, reward)
+
+
+class LeastSeen:
+    """An explorer that is not of this package."""
+
+    deterministic = True
+
+    def score(self, view: Any) -> Any:
+        return -view.counts
+
+
+def test_a_snapshot_with_an_explorer_of_your_own_needs_no_field_that_came_later() -> None:
+    """What a field meant before it existed is what the given policy must say, and what it says by default."""
+    gate, confidence = linoto.Tolerance(epsilon=0.1, ledger="union", rounding="any"), linoto.Confidence()
+    policy = linoto.Gated(explorer=LeastSeen(), gate=gate, confidence=confidence)
+    log = linoto.Offline(pulls=[5, 5], reward_sums=[2.0, 3.0])
+    agent = policy.start([[1.0, 0.2], [0.3, 1.0]], log)
+    header, arrays = read_snapshot(agent.snapshot())
+    del header["policy"]["confidence"]["horizon"], header["policy"]["gate"]["ledger"]
+    del header["policy"]["gate"]["rounding"]
+    assert linoto.restore(codec.pack(header, arrays), policy=policy).policy == policy
+    other = replace(policy, gate=replace(gate, ledger="joint"))
+    with pytest.raises(ValueError, match="policy must be the one of the snapshot"):
+        linoto.restore(codec.pack(header, arrays), policy=other)

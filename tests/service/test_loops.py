@@ -396,3 +396,15 @@ def test_a_policy_that_cannot_wait_for_rewards_is_refused() -> None:
 def test_a_loop_of_featureless_arms_keeps_no_square_arrays() -> None:
     agent = start_agent(spec_of(policy=linoto.HUCB1()))
     assert agent._state.square.shape[1] == 1  # type: ignore[union-attr]
+
+
+def test_a_loop_is_found_again_whose_policy_was_stored_before_a_field_was_there(tmp_path: Path) -> None:
+    spec = spec_of(policy=linoto.LinUCB(confidence=linoto.Confidence()))
+    older = msgspec.json.decode(msgspec.json.encode(spec.policy))
+    del older["confidence"]["horizon"]
+    with opened(tmp_path / "x.sqlite") as service:
+        old = Loop.fresh("loop", msgspec.structs.replace(spec, policy=older))
+        service.store.write_sync(lambda c: service.loops.create(c, old))
+        create(service, policy=linoto.LinUCB(confidence=linoto.Confidence()))
+        with pytest.raises(Refused, match="exists with other"):
+            create(service, policy=linoto.LinUCB(confidence=linoto.Confidence(delta=0.1)))

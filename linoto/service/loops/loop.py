@@ -282,8 +282,9 @@ class Loop:
 
     def is_made_from(self, asked: LoopSpec) -> bool:
         """Whether this loop is what the spec asks for; what it leaves out is as it is here."""
-        same_version = msgspec.structs.replace(asked, version=self.spec.version)
-        return specs.settled(same_version, self.name) == self.spec
+        same = msgspec.structs.replace(asked, version=self.spec.version, policy=self.spec.policy)
+        there = from_dict(self.spec.policy, stored=True)  # it may have been written with fewer fields
+        return specs.settled(same, self.name) == self.spec and from_dict(asked.policy) == there
 
     @property
     def limits(self) -> tuple[float, float] | None:
