@@ -19,6 +19,7 @@ from linoto.core.offline import Offline
 from linoto.core.validation import exact, rounded_up
 
 LOG, PRACTICE = "the mean reward of the log", "current practice in the explored rounds"
+SAME_ROUNDS = "what practice earns on average in the same rounds"
 NEGLIGIBLE = 0.05  # of the radius: how much ridge bias the paper's radius may leave out and still hold
 
 
@@ -74,8 +75,11 @@ class Certificate:
         return data
 
     def to_json(self, *, rounds: int | None = None) -> str:
-        """The same as text."""
-        return json.dumps(self.to_dict(rounds=rounds), indent=2, allow_nan=False)
+        """The same as text; the end of a range that nobody knows is null."""
+        data = self.to_dict(rounds=rounds)
+        for name in ("reward_range", "reference_interval"):
+            data[name] = [end if isfinite(end) else None for end in data[name]]
+        return json.dumps(data, indent=2, allow_nan=False)
 
     def rows(self, *, rounds: int | None = None) -> list[tuple[str, str]]:
         """What a person reads, line by line."""

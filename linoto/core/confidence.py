@@ -125,11 +125,16 @@ def least_noise(offline: Offline) -> float:
     rounding = (1e-13 + 4e-16 * pulls) * squares  # of both sums, at worst
     means = offline.reward_sums / pulls
     around = float(np.maximum(squares - offline.reward_sums * means - rounding, 0.0).sum())
-    level = 2 * log(1 / REFUTED) / offline.total
+    return least_scale(around, offline.total)
+
+
+def least_scale(around: float, total: int) -> float:
+    """The smallest scale of `total` rewards whose summed squared noise is at least `around`."""
+    level = 2 * log(1 / REFUTED) / total
     excess = sqrt(2 * level) + level  # u - 1: from here Newton's steps come down to u - 1 - log u = level
     for _ in range(60):
         excess -= (excess - log1p(excess) - level) * (1 + excess) / excess
-    return sqrt(around / offline.total / (1 + excess))
+    return sqrt(around / total / (1 + excess))
 
 
 def why_noise_refuted(confidence: Confidence, offline: Offline) -> str:

@@ -65,6 +65,12 @@ class Doubling:
         agent.restart(epoch=0)
         return agent
 
+    def start_contextual(self, offline: Any = None, **start: Any) -> Any:
+        """Refused: every epoch forgets what it owes, and no promise against practice outlives that."""
+        raise ValueError(
+            "policy must not be Doubling with contexts: each epoch forgets what is owed to practice"
+        )
+
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """The policy's own, for one epoch: a promise does not outlive the reset."""
         if not hasattr(self.policy, "certificate"):

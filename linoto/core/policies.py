@@ -133,6 +133,12 @@ class Composed:
         """
         return start_contextual(self, offline, d, features, rng)
 
+    def certificate_contextual(
+        self, offline: Moments | None = None, *, d: int | None = None, features: Features | None = None
+    ) -> Certificate:
+        """What is guaranteed with contexts, against the practice that is given with each decision."""
+        return self.start_contextual(offline, d=d, features=features).certificate
+
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """What is guaranteed on these arms with this log, before the first round."""
         gated, agent = self.composed(), self.start(actions, offline)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Set
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,12 @@ from linoto.core import codec, kernels, one_hot_policies, policies
 from linoto.core.agent import SNAPSHOT_FORMAT, LinearAgent
 from linoto.core.codec import foreign_types
 from linoto.core.confidence import Confidence
+from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.contexts.decisions import ContextualDecision
+from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.rounds import Features, Round
+from linoto.core.contexts.saving import lasting_rows
+from linoto.core.contexts.start import contextual_params
 from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
@@ -22,7 +29,7 @@ from linoto.core.oope import OOPE
 from linoto.core.protocols import Policy
 from linoto.core.units import Units, find_units, is_compact, same_arms
 from linoto.core.validation import as_actions
-from linoto.core.warm_up import warm_up
+from linoto.core.warm_up import warm_up, warm_up_contexts
 
 KNOWN: dict[str, type] = {
     cls.__name__: cls
@@ -79,15 +86,23 @@ def from_dict(data: dict[str, Any], *, stored: bool = False) -> Any:
     return codec.decode(data, KNOWN, stored=stored)
 
 
-def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Policy | None = None) -> Any:
+def restore(
+    blob: bytes,
+    actions: npt.ArrayLike | None = None,
+    *,
+    policy: Policy | None = None,
+    features: Features | None = None,
+) -> Any:
     """The agent whose `snapshot()` this is. Give `actions` to insist that the arm set is unchanged.
 
-    Give `policy` where it has an explorer of your own: a snapshot holds no code.
+    Give `policy` where it has an explorer of your own, and `features` where the agent was started with some:
+    a snapshot holds no code.
     """
     readers: dict[str, Callable[..., Any]] = {
         "linear": restore_linear,
         "doubling": restore_doubling,
         "guard": restore_guard,
+        "contextual": partial(restore_contextual, features=features),
     }
     try:
         header, arrays = read_snapshot(blob)
@@ -96,8 +111,11 @@ def restore(blob: bytes, actions: npt.ArrayLike | None = None, *, policy: Policy
         raise
     except Exception as error:  # zip, npy, JSON and the generators each complain in their own way
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from error
-    if actions is not None and isinstance(agent, Guard):
-        raise ValueError("actions must be None for the snapshot of a Guard, which has no features")
+    if features is not None and not isinstance(agent, ContextualAgent):
+        raise ValueError("features must be None for the snapshot of an agent with fixed arms")
+    if actions is not None and isinstance(agent, Guard | ContextualAgent):
+        kind = "Guard, which has no features" if isinstance(agent, Guard) else "contextual agent"
+        raise ValueError(f"actions must be None for the snapshot of a {kind}")
     if actions is not None and not same_arms(as_actions(actions), agent.actions):
         raise ValueError("actions must be the arms of the snapshot, got another arm set")
     return agent
@@ -227,6 +245,38 @@ def copy_fields(arrays: Arrays, target: npt.NDArray[Any]) -> None:
         raise ValueError(f"snapshot must hold run of shape {target.shape}, got {source.shape}")
     for name in set(source.dtype.names) & set(target.dtype.names or ()):
         target[name] = source[name]
+
+
+def restore_contextual(
+    header: dict[str, Any], arrays: Arrays, given: Policy | None, *, features: Features | None
+) -> ContextualAgent:
+    """A ContextualAgent from its log, its estimate and its books, and the round whose coin is thrown."""
+    policy = known_policy(header["policy"], given)
+    gated = policy.composed_contextual()
+    scalars = {name: header[name] for name in ("count", "reward_sum", "reward_squares")}
+    moments = Moments(gram=arrays["gram"], reward_vector=arrays["reward_vector"], **scalars)
+    if features is not None and features.d != moments.d:
+        raise ValueError(f"features must have d = {moments.d} like the snapshot, got {features.d}")
+    state = kernels.allocate_rounds(moments.gram, moments.reward_vector)
+    for name, row in lasting_rows(state).items():
+        copy_exactly(name, arrays, row)
+    copy_fields(arrays, state.run)
+    warm_up_contexts()
+    agent = ContextualAgent(
+        policy=policy,
+        composition=gated,
+        params=contextual_params(gated, moments),
+        state=state,
+        moments=moments,
+        rng=codec.decode_rng(header["rng"]),
+        coins=codec.decode_rng(header["coins"]),
+        features=features,
+    )
+    if header.get("thrown") is not None:
+        names = None if header["names"] is None else tuple(header["names"])
+        asked = Round(arrays["actions"], arrays["weights"], header["offered"], names)
+        agent._thrown = asked, ContextualDecision.from_dict(header["thrown"])
+    return agent
 
 
 def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> DoublingAgent:

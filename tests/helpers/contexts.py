@@ -63,3 +63,38 @@ def played(agent: ContextualAgent, world: World, n: int) -> list[ContextualDecis
         decisions.append(agent.decide(actions=actions, practice=practice))
         agent.update(decisions[-1], world.reward(decisions[-1]))
     return decisions
+
+
+class Clicks(World):
+    """The same where rewards are 0 or 1: nonnegative features and a parameter that keep means in [0, 1].
+
+    With `turned`, what an action earns online is 1 less what the log says: the model is wrong, and nobody
+    is told.
+    """
+
+    def __init__(self, seed: int, *, d: int = 3, m: int = 200, turned: bool = False) -> None:
+        self.rng, self.d, self.noise = np.random.default_rng(seed), d, 0.5
+        self.theta, self.turned = np.full(d, 1.0), False
+        self.rows = self.arms(m)
+        self.outcomes = (self.rng.random(m) < self.rows @ self.theta).astype(float)
+        self.log = Moments.from_rows(self.rows, self.outcomes)
+        self.turned = turned
+
+    def arms(self, k: int) -> Floats:
+        """(k, d) with sums in [0, 1]."""
+        rows = self.rng.dirichlet(np.ones(self.d), size=k)
+        return np.asarray(rows * self.rng.random((k, 1)))
+
+    def mean(self, action: Floats) -> float:
+        """What an action earns on average."""
+        earned = float(np.clip(self.theta @ action, 0, 1))
+        return 1 - earned if self.turned else earned
+
+    def reward(self, decision: ContextualDecision) -> float:
+        return float(self.rng.random() < self.mean(np.array(decision.action)))
+
+    def shortfall(self, decision: ContextualDecision) -> float:
+        assert decision.practice is not None
+        if decision.by_practice:
+            return 0.0
+        return self.mean(np.array(decision.practice)) - self.mean(np.array(decision.action))

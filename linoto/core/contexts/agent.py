@@ -10,15 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import coins, kernels
+from linoto.core.agent import SNAPSHOT_FORMAT
+from linoto.core.certificates import Certificate
 from linoto.core.confidence import Ellipsoid
+from linoto.core.contexts.certificates import certify_contextual
 from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
 from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.odds import propensity
 from linoto.core.contexts.rounds import Features, Round, as_round
+from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
 from linoto.core.explorers import Proposer, View, is_own, rule_of
 from linoto.core.kernels import Floats, Records, State
 from linoto.core.protocols import Composition
-from linoto.core.validation import as_arm, as_floats
+from linoto.core.validation import as_arm, as_floats, as_generator
 from linoto.core.warm_up import warm_up_contexts
 
 
@@ -52,6 +57,7 @@ class ContextualAgent:
             composition.gate,
             composition.assumed,
         )
+        self._fallback = str(composition.resolved_fallback())
         self.rule = rule_of(self.explorer)
         self._own = is_own(self.explorer)
         self._params, self._state = params, state
@@ -114,6 +120,17 @@ class ContextualAgent:
     def select(self, **question: Any) -> int | None:
         """The arm of `decide`, which takes the same arguments."""
         return self.decide(**question).arm
+
+    def propensity(
+        self, arm: int, *, redraws: int = 100, rng: int | np.random.Generator = 0, **question: Any
+    ) -> float | None:
+        """How likely `decide`, asked the same question, plays this arm now; None where nobody can say.
+
+        It is over practice's draw, the coin, and the explorer's own draws: where there is no formula
+        (Thompson), the share of `redraws` fresh draws by `rng` and of the draw that decides.
+        """
+        asked = self._round(**question)
+        return propensity(self, as_arm(arm, asked.offered), asked, redraws, as_generator(rng))
 
     # -- learning
 
@@ -192,20 +209,39 @@ class ContextualAgent:
         radius = float(run["radius"] + run["doubt"])
         return Ellipsoid(center=self.theta, V=self._state.square[kernels.GRAM], radius=radius)
 
+    @property
+    def certificate(self) -> Certificate:
+        """What was promised before the first round, and against which practice."""
+        return certify_contextual(self.gate, self._fallback, self.confidence, self.moments)
+
+    def snapshot(self) -> bytes:
+        """Everything needed to continue, as bytes that `linoto.restore` reads: npz, never pickle.
+
+        Features are not part of it: give them to `restore` again. Equal agents give equal bytes.
+        """
+        return snapshot_of(self, SNAPSHOT_FORMAT)
+
     def __repr__(self) -> str:
         return f"<contextual agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
 
     # -- inside
 
-    def _round(self, actions: Any, practice: Any, names: Any, context: Any, arms: Any) -> Round:
+    def _round(
+        self,
+        actions: Any = None,
+        practice: Any = None,
+        names: Any = None,
+        context: Any = None,
+        arms: Any = None,
+    ) -> Round:
         """The question of this round, checked."""
-        if context is not None:
+        if context is not None or arms is not None:
             if self.features is None:
                 raise ValueError("actions must be given: this agent was started without features")
             if actions is not None:
                 raise ValueError("actions must be None where a context is given, got both")
             actions = self.features.transform(context, arms)
-            names = getattr(self.features, "items", None) if arms is None else list(arms)
+            names = list(arms) if arms is not None else getattr(self.features, "items", None) or None
         if actions is None:
             raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
         asked = as_round(actions, practice, names, self.d)
@@ -230,12 +266,16 @@ class ContextualAgent:
         if self._whitened.shape != asked.actions.shape:
             self._whitened = np.empty(asked.actions.shape)
         proposal = wanted if wanted is not None else self._propose(asked) if self._own else -1
-        table = self._params, self._state, self._whitened, asked.weights
-        kernels.context_decide(*table, asked.offered, proposal)
+        self._ask(asked, proposal)
         decision = self._decision(asked)
         if self._state.run[0]["thrown"]:
             self._thrown = asked, decision
         return decision
+
+    def _ask(self, asked: Round, proposal: int) -> None:
+        """Let the kernels decide about the round whose arms are in the state."""
+        table = self._params, self._state, self._whitened, asked.weights
+        kernels.context_decide(*table, asked.offered, proposal)
 
     def _decision(self, asked: Round) -> ContextualDecision:
         run = self._state.run[0]
@@ -244,6 +284,8 @@ class ContextualAgent:
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             drawn = self.gate.throws_coin
             practice = asked.actions[:, fallback] if drawn else self._state.vectors[kernels.XBAR]
+        if explored and not self.gate.throws_coin and asked.weights.max() < 1.0:
+            fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
         coin = {}
         if run["thrown"]:
             coin = {"control_share": float(run["entry_share"]), "centre": float(run["entry_centre"])}

@@ -30,7 +30,7 @@ class ContextualDecision:
     mode: Literal["explore", "safe"]
     source: Literal["explorer", "lcb", "practice", "control"]
     proposal: int  # the explorer's favourite before the gate, or the caller's
-    fallback: int | None  # the safe arm; None: practice's own action, or there is no practice
+    fallback: int | None  # the safe arm; None: practice's own action, there is none, or it was not drawn
     budget: float | None  # room of the arm the gate was asked about; None where there is no gate
     round: int  # the round it is for: a decision is committed then or not at all
     action: tuple[float, ...]  # (d,) the features of what is played

@@ -10,6 +10,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.confidence import Confidence, terms_of_log
 from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.contexts.certificates import check_range
 from linoto.core.contexts.moments import Moments, as_moments
 from linoto.core.explorers import rule_of
 from linoto.core.kernels import Floats, Records
@@ -49,7 +50,7 @@ def start_contextual(
         rng=as_generator(rng),
         features=features,
     )
-    if agent.gate.trusts_model:
+    if agent._params[0]["by_model"] or agent._params[0]["vouched_by"] == kernels.THE_MODEL:
         check_length(agent, gated.assumed.bound)
     return agent
 
@@ -74,13 +75,15 @@ def contextual_params(gated: Any, moments: Moments) -> Records:
         raise ValueError(
             f"gram must be of a size that ridge {ridge:g} can regularise, got gram / ridge = {largest:g}"
         )
+    if gated.gate.measures:
+        check_range(confidence, moments)
     params: Records = gated.explorer_params(moments.d, terms_of_log(confidence, moments.d, moments.spectrum))
     gated.gate.fill_contextual(params[0], confidence, moments)
     fallback = gated.resolved_fallback()
     if fallback not in FALLBACK_CODES or (gated.gate.throws_coin and fallback != "mixture"):
+        words = "'auto' or 'mixture'" if gated.gate.throws_coin else "'auto', 'lcb' or 'mixture'"
         raise ValueError(
-            f"fallback must be 'auto'{'' if gated.gate.throws_coin else ', lcb'} or 'mixture' with contexts, "
-            f"got {fallback!r}: practice is given with each decision"
+            f"fallback must be {words} with contexts, got {fallback!r}: practice is given with each decision"
         )
     params[0]["fallback"] = FALLBACK_CODES[fallback]
     return params

@@ -28,6 +28,9 @@ class Open(Gate):
     def reads_bounds(self, confidence: Confidence) -> bool:
         return False
 
+    def why_unproven_contextual(self, fallback: str) -> str:
+        return "an open gate promises nothing about practice"
+
     def why_unproven(self, situation: Situation) -> str:
         return "an open gate promises nothing about the log"
 
@@ -45,6 +48,12 @@ class Closed(Gate):
 
     def bounds_sums(self, confidence: Confidence) -> bool:
         return False
+
+    def why_unproven_contextual(self, fallback: str) -> str:
+        return "" if fallback == "mixture" else "the pessimistic arm is not compared with practice"
+
+    def promised_contextual(self) -> Promise:
+        return Promise("practice is played in every round", 0.0)
 
     def counts_control(self, plays_mixture: bool) -> bool:
         return plays_mixture  # then it plays nothing else

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.certificates import Promise, Situation, check_bound, interval_text
+from linoto.core.certificates import PRACTICE, Promise, Situation, check_bound, interval_text
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.contexts.moments import Moments
 from linoto.core.gates.gate import Gate
@@ -52,6 +52,7 @@ class Control(Gate):
     throws_coin = True
     compares_with_log = False
     rows = kernels.COIN_ROWS
+    against_contextual = PRACTICE
     parameters = ("epsilon", "budget")
 
     budget: float = 0.0
@@ -173,7 +174,14 @@ class Control(Gate):
     def needs_model(self, situation: Situation) -> bool:
         return False  # a wrong one costs the loan at most, and that is in the promise
 
+    def promised_contextual(self) -> Promise:
+        return self.promise_of_coin()
+
     def promised(self, situation: Situation) -> Promise:
+        return self.promise_of_coin()
+
+    def promise_of_coin(self) -> Promise:
+        """What the coin proves, whatever the arms are."""
         terms = [("budget", self.budget > 0), ("loan", self.loan > 0), ("epsilon t", self.epsilon > 0)]
         limit = " + ".join(name for name, there in terms if there)
         counted = "rewards as they come" if self.promise == "realised" else "mean rewards"
@@ -191,10 +199,19 @@ class Control(Gate):
         return Promise(theorem, self.epsilon, 0.0, self.budget + self.loan)
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
-        confidence, limits = situation.confidence, interval_text(situation.limits)
-        bounded = confidence.noise == "bounded"
         fallback = situation.fallback
         practice = f"arm {fallback}" if isinstance(fallback, int) else PRACTICES[fallback]
+        return self.assumed_of(situation.confidence, situation.limits, practice)
+
+    def assumptions_contextual(self, confidence: Confidence) -> tuple[str, ...]:
+        limits = confidence.reward_range or (0.0, 0.0)
+        return self.assumed_of(confidence, limits, "what the caller gives with each decision")
+
+    def assumed_of(
+        self, confidence: Confidence, between: tuple[float, float], practice: str
+    ) -> tuple[str, ...]:
+        """What the coin needs, for this practice and rewards between these limits."""
+        limits, bounded = interval_text(between), confidence.noise == "bounded"
         texts = {
             f"every reward lies in {limits}": bounded,
             f"mean rewards lie in {limits}": not bounded,
@@ -211,11 +228,14 @@ class Control(Gate):
         return tuple(text for text, applies in texts.items() if applies)
 
     def not_assumed(self, situation: Situation) -> tuple[str, ...]:
+        return self.not_assumed_contextual(situation.confidence)
+
+    def not_assumed_contextual(self, confidence: Confidence) -> tuple[str, ...]:
         texts = {
             "that the log still holds: the arms may earn anything else at any time": True,
             "a linear model": True,
             "anything about the explorer": True,
-            "that rewards arrive, or which do": situation.confidence.noise == "bounded",
+            "that rewards arrive, or which do": confidence.noise == "bounded",
         }
         return tuple(text for text, applies in texts.items() if applies)
 

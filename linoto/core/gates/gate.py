@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from linoto.core import kernels
-from linoto.core.certificates import LOG, PRACTICE, Promise, Situation, stationary_assumptions
+from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.moments import Moments
 from linoto.core.hints import amount
@@ -43,6 +43,24 @@ class Gate:
             f"gate must be Open, Closed, Tolerance or Control with contexts, got {type(self).__name__}: what "
             "it promises is about arms that stay the same"
         )
+
+    against_contextual: ClassVar[str] = SAME_ROUNDS
+
+    def why_unproven_contextual(self, fallback: str) -> str:
+        """Why this gate promises nothing with contexts, or nothing."""
+        return ""
+
+    def promised_contextual(self) -> Promise:
+        """The theorem with contexts, and the loss that it allows."""
+        raise TypeError(f"{type(self).__name__} must say what it promises with contexts")
+
+    def assumptions_contextual(self, confidence: Confidence) -> tuple[str, ...]:
+        """What that promise needs."""
+        return ()
+
+    def not_assumed_contextual(self, confidence: Confidence) -> tuple[str, ...]:
+        """What a reader might think that it needs, and it does not."""
+        return ()
 
     def check_start(self, state: State, confidence: Confidence) -> None:
         """Refuse what the log contradicts, once the estimate is there."""

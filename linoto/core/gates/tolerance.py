@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.certificates import Promise, Situation, check_bound, stationary_assumptions
+from linoto.core.certificates import Promise, Situation, check_bound, interval_text, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.contexts.moments import Moments
 from linoto.core.gates.gate import Gate
@@ -172,6 +172,40 @@ class Tolerance(Gate):
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["budget"], p["epsilon"], p["loose_bias"] = self.budget, self.epsilon, self.bias == "loose"
 
+    def promised_contextual(self) -> Promise:
+        limit = " + ".join(self.terms) or "0"
+        return Promise(
+            f"in every t rounds, plays earn at most {limit} less on average than practice in the same rounds",
+            self.epsilon,
+            budget=self.budget,
+        )
+
+    def assumptions_contextual(self, confidence: Confidence) -> tuple[str, ...]:
+        bounded, radius = confidence.noise == "bounded", confidence.radius
+        length = f"|theta| <= {confidence.bound:g}"
+        texts = {
+            f"every reward lies in {interval_text(confidence.reward_range or (0, 0))}": bounded,
+            f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
+            f"mean rewards are linear in the features, in every context, with {length}": True,
+            "which rewards arrive, and when, does not depend on their values": True,
+            "the logged actions were chosen independently of the logged rewards": radius != "self_normalised",
+            "an action with the same features earns online what it earned in the log: no drift": True,
+            "practice is what the caller says; where it is drawn, nobody knows the draw before it is decided "
+            "whether to explore": True,
+            "what a play changes in later rounds is not counted": True,
+            "every round is played as decided, and committed before the next one is asked for": True,
+        }
+        return tuple(text for text, applies in texts.items() if applies)
+
+    def not_assumed_contextual(self, confidence: Confidence) -> tuple[str, ...]:
+        return "anything about the explorer", "anything about which contexts and arms come"
+
+    @property
+    def terms(self) -> list[str]:
+        """What of the allowance is above 0."""
+        terms = {"budget": self.budget > 0, "epsilon t": self.epsilon > 0}
+        return [name for name, there in terms.items() if there]
+
     def check_start(self, state: State, confidence: Confidence) -> None:
         if self.uses(confidence)[0]:
             check_bound(state, confidence.bound)
@@ -188,8 +222,7 @@ class Tolerance(Gate):
     def promised(self, situation: Situation) -> Promise:
         uses = zip(("the model", "realised rewards"), self.uses(situation.confidence), strict=True)
         payers = " or ".join(name for name, pays in uses if pays)
-        terms = [("budget", self.budget > 0), ("epsilon t", self.epsilon > 0), ("kappa (hi - lo)", True)]
-        limit = " + ".join(name for name, there in terms if there)
+        limit = " + ".join([*self.terms, "kappa (hi - lo)"])
         theorem = f"R_off_t <= {limit}, paid for by {payers}"
         if self.evidence == "both" and not self.uses(situation.confidence)[1]:
             theorem = f"{theorem} alone: without a reward_range realised rewards prove nothing"

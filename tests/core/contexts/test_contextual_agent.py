@@ -205,6 +205,16 @@ def test_practice_is_drawn_with_its_weights() -> None:
     assert (np.abs(counts - 2000 * weights) <= 4 * np.sqrt(2000 * weights * (1 - weights))).all()
 
 
+def test_the_draw_of_practice_is_shown_only_where_it_is_played() -> None:
+    world = World(7)
+    agent = CASES["model"][0].start_contextual(world.log)
+    for actions, _, _ in world.rounds(40):
+        k = len(actions)
+        decision = agent.decide(actions=actions, practice=np.full(k, 1 / k))
+        assert (decision.fallback is None) == (decision.mode == "explore" and k > 1)
+        agent.update(decision, world.reward(decision))
+
+
 class Worst:
     """An explorer that knows the world, and proposes what is worst."""
 

@@ -1,0 +1,49 @@
+"""Snapshots of contextual agents: what lasts from one round to the next, and a coin that is thrown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from linoto.core import codec, kernels
+from linoto.core.kernels import State
+
+if TYPE_CHECKING:
+    from linoto.core.contexts.agent import ContextualAgent
+
+OF_ONE_ROUND = kernels.SCRATCH | {"xbar", "played"}  # rows that hold nothing from one round to the next
+GROUPS = {"square": (*kernels.SQUARE_ROWS, "lost"), "vectors": kernels.VECTOR_ROWS}
+
+
+def lasting_rows(state: State) -> dict[str, npt.NDArray[Any]]:
+    """The rows of a state that a snapshot holds, each under its name: views."""
+    return {
+        f"{group}.{name}": getattr(state, group)[index]
+        for group, names in GROUPS.items()
+        for index, name in enumerate(names)
+        if name not in OF_ONE_ROUND
+    }
+
+
+def snapshot_of(agent: ContextualAgent, format: int) -> bytes:
+    """Everything needed to continue, as bytes that `linoto.restore` reads."""
+    moments, run = agent.moments, agent._state.run.copy()
+    for name in (*kernels.DECIDED, "longest"):
+        run[name] = 0
+    header = {
+        "format": format,
+        "agent": "contextual",
+        "policy": codec.encode(agent.policy),
+        "rng": codec.encode_rng(agent._rng),
+        "coins": codec.encode_rng(agent._coins),
+        "count": moments.count,
+        "reward_sum": moments.reward_sum,
+        "reward_squares": moments.reward_squares,
+    }
+    arrays = {"run": run, "gram": moments.gram, "reward_vector": moments.reward_vector}
+    if agent._thrown is not None:
+        asked, decision = agent._thrown
+        header |= {"thrown": decision.to_dict(), "offered": asked.offered, "names": asked.names}
+        arrays |= {"actions": asked.actions, "weights": asked.weights}
+    return codec.pack(header, arrays | lasting_rows(agent._state))

@@ -1,0 +1,291 @@
+"""The coin with contexts: its books, its loan, and what adversaries can make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.contexts import Clicks, World
+from helpers.problems import bernoulli_problem
+from helpers.reference_contexts import ContextReference
+from helpers.reference_control import ControlReference
+
+from linoto import (
+    Confidence,
+    ContextualAgent,
+    Control,
+    Gated,
+    Greedy,
+    LinTS,
+    LinUCB,
+    Moments,
+    Random,
+    Tolerance,
+)
+
+CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
+NORMAL = Confidence(noise=0.5, reward_range=(-1, 1))
+BOOKS: dict[str, tuple[dict[str, Any], Confidence]] = {
+    "realised": ({"budget": 4.0, "epsilon": 0.02}, CLICKS),
+    "expected": ({"budget": 8.0, "promise": "expected"}, CLICKS),
+    "stretches": ({"budget": 40.0, "every": 20}, CLICKS),
+    "a fixed share": ({"budget": 6.0, "share": 0.3}, CLICKS),
+    "sub-Gaussian": ({"budget": 20.0, "promise": "expected"}, NORMAL),
+}
+
+
+def kind_of(decision: Any) -> str:
+    """What a decision is called in the books of the oracle."""
+    if decision.control_share is not None:
+        return "explored" if decision.mode == "explore" else "control"
+    return "agreed" if decision.arm == decision.proposal else "closed"
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_the_books_are_those_of_the_oracle(name: str) -> None:
+    parts, confidence = BOOKS[name]
+    world = Clicks(1) if confidence is CLICKS else World(1, d=3)
+    centre = float(np.clip(world.log.reference, *(confidence.reward_range or (0, 0))))
+    low, high = confidence.reward_range or (0, 0)
+    noise = None if confidence is CLICKS else 0.5
+    oracle = ControlReference(**parts, low=low, high=high, noise=noise, centre=centre)
+    policy = Gated(explorer=Random(), gate=Control(**parts), confidence=confidence)
+    agent, late, kinds = policy.start_contextual(world.log, rng=2), [], set()
+    for t in range(120):
+        actions = world.arms(int(world.rng.integers(1, 5)))
+        weights = world.rng.dirichlet(np.ones(len(actions)))
+        decision = agent.decide(actions=actions, practice=weights)
+        kinds.add(kind_of(decision))
+        assert decision.budget == pytest.approx(oracle.room, abs=2e-4 * oracle.unit)
+        if decision.control_share is not None:
+            assert decision.control_share == pytest.approx(oracle.next_share, abs=1e-3)
+            assert decision.centre == pytest.approx(oracle.centre)
+        agent.commit(decision)
+        oracle.commit(kind_of(decision))
+        late.append((decision, float(np.clip(world.reward(decision), low, high))))
+        if t % 5 == 4:
+            for due, reward in late[::-1]:
+                if due.round % 6:
+                    agent.observe(due, reward)
+                    oracle.observe(due.round - 1, reward)
+            late = []
+    assert kinds >= {"agreed", "control", "explored"}
+
+
+def test_a_loan_is_what_the_model_sees_and_no_more() -> None:
+    world, spent = Clicks(3), 0
+    gate = Control(budget=1.0, epsilon=0.01, loan=3.0, promise="expected")
+    agent = Gated(explorer=LinUCB(), gate=gate, confidence=CLICKS).start_contextual(world.log, rng=1)
+    oracle = ControlReference(
+        budget=1.0, epsilon=0.01, promise="expected", delta=0.025, centre=world.log.reference
+    )
+    model = ContextReference(
+        world.rows, world.outcomes, budget=1.0, epsilon=0.01, noise=0.5, bound=2.0, delta=0.025, ridge=3 / 16
+    )
+    for _ in range(150):
+        actions = world.arms(4)
+        decision = agent.decide(actions=actions, practice=world.rng.dirichlet(np.ones(4)))
+        owed = sum((a - b for a, b in model.ventured), np.zeros(3))
+        y = owed + actions[decision.proposal] - np.array(decision.practice)
+        vouched = 1.0 + 0.01 * decision.round + model.least(y, y, 0 * y)
+        expected = max(oracle.room, min(vouched, oracle.room + 3.0))
+        assert decision.budget == pytest.approx(expected, abs=1e-3)
+        spent += decision.mode == "explore" and oracle.room < 0
+        reward = world.reward(decision)
+        agent.update(decision, reward)
+        share, oracle_share = decision.control_share, oracle.entries
+        oracle.commit(kind_of(decision))
+        oracle_share[-1].share = 1.0 if share is None else share
+        oracle.observe(decision.round - 1, reward)
+        model.commit(np.array(decision.action), np.array(decision.practice), decision.by_practice)
+        model.observe(np.array(decision.action), reward)
+    assert spent > 2
+
+
+def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms() -> None:
+    bandit, log = bernoulli_problem(4)
+    policy = Gated(explorer=LinUCB(), gate=Control(budget=12.0), confidence=CLICKS)
+    rows = np.repeat(bandit.actions, log.pulls, axis=0)
+    outcomes = np.concatenate(
+        [np.arange(n) < total for n, total in zip(log.pulls, log.reward_sums, strict=True)]
+    )
+    fixed, agent = (
+        policy.start(bandit.actions, log, rng=7),
+        policy.start_contextual(Moments.from_rows(rows, outcomes.astype(float)), rng=7),
+    )
+    rng, sources = np.random.default_rng(1), set()
+    for _ in range(300):
+        before = fixed.decide()
+        decision = agent.decide(actions=bandit.actions, practice=log.pulls / log.total)
+        assert (decision.arm, decision.mode, decision.proposal) == (before.arm, before.mode, before.proposal)
+        assert decision.fallback == before.fallback
+        assert decision.budget == pytest.approx(before.budget, abs=1e-6)
+        sources.add(decision.source)
+        reward = float(rng.random() < bandit.means[before.arm])
+        fixed.update(before, reward)
+        agent.update(decision, reward)
+    assert sources >= {"explorer", "control"}
+
+
+def opened(seed: int = 5) -> tuple[ContextualAgent, Clicks]:
+    """An agent whose gate is open, so that a coin is thrown wherever the explorer disagrees."""
+    world = Clicks(seed)
+    policy = Gated(explorer=Greedy(), gate=Control(budget=50.0), confidence=CLICKS)
+    return policy.start_contextual(world.log, rng=seed), world
+
+
+def test_the_coin_is_thrown_once_for_a_round() -> None:
+    agent, world = opened()
+    actions = world.arms(3)
+    worst = int(np.argmin(actions @ agent.theta))
+    decision = agent.decide(actions=actions, practice=worst)
+    assert decision.control_share is not None
+    assert agent.decide(actions=actions, practice=worst) == decision
+    assert agent.guard(decision.proposal, actions=actions, practice=worst) == decision
+    for other in (
+        {"actions": actions, "practice": (worst + 1) % 3},
+        {"actions": world.arms(3), "practice": worst},
+        {"actions": actions[:2], "practice": 0},
+    ):
+        with pytest.raises(ValueError, match="for which the coin of this round is thrown, got others"):
+            agent.decide(**other)
+    with pytest.raises(ValueError, match="got others: commit that decision first"):
+        agent.guard(worst, actions=actions, practice=worst)
+    with pytest.raises(ValueError, match="practice must be one of the arms or weights for a Control gate"):
+        agent.decide(actions=actions, practice=[actions[0] / 2])
+    agent.commit(decision)
+    agent.decide(actions=world.arms(3), practice=0)
+
+
+def test_a_decision_kept_in_reserve_cannot_take_the_place_of_a_thrown_coin() -> None:
+    world = Clicks(5)
+    policy = Gated(explorer=Greedy(), gate=Control(budget=1.3), confidence=CLICKS)
+    agent = policy.start_contextual(world.log, rng=0)
+    actions = world.arms(3)
+    worst = int(np.argmin(actions @ agent.theta))
+    owed = None
+    for _ in range(200):
+        decision = agent.decide(actions=actions, practice=worst)
+        if decision.control_share is None and owed is not None:
+            break
+        agent.commit(decision)
+        if decision.mode == "explore":
+            owed = decision
+        else:
+            agent.observe(decision, 0.0)
+    assert owed is not None
+    agent.observe(owed, 1.0)  # now there is room again
+    thrown = agent.decide(actions=actions, practice=worst)
+    assert thrown.control_share is not None
+    with pytest.raises(
+        ValueError, match="decision must be the one for which the coin of this round is thrown"
+    ):
+        agent.commit(decision)
+    agent.commit(thrown)
+
+
+def test_a_reward_between_the_throw_and_the_commit_changes_nothing() -> None:
+    agent, world = opened()
+    actions = world.arms(3)
+    worst = int(np.argmin(actions @ agent.theta))
+    first = agent.decide(actions=actions, practice=worst)
+    agent.commit(first)
+    second = agent.decide(actions=actions, practice=worst)
+    agent.observe(first, 0.0)
+    assert agent.decide(actions=actions, practice=worst) == second
+    agent.update(second, 1.0)
+
+
+def test_practice_is_drawn_in_every_round_and_the_coin_has_its_frequency() -> None:
+    """Each count is 4 standard deviations off in fewer than one of 5,000 right programs."""
+    world, weights = Clicks(6), np.array([0.5, 0.3, 0.2])
+    gate = Control(budget=1e4, share=0.25)
+    agent = Gated(explorer=Greedy(), gate=gate, confidence=CLICKS).start_contextual(world.log, rng=3)
+    actions, n = world.arms(3), 2000
+    practice, control, disputed = np.zeros(3), 0, 0
+    for _ in range(n):
+        decision = agent.decide(actions=actions, practice=weights)
+        practice[decision.fallback] += 1
+        control += decision.source == "control"
+        disputed += decision.control_share is not None
+        assert (decision.control_share is None) == (decision.proposal == decision.fallback)
+        agent.commit(decision)
+    assert (np.abs(practice - n * weights) <= 4 * np.sqrt(n * weights * (1 - weights))).all()
+    assert abs(control - 0.25 * disputed) <= 4 * np.sqrt(disputed * 0.25 * 0.75)
+
+
+class Worst:
+    """An explorer that knows the world, and proposes what earns the least."""
+
+    def __init__(self, world: Clicks) -> None:
+        self.world = world
+
+    def propose(self, view: Any) -> int:
+        return int(np.argmin([self.world.mean(action) for action in view.actions]))
+
+
+def most_excess(seed: int, gate: Any, *, delta: float, rounds: int, turned: bool) -> tuple[float, int]:
+    """The largest excess over budget and epsilon t in any round, in means, and how often it explored.
+
+    Rewards come five rounds late, and one in seven never.
+    """
+    world = Clicks(seed, turned=turned)
+    confidence = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0, delta=delta)
+    explorer = LinTS() if seed % 2 else Worst(world)
+    agent = Gated(explorer=explorer, gate=gate, confidence=confidence).start_contextual(world.log, rng=seed)
+    lost, over, explored, late = 0.0, -np.inf, 0, []
+    for t in range(rounds):
+        actions = world.arms(4)
+        practice = int(np.argmax([world.mean(action) for action in actions]))
+        decision = agent.decide(actions=actions, practice=practice)
+        agent.commit(decision)
+        explored += decision.mode == "explore"
+        lost += world.shortfall(decision)
+        over = max(over, lost - gate.budget - gate.epsilon * (t + 1))
+        late.append(decision)
+        if len(late) > 5 and late[0].round % 7:
+            agent.observe(late[0], world.reward(late[0]))
+        late = late[-5:]
+    return over, explored
+
+
+GATES: dict[str, Any] = {
+    "control": Control(budget=4.0, epsilon=0.05, promise="expected"),
+    "loan": Control(budget=2.0, epsilon=0.05, promise="expected", loan=6.0),
+    "model": Tolerance(budget=4.0, epsilon=0.05, evidence="model"),
+}
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.5])
+@pytest.mark.parametrize("name", GATES)
+def test_no_explorer_breaks_the_promise_more_often_than_delta(name: str, delta: float) -> None:
+    """A right program fails with a probability below 1e-3: 6 of 16 at 0.05, 15 of 16 at 0.5."""
+    runs = [most_excess(seed, GATES[name], delta=delta, rounds=70, turned=False) for seed in range(16)]
+    assert sum(explored for _, explored in runs) > 20
+    assert sum(over > 1e-9 for over, _ in runs) < (6 if delta == 0.05 else 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.05, 0.5])
+@pytest.mark.parametrize("name", GATES)
+def test_no_explorer_breaks_the_promise_in_a_thousand_runs(name: str, delta: float) -> None:
+    """At most delta of the runs and four standard deviations: a false alarm in one of 30,000."""
+    runs = [most_excess(seed, GATES[name], delta=delta, rounds=200, turned=False) for seed in range(1000)]
+    assert sum(over > 1e-9 for over, _ in runs) <= 1000 * delta + 4 * np.sqrt(1000 * delta * (1 - delta))
+
+
+def test_where_the_model_is_wrong_the_loan_is_lost_at_most() -> None:
+    """At delta 0.05: 4 of 8 over budget + loan in one of 2,000 right programs, while the model gate is."""
+    loans = [most_excess(seed, GATES["loan"], delta=0.05, rounds=120, turned=True) for seed in range(8)]
+    models = [most_excess(seed, GATES["model"], delta=0.05, rounds=120, turned=True) for seed in range(8)]
+    assert sum(over > 6.0 + 1e-9 for over, _ in loans) < 4
+    assert max(over for over, _ in loans) > 0.0  # some of it is lost
+    assert np.median([over for over, _ in models]) > 6.0
+
+
+@pytest.mark.slow
+def test_where_the_model_is_wrong_the_loan_is_lost_at_most_in_a_thousand_runs() -> None:
+    """At most delta of the runs and four standard deviations: a false alarm in one of 30,000."""
+    runs = [most_excess(seed, GATES["loan"], delta=0.05, rounds=300, turned=True) for seed in range(1000)]
+    assert sum(over > 6.0 + 1e-9 for over, _ in runs) <= 1000 * 0.05 + 4 * np.sqrt(1000 * 0.05 * 0.95)
