@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from linoto.client import Client as Client
     from linoto.client import ServiceError as ServiceError
     from linoto.core.agent import LinearAgent as LinearAgent
+    from linoto.core.arm_changes import ArmChange as ArmChange
     from linoto.core.certificates import Certificate as Certificate
     from linoto.core.confidence import PAPER as PAPER
     from linoto.core.confidence import Confidence as Confidence
@@ -92,6 +93,7 @@ HOMES = {
     "checks": ("check_policy", "check_promise"),
     "client": ("AsyncClient", "Client", "ServiceError"),
     "core.agent": ("LinearAgent",),
+    "core.arm_changes": ("ArmChange",),
     "core.certificates": ("Certificate",),
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "core.contexts.agent": ("ContextualAgent",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -9,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import codec, coins, kernels
-from linoto.core.certificates import Certificate, limits_of
+from linoto.core import arm_changes, codec, coins, kernels
+from linoto.core.arm_changes import ArmChange
+from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import (
     PRACTICE,
@@ -31,7 +33,8 @@ from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
 
-# 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms
+# 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
+# knew nothing of arms that come and go
 SNAPSHOT_FORMAT = 4
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 
@@ -50,9 +53,12 @@ class LinearAgent:
         coins: np.random.Generator | None = None,  # of a gate that throws one
         reward_squares: Floats | None = None,  # (k,) of the log, where known
         names: tuple[str, ...] | None = None,
+        changes: tuple[ArmChange, ...] = (),
     ) -> None:
         self.policy = policy
         self.names = names
+        self.changes = changes
+        self._composition = composition
         self.explorer, self.gate, self.confidence = (
             composition.explorer,
             composition.gate,
@@ -90,13 +96,12 @@ class LinearAgent:
 
     def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
         """`select`, with the reasons. `allowed` restricts this round to some arms (indices or a mask)."""
-        mask = None if allowed is None else as_mask(allowed, self.k)
-        self._answer(None, mask)
+        self._answer(None, self._mask(allowed))
         return self._decision()
 
     def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
         """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
-        self._answer(as_arm(arm, self.k), None if allowed is None else as_mask(allowed, self.k))
+        self._answer(self._playable(arm), self._mask(allowed))
         decision = self._decision()
         self._state.run["fresh"] = 0  # an arm committed by number is judged by decide(), not by this
         return decision
@@ -119,7 +124,7 @@ class LinearAgent:
         decision = self.decide(allowed) if proposal is None else self.guard(proposal, allowed)
         if proposal is not None and not self.gate.throws_coin:
             return float(index == decision.arm)
-        mask = np.ones(self.k, np.bool_) if allowed is None else as_mask(allowed, self.k)
+        mask = self.present if allowed is None else self._present_among(allowed)
         coin = self.gate.throws_coin  # then every arm is affordable, or none, and practice is drawn as well
         odds = Odds(
             played=decision.proposal if coin else decision.arm,
@@ -140,7 +145,7 @@ class LinearAgent:
     def practice_propensity(self, arm: int, allowed: npt.ArrayLike | None = None) -> float:
         """How likely practice's draw is this arm: where a coin is thrown, the fallback is drawn."""
         index = as_arm(arm, self.k)
-        mask = np.ones(self.k, np.bool_) if allowed is None else as_mask(allowed, self.k)
+        mask = self.present if allowed is None else self._present_among(allowed)
         if self._params[0]["fallback"] != kernels.MIXTURE:
             return float(index == self._state.run[0]["fallback"])
         weights = self._state.counts[kernels.LOGGED] * mask
@@ -268,6 +273,59 @@ class LinearAgent:
             kernels.play(self._params, self._state, *world, *randoms, *(row[part] for row in rounds))
         return rounds
 
+    # -- arms that come and go
+
+    def add_arms(
+        self, actions: npt.ArrayLike, names: Sequence[str] | None = None, *, bound: float | None = None
+    ) -> tuple[int, ...]:
+        """New arms (j, d), playable from the next decision on: their indices.
+
+        What is known of them is what the estimate says, O(d^2) each. Further columns (j, d + n) are new
+        features, which the arms so far do not have: a one-hot arm brings its own. `bound` is then that of the
+        longer theta; None: as before, and larger for one-hot arms with a range of rewards.
+        """
+        self._check_change()
+        new = arm_changes.as_new_actions(actions, self._state.vectors.shape[1])
+        names = arm_changes.names_with(self.names, names, len(new))
+        change = arm_changes.addition(self._state, self._params, self.confidence, new, bound)
+        composition = arm_changes.composition_after(self._composition, (change,))
+        squares = self._reward_squares
+        squares = None if squares is None else np.append(squares, np.zeros(len(new)))
+        state = arm_changes.grown(self._state, new, float(self._params[0]["ridge"]))
+        params = composition.params(
+            kernels.actions_of(state), offline_of(state, squares)
+        )  # refuses what cannot work
+        self._draw_for(change, state)
+        kernels.meet_arms(params, state, change.added[0])
+        self._params, self._state, self._reward_squares, self.names = params, state, squares, names
+        self._composition, self.confidence = composition, composition.assumed
+        self.changes = (*self.changes, change)
+        return change.added
+
+    def remove_arms(self, arms: npt.ArrayLike, *, fallback: int | None = None) -> None:
+        """These arms are not played again; they keep their indices, and their late rewards still count.
+
+        Practice is then what is left of the log. `fallback` takes the place of a fixed one that is removed.
+        """
+        self._check_change()
+        change = arm_changes.removal(self._state, self._params, arms, fallback)
+        present = self.present
+        present[list(change.removed)] = False
+        if self.gate.needs_logged_arms(self._plays_mixture):
+            arm_changes.check_practice(self._state.counts[kernels.LOGGED], present)
+        self._composition = arm_changes.composition_after(self._composition, (change,))
+        if change.fallback is not None:
+            self._params["fixed_arm"] = change.fallback
+        before = float(self._state.run[0]["premium"])
+        self._state.counts[kernels.ALLOWED] = present
+        kernels.lose_arms(self._params, self._state)
+        self.changes = (*self.changes, arm_changes.with_effect(change, self._situation(), before))
+
+    @property
+    def present(self) -> Bools:
+        """(k,) the arms that can be played: all but those that were removed."""
+        return np.array(self._state.counts[kernels.ALLOWED] == 1)
+
     # -- looking
 
     def check_reward(self, reward: float) -> None:
@@ -285,7 +343,8 @@ class LinearAgent:
 
         `plays` (k,) are those of another schedule, which this agent was never told of.
         """
-        logged = self._state.counts[kernels.LOGGED]
+        changed = self._state.run[0]["premium"] > 0
+        logged = self._state.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
         mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
         return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
 
@@ -307,7 +366,7 @@ class LinearAgent:
 
     @property
     def mixture_plays(self) -> Ints:
-        """(k,) plays of the logging mixture so far."""
+        """(k,) plays of the logging mixture so far; since practice last lost an arm."""
         return np.array(self._state.counts[kernels.MIXED])
 
     @property
@@ -375,17 +434,25 @@ class LinearAgent:
 
     @property
     def certificate(self) -> Certificate:
-        """What was guaranteed before the first round."""
-        return self.policy.certificate(self.actions, self.offline)
+        """What was guaranteed before the first round, and what changes of the arms did to it since."""
+        k = self.k - sum(len(change.added) for change in self.changes)
+        d = self._state.vectors.shape[1] - sum(change.features for change in self.changes)
+        log, squares = self.offline, self._reward_squares
+        first = Offline(
+            pulls=log.pulls[:k],
+            reward_sums=log.reward_sums[:k],
+            reward_squares=None if squares is None else squares[:k],
+        )
+        return self.amended(self.policy.certificate(self.actions[:k, :d], first))
+
+    def amended(self, certificate: Certificate) -> Certificate:
+        """A certificate from before the first round with what changes of the arms did to it since."""
+        return arm_changes.amended(certificate, self.changes, self.names)
 
     @property
     def offline(self) -> Offline:
         """The log it was started from."""
-        return Offline(
-            pulls=self._state.counts[kernels.LOGGED],
-            reward_sums=self._state.arms[kernels.OFFLINE_SUMS],
-            reward_squares=self._reward_squares,
-        )
+        return offline_of(self._state, self._reward_squares)
 
     # -- keeping
 
@@ -403,10 +470,13 @@ class LinearAgent:
         }
         if self._coins is not None:
             header["coins"] = codec.encode_rng(self._coins)
+        if self.changes:
+            header["changes"] = arm_changes.encode(self.changes)
         without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
         without |= kernels.GATE_ROWS - self.gate.rows
         without |= set() if self._params[0]["memory"] else kernels.MEMORY_ROWS
         without |= kernels.TALLIES | (set() if self._state.run[0]["one_hot"] else {"place"})
+        without |= set() if self._state.run[0]["premium"] > 0 else kernels.PRACTICE_ROWS
         squares = {}  # those of a log that nothing reads are not kept
         if self._params[0]["estimates_noise"] and self._reward_squares is not None:
             squares = {"reward_squares": self._reward_squares}
@@ -423,21 +493,82 @@ class LinearAgent:
         run = self._state.run[0]
         return float(run["radius"] + run["doubt"])
 
+    @property
+    def _plays_mixture(self) -> bool:
+        """Whether the logging mixture is what is safe, always or at times."""
+        return bool(self._params[0]["fallback"] in (kernels.MIXTURE, kernels.CERTIFIED))
+
+    def _situation(self) -> Situation:
+        """What the promise is about now."""
+        return Situation(
+            gate=self.gate,
+            fallback=self._composition.resolved_fallback(),
+            confidence=self.confidence,
+            params=self._params,
+            run=self._state.run,
+            state=self._state,
+            offline=self.offline,
+        )
+
+    def _draw_for(self, change: ArmChange, state: State) -> None:
+        """What the next decision needs of new arms and features besides the estimate."""
+        first, n = change.added[0], len(change.added)
+        if self.gate.throws_coin:
+            rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
+            state.arms[rows, first:] = self.gate.practice_bounds(self.confidence, Offline.empty(n))
+        if self.rule.draws == kernels.SCORE_DRAWS:
+            state.arms[kernels.GIVEN_SCORES, first:] = self._rng.random(n)
+        elif self.rule.draws == kernels.NORMAL_DRAWS and change.features:
+            state.vectors[kernels.NORMALS, -change.features :] = self._rng.standard_normal(change.features)
+
+    def _check_change(self) -> None:
+        """Refuse where no theorem knows changes, or where a round is decided but not yet played."""
+        if not self.gate.arms_may_change:
+            raise ValueError(
+                f"gate must be one that knows arms that come and go, got {type(self.gate).__name__}, whose "
+                "theorem does not: start a new agent from the rewards so far"
+            )
+        if self._state.run[0]["thrown"]:
+            raise ValueError(
+                "arms must change between rounds, got a coin that is thrown: commit its decision"
+            )
+
+    def _mask(self, allowed: npt.ArrayLike | None) -> Bools | None:
+        """The allowed arms that are present; None: all of them."""
+        return None if allowed is None else self._present_among(allowed)
+
+    def _present_among(self, allowed: npt.ArrayLike) -> Bools:
+        mask: Bools = as_mask(allowed, self.k) & self.present
+        if not mask.any():
+            raise ValueError("allowed must hold an arm that is present, got only arms that were removed")
+        return mask
+
+    def _playable(self, arm: int) -> int:
+        """One arm that was not removed."""
+        index = as_arm(arm, self.k)
+        if self._state.counts[kernels.ALLOWED, index] == 0:
+            raise ValueError(f"arm must be one that is present, got {index}, which was removed")
+        return index
+
     def _play_of(self, decision: Decision | int) -> tuple[int, bool]:
         """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
         if isinstance(decision, Decision):
             check_round(decision, self.rounds + 1)
-            arm = as_arm(decision.arm, self.k)
+            if decision.changes != len(self.changes):
+                raise ValueError(
+                    "decision must be made after the arms changed, got one from before: ask again"
+                )
+            arm = self._playable(decision.arm)
             if self.gate.throws_coin:
                 coins.enter_play(self._state.run, decision)
             return arm, decision.source in PRACTICE
-        arm = as_arm(decision, self.k)
+        arm = self._playable(decision)
         if self.gate.throws_coin:
             self._answer(None, None)
             practice = coins.is_practice(self._state.run, arm)
             coins.enter_arm(self._state.run, arm)
             return arm, practice
-        if self._params[0]["fallback"] not in (kernels.MIXTURE, kernels.CERTIFIED):
+        if not self._plays_mixture:
             return arm, False
         run = self._state.run[0]
         if not run["fresh"]:
@@ -467,9 +598,10 @@ class LinearAgent:
             kernels.decide(self._params, self._state, proposal)
             return
         before, rows = run.copy(), self._state.arms[scratch].copy()
+        present = self.present
         counts[kernels.ALLOWED], run["restricted"] = mask, 1
         kernels.decide(self._params, self._state, proposal)
-        counts[kernels.ALLOWED], run["restricted"] = 1, 0
+        counts[kernels.ALLOWED], run["restricted"] = present, not present.all()
         if run[0]["arm"] < 0:
             run[:], self._state.arms[scratch] = before, rows
             asked = [str(self.names[arm] if self.names else arm) for arm in np.flatnonzero(mask)]
@@ -500,7 +632,7 @@ class LinearAgent:
             ucb=self.ucb,
             counts=np.array(arms[kernels.SEEN]),
             reward_sums=np.array(arms[kernels.SUMS]),
-            allowed=np.ones(self.k, np.bool_) if mask is None else mask.copy(),
+            allowed=self.present if mask is None else mask.copy(),
             round=self.rounds + 1,
             noise=float(self._params[0]["noise"]),
             rng=np.random.default_rng(seed),
@@ -510,14 +642,14 @@ class LinearAgent:
         """The arms that fresh draws would have played; the state is as it was afterwards."""
         state, normals = self._state, self._state.vectors[kernels.NORMALS]
         run, drawn, scratch = state.run.copy(), normals.copy(), [kernels.SCORE, kernels.ROOM]
-        rows, arms = state.arms[scratch].copy(), []
+        rows, arms, present = state.arms[scratch].copy(), [], self.present
         state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
         chosen = "proposal" if self.gate.throws_coin else "arm"  # what the explorer's draw decides
         for row in rng.standard_normal((redraws, normals.size)):
             normals[:], state.run["thrown"] = row, 0
             kernels.decide(self._params, state, -1)
             arms.append(int(state.run[0][chosen]))
-        state.counts[kernels.ALLOWED] = 1
+        state.counts[kernels.ALLOWED] = present
         state.run[:], normals[:], state.arms[scratch] = run, drawn, rows
         return arms
 
@@ -532,6 +664,7 @@ class LinearAgent:
             fallback=fallback if fallback >= 0 else None,
             budget=float(run["room"]) if self.gate.measures else None,
             round=self.rounds + 1,
+            changes=len(self.changes),
         )
         return coins.with_coin(decision, self._state.run) if run["thrown"] else decision
 
@@ -553,7 +686,7 @@ class LinearAgent:
         """The same where the share of control rounds depends on the arm that practice draws."""
         state, likely = self._state, 0.0
         weights = state.counts[kernels.LOGGED] * odds.allowed
-        run, ends = state.run.copy(), np.cumsum(weights) / weights.sum()
+        run, ends, present = state.run.copy(), np.cumsum(weights) / weights.sum(), self.present
         state.counts[kernels.ALLOWED], state.run["restricted"] = odds.allowed, 1
         for other in np.flatnonzero(weights):
             chance = float(weights[other] / weights.sum())
@@ -561,7 +694,7 @@ class LinearAgent:
             kernels.decide(self._params, state, odds.played)
             share = float(state.run[0]["entry_share"])
             likely += chance * coins.mixed_propensity(float(arm == odds.played), share, float(arm == other))
-        state.counts[kernels.ALLOWED], state.run[:] = 1, run
+        state.counts[kernels.ALLOWED], state.run[:] = present, run
         return likely
 
     def _put_on_desk(self, decision: Decision | int, arm: int) -> None:
@@ -600,6 +733,14 @@ class LinearAgent:
     def _coin_rows(self, rounds: int) -> Floats:
         """(rounds, 2 or 0): practice's draws and coins."""
         return np.empty((rounds, 0)) if self._coins is None else self._coins.random((rounds, 2))
+
+
+def offline_of(state: State, squares: Floats | None) -> Offline:
+    """The log that a state was started from, whose squares (k,) may be known."""
+    counts, arms = state.counts, state.arms
+    return Offline(
+        pulls=counts[kernels.LOGGED], reward_sums=arms[kernels.OFFLINE_SUMS], reward_squares=squares
+    )
 
 
 def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class Certificate:
     assumes: tuple[str, ...]
     not_assumed: tuple[str, ...] = ()
     against: str = LOG
+    changes: tuple[str, ...] = ()  # of the arms since the first round, and what they did to the promise
 
     def loss(self, rounds: int) -> float | None:
         """The most that can be lost, below what `against` names, in so many rounds."""
@@ -108,6 +109,7 @@ class Certificate:
             lines.append((f"most lost in {rounds} rounds", amount(self.loss(rounds))))
         lines.append(("vacuous", self.vacuous_text(rounds)))
         lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
+        lines.extend(("arms changed", text) for text in self.changes)
         lines.extend(("assumes", text) for text in self.assumes)
         lines.extend(("not assumed", text) for text in self.not_assumed)
         return lines
@@ -158,6 +160,10 @@ class Promising(Protocol):
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]: ...
 
+    def per_round_after(self, situation: Situation) -> float | None: ...
+
+    def rounding_after(self, practice: Offline, situation: Situation) -> float: ...
+
 
 class Situation(NamedTuple):
     """What a certificate is about: a composition, and what it knows from the log alone."""
@@ -199,15 +205,18 @@ class Situation(NamedTuple):
         return float(self.params[0]["kappa"]) * (high - low)
 
     def upper_reference(self, radius: float) -> float:
-        """The largest mu_off = <theta, xbar> over a confidence set of this radius."""
+        """The largest mu_off = <theta, xbar> over a confidence set of this radius; of practice's arms."""
         if self.state is None:
             return np.inf
-        xbar = self.state.vectors[kernels.XBAR]
+        run = self.state.run[0]
+        changed = run["premium"] > 0
+        xbar = self.state.vectors[kernels.PRACTICE_MEAN if changed else kernels.XBAR]
         if self.confidence.radius == "arms":  # each arm has its own interval, and no ellipsoid holds them all
-            width = float(self.offline.pulls @ self.state.arms[kernels.WIDTH]) / max(self.offline.total, 1)
+            weights = self.state.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
+            width = float(weights @ self.state.arms[kernels.WIDTH]) / max(int(weights.sum()), 1)
             return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
         inverse = self.state.square[kernels.INVERSE]
-        image = inverse[0] * xbar if self.state.run[0]["one_hot"] else xbar @ inverse
+        image = inverse[0] * xbar if run["one_hot"] else xbar @ inverse
         width = sqrt(max(float(image @ xbar), 0.0))
         return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
 

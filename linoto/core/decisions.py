@@ -33,6 +33,7 @@ class Decision:
     round: int  # the round it is for: a decision is committed then or not at all
     control_share: float | None = None  # how likely this round was a control play; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: a Control gate weighs the reward with it
+    changes: int = 0  # how often the arms had changed: a change makes a decision that is not yet played stale
 
 
 def check_round(decision: Decision, current: int) -> None:

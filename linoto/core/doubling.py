@@ -20,6 +20,11 @@ from linoto.core.protocols import FullAgent, Policy
 from linoto.core.units import is_compact
 from linoto.core.validation import as_actions, as_arm, as_floats, as_generator, as_names, as_reward
 
+FIXED_ARMS = (
+    "policy must be another than Doubling for arms that come and go: every epoch begins anew from the log "
+    "and the arms it was started with; start a new agent"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Doubling:
@@ -103,6 +108,7 @@ FORWARDED = (
     *("rewards", "theta", "means", "lcb", "ucb", "baseline", "ellipsoid", "names", "k"),
     *("explorer", "gate", "against", "confidence", "rule", "interval", "propensity", "check_reward"),
     *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control"),
+    *("changes", "present", "amended"),
 )
 """What this epoch's agent knows, and the agent of all epochs passes on."""
 
@@ -217,6 +223,14 @@ class DoublingAgent:
             self._count(part.stop - start)
             start = part.stop
         return arms, explored
+
+    def add_arms(self, *_: Any, **__: Any) -> None:
+        """Refused: see `remove_arms`."""
+        raise ValueError(FIXED_ARMS)
+
+    def remove_arms(self, *_: Any, **__: Any) -> None:
+        """Refused: every epoch begins anew from the log and the arms it was started with."""
+        raise ValueError(FIXED_ARMS)
 
     def snapshot(self) -> bytes:
         """Everything needed to continue, the inner agent's snapshot included."""

@@ -129,6 +129,7 @@ RUN = np.dtype(
         ("lost_squares", np.float64),  # the same squared
         ("slack", np.float64),  # S
         ("baseline", np.float64),  # r_b, eq. (4)
+        ("arrears", np.float64),  # what earlier, higher baselines add to t r_b
         ("logged_rewards", np.float64),  # sum of the logged rewards
         ("mixed", np.int64),  # mixture plays so far
         ("mixed_pending", np.int64),
@@ -136,6 +137,10 @@ RUN = np.dtype(
         ("ventured", np.int64),  # q, all other plays so far
         ("pending", np.int64),  # of those, rewards still to come
         ("earned", np.float64),  # sum of the observed rewards of those plays
+        ("premium", np.float64),  # above 0: practice lost arms, and earns at most 1 + premium times mu_off
+        ("premiums", np.float64),  # the sum of it over all other plays, each at its time
+        ("practised", np.int64),  # logged rows of practice's arms, and
+        ("turns", np.int64),  # mixture plays, since then
         ("secured", np.float64),  # C, a lower bound on their summed means
         ("surplus", np.float64),  # joint: on the same with one more play, less `owed` times mu_off
         ("owed", np.float64),
@@ -191,12 +196,26 @@ VECTOR_ROWS = (
     "played",  # the sum of all played actions
     "excess",  # Z
     "normals",  # xi
+    "practice",  # xbar of the arms that are left, once practice has lost one
     "step",
     "work",
     "residue",
     "refined",
 )
-TARGET, THETA, HALF, XBAR, PLAYED, EXCESS, NORMALS, STEP, WORK, RESIDUE, REFINED = range(11)
+(
+    TARGET,
+    THETA,
+    HALF,
+    XBAR,
+    PLAYED,
+    EXCESS,
+    NORMALS,
+    PRACTICE_MEAN,
+    STEP,
+    WORK,
+    RESIDUE,
+    REFINED,
+) = range(12)
 ARM_ROWS = (
     "offline_sums",  # logged reward per arm
     "place",  # its feature, where arms are one-hot
@@ -259,14 +278,22 @@ ARM_ROWS = (
     ARM_UPPER,
     ARM_LOWER,
 ) = range(29)
-COUNT_ROWS = ("logged", "pending", "pending_mixture", "mixed", "allowed")
-LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED = range(5)
+COUNT_ROWS = (
+    "logged",
+    "pending",
+    "pending_mixture",
+    "mixed",  # mixture plays; since practice last lost an arm
+    "allowed",  # in this round; between calls, the arms that were not removed
+    "practice",  # logged pulls, 0 where the arm was removed, once practice has lost one
+)
+LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED, PRACTICE_PULLS = range(6)
 ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
 COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upper", "practice_lower"}
 MEMORY_ROWS = {"recent_seen", "recent_sums"}
 ARM_BOUND_ROWS = {"arm_upper", "arm_lower"}
 GATE_ROWS = COIN_ROWS | ARM_BOUND_ROWS  # kept by some gates only
 TALLIES = {"own_mean", "own_width", "pooled_mean", "pooled_width"}  # of counts and sums: made anew by `tally`
+PRACTICE_ROWS = {"practice"}  # of vectors and of counts
 SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross"}
 DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
     "restricted",
@@ -655,8 +682,8 @@ def begin(params: Records, s: State) -> None:
     s.counts[PENDING] = 0
     s.counts[PENDING_MIXTURE] = 0
     s.counts[MIXED] = 0
-    r.rounds = r.rewards = r.logged = r.fresh = 0
-    r.logged_rewards = 0.0
+    r.rounds = r.rewards = r.logged = r.fresh = r.practised = r.turns = 0
+    r.logged_rewards = r.arrears = r.premium = r.premiums = 0.0
     for a in range(k):
         pulls = s.counts[LOGGED, a]
         s.arms[SEEN, a] = pulls
@@ -704,7 +731,8 @@ def begin(params: Records, s: State) -> None:
 @compiled
 def add_excess(p: Any, s: State, arm: int) -> None:
     """Z grows by the action, less what it is compared with: practice's action, or xbar."""
-    r, excess, xbar = s.run[0], s.vectors[EXCESS], s.vectors[XBAR]
+    r, excess = s.run[0], s.vectors[EXCESS]
+    xbar = s.vectors[XBAR if r.premium == 0.0 else PRACTICE_MEAN]
     if r.one_hot == 1:
         add_action(s, arm, 1.0, excess)
         if p.gate == CONTROL:
@@ -732,6 +760,7 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
     if mixture:  # counts as xbar itself: its rounding is nobody's to spend (H1)
         s.counts[MIXED, arm] += 1
         s.counts[PENDING_MIXTURE, arm] += 1
+        r.turns += 1 if r.premium > 0.0 else 0
     else:
         s.counts[PENDING, arm] += 1
         add_excess(p, s, arm)
@@ -1036,9 +1065,12 @@ def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
     """Bound what explored plays, and one more, earn above what is owed for them; `plays` came since the last.
 
     What was secured once stays secured: a play since then earned the least, and owes the most. `search` is
-    False where that is enough: a play whose own reward is all that is awaited, or one of the mixture.
+    False where that is enough: a play whose own reward is all that is awaited, or one of the mixture. Once
+    practice has lost an arm, every bound is found anew.
     """
-    owed = r.ventured + 1.0
+    extra = r.premiums + r.premium
+    owed = r.ventured + 1.0 + extra
+    search = search or extra > 0.0
     if p.relative == 1:
         owed -= allowance(p, r.rounds + 1)
     change, before = owed - r.owed, r.owed
@@ -1046,7 +1078,8 @@ def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
     if r.border_sum > 0.0:
         r.border_sum += plays * r.border_reference  # where the search begins: any start is valid
     if owed <= 0.0:  # nothing can be lost yet, whatever the reference is
-        r.surplus = max(p.low * (r.ventured + 1.0) - owed * r.lower_reference, 1e-12 * p.unit)
+        least = p.low * (r.ventured + 1.0 + extra) - owed * r.lower_reference
+        r.surplus = max(least, 1e-12 * p.unit)
         return
     kept = r.surplus + p.low * plays - change * (r.upper_reference if change > 0.0 else p.low)
     if before > 0.0 and not search:
@@ -1056,6 +1089,9 @@ def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
         least = p.low + least_by_sums(p, r, owed)
     else:
         least = p.low * (r.ventured + 1.0 - owed) + p.unit * least_by_bets(p, r, owed)
+    if extra > 0.0:
+        r.surplus = least + p.low * extra
+        return
     r.surplus = max(kept, least) if before > 0.0 else least
 
 
@@ -1092,13 +1128,16 @@ def place_bets(r: Any, outcome: float, replace: bool) -> None:
 
 @compiled
 def enter_play(p: Any, r: Any, mixture: bool) -> None:
-    """A play whose reward is still to come."""
+    """A play whose reward is still to come; a mixture that lost an arm says nothing about mu_off."""
+    if mixture and r.premium > 0.0:
+        return
     if mixture:
         r.mixed += 1
         r.mixed_pending += 1
     else:
         r.ventured += 1
         r.pending += 1
+        r.premiums += r.premium
         if p.bounded == 1:
             place_bets(r, 0.0, False)
     if p.joint == 1:
@@ -1112,6 +1151,8 @@ def enter_play(p: Any, r: Any, mixture: bool) -> None:
 @compiled
 def enter_reward(p: Any, r: Any, reward: float, mixture: bool) -> None:
     """The reward of an earlier play."""
+    if mixture and r.premium > 0.0:
+        return
     if mixture:
         r.mixed_pending -= 1
         r.mixed_rewards += reward
@@ -1143,6 +1184,8 @@ def consider_veto(p: Any, r: Any) -> None:
     if p.relative == 1:
         share = r.ventured - allowance(p, r.rounds)
         owed = share * (r.lower_reference if share >= 0.0 else r.upper_reference)
+    if r.premiums > 0.0:  # what practice has lost may have earned the most
+        owed -= r.premiums * (p.low + p.unit - r.lower_reference)
     highest = r.earned + (p.low + p.unit) * r.pending
     if highest + boundary(p, r.ventured) < owed:
         r.vetoed = 1
@@ -1155,7 +1198,10 @@ def room_by_rewards(p: Any, r: Any) -> float:
     if p.joint == 1:
         return float(r.surplus + (allowed if p.relative == 0 else 0.0))
     credit = r.earned + p.low * r.pending if p.realised == 1 else r.secured
-    plays = r.ventured + 1.0
+    extra = r.premiums + r.premium
+    plays = r.ventured + 1.0 + extra
+    if extra > 0.0:
+        credit += p.low * extra
     if p.relative == 0:
         return float(credit + p.low - plays * r.upper_reference + allowed)
     owed = plays - allowed
@@ -1657,7 +1703,7 @@ def measure_budget(p: Any, s: State) -> None:
     if r.logged == 0:  # nothing was promised
         room[:] = inf
         return
-    due = (r.rounds + 1) * r.baseline  # t r_b
+    due = (r.rounds + 1) * r.baseline + r.arrears  # t r_b
     if p.horizon > 0.0:
         due -= (p.horizon - r.rounds - 1.0) * p.alpha * r.slack
     past = -inf
@@ -1714,6 +1760,9 @@ def measure_excess(p: Any, s: State, owed: float, besides: float) -> None:
     mean, variance, width, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[ROOM]
     for i in range(y.size):
         y[i] = s.vectors[EXCESS, i] - owed * s.vectors[XBAR, i]
+    if r.premium > 0.0:  # this round is compared with what is left of practice, the allowance is as it was
+        for i in range(y.size):
+            y[i] += s.vectors[XBAR, i] - s.vectors[PRACTICE_MEAN, i]
     solve(s, y, image)
     project(s, image, cross)
     base, square = dot(s.vectors[THETA], y) + besides, cautious_square(s, y, image)
@@ -1855,8 +1904,9 @@ def is_certified(p: Any, s: State, arm: int) -> bool:
     if p.by_model == 0 or s.run[0].vetoed == 1:
         return False
     y, image = s.vectors[WORK], s.vectors[STEP]
+    xbar = s.vectors[XBAR if s.run[0].premium == 0.0 else PRACTICE_MEAN]
     for i in range(y.size):
-        y[i] = -s.vectors[XBAR, i]
+        y[i] = -xbar[i]
     add_action(s, arm, 1.0, y)
     solve(s, y, image)
     spread = sqrt(cautious_square(s, y, image))
@@ -1910,7 +1960,10 @@ def fall_back(p: Any, s: State) -> None:
         if p.gate == BUDGET and r.restricted == 1 and s.arms[LCB, r.fallback] < r.baseline:
             r.fallback = -1
     if p.fallback == MIXTURE or (p.fallback == CERTIFIED and not is_certified(p, s, r.fallback)):
-        r.fallback = most_behind(s.counts[LOGGED], s.counts[MIXED], r.logged, r.mixed)
+        if r.premium == 0.0:
+            r.fallback = most_behind(s.counts[LOGGED], s.counts[MIXED], r.logged, r.mixed)
+        else:
+            r.fallback = most_behind(s.counts[PRACTICE_PULLS], s.counts[MIXED], r.practised, r.turns)
         r.fallback_source = FROM_MIXTURE
     if r.fallback >= 0 and s.counts[ALLOWED, r.fallback] == 0:
         r.fallback = -1
@@ -2014,6 +2067,55 @@ def decide(params: Records, s: State, proposal: int) -> int:
     fall_back(p, s)  # L_t
     choose(p, s, proposal)
     return int(r.arm)
+
+
+# -- arms that come and go --------------------------------------------------------------------------------
+
+
+@compiled
+def meet_arms(params: Records, s: State, first: int) -> None:
+    """What the estimate says of the arms from `first` on, O(d^2) each; lower bounds are current ones."""
+    p, r = params[0], s.run[0]
+    x, step = s.vectors[WORK], s.vectors[STEP]
+    r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
+    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
+    r.fresh = 0
+    for a in range(first, s.arms.shape[1]):
+        x[:] = 0.0
+        add_action(s, a, 1.0, x)
+        solve(s, x, step)
+        if r.one_hot == 0:
+            refine(s, x, step)
+        s.arms[MEAN, a] = dot(s.vectors[THETA], x)
+        s.arms[VARIANCE, a] = max(dot(x, step), 0.0)
+        s.arms[WIDTH, a] = sqrt(s.arms[VARIANCE, a])
+        s.arms[LCB, a] = s.arms[MEAN, a] - (r.radius + r.doubt) * s.arms[WIDTH, a]
+        s.arms[FIRST_LCB, a] = s.arms[LCB, a]
+        r.longest = max(r.longest, dot(x, x))
+
+
+@compiled
+def lose_arms(params: Records, s: State) -> None:
+    """Go on without the arms that are not allowed any more: another practice, a baseline that can be kept."""
+    p, r = params[0], s.run[0]
+    xbar, left = s.vectors[PRACTICE_MEAN], 0
+    r.restricted, r.fresh = 1, 0
+    for a in range(s.arms.shape[1]):
+        left += s.counts[LOGGED, a] * s.counts[ALLOWED, a]
+    if left < (r.logged if r.premium == 0.0 else r.practised):
+        xbar[:] = 0.0
+        for a in range(s.arms.shape[1]):
+            s.counts[PRACTICE_PULLS, a] = s.counts[LOGGED, a] * s.counts[ALLOWED, a]
+            s.counts[MIXED, a] = 0
+            add_action(s, a, s.counts[PRACTICE_PULLS, a] / max(left, 1), xbar)
+        r.practised, r.turns, r.premium = left, 0, r.logged / max(left, 1) - 1.0
+        if p.joint == 1:
+            secure_surplus(p, r, 0, True)
+    if p.gate == BUDGET and r.logged > 0:
+        safe = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
+        if s.arms[LCB, safe] < r.baseline:
+            r.arrears += r.rounds * (r.baseline - s.arms[LCB, safe])
+            r.baseline = s.arms[LCB, safe]
 
 
 # -- simulate ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from linoto.core import codec, kernels, one_hot_policies, policies
 from linoto.core.agent import SNAPSHOT_FORMAT, LinearAgent
+from linoto.core.arm_changes import ArmChange, composition_after
 from linoto.core.codec import foreign_types
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.agent import ContextualAgent
@@ -142,9 +143,12 @@ def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
 def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> LinearAgent:
     """A LinearAgent from its header and arrays; its parameters are made anew from its policy."""
     policy = known_policy(header["policy"], given)
-    composition, names = policy.composed(), header["names"]
+    changes = tuple(ArmChange.from_dict(change) for change in header.get("changes", ()))
+    composition, names = composition_after(policy.composed(), changes), header["names"]
     forgets = getattr(composition.explorer, "memory", None) is not None
     needed = composition.gate.rows | (kernels.MEMORY_ROWS if forgets else set())
+    if any(change.left is not None for change in changes):
+        needed |= kernels.PRACTICE_ROWS
     rows = by_name(arrays) if header["format"] == 1 else arrays
     state = restored_state(rows, header["format"], needed)
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
@@ -160,6 +164,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
         coins=codec.decode_rng(header["coins"]) if "coins" in header else None,
         reward_squares=arrays.get("reward_squares"),
         names=None if names is None else tuple(names),
+        changes=changes,
     )
 
 
@@ -190,7 +195,7 @@ def by_name(arrays: Arrays) -> Arrays:
 def restored_state(arrays: Arrays, format: int, special: Set[str]) -> kernels.State:
     """A state with every row and field that the snapshot holds; those of later versions begin at 0.
 
-    `special` rows are those that its gate or its explorer needs besides.
+    `special` rows are those that its gate, its explorer or its changes of arms need besides.
     """
     actions = arrays.get("actions", np.zeros(0))
     if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
@@ -207,6 +212,7 @@ def restored_state(arrays: Arrays, format: int, special: Set[str]) -> kernels.St
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
     copy_fields(arrays, state.run)
     state.run["one_hot"] = units is not None
+    state.run["restricted"] = not state.counts[kernels.ALLOWED].all()  # some were removed
     return state
 
 

@@ -59,6 +59,8 @@ def warm_up() -> None:
         kernels.observe(params, state, 0, False, 0.0, 0.0)
         kernels.update(params, state, 0, False, 0.0)
         kernels.tally(params, state)
+        kernels.meet_arms(params, state, 0)
+        kernels.lose_arms(params, state)
         kernels.rounding(np.ones(1, np.int64), np.zeros(1, np.int64))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.moments import Moments
-from linoto.core.gates.gate import Gate, safe_arm_promise
+from linoto.core.gates.gate import Gate, loss_without, safe_arm_promise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,10 @@ class Open(Gate):
 
     code = kernels.OPEN
     measures = False
+    arms_may_change = True
+
+    def needs_logged_arms(self, plays_mixture: bool) -> bool:
+        return plays_mixture
 
     def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
@@ -42,6 +48,7 @@ class Closed(Gate):
     code = kernels.CLOSED
     measures = False
     needs_every_arm = True
+    arms_may_change = True
 
     def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
@@ -60,3 +67,14 @@ class Closed(Gate):
 
     def promised(self, situation: Situation) -> Promise:
         return safe_arm_promise(situation)
+
+    def per_round_after(self, situation: Situation) -> float | None:
+        state, fallback = situation.state, situation.fallback
+        if state is None or fallback == "mixture":
+            return None
+        lcb = state.arms[kernels.LCB]
+        if isinstance(fallback, int):
+            return loss_without(situation, float(lcb[fallback]))
+        bounds = state.arms[kernels.FIRST_LCB] if fallback == "frozen" else lcb
+        arm = int(np.where(state.counts[kernels.ALLOWED] == 1, bounds, -np.inf).argmax())
+        return loss_without(situation, float(lcb[arm]))

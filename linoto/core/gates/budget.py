@@ -8,7 +8,7 @@ from typing import Any, Literal
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence
-from linoto.core.gates.gate import Gate
+from linoto.core.gates.gate import Gate, loss_without
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
@@ -35,6 +35,7 @@ class Budget(Gate):
     code = kernels.BUDGET
     fallbacks = ("lcb", "frozen")
     parameters = ("alpha",)
+    arms_may_change = True
 
     alpha: float = 1e-4
     form: Literal["exact", "aggregate", "max"] = "exact"
@@ -74,3 +75,6 @@ class Budget(Gate):
         if self.slack != "one_arm":
             loss = min(2 * float(run["slack"]) + share, loss)
         return Promise("R_off_t <= (alpha + 2) S t: every prefix earns t r_b", max(loss, 0.0))
+
+    def per_round_after(self, situation: Situation) -> float | None:
+        return loss_without(situation, float(situation.run[0]["baseline"]))

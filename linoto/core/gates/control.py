@@ -54,6 +54,7 @@ class Control(Gate):
     rows = kernels.COIN_ROWS
     against_contextual = PRACTICE
     parameters = ("epsilon", "budget")
+    arms_may_change = True
 
     budget: float = 0.0
     epsilon: float = 0.0
@@ -170,6 +171,9 @@ class Control(Gate):
 
     def default_fallback(self, confidence: Confidence) -> str:
         return "mixture"
+
+    def needs_logged_arms(self, plays_mixture: bool) -> bool:
+        return plays_mixture
 
     def needs_model(self, situation: Situation) -> bool:
         return False  # a wrong one costs the loan at most, and that is in the promise

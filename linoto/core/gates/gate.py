@@ -10,6 +10,7 @@ from linoto.core import kernels
 from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.moments import Moments
+from linoto.core.gates.mixture import mixture_rounding
 from linoto.core.hints import amount
 from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
@@ -30,6 +31,7 @@ class Gate:
     trusts_model: ClassVar[bool] = False  # with contexts: whether a wrong linear model breaks the promise
     compares_with_log: ClassVar[bool] = True  # False: what it compares with is current practice
     rows: ClassVar[Set[str]] = frozenset()  # of the state, that it keeps for itself
+    arms_may_change: ClassVar[bool] = False  # whether its theorem knows arms that come and go
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
 
@@ -93,6 +95,18 @@ class Gate:
         """What a round of that earns, where the means (k,) of the arms and that of the log are known."""
         return reference
 
+    def needs_logged_arms(self, plays_mixture: bool) -> bool:
+        """Whether an arm of the log must stay, to compare with; if it `plays_mixture` too."""
+        return True
+
+    def per_round_after(self, situation: Situation) -> float | None:
+        """What a round can lose from now on, without the arms just removed; None: as before."""
+        return None
+
+    def rounding_after(self, practice: Offline, situation: Situation) -> float:
+        """kappa of what is left of the log, of which only the pulls are given."""
+        return mixture_rounding(practice)
+
     def needs_model(self, situation: Situation) -> bool:
         """Whether the promise needs rewards that are linear in the features."""
         return situation.fallback != "mixture"
@@ -129,6 +143,14 @@ class Gate:
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         """The values that a preview tries, for a log that earns so much a round, over so many rounds."""
         raise TypeError(f"{type(self).__name__} must say which values a preview tries")
+
+
+def loss_without(situation: Situation, earned: float) -> float | None:
+    """What a round can lose below practice where it earns at least this; None without a log."""
+    run = situation.run[0]
+    if run["logged"] == 0:
+        return None
+    return max(situation.upper_reference(float(run["radius"] + run["doubt"])) - earned, 0.0)
 
 
 def safe_arm_promise(situation: Situation) -> Promise:

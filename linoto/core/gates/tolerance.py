@@ -61,6 +61,7 @@ class Tolerance(Gate):
     trusts_model = True
     fallbacks = ("certified", "mixture")
     parameters = ("epsilon", "budget")
+    arms_may_change = True
 
     budget: float = 0.0
     epsilon: float = 0.0
@@ -209,6 +210,12 @@ class Tolerance(Gate):
     def check_start(self, state: State, confidence: Confidence) -> None:
         if self.uses(confidence)[0]:
             check_bound(state, confidence.bound)
+
+    def rounding_after(self, practice: Offline, situation: Situation) -> float:
+        if not self.uses(situation.confidence)[1] or self.rounding != "low":
+            return super().rounding_after(practice, situation)
+        most = first_reference(situation.params[0], situation.offline) * (1 + situation.run[0]["premium"])
+        return rounding_below(practice, min(float(most), 1.0))
 
     def default_fallback(self, confidence: Confidence) -> str:
         return "certified" if self.uses(confidence)[0] else "mixture"
