@@ -206,6 +206,21 @@ class Operations:
         return get(f"{path_to(loop)}/arms", limit=limit)
 
     @operation
+    def add_arms(
+        self, loop: str, arms: Sequence[str] | Mapping[str, Sequence[float]]
+    ) -> Request[dict[str, Any]]:
+        """Arms that can be played from the next decision on: names, or names with their features."""
+        return send("POST", f"{path_to(loop)}/arms", arms_and_log(arms, None, None, None))
+
+    @operation
+    def remove_arms(
+        self, loop: str, arms: Sequence[str], *, fallback: str | None = None
+    ) -> Request[dict[str, Any]]:
+        """Arms that are not played again; `fallback` takes the place of a fixed one that is removed."""
+        query = [("arm", arm) for arm in arms] + ([] if fallback is None else [("fallback", fallback)])
+        return send("DELETE", f"{path_to(loop)}/arms?{urlencode(query)}")
+
+    @operation
     def decisions(
         self, loop: str, *, limit: int = 50, before: int | None = None, key: str | None = None
     ) -> Request[list[dict[str, Any]]]:

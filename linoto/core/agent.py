@@ -297,6 +297,7 @@ class LinearAgent:
         )  # refuses what cannot work
         self._draw_for(change, state)
         kernels.meet_arms(params, state, change.added[0])
+        kernels.tally(params, state)
         self._params, self._state, self._reward_squares, self.names = params, state, squares, names
         self._composition, self.confidence = composition, composition.assumed
         self.changes = (*self.changes, change)
@@ -527,6 +528,10 @@ class LinearAgent:
             raise ValueError(
                 f"gate must be one that knows arms that come and go, got {type(self.gate).__name__}, whose "
                 "theorem does not: start a new agent from the rewards so far"
+            )
+        if self.confidence.radius == "arms":
+            raise ValueError(
+                "radius must be another than 'arms' for arms that come and go: it counts the arms"
             )
         if self._state.run[0]["thrown"]:
             raise ValueError(

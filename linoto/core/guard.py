@@ -80,7 +80,7 @@ class Guard:
         self._logged = np.flatnonzero(offline.pulls)  # (n,) the arms of the mixture: no other is ever due
         self._shares = offline.pulls[self._logged]
         self._mixed = np.zeros_like(self._shares)
-        self._counts = np.zeros((len(kernels.COUNT_ROWS), k), dtype=np.int64)  # pending plays, as in State
+        self._counts = np.zeros((kernels.ALLOWED + 1, k), dtype=np.int64)  # pending plays, as in State
         self._params = np.zeros(1, dtype=kernels.PARAMS)
         self._params["noise"] = confidence.scale
         gate.fill(self._params[0], confidence, np.ones((k, 1)), offline)

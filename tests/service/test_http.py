@@ -194,6 +194,8 @@ def test_tokens_allow_exactly_what_their_role_does(
         assert allowed("POST", "/v1/loops/loop/decide", {}) == [403, 200, 200]
         assert allowed("PATCH", "/v1/loops/loop", {"mode": "safe-only"}) == [403, 200, 200]
         assert allowed("PATCH", "/v1/loops/loop", {"mode": "live"}) == [403, 403, 200]
+        assert allowed("POST", "/v1/loops/loop/arms", {"arms": [{"name": "new"}]}) == [403, 403, 200]
+        assert allowed("DELETE", "/v1/loops/loop/arms?arm=new") == [403, 403, 200]
         assert allowed("GET", "/v1/loops/loop/report") == [200, 200, 200]
         assert allowed("DELETE", "/v1/loops/loop") == [403, 403, 200]
         command("token", "revoke", "reader one", "--db", str(path))

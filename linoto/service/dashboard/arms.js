@@ -18,7 +18,7 @@ function row(arm, domain, reference) {
   return el(
     "tr",
     {},
-    el("td", {}, el("bdi", {}, arm.name)),
+    el("td", {}, el("bdi", {}, arm.name), arm.present ? "" : el("span", { class: "soft" }, " (removed)")),
     el("td", { class: "drawn" }, interval(scale)),
     el("td", { class: "optional" }, number(arm.mean)),
     el("td", {}, number(arm.plays)),

@@ -67,7 +67,7 @@ export function openLoop(root, name, refresh) {
     showCharts($, loop, history.points);
     showGroups($, loop);
     showWatch($, report);
-    const dotted = loop.reference === null ? "" : `; the dotted line is the mean reward of the log, ${number(loop.reference)}`;
+    const dotted = loop.reference === null ? "" : `; the dotted line is what practice earned in the log, ${number(loop.reference)}`;
     say($("arms-unit"), `Rewards in ${unitOf(loop)} per play${dotted}.`);
     arms.show({ arms: data.arms, count: loop.arms, reference: loop.reference, range: certificate.reward_range });
     showDecisions(decisions);
@@ -89,6 +89,8 @@ function showState($, loop) {
   $("stop").classList.toggle("resume", safe);
   for (const control of CONTROLS) $(control).disabled = loop.archived;
   show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop.name)));
+  const came = loop.arm_changes.map(({ at, by, text }) => el("li", {}, `${moment(at)}, ${by}: ${text}.`));
+  show($("arm-changes"), ...came.reverse());
   const open = loop.alarms.filter(({ answered }) => !answered);
   show($("alarms"), ...open.map((alarm) => alarmBox(alarm, loop)));
   $("answer").hidden = open.length === 0 || loop.archived;
@@ -269,7 +271,7 @@ function showWatch($, { loop, certificate }) {
   show($("promise"), promiseList(loop, certificate));
 }
 
-function promiseList(loop, { holds, theorem, per_round, constant, budget, delta, assumes }) {
+function promiseList(loop, { holds, theorem, per_round, constant, budget, delta, assumes, changes }) {
   const rows = [["Promise", holds ? "holds" : "none"], ["Why", theorem]];
   if (holds) {
     const more = constant > budget ? ", and rounding" : "";
@@ -278,5 +280,6 @@ function promiseList(loop, { holds, theorem, per_round, constant, budget, delta,
     rows.push(["Probability", `${percent(1 - delta)}, for every decision at once`]);
   }
   return el("dl", {}, ...rows.flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]),
+    ...changes.flatMap((text, i) => [i ? null : el("dt", {}, "Arms changed"), el("dd", {}, text)]),
     ...assumes.flatMap((text, i) => [i ? null : el("dt", {}, "Assumes that"), el("dd", {}, text)]));
 }

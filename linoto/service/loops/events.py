@@ -43,8 +43,8 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     control_share: float | None = None  # how likely a coin made it a control round; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: the reward is weighed with it
 
-    def as_decision(self) -> Decision:
-        """The play, as the agent commits it and learns from it."""
+    def as_decision(self, changes: int = 0) -> Decision:
+        """The play, as the agent commits it after so many changes of its arms, and learns from it."""
         return Decision(
             arm=self.arm,
             mode=self.mode,
@@ -55,6 +55,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             round=self.round,
             control_share=self.control_share,
             centre=self.centre,
+            changes=changes,
         )
 
 
@@ -74,12 +75,21 @@ class SettingsChanged(Struct, tag_field="kind", tag="switched", frozen=True):
     by: str
 
 
+class ArmsChanged(Struct, tag_field="kind", tag="arms", frozen=True, omit_defaults=True):
+    """Arms that come, by name and features (None: each is its own), or arms that go."""
+
+    by: str
+    added: list[tuple[str, list[float] | None]] = []
+    removed: list[int] = []
+    fallback: int | None = None  # in place of a fixed one that goes
+
+
 class LoopArchived(Struct, tag_field="kind", tag="archived", frozen=True):
     """The end: no more decisions, but rewards are still taken."""
 
     by: str
 
 
-Event = DecisionMade | RewardRecorded | SettingsChanged | LoopArchived
+Event = DecisionMade | RewardRecorded | SettingsChanged | ArmsChanged | LoopArchived
 EVENTS: Decoder[Event] = Decoder(Event)
 DECISIONS: Decoder[DecisionMade] = Decoder(DecisionMade)

@@ -10,8 +10,10 @@ import msgspec
 
 from linoto.core.certificates import Certificate
 from linoto.core.snapshots import from_dict, restore
+from linoto.core.units import same_arms
 from linoto.service.loops import spec as specs
 from linoto.service.loops.events import (
+    ArmsChanged,
     DecisionMade,
     Event,
     LoopArchived,
@@ -21,8 +23,9 @@ from linoto.service.loops.events import (
 )
 from linoto.service.loops.history import Point
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
+from linoto.service.loops.references import reference_now
 from linoto.service.loops.spec import LoopAgent, LoopSpec
-from linoto.service.loops.state import Alarm, AlarmState, LoopState, ModeChange, RewardTotals
+from linoto.service.loops.state import Alarm, AlarmState, ArmsChange, LoopState, ModeChange, RewardTotals
 from linoto.service.loops.watch import Watch
 
 ALARMS = {
@@ -34,9 +37,15 @@ ALARMS = {
 
 def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
     """The agent of a snapshot; refuses one of other arms or of another policy."""
-    agent: LoopAgent = restore(blob, actions=specs.features(spec))
-    names = [arm.name for arm in spec.arms]
-    if agent.policy != from_dict(spec.policy, stored=True) or list(agent.names or ()) != names:
+    agent: LoopAgent = restore(blob)
+    names, k = [arm.name for arm in spec.arms], len(spec.arms)
+    features = specs.features(spec)
+    first = agent.actions[:k, : features.shape[1]]  # the others came later
+    same_names = list(agent.names or ())[:k] == names and agent.k == k + sum(
+        len(change.added) for change in agent.changes
+    )
+    same_policy = agent.policy == from_dict(spec.policy, stored=True)
+    if not (same_policy and same_names and same_arms(features, first)):
         raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
     return agent
 
@@ -52,12 +61,13 @@ class Loop:
     spec: LoopSpec  # with what was left out filled in
     agent: LoopAgent
     state: LoopState
-    certificate: Certificate  # what was promised before the first decision
+    first_certificate: Certificate  # what was promised before the first decision
+    certificate: Certificate  # the same with what changes of the arms did to it
     watch: Watch
     practice: PracticeTerms | None  # where the gate throws a coin
     names: list[str]
     index: dict[str, int]
-    reference: float | None
+    log_mean: float | None
     pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
     snapshot_seq: int = 0  # of the last snapshot
     alarms_logged: int = 0
@@ -79,7 +89,7 @@ class Loop:
         asked, spec = spec, specs.settled(spec, name)
         agent = specs.start_agent(spec) if known is None else known[0]
         promised = agent.certificate if known is None else known[1]
-        names, total = [arm.name for arm in spec.arms], agent.offline.total
+        names, total = list(agent.names or ()), agent.offline.total
         zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
         state = LoopState(
             mode=spec.mode,
@@ -97,19 +107,22 @@ class Loop:
             spec=spec,
             agent=agent,
             state=state,
-            certificate=promised,
+            first_certificate=promised,
+            certificate=agent.amended(promised),
             watch=Watch.of(agent, promised, spec),
             practice=practice,
             names=names,
             index={arm: i for i, arm in enumerate(names)},
-            reference=agent.offline.reference if total else None,
+            log_mean=agent.offline.reference if total else None,
         )
 
     # -- the fold
 
     def apply(self, event: Event, at: float) -> None:
-        """The next event."""
+        """The next event; a change of the arms that cannot work is refused before anything changes."""
         state = self.state
+        if isinstance(event, ArmsChanged):
+            self._apply_arms(event, at)
         state.seq += 1
         state.at = at
         if isinstance(event, DecisionMade):
@@ -120,14 +133,37 @@ class Loop:
             answered = self.spec.version > 1  # in version 1, only another mode was an answer to an alarm
             self._change_mode(event.mode, event.by, answered=answered)
             state.holdback = event.holdback
-        else:
-            assert isinstance(event, LoopArchived)
+        elif isinstance(event, LoopArchived):
             state.archived = True
+
+    def _apply_arms(self, event: ArmsChanged, at: float) -> None:
+        agent, state = self.agent, self.state
+        if event.added:
+            added = [name for name, _ in event.added]
+            agent.add_arms(specs.new_features(agent, event.added), names=added)
+            self.names = list(agent.names or ())
+            self.index = {arm: i for i, arm in enumerate(self.names)}
+            for counts in (state.plays, state.uncounted):
+                counts.extend([0] * len(added))
+        else:
+            agent.remove_arms(event.removed, fallback=event.fallback)
+        self.certificate = agent.amended(self.first_certificate)
+        text = self.certificate.changes[-1]
+        state.arm_changes.append(ArmsChange(at=at, by=event.by, decisions=state.decided, text=text))
+        if agent.changes[-1].left is not None:  # practice has lost an arm
+            state.references.append(reference_now(agent, self.first_certificate, state.counted.plays))
+            state.uncounted = [0] * len(self.names)
+            state.drift = AlarmState()
+            state.detector.reset()
+        self._watch_anew()
+
+    def _watch_anew(self) -> None:
+        self.watch = Watch.of(self.agent, self.certificate, self.spec, self.state.references)
 
     def _apply_decision(self, event: DecisionMade) -> None:
         state = self.state
         if event.counted:
-            self.agent.commit(event.as_decision())
+            self.agent.commit(event.as_decision(len(self.agent.changes)))
         else:
             state.uncounted[event.arm] += 1
         if self.coin_books is not None and event.control_share is not None:
@@ -267,6 +303,7 @@ class Loop:
         """Become what the snapshot says."""
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
         self.snapshot_seq = self.state.seq
+        self._watch_anew()
 
     def reopen(self, decisions: Iterable[DecisionMade]) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
@@ -285,6 +322,12 @@ class Loop:
         same = msgspec.structs.replace(asked, version=self.spec.version, policy=self.spec.policy)
         there = from_dict(self.spec.policy, stored=True)  # it may have been written with fewer fields
         return specs.settled(same, self.name) == self.spec and from_dict(asked.policy) == there
+
+    @property
+    def reference(self) -> float | None:
+        """The mean reward of the log, or of what is left of it as practice."""
+        later = self.state.references
+        return later[-1].mean if later else self.log_mean
 
     @property
     def limits(self) -> tuple[float, float] | None:

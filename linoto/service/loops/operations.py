@@ -23,6 +23,7 @@ from linoto.service.errors import Refused, invalid, not_found
 from linoto.service.loops.choice import make_decision
 from linoto.service.loops.events import (
     DECISIONS,
+    ArmsChanged,
     DecisionMade,
     Event,
     LoopArchived,
@@ -32,7 +33,7 @@ from linoto.service.loops.events import (
 )
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, keep_promise, recover
-from linoto.service.loops.spec import check_holdback
+from linoto.service.loops.spec import Arm, check_holdback
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 
@@ -193,6 +194,7 @@ class Loops:
             raise invalid(f"proposal must be among the allowed arms, got {proposal!r}")
         if loop.state.archived:
             raise Refused(409, "archived", f"loop {name!r} is archived and decides no more")
+        check_present(loop, wanted, among)
         self.close_due(connection, loop, SLICE)
         expires_at = self.now(loop) + loop.spec.window
         try:
@@ -250,16 +252,50 @@ class Loops:
 
         The alarms so far are answered by it, also where it changes nothing else.
         """
-        loop = self.get(name)
+        loop = self._changing(name)
         state = loop.state
-        if state.archived:
-            raise Refused(409, "archived", f"loop {name!r} is archived and changes no more")
         mode = state.mode if mode is None else mode
         holdback = state.holdback if holdback is None else holdback
         check_holdback(holdback, loop.agent)
         if (mode, holdback) != (state.mode, state.holdback) or (loop.open_alarms and loop.spec.version > 1):
             self.record(connection, loop, SettingsChanged(mode=mode, holdback=holdback, by=by))
         return loop
+
+    def add_arms(self, connection: Connection, name: str, *, by: str, arms: list[Arm]) -> Loop:
+        """Arms that can be played from the next decision on; those of the loop already change nothing."""
+        loop = self._changing(name)
+        known = [arm for arm in arms if arm.name in loop.index]
+        if len(known) == len(arms) and all(is_same_arm(loop, arm) for arm in known):
+            return loop
+        if known:
+            raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
+        added = [(arm.name, arm.features) for arm in arms]
+        self._change_arms(connection, loop, ArmsChanged(by=by, added=added))
+        return loop
+
+    def remove_arms(
+        self, connection: Connection, name: str, *, by: str, arms: list[str], fallback: str | None
+    ) -> Loop:
+        """Arms that are not played again; what was removed before changes nothing."""
+        loop = self._changing(name)
+        present = loop.agent.present
+        removed = sorted({arm for arm in (arm_of(loop, arm) for arm in arms) if present[arm]})
+        other = None if fallback is None else arm_of(loop, fallback)
+        if removed:
+            self._change_arms(connection, loop, ArmsChanged(by=by, removed=removed, fallback=other))
+        return loop
+
+    def _changing(self, name: str) -> Loop:
+        loop = self.get(name)
+        if loop.state.archived:
+            raise Refused(409, "archived", f"loop {name!r} is archived and changes no more")
+        return loop
+
+    def _change_arms(self, connection: Connection, loop: Loop, event: ArmsChanged) -> None:
+        try:
+            self.record(connection, loop, event)
+        except (ValueError, MemoryError) as error:  # refused by the agent, before anything changed
+            raise invalid(str(error)) from error
 
     def archive(self, connection: Connection, name: str, by: str) -> Loop:
         """No more decisions; rewards of past ones are still taken."""
@@ -294,6 +330,25 @@ def arm_of(loop: Loop, name: str) -> int:
     if arm is None:
         raise invalid(f"arm must be one of loop {loop.name!r}, got {name!r}")
     return arm
+
+
+def check_present(loop: Loop, proposal: int | None, allowed: list[int] | None) -> None:
+    """Refuse a proposal that was removed, and a choice among removed arms only."""
+    present = loop.agent.present
+    if proposal is not None and not present[proposal]:
+        raise invalid(
+            f"proposal must be an arm that is present, got {loop.names[proposal]!r}, which was removed"
+        )
+    if allowed is not None and not present[allowed].any():
+        raise invalid("allowed must hold an arm that is present, got only arms that were removed")
+
+
+def is_same_arm(loop: Loop, arm: Arm) -> bool:
+    """Whether this arm is one of the loop already, with these features."""
+    index = loop.index[arm.name]
+    if not loop.agent.present[index]:
+        return False
+    return arm.features is None or loop.agent.actions[index].tolist() == [float(x) for x in arm.features]
 
 
 def same_request(event: DecisionMade, proposal: int | None, allowed: list[int] | None) -> DecisionMade:

@@ -55,7 +55,7 @@ def restored(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: 
 
 def keep_promise(connection: Connection, loop: Loop) -> None:
     """What was promised before the first decision, so that the next start need not compute it."""
-    sql.put_promise(connection, loop.id, __version__, json.dumps(loop.certificate.to_dict()))
+    sql.put_promise(connection, loop.id, __version__, json.dumps(loop.first_certificate.to_dict()))
 
 
 def kept_promise(connection: Connection, loop: int) -> Certificate | None:

@@ -16,7 +16,7 @@ from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.snapshots import from_dict, to_dict
-from linoto.core.units import one_hot
+from linoto.core.units import find_units, one_hot
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops.events import Mode
@@ -222,6 +222,22 @@ def features(spec: LoopSpec) -> Floats:
             f"arms must have 1 to {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got {k} x {d}"
         )
     return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
+
+
+def new_features(agent: LoopAgent, added: list[tuple[str, list[float] | None]]) -> Floats:
+    """(j, d + n) the actions of arms that come: without features, each brings one of its own."""
+    k, d = agent.actions.shape
+    given = [features for _, features in added]
+    without = find_units(agent.actions) is not None and not any(given)
+    if not without and any(features is None or len(features) != d for features in given):
+        raise invalid(f"features must be the {d} numbers that the arms of this loop have, for every new arm")
+    width = d + len(given) if without else d
+    if width > MOST_FEATURES or (k + len(given)) * width > MOST_NUMBERS:
+        raise invalid(
+            f"arms must have at most {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got "
+            f"{k + len(given)} x {width}"
+        )
+    return np.eye(len(given), width, d) if without else np.array(given, dtype=np.float64)
 
 
 def log_of(spec: LoopSpec) -> Offline:

@@ -14,6 +14,7 @@ from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import History
 from linoto.service.loops.lift import Lift
 from linoto.service.loops.practice import PracticeBooks
+from linoto.service.loops.references import ReferenceSince
 
 MORE_EVIDENCE = log(10.0)  # an alarm that was acknowledged is raised again at ten times the evidence
 
@@ -86,6 +87,15 @@ class Alarm(Struct):
     message: str
 
 
+class ArmsChange(Struct):
+    """A change of the arms: when, by whom, and what it did."""
+
+    at: float
+    by: str
+    decisions: int  # before it
+    text: str
+
+
 class ModeChange(Struct):
     """The last change of mode: when, and by whom."""
 
@@ -120,5 +130,7 @@ class LoopState(Struct):
     mode_change: ModeChange | None = field(default=None, name="switched")
     budget: float | None = None  # at the last decision
     history: History = field(default_factory=History)
+    arm_changes: list[ArmsChange] = field(default_factory=list)
+    references: list[ReferenceSince] = field(default_factory=list)  # once practice has lost an arm
     practice: PracticeBooks | None = None  # where the gate throws a coin
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions

@@ -17,6 +17,7 @@ from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_views import PracticeView, loss_and_left_below_practice, practice_view
+from linoto.service.loops.references import Part, beyond_first
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.watch import as_factor
 
@@ -41,6 +42,15 @@ class AlarmView(Struct):
     at: float
     message: str
     answered: bool  # whether somebody has set the mode since
+
+
+class ArmsChangeView(Struct):
+    """A change of the arms, and what it did to practice and to the promise."""
+
+    at: float
+    by: str
+    decisions: int  # before it
+    text: str
 
 
 class LoopView(Struct):
@@ -81,6 +91,7 @@ class LoopView(Struct):
     drift_alarm_at: float
     groups: dict[str, GroupView]
     alarms: list[AlarmView]
+    arm_changes: list[ArmsChangeView]
 
 
 class PointView(Struct):
@@ -118,6 +129,7 @@ class ArmView(Struct):
     mean: float | None
     lcb: float | None
     ucb: float | None
+    present: bool  # False: it was removed
 
 
 class LiftView(Struct):
@@ -197,7 +209,7 @@ def loop_view(loop: Loop) -> LoopView:
         pending=len(loop.pending),
         rewards=sum(state.groups[group].closed for group in GROUPS),
         model_version=state.learned,
-        arms=len(loop.names),
+        arms=int(loop.agent.present.sum()),
         policy=str(loop.spec.policy.get("type")),
         switched_at=None if switched is None else switched.at,
         switched_by=None if switched is None else switched.by,
@@ -222,6 +234,10 @@ def loop_view(loop: Loop) -> LoopView:
         evidence_of_drift=as_factor(state.drift.evidence) if watch.watches_drift else None,
         groups={group: group_view(state.groups[group], loop.limits) for group in GROUPS},
         alarms=alarm_views(loop),
+        arm_changes=[
+            ArmsChangeView(change.at, change.by, change.decisions, change.text)
+            for change in state.arm_changes
+        ],
     )
 
 
@@ -240,9 +256,10 @@ def drift_threshold(loop: Loop) -> float:
 
 def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | None]:
     """What as many plays of the log would have earned, and the least that the promise allows."""
-    if loop.reference is None:
+    if loop.log_mean is None:
         return None, None
-    expected, watch = closed * loop.reference, loop.watch
+    later, watch = loop.state.references, loop.watch
+    expected = closed * loop.log_mean + float(beyond_first(loop.log_mean, later, "mean", closed))
     if watch.per_round is None or loop.state.promise_void:
         return expected, None
     return expected, expected - closed * watch.per_round - watch.constant
@@ -257,12 +274,17 @@ def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None,
     if loop.practice is not None:
         promised, left = loss_and_left_below_practice(loop, loop.practice)
         return promised, None, left, None
-    counted, (low, high) = loop.state.counted, loop.watch.reference
+    counted, (low, high), later = loop.state.counted, loop.watch.reference, loop.state.references
     expected, least = expected_and_least(loop, counted.closed)
-    if expected is None or least is None or loop.reference is None:
+    if expected is None or least is None or loop.log_mean is None:
         return None, None, None, None
-    left = counted.rewards - least
-    lower, upper = (left + counted.closed * (loop.reference - end) for end in (high, low))
+    left, closed = counted.rewards - least, counted.closed
+    moved = float(beyond_first(loop.log_mean, later, "mean", closed))
+    ends: tuple[tuple[float, Part], ...] = ((high, "high"), (low, "low"))
+    lower, upper = (
+        left + closed * (loop.log_mean - end) + moved - float(beyond_first(end, later, part, closed))
+        for end, part in ends
+    )
     return expected - least, lower, left, upper
 
 
@@ -321,12 +343,13 @@ class ArmNumbers(NamedTuple):
     means: Floats
     lcb: Floats
     ucb: Floats
+    present: Any
 
 
 def arm_numbers(loop: Loop) -> ArmNumbers:
     """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
     agent = loop.agent
-    found = (agent.pending, agent.offline.pulls, agent.means, agent.lcb, agent.ucb)
+    found = (agent.pending, agent.offline.pulls, agent.means, agent.lcb, agent.ucb, agent.present)
     return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
 
 
@@ -350,6 +373,7 @@ def arm_rows(numbers: ArmNumbers, limit: int | None = None) -> list[ArmView]:
             mean=finite(n.means[i]),
             lcb=finite(n.lcb[i]),
             ucb=finite(n.ucb[i]),
+            present=bool(n.present[i]),
         )
         for i in order
     ]

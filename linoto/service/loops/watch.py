@@ -7,6 +7,7 @@ itself steers: only the sum enters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, exp, inf, log
 from typing import Any
@@ -17,6 +18,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.service.loops.detector import Claim
+from linoto.service.loops.references import ReferenceSince, beyond_first
 from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
 
@@ -92,13 +94,14 @@ def alarm_sums(scale: Scale, count: Floats, least: Floats, threshold: float) -> 
 class Watch:
     """What a loop is watched for; made once from its certificate.
 
-    `error` is the chance of each false alarm, besides the chance (1.5 delta) that the promise or the interval
-    of the reference fails by itself.
+    `error` is the chance of each false alarm, besides the chance (1.5 delta, or 2.5 delta once arms of the
+    log were removed) that the promise or an interval of the reference fails by itself.
     """
 
     scale: Scale
     error: float
     reference: tuple[float, float]  # an interval for the mean reward of the log
+    later: tuple[ReferenceSince, ...]  # what is left of practice, each time it has lost an arm
     per_round: float | None  # None: nothing is promised
     constant: float
     kappa: float  # rounding of the mixture, in plays
@@ -109,8 +112,10 @@ class Watch:
     certified: bool  # whether safe plays outside the mixture are proven to earn as much as the log
 
     @classmethod
-    def of(cls, agent: LoopAgent, c: Certificate, spec: LoopSpec) -> Watch:
-        """The watch over a fresh agent with this certificate."""
+    def of(
+        cls, agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+    ) -> Watch:
+        """The watch over an agent with this certificate; `later` references are since practice lost arms."""
         (low, high), assumed = c.reward_range, agent.confidence
         with_log = agent.gate.compares_with_log and agent.offline.total > 0
         promised = with_log and c.holds and c.per_round is not None
@@ -118,14 +123,16 @@ class Watch:
             scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
             error=spec.alarm_error,
             reference=c.reference_interval,
+            later=tuple(later),
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
             kappa=most_rounding(agent, spec.version),
             lost_reward=spec.default_reward if spec.missing_reward == "unknown" else None,
-            claim=claim_of(agent, c, spec),
+            claim=claim_of(agent, c, spec, later),
             run=spec.alarm_run,
             certified=promised and agent.gate.keeps_ledger,
-            watches_drift=promised or (with_log and range_is_given(agent, c)),
+            watches_drift=(promised or (with_log and range_is_given(agent, c)))
+            and not (spec.version == 1 and later),  # its rule knows one reference for all plays
         )
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:
@@ -143,15 +150,20 @@ class Watch:
         """
         if self.per_round is None:
             return -inf
-        least = plays * (self.reference[0] - self.per_round) - self.constant
+        least = self.least(plays)
         return log_evidence(self.scale, rewards + (plays - closed) * self.scale.high, plays, least)
+
+    def least(self, plays: Any) -> Any:
+        """The least that so many plays earn on average by the promise."""
+        low, later = self.reference[0], beyond_first(self.reference[0], self.later, "low", plays)
+        return plays * (low - (self.per_round or 0.0)) - self.constant + later
 
     def alarm_below(self, closed: Floats, threshold: float) -> Floats | None:
         """(n,) summed rewards of so many plays below which a promise alarm is raised; NaN where none is."""
         if self.per_round is None:
             return None
         counts = np.asarray(closed, dtype=np.float64)
-        least = counts * (self.reference[0] - self.per_round) - self.constant
+        least = self.least(counts)
         found = alarm_sums(self.scale, counts, least, threshold)
         possible = counts * self.scale.low if self.scale.bounded else -inf
         return np.where((counts > 0) & (found >= possible), found, np.nan)
@@ -182,14 +194,14 @@ class Watch:
         return log(self.run)
 
 
-def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec) -> Claim:
+def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:
     """No drift: the mixture earns what the log earned. A stretch of it lacks what two prefixes lack."""
     bounded = agent.confidence.noise == "bounded"
     rounding = 2 * most_rounding(agent, spec.version)
-    if c.kappa is not None and agent.counts_control:
+    if c.kappa is not None and agent.counts_control and not later:
         rounding = 2 * c.kappa
     noise = None if bounded else agent.confidence.scale
-    low, high = c.reference_interval
+    low, high = (later[-1].low, later[-1].high) if later else c.reference_interval
     interval = low - spec.drift_allowed, high + spec.drift_allowed
     return Claim.about(interval, c.reward_range, noise, rounding)
 

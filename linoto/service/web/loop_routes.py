@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Annotated, cast
+from collections.abc import Callable
+from typing import Annotated, Any, cast
 
 import msgspec
-from litestar import delete, get, patch, put
+from litestar import delete, get, patch, post, put
 from litestar.params import Parameter
 from litestar.response import Stream
 from litestar.types import ASGIApp
@@ -21,7 +22,7 @@ from linoto.service.web.access import AnyRequest
 from linoto.service.web.creation import LoopCreation
 from linoto.service.web.export import parquet
 from linoto.service.web.framework import JsonResponse
-from linoto.service.web.messages import Change, Readiness
+from linoto.service.web.messages import Change, NewArms, Readiness
 from linoto.service.web.routing import (
     Json,
     LoopName,
@@ -40,6 +41,12 @@ Most = Annotated[int | None, Parameter(ge=1, le=100_000, description="how many a
 After = Annotated[str | None, Parameter(max_length=64, description="the last name of the page before")]
 Search = Annotated[
     str | None, Parameter(max_length=200, description="only loops with this in their name or description")
+]
+Leaving = Annotated[
+    list[str], Parameter(min_items=1, max_items=1000, description="the names of the arms to remove")
+]
+NewFallback = Annotated[
+    str | None, Parameter(max_length=200, description="the arm in place of a fixed fallback that is removed")
 ]
 SPEC_BODY = 64_000_000  # bytes of a new loop, which brings its features and maybe rows
 logger = logging.getLogger("linoto.service")
@@ -124,6 +131,32 @@ async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> 
     return await asyncio.to_thread(views.arm_rows, numbers, limit)
 
 
+@route(post, "/loops/{name:str}/arms", "admin", request_max_body_size=SPEC_BODY)
+async def add_arms(request: AnyRequest, name: LoopName, data: Json[NewArms]) -> views.LoopView:
+    """Add arms, playable from the next decision on; the same again changes nothing."""
+    return await changed_arms(request, name, loops_of(request).add_arms, arms=data.arms)
+
+
+@route(delete, "/loops/{name:str}/arms", "admin")
+async def remove_arms(
+    request: AnyRequest, name: LoopName, arm: Leaving, fallback: NewFallback = None
+) -> views.LoopView:
+    """Remove arms: they are not played again, and their late rewards still count."""
+    return await changed_arms(request, name, loops_of(request).remove_arms, arms=arm, fallback=fallback)
+
+
+async def changed_arms(
+    request: AnyRequest, name: str, operation: Callable[..., Loop], **what: Any
+) -> views.LoopView:
+    """Change the arms of a loop, and show it."""
+    by = request.user.name
+    view = await write(
+        request, lambda connection: views.loop_view(operation(connection, name, by=by, **what))
+    )
+    logger.info("arms changed", extra={"loop": name, "by": by, "arms": view.arms})
+    return view
+
+
 @route(get, "/loops/{name:str}/history", "reader")
 async def show_history(request: AnyRequest, name: LoopName) -> views.HistoryView:
     """The course of a loop, for a picture."""
@@ -153,6 +186,8 @@ HANDLERS = (
     change_loop,
     archive_loop,
     list_arms,
+    add_arms,
+    remove_arms,
     show_history,
     report_loop,
     export_loop,

@@ -11,7 +11,7 @@ from linoto.service.errors import invalid
 from linoto.service.loops.events import DecisionMade, Mode
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops, RewardResult
-from linoto.service.loops.spec import ArmName, Number, Share
+from linoto.service.loops.spec import Arm, ArmName, Number, Share
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -106,6 +106,12 @@ class Readiness(Struct):
 
     loop: str
     mode: Mode
+
+
+class NewArms(Struct, forbid_unknown_fields=True):
+    """Arms that come; with features where the arms of the loop have some."""
+
+    arms: Annotated[list[Arm], Meta(min_length=1, max_length=10_000)]
 
 
 class Failure(Struct):
