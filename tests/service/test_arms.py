@@ -104,6 +104,30 @@ def test_practice_that_lost_an_arm_is_said_and_counted(tmp_path: Path) -> None:
         assert views.history(loop).points[-1].expected_by_log == view.expected_by_log
 
 
+def test_a_snapshot_is_read_without_its_kept_promise(tmp_path: Path) -> None:
+    """As after an upgrade: what was promised is computed from the arms it began with."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        add(service, "d")
+        remove(service, "a")
+        decide(service)
+        promise = service.loops.get("loop").certificate
+    with opened(tmp_path / "x.sqlite") as service:
+        service.store.write_sync(lambda c: c.execute("DELETE FROM promises"))
+    with opened(tmp_path / "x.sqlite") as service:
+        loop = service.loops.get("loop")
+        assert loop.names == list("abcd") and loop.index["d"] == 3
+        assert loop.certificate == promise
+        assert len(set(digests(service))) == 1
+
+
+def test_without_any_logged_arm_there_is_no_control_group(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=linoto.LinUCB(confidence=TOLERANT.confidence), holdback=0.5)
+        remove(service, "a", "b")
+        assert {decide(service).arm for _ in range(10)} == {"c"}
+
+
 def test_requests_that_are_repeated_change_nothing(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create(service)

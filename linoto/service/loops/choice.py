@@ -73,7 +73,7 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
         return None
     agent = loop.agent
     arm = agent.next_mixture_arm(None if agent.counts_control else loop.state.uncounted)
-    if allowed is not None and arm not in allowed:
+    if arm < 0 or (allowed is not None and arm not in allowed):  # no logged arm is left, or none allowed
         return None
     return replace(live, arm=arm, mode="safe", source="mixture")
 

@@ -141,24 +141,25 @@ class Loop:
         if event.added:
             added = [name for name, _ in event.added]
             agent.add_arms(specs.new_features(agent, event.added), names=added)
-            self.names = list(agent.names or ())
-            self.index = {arm: i for i, arm in enumerate(self.names)}
             for counts in (state.plays, state.uncounted):
                 counts.extend([0] * len(added))
         else:
             agent.remove_arms(event.removed, fallback=event.fallback)
-        self.certificate = agent.amended(self.first_certificate)
+        self._know_arms()
         text = self.certificate.changes[-1]
         state.arm_changes.append(ArmsChange(at=at, by=event.by, decisions=state.decided, text=text))
-        if agent.changes[-1].left is not None:  # practice has lost an arm
+        if agent.changes[-1].left:  # practice has lost an arm, and there is something left of it
             state.references.append(reference_now(agent, self.first_certificate, state.counted.plays))
             state.uncounted = [0] * len(self.names)
             state.drift = AlarmState()
             state.detector.reset()
-        self._watch_anew()
+        self.watch = Watch.of(agent, self.certificate, self.spec, state.references)
 
-    def _watch_anew(self) -> None:
-        self.watch = Watch.of(self.agent, self.certificate, self.spec, self.state.references)
+    def _know_arms(self) -> None:
+        """The names of all arms there were, and what changes of them did to the promise."""
+        self.names = list(self.agent.names or ())
+        self.index = {arm: i for i, arm in enumerate(self.names)}
+        self.certificate = self.agent.amended(self.first_certificate)
 
     def _apply_decision(self, event: DecisionMade) -> None:
         state = self.state
@@ -303,7 +304,8 @@ class Loop:
         """Become what the snapshot says."""
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
         self.snapshot_seq = self.state.seq
-        self._watch_anew()
+        self._know_arms()
+        self.watch = Watch.of(agent, self.certificate, self.spec, self.state.references)
 
     def reopen(self, decisions: Iterable[DecisionMade]) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
