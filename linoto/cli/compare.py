@@ -118,11 +118,11 @@ def chosen_settings(arguments: argparse.Namespace) -> list[Setting]:
 
 def labelled(text: str) -> tuple[str, Policy | None]:
     """A label and a policy of somebody's own, or None for one of ours."""
-    from linoto.experiments.compare import everyone
+    from linoto.experiments.compare import CLICKS, everyone
     from linoto.experiments.study import as_policy
 
     label, word = re.fullmatch(r"(?:([^={}]+)=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    if word in everyone() and label in (None, word):
+    if word in everyone(CLICKS, one_hot=True) and label in (None, word):
         return word, None
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the caller, as `python -m` finds them

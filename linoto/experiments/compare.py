@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -15,9 +16,14 @@ import numpy as np
 
 from linoto.core.codec import finite
 from linoto.core.confidence import PAPER, Confidence
+from linoto.core.gates import Conservative, Control
+from linoto.core.offline import Offline
+from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
+from linoto.core.oope import OOPE
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.protocols import Policy
 from linoto.engines import THREADS, Engine, Track
+from linoto.experiments import seasons as season
 from linoto.experiments import takeover
 from linoto.experiments.claims import student
 from linoto.experiments.results import Results, mean_and_error
@@ -28,6 +34,7 @@ from linoto.worlds.flights import BOUND
 from linoto.worlds.simulate import simulate
 
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
+USUAL_LOSS = 100.0  # rewards: the budget of Control here
 TIMED_ROUNDS = 2000  # of the runs that are timed
 TIMED_RUNS = 3
 
@@ -35,20 +42,54 @@ TIMED_RUNS = 3
 # -- who plays, and where ---------------------------------------------------------------------------------
 
 
-def everyone(sure: Confidence | None = None) -> dict[str, Policy]:
-    """Every policy of this package, as the paper sets it up, or with a confidence that suits the rewards."""
+def everyone(sure: Confidence | None = None, one_hot: bool = False) -> dict[str, Policy]:
+    """Every policy that can play, as the paper sets it up, or with a confidence that suits the rewards.
+
+    Where rewards are never negative, the gates that need this play too, and on one-hot arms the policies for
+    arms without features.
+    """
     paper = sure or PAPER
     alpha: dict[str, Any] = {} if sure is None else {"confidence": sure}
     return {
         "Gated": Gated(confidence=sure or Confidence()),
         "Gated, Thompson": Gated(explorer=LinTS(), confidence=sure or Confidence()),
+        **({} if sure is None else shares_and_coins(sure)),
+        **(featureless(sure or Confidence(), OneHot.horizon) if one_hot else {}),
         "LinOtO": LinOtO(**alpha),
         "LinUCB": LinUCB(confidence=paper),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=sure),
         "LinTS": LinTS(confidence=sure),
         "LinLCB": LinLCB(confidence=paper),
+        "OOPE": OOPE(confidence=sure),
         "Greedy": Greedy(),
         "Random": Random(),
+    }
+
+
+def shares_and_coins(sure: Confidence) -> dict[str, Policy]:
+    """Gates that promise something about a baseline's share, or about practice as it is now."""
+    published = LinUCB(), "mixture", "proposal"
+    return {
+        "Control": Gated(gate=Control(budget=USUAL_LOSS), confidence=sure),
+        "CLUCB2": conservative("separate", *published, sure),
+        "CUCB": conservative("arms", *published, sure),
+        "Conservative, 0.25 UCB": conservative("joint", LinUCB(scale=0.25), "mixture", "affordable", sure),
+    }
+
+
+def conservative(form: Any, explorer: LinUCB, fallback: Any, reach: Any, sure: Confidence) -> Gated:
+    """At least nine tenths of what the log's shares would have earned."""
+    gate = Conservative(alpha=0.1, form=form)
+    return Gated(explorer=explorer, gate=gate, fallback=fallback, reach=reach, confidence=sure)
+
+
+def featureless(sure: Confidence, horizon: int) -> dict[str, Policy]:
+    """Policies for arms without features."""
+    return {
+        "UCB1": UCB1(confidence=sure),
+        "HUCB1": HUCB1(confidence=sure),
+        "MIN-UCB": MinUCB(confidence=sure),
+        "OtO": OtO(horizon=horizon, confidence=sure),
     }
 
 
@@ -64,30 +105,52 @@ class OneHot(Setting):
         return Bandit(actions=np.eye(self.k), means=rng.random(self.k), rewards="bernoulli")
 
 
-Chosen = Callable[[Confidence | None], Mapping[str, Policy]]
-"""The policies of a problem, given what is known of its rewards; None: what the paper assumes."""
+@dataclass(frozen=True, kw_only=True)
+class BiasedLog(Setting):
+    """A log that is wrong: its rewards were `shift` too high for some arms and too low for the others."""
+
+    shift: float = 0.5
+
+    def log(self, bandit: Any, rng: np.random.Generator) -> Offline:
+        """The log as it would be, moved up or down for each arm at random."""
+        right = super().log(bandit, rng)
+        moved = self.shift * rng.choice([-1.0, 1.0], size=self.k)
+        squares = None if right.reward_squares is None else right.reward_squares
+        if squares is not None:
+            squares = squares + 2 * moved * right.reward_sums + moved**2 * right.pulls
+        sums = right.reward_sums + moved * right.pulls
+        return Offline(pulls=right.pulls, reward_sums=sums, reward_squares=squares)
+
+
+Chosen = Callable[[Confidence | None, bool], Mapping[str, Policy]]
+"""The policies of a problem: what is known of its rewards (None: as in the paper), and if it is one-hot."""
 
 
 def problems(chosen: Chosen = everyone) -> dict[str, Setting]:
-    """The problems by name: the paper's, clicks, arms without features, and real flights."""
-    paper, clicks = chosen(None), chosen(CLICKS)
-    found = (
-        Setting(name="poor log", m=100, policies=paper),
-        Setting(name="rich log", m=1000, policies=paper),
-        Setting(name="best action logged", m=500, include_best=True, policies=paper),
-        Setting(name="clicks", m=500, rewards="bernoulli", policies=clicks),
-        OneHot(name="one-hot", m=200, rewards="bernoulli", policies=clicks),
-        replace(takeover.experiment(policies=clicks).settings[0], name="flights"),
+    """The problems by name: the paper's, a log that is wrong, clicks, arms without features, real flights."""
+    paper, clicks = chosen(None, False), chosen(CLICKS, False)
+    flights, backwards = takeover.experiment().settings[0], season.experiment().setting("backwards")
+    found: tuple[tuple[Mapping[str, Policy], Callable[..., Setting]], ...] = (
+        (paper, partial(Setting, name="poor log", m=100)),
+        (paper, partial(Setting, name="rich log", m=1000)),
+        (paper, partial(Setting, name="best action logged", m=500, include_best=True)),
+        (paper, partial(BiasedLog, name="biased log", m=1000)),
+        (clicks, partial(Setting, name="clicks", m=500, rewards="bernoulli")),
+        (chosen(CLICKS, True), partial(OneHot, name="one-hot", m=200, rewards="bernoulli")),
+        (clicks, partial(replace, flights, name="flights")),
+        (clicks, partial(replace, backwards, name="flights, a log of a worse season")),
     )
-    return {setting.name: setting for setting in found}
+    played = [make(policies=policies) for policies, make in found if policies]
+    return {setting.name: setting for setting in played}
 
 
 def choose(own: Mapping[str, Policy | None]) -> Chosen:
-    """Policies by label: your own, or None for the one of this package with that label."""
+    """Policies by label: your own, or None for the one of this package with that label, where it can play."""
 
-    def chosen(sure: Confidence | None) -> dict[str, Policy]:
-        known = everyone(sure)
-        return {label: known[label] if policy is None else policy for label, policy in own.items()}
+    def chosen(sure: Confidence | None, one_hot: bool) -> dict[str, Policy]:
+        known = everyone(sure, one_hot)
+        found = {label: known.get(label) if policy is None else policy for label, policy in own.items()}
+        return {label: policy for label, policy in found.items() if policy is not None}
 
     return chosen
 

@@ -11,7 +11,15 @@ from helpers.html import Page
 
 from linoto import Gated, LinTS, LinUCB, Random, to_dict
 from linoto.cli import main
-from linoto.experiments.compare import compare, everyone, problems, promise_kept, shown_rounds
+from linoto.experiments.compare import (
+    CLICKS,
+    choose,
+    compare,
+    everyone,
+    problems,
+    promise_kept,
+    shown_rounds,
+)
 from linoto.experiments.settings import Setting
 from linoto.pages.compare import interval, kept, league_row
 
@@ -89,9 +97,34 @@ def test_everybody_plays_every_problem() -> None:
     """A few rounds each: whether they can play, not how well."""
     from dataclasses import replace
 
-    short = [replace(setting, horizon=4, points=2) for setting in problems().values()]
+    short = [replace(setting, horizon=12, points=2) for setting in problems().values()]
     found = compare(short, runs=1)
-    assert all(len(found.league(setting)) == len(everyone()) for setting in short)
+    least, most = len(everyone()), len(everyone(CLICKS, one_hot=True))
+    sizes = {setting.name: len(found.league(setting)) for setting in short}
+    assert sizes["poor log"] == sizes["biased log"] == least < sizes["clicks"] == sizes["flights"] < most
+    assert sizes["one-hot"] == most
+
+
+def test_a_policy_plays_where_it_can() -> None:
+    found = problems(choose({"UCB1": None, "Control": None}))
+    assert {name: setting.labels for name, setting in found.items()} == {
+        "clicks": ("Control",),
+        "one-hot": ("UCB1", "Control"),
+        "flights": ("Control",),
+        "flights, a log of a worse season": ("Control",),
+    }
+
+
+def test_a_biased_log_is_a_right_one_moved_by_its_shift() -> None:
+    setting = problems()["biased log"]
+    bandit = setting.bandit(np.random.default_rng(1))
+    right = Setting.log(setting, bandit, np.random.default_rng(2))
+    wrong = setting.log(bandit, np.random.default_rng(2))
+    assert np.array_equal(right.pulls, wrong.pulls)
+    seen = right.pulls > 0
+    moved = (wrong.reward_sums - right.reward_sums)[seen] / right.pulls[seen]
+    assert np.allclose(abs(moved), 0.5) and np.ptp(moved) == 1.0
+    assert wrong.within_arms() == pytest.approx(right.within_arms())
 
 
 def test_the_command_writes_one_page_and_takes_a_policy_of_your_own(
