@@ -13,10 +13,11 @@ from functools import partial
 from itertools import filterfalse, tee
 from math import nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
 from linoto.core.validation import check_count, check_seed
@@ -124,9 +125,10 @@ def run_cell(cell: Cell, seed: int) -> Curves:
 
 
 def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, run: Run) -> float:
-    """The largest R_t^off less what the policy promises then: above 0 it is a violation; NaN: no promise.
+    """The largest shortfall less what the policy promises then: above 0 it is a violation; NaN: no promise.
 
-    Where the promise is about realised rewards, an explored play counts as what it really earned.
+    The shortfall is that below the log, or below the baseline of a Conservative gate. Where the promise is
+    about realised rewards, an explored play counts as what it really earned.
     """
     promising = hasattr(getattr(policy, "policy", policy), "certificate")  # a policy may wrap another
     if not promising or not hasattr(policy, "certificate"):
@@ -135,6 +137,11 @@ def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, ru
     if not certificate.holds:
         return nan
     rounds, lost = np.arange(1, run.arms.size + 1), run.offline_regret
+    if certificate.against not in (LOG, PRACTICE):
+        composed: Any = policy
+        gated = composed.composed()
+        lost = rounds * gated.gate.owed(gated.resolved_fallback(), bandit.means, 0.0)
+        lost = lost - np.cumsum(bandit.means[run.arms])
     if certificate.realised:
         lost = lost + np.cumsum(np.where(run.explored, bandit.means[run.arms] - run.rewards, 0.0))
     return float((lost - certificate.per_round * rounds).max() - certificate.constant)

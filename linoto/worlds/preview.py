@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.certificates import Certificate
+from linoto.core.certificates import LOG, PRACTICE, Certificate
 from linoto.core.codec import finite
 from linoto.core.gates import GATES, Tolerance
 from linoto.core.intervals import chance_of_at_least
@@ -332,6 +332,12 @@ def parameter_of(policy: Policy) -> str:
     if gate is None or not gate.varied:
         known = one_of([gate for gate in GATES if gate.parameters])
         raise ValueError(f"policy must have a {known} gate, got {policy!r}")
+    composed: Any = policy
+    against = gate.compared_with(composed.composed().resolved_fallback())
+    if against not in (LOG, PRACTICE):
+        raise ValueError(
+            f"policy must compare with the log or with practice in a preview, got one against {against}"
+        )
     return str(gate.varied)
 
 
