@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from linoto.core.policies import RareLinUCB as RareLinUCB
     from linoto.core.protocols import Agent as Agent
     from linoto.core.protocols import Policy as Policy
+    from linoto.core.shift import least_shift as least_shift
+    from linoto.core.shift import shifted_bounds as shifted_bounds
     from linoto.core.snapshots import from_dict as from_dict
     from linoto.core.snapshots import restore as restore
     from linoto.core.snapshots import to_dict as to_dict
@@ -110,6 +112,7 @@ HOMES = {
     "core.oope": ("OOPE",),
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random", "RareLinUCB"),
     "core.protocols": ("Agent", "Policy"),
+    "core.shift": ("least_shift", "shifted_bounds"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
     "core.units": ("one_hot",),
     "engines": ("Engine",),
