@@ -1,9 +1,11 @@
-"""How fast a log is read, against the bare DuckDB query: python benchmarks/logs.py [--rows N] [--json FILE].
+"""How fast a log is read, against the bare DuckDB query: python benchmarks/logs.py [--contexts] [--rows N].
 
 Both read the same Parquet file, take turns, and the fastest turn of each counts: what disturbs a shared
 machine only ever adds time. The bare query may use every core and adds floats in whatever order its threads
 finish; `read_log` gives the same bits every time, which is checked. Both are timed from opening a database to
-the result, in a process of their own. Memory is the most that process ever had resident, libraries included.
+the result, in a process of their own. With --contexts the log has 20 columns of numbers, the query sums all
+their products, and `read_context_log` learns a recipe first. Memory is the most that process ever had
+resident, libraries included.
 """
 
 from __future__ import annotations
@@ -17,16 +19,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import combinations_with_replacement
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-ARMS, CHUNK = 1000, 2**20
+ARMS, CHUNK, COLUMNS = 1000, 2**20, tuple(f"x{place}" for place in range(20))
 QUERY = "SELECT action, count(*), sum(reward), sum(reward * reward) FROM '{}' GROUP BY action"
 
 
-def write_log(path: Path, rows: int) -> None:
-    """A Parquet file of rows (action, reward)."""
+PRODUCTS = [f"sum({a} * {b})" for a, b in combinations_with_replacement((*COLUMNS, "reward"), 2)]
+MOMENTS = (
+    f"SELECT count(*), {', '.join(f'sum({name})' for name in COLUMNS)}, {', '.join(PRODUCTS)} FROM '{{}}'"
+)
+
+
+def write_log(path: Path, rows: int, *, contexts: bool = False) -> None:
+    """A Parquet file of rows (action, reward), or (reward, x0, ..., x19)."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -35,7 +44,10 @@ def write_log(path: Path, rows: int) -> None:
     writer = None
     for first in range(0, rows, CHUNK):
         n = min(CHUNK, rows - first)
-        table = pa.table({"reward": rng.standard_normal(n), "action": rng.integers(0, ARMS, n)})
+        if contexts:
+            table = pa.table({name: rng.standard_normal(n) for name in ("reward", *COLUMNS)})
+        else:
+            table = pa.table({"reward": rng.standard_normal(n), "action": rng.integers(0, ARMS, n)})
         writer = writer or pq.ParquetWriter(path, table.schema)
         writer.write_table(table)
     assert writer is not None
@@ -45,13 +57,28 @@ def write_log(path: Path, rows: int) -> None:
 # -- contestants, each in a process of its own ------------------------------------------------------------
 
 
-def bare(path: str, jobs: int) -> Callable[[], str]:
+def bare(path: str, jobs: int, query: str = QUERY) -> Callable[[], str]:
     import duckdb
 
     def run() -> str:
         with duckdb.connect(config={"threads": jobs}) as connection:
-            connection.execute(QUERY.format(path)).fetchall()
+            connection.execute(query.format(path)).fetchall()
         return ""
+
+    return run
+
+
+def bare_moments(path: str, jobs: int) -> Callable[[], str]:
+    return bare(path, jobs, MOMENTS)
+
+
+def our_moments(path: str, jobs: int) -> Callable[[], str]:
+    from linoto.engines import Engine
+    from linoto.logs.contexts import read_context_log
+
+    def run() -> str:
+        log = read_context_log(path, reward="reward", numeric=COLUMNS, engine=Engine(jobs=jobs))
+        return (log.moments.gram.tobytes() + log.moments.reward_vector.tobytes()).hex()
 
     return run
 
@@ -71,7 +98,12 @@ def ours(path: str, jobs: int) -> Callable[[], str]:
     return run
 
 
-CONTESTANTS: dict[str, Callable[[str, int], Callable[[], str]]] = {"bare": bare, "ours": ours}
+CONTESTANTS: dict[str, Callable[[str, int], Callable[[], str]]] = {
+    "bare": bare,
+    "ours": ours,
+    "bare moments": bare_moments,
+    "our moments": our_moments,
+}
 
 
 def serve(name: str, path: str, jobs: int) -> None:
@@ -124,6 +156,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--contexts", action="store_true", help="a log with 20 columns of numbers")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
@@ -133,7 +166,7 @@ def main() -> None:
         return
     cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory(prefix="linoto-benchmark-") as folder:
-        results = measure(Path(folder), arguments.rows, arguments.rounds, cores)
+        results = measure(Path(folder), arguments, cores)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(f"wrote {arguments.json}")
@@ -150,22 +183,23 @@ def row_of(contestant: Contestant, base: Contestant) -> dict[str, float]:
     }
 
 
-def measure(folder: Path, rows: int, rounds: int, cores: int) -> dict[str, Any]:
-    log = folder / "log.parquet"
-    write_log(log, rows)
+def measure(folder: Path, arguments: argparse.Namespace, cores: int) -> dict[str, Any]:
+    log, rows, contexts = folder / "log.parquet", arguments.rows, arguments.contexts
+    write_log(log, rows, contexts=contexts)
+    base_name, our_name = ("bare moments", "our moments") if contexts else ("bare", "ours")
     rivals = {
-        "bare DuckDB query": Contestant("bare", log, cores),
-        "read_log": Contestant("ours", log, cores),
-        "read_log, one thread": Contestant("ours", log, 1),
+        "bare DuckDB query": Contestant(base_name, log, cores),
+        "ours": Contestant(our_name, log, cores),
+        "ours, one thread": Contestant(our_name, log, 1),
     }
-    for _ in range(rounds):
+    for _ in range(arguments.rounds):
         for contestant in rivals.values():
             contestant.turn()
     for contestant in rivals.values():
         contestant.close()
     base = rivals["bare DuckDB query"]
     digests = {name: contestant.digests for name, contestant in rivals.items()}
-    same = digests["read_log"] == digests["read_log, one thread"] and len(digests["read_log"]) == 1
+    same = digests["ours"] == digests["ours, one thread"] and len(digests["ours"]) == 1
     print(f"{rows:,} rows, {cores} cores, {platform.machine()}, Python {platform.python_version()}")
     table = {name: row_of(contestant, base) for name, contestant in rivals.items()}
     for name, row in table.items():

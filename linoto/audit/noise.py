@@ -70,11 +70,15 @@ def estimate_noise(offline: Offline, *, level: float = LEVEL) -> Noise | None:
     >>> round(estimate_noise(log).value, 3)
     1.414
     """
+    scatter = scatter_of(offline)
+    return noise_of(float(scatter.around.sum()), scatter.degrees, level=level)
+
+
+def noise_of(around: float, degrees: int, *, level: float = LEVEL) -> Noise | None:
+    """The standard deviation behind a sum of squares, with its chi-square interval."""
     from scipy.special import chdtri  # type: ignore[import-untyped]
 
-    scatter = scatter_of(offline)
-    around, degrees = float(scatter.around.sum()), scatter.degrees
-    if degrees == 0:
+    if degrees <= 0:
         return None
     above, below = chdtri(degrees, (1 - level) / 2), chdtri(degrees, (1 + level) / 2)
     return Noise(
@@ -92,14 +96,19 @@ def least_scale(offline: Offline, *, level: float, adaptive: bool = False) -> fl
     the first of each arm (Hsu, Kakade and Zhang, 2012: a projection), or all rewards where arms were chosen
     by looking at them. A chi-square test would hold for Gaussian rewards only.
     """
-    from scipy.special import lambertw
-
     scatter = scatter_of(offline)
     n = float(scatter.pulls.sum()) if adaptive else scatter.degrees
+    return least_scale_of(float(scatter.around.sum()), n, level=level)
+
+
+def least_scale_of(around: float, n: float, *, level: float) -> float:
+    """The same from a sum of squares and the number of rewards behind it."""
+    from scipy.special import lambertw
+
     if n == 0:
         return 0.0
     most = -float(lambertw(-np.exp(-1 - 2 * np.log(1 / level) / n), -1).real)
-    return sqrt(float(scatter.around.sum()) / n / most)
+    return sqrt(around / n / most)
 
 
 def noisiest_arm(offline: Offline) -> float:

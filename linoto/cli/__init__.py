@@ -10,6 +10,7 @@ from linoto import __version__
 from linoto.cli.audit import add_audit
 from linoto.cli.certificate import add_certificate
 from linoto.cli.compare import add_compare
+from linoto.cli.contexts import add_audit_contexts
 from linoto.cli.create import add_create
 from linoto.cli.database import add_db, add_token
 from linoto.cli.demo import add_demo
@@ -25,6 +26,7 @@ from linoto.cli.usage import Commands, Parser
 COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_demo,
     add_audit,
+    add_audit_contexts,
     add_certificate,
     add_preview,
     add_evaluate,

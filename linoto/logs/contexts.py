@@ -54,6 +54,13 @@ class ContextLog:
         return self.early + self.late
 
     @property
+    def offline(self) -> Offline:
+        """The same rows by item alone."""
+        if self.items is None:
+            raise ValueError("log must have items, got one of features alone")
+        return self.items[0] + self.items[1]
+
+    @property
     def count(self) -> int:
         """The rows that were used."""
         return self.early.count + self.late.count

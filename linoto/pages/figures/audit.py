@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from linoto.audit.contexts import ContextAudit
 from linoto.audit.noise import arm_intervals
 from linoto.audit.regression import regress
 from linoto.audit.verdicts import Audit
@@ -37,7 +38,7 @@ def draw_means(audit: Audit) -> Figure:
 
 
 @styled()
-def draw_spectrum(audit: Audit) -> Figure:
+def draw_spectrum(audit: Audit | ContextAudit) -> Figure:
     """Eigenvalues of the logged design, largest first."""
     values = audit.coverage.eigenvalues[::-1]
     known = audit.coverage.rank
@@ -52,7 +53,7 @@ def draw_spectrum(audit: Audit) -> Figure:
 
 
 @styled()
-def draw_drift(audit: Audit) -> Figure:
+def draw_drift(audit: Audit | ContextAudit) -> Figure:
     """Early against late means, sized by pulls."""
     drift = audit.drift
     assert drift is not None  # only drawn where there is one

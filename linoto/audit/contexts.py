@@ -1,0 +1,328 @@
+"""The audit of a log with contexts: what it shows, what it cannot tell, and whether to build on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from linoto.audit.assume import round_up
+from linoto.audit.bound import propose_bound
+from linoto.audit.context_findings import ContextCoverage, ContextGain, find_context_coverage, find_gain
+from linoto.audit.drift import Drift, find_drift, why_untested
+from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of, sums_equal_squares
+from linoto.audit.propensities import find_miscalibrated
+from linoto.audit.pvalues import TEST_LEVEL
+from linoto.audit.reasons import DROPPED, AuditVerdict, names_of
+from linoto.audit.verdicts import answer_text, without_nan
+from linoto.core.confidence import ASSUMED, Confidence
+from linoto.core.hints import amount, shortened_list
+from linoto.core.notebook import html_table, text_table
+from linoto.core.offline import Offline
+from linoto.core.validation import as_range
+from linoto.logs.context_rows import ContextRows
+from linoto.logs.contexts import ContextLog
+from linoto.logs.saved import SavedContexts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ContextFindings:
+    """What was found, before it is weighed."""
+
+    log: ContextLog
+    noise: Noise | None
+    least_noise: float  # what the noise is not below, as far as the log can tell
+    coverage: ContextCoverage
+    gain: ContextGain | None
+    drift: Drift | None
+    miscalibrated: tuple[str, ...]  # items whose propensities cannot be right
+    confidence: Confidence | None
+    why: dict[str, str]  # where the proposals come from
+
+
+def audit_contexts(
+    log: ContextLog,
+    rows: ContextRows | None = None,
+    *,
+    noise: float | Literal["bounded"] | None = None,
+    bound: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    delta: float = 0.05,
+) -> ContextAudit:
+    """Look at a log with contexts from every side, and say whether to build on it.
+
+    With the `rows` themselves (`read_context_rows`, all or some of them) it also says whether contexts
+    explain more than the means of items do. `noise`, `bound` and `reward_range` are proposed where not given.
+    Each test that can change the verdict raises a false alarm once in a hundred logs.
+    """
+    if not isinstance(log, ContextLog):
+        raise ValueError(f"log must be a linoto.ContextLog, got {type(log).__name__}")
+    if log.items is None:
+        raise ValueError("log must have items to be audited, got one of features alone: name the item column")
+    limits = None if reward_range is None else as_range(reward_range)
+    moments = log.moments
+    around, degrees = moments.residuals()
+    found = noise_of(around, int(degrees))
+    confidence, why = propose(log, found, noise=noise, bound=bound, limits=limits, delta=delta)
+    ridge = (confidence or Confidence()).ridge_for(moments.d)
+    wrong = () if log.propensities is None else find_miscalibrated(log.propensities, log.count)
+    findings = ContextFindings(
+        log=log,
+        noise=found,
+        least_noise=least_scale_of(around, float(moments.count), level=TEST_LEVEL),
+        coverage=find_context_coverage(log.recipe, moments, ridge=ridge),
+        gain=None if rows is None else find_gain(rows, ridge=ridge),
+        drift=find_drift(*log.items),
+        miscalibrated=tuple(log.recipe.items[item] for item in wrong),
+        confidence=confidence,
+        why=why,
+    )
+    verdict, reasons = reach_verdict(findings)
+    return ContextAudit(**vars(findings), verdict=verdict, reasons=reasons)
+
+
+def propose(
+    log: ContextLog,
+    found: Noise | None,
+    *,
+    noise: float | Literal["bounded"] | None,
+    bound: float | None,
+    limits: tuple[float, float] | None,
+    delta: float,
+) -> tuple[Confidence | None, dict[str, str]]:
+    """What was given, and for the rest what the log suggests, with the reasons; None without any noise."""
+    why: dict[str, str] = {}
+    if limits is None and is_binary(log):
+        limits, why["reward_range"] = (0.0, 1.0), "every logged reward is 0 or 1"
+    if noise is None and limits is not None and limits[0] <= log.extent[0] and log.extent[1] <= limits[1]:
+        noise, why["noise"] = "bounded", f"no logged reward is outside [{limits[0]:g}, {limits[1]:g}]"
+    elif noise is None:
+        if found is None or found.high == 0:
+            return None, why
+        noise, why["noise"] = found.high, "upper end of what rewards scatter around the linear model"
+    started = Confidence(delta=delta, noise=noise, reward_range=limits, design="adaptive")
+    if bound is None:
+        actions, outcomes = log.moments.as_rows()
+        same = Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
+        bound = round_up(propose_bound(actions, same, noise=started.scale, delta=delta))
+        why["bound"] = (
+            "the length of the least-squares parameter and what noise can hide, along directions the log "
+            "knows; others are assumed alike; rounded up"
+        )
+    return Confidence(**(asdict(started) | {"bound": bound})), why
+
+
+def is_binary(log: ContextLog) -> bool:
+    """Whether every reward is 0 or 1."""
+    return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
+
+
+# -- verdict ----------------------------------------------------------------------------------------------
+
+
+def reach_verdict(found: ContextFindings) -> tuple[AuditVerdict, tuple[str, ...]]:
+    """The verdict, and what led to it."""
+    against = tuple(reasons_against(found))
+    if against:
+        return "do not trust", against
+    missing = tuple(reasons_to_wait(found))
+    return ("not yet", missing) if missing else ("deploy", tuple(reasons_for(found)))
+
+
+def reasons_against(found: ContextFindings) -> Iterator[str]:
+    """What the log contradicts."""
+    log, confidence = found.log, found.confidence
+    if sum(log.bad.values()) > DROPPED * log.rows:
+        dropped = f"{sum(log.bad.values()) / log.rows:.1%} of the rows were dropped"
+        yield f"{dropped}: what is left may be a selection"
+    if found.drift is not None and found.drift.rejected:
+        yield f"items do not earn late what they earned early (p = {found.drift.combined:.2g})"
+    if found.miscalibrated:
+        named = shortened_list(found.miscalibrated)
+        yield f"propensities do not fit how often items were played: {named}"
+    if confidence is not None and confidence.noise != "bounded" and confidence.scale < found.least_noise:
+        yield (
+            f"the noise of {amount(confidence.scale)} is too small: rewards scatter by at least "
+            f"{amount(found.least_noise)} around any linear model of these features"
+        )
+    limits = None if confidence is None else confidence.reward_range
+    if limits is not None and (log.extent[0] < limits[0] or log.extent[1] > limits[1]):
+        yield f"some logged rewards are outside the stated range [{limits[0]:g}, {limits[1]:g}]"
+
+
+def reasons_to_wait(found: ContextFindings) -> Iterator[str]:
+    """What must be stated, logged or left out first."""
+    if found.confidence is None:
+        yield "the log cannot tell how much rewards scatter: state the noise or the reward range"
+    elif found.confidence.reward_range is None and "noise" in found.why:
+        yield "nobody said how large or small a reward can be: state the reward range or the noise"
+    if np.count_nonzero(found.log.offline.pulls) < 2:
+        yield "only one item was ever played"
+    if found.gain is not None and not found.gain.reason and found.gain.high < 0:
+        yield (
+            "the linear model predicts held-out rewards worse than the means of items do: leave columns or "
+            "crosses out"
+        )
+
+
+def reasons_for(found: ContextFindings) -> Iterator[str]:
+    """What speaks for the log."""
+    if found.gain is not None and not found.gain.reason and found.gain.low > 0:
+        yield "contexts explain rewards that the means of items do not"
+    elif found.gain is not None:
+        nothing = "nothing shows that contexts explain more than the means of items do"
+        yield f"{nothing}: a log of arms would do as well"
+    tested = found.drift is not None
+    yield "early and late rows agree" if tested else "whether rewards drift could not be tested"
+
+
+# -- what a person reads ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ContextAudit(ContextFindings):
+    """Everything there is to say about a log with contexts before anything is built on it."""
+
+    verdict: AuditVerdict
+    reasons: tuple[str, ...]
+
+    def saved(self, source: str = "") -> SavedContexts:
+        """What the next step needs: `.save(path)` writes it."""
+        known = () if self.confidence is None else ASSUMED
+        given = (name for name in known if getattr(self.confidence, name) is not None)
+        return SavedContexts(
+            recipe=self.log.recipe,
+            moments=self.log.moments,
+            confidence=self.confidence,
+            stated=tuple(name for name in given if name not in self.why),
+            source=source or self.log.source,
+            verdict=self.verdict,
+            reasons=self.reasons,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data: null where a number is unknown, never NaN."""
+        log, drift = self.log, self.drift
+        facts = {
+            "verdict": self.verdict,
+            "reasons": self.reasons,
+            "proposed": ({} if self.confidence is None else asdict(self.confidence)) | {"why": self.why},
+            "rows": {"read": log.rows, "used": log.count, "bad": log.bad},
+            "items": {"known": len(log.recipe.items), "played": np.count_nonzero(log.offline.pulls)},
+            "recipe": log.recipe.to_dict(),
+            "rewards": {"mean": log.moments.reference, "low": log.extent[0], "high": log.extent[1]},
+            "noise": None if self.noise is None else asdict(self.noise),
+            "coverage": asdict(self.coverage),
+            "gain": None if self.gain is None else asdict(self.gain),
+            "drift": None
+            if drift is None
+            else {"p": drift.combined, "rejected": drift.rejected, "split": log.split},
+            "miscalibrated": self.miscalibrated,
+            "notes": log.notes,
+        }
+        plain: dict[str, Any] = without_nan(facts)
+        return plain
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What a person reads, line by line."""
+        log, coverage = self.log, self.coverage
+        bad = ", ".join(f"{count:,} {kind}" for kind, count in log.bad.items() if count)
+        pulls, (low, high) = log.offline.pulls, log.extent
+        never = (
+            f"; never: {names_of(log.recipe.items, np.flatnonzero(pulls == 0))}" if (pulls == 0).any() else ""
+        )
+        design = (
+            f"the log knows {coverage.rank:,} of the {coverage.eigenvalues.size:,} directions that features "
+            f"can have, and of {coverage.weak:,} it says less than the ridge of {amount(coverage.ridge)}; it "
+            f"determines as much as {coverage.effective:.0f} free features"
+        )
+        return [
+            ("verdict", self.verdict),
+            *(("because", reason) for reason in self.reasons),
+            *self.assumed_texts(),
+            ("rows", f"{log.rows:,} read, {log.count:,} used" + (f"; dropped: {bad}" if bad else "")),
+            ("items", f"{np.count_nonzero(pulls):,} of {pulls.size:,} played{never}"),
+            ("features", f"{log.recipe.d:,}: {shortened_list(log.recipe.names)}"),
+            ("rewards", f"mean {amount(log.moments.reference)}, from {amount(low)} to {amount(high)}"),
+            ("noise", self.noise_text()),
+            ("design", design),
+            *self.unknown_texts(),
+            *self.gain_texts(),
+            ("steady?", self.drift_text()),
+            *self.propensity_texts(),
+            *(("note", note) for note in log.notes),
+        ]
+
+    def full_text(self) -> str:
+        """Everything that was found, one fact a line."""
+        return text_table(self.facts())
+
+    def __str__(self) -> str:
+        return self.full_text()
+
+    def _repr_html_(self) -> str:
+        return html_table(self.facts(), caption="Audit of a log with contexts")
+
+    # -- single facts ---------------------------------------------------------------------------------
+
+    def assumed_texts(self) -> Iterator[tuple[str, str]]:
+        """Noise, bound and range, and where they come from."""
+        for name, text in ({} if self.confidence is None else self.confidence.assumptions()).items():
+            if text:
+                yield f"assumed {name}", f"{text} ({self.why.get(name, 'as given')})"
+
+    def noise_text(self) -> str:
+        """The scatter around the linear model, with its interval."""
+        noise = self.noise
+        if noise is None:
+            return "cannot be estimated: there are not more rows than features"
+        within = f"[{amount(noise.low)}, {amount(noise.high)}]"
+        return f"{amount(noise.value)} around the linear model, within {within} at {LEVEL:.0%}"
+
+    def unknown_texts(self) -> Iterator[tuple[str, str]]:
+        """Features and directions the log says little or nothing about."""
+        if self.coverage.unseen:
+            yield "cannot tell", f"anything about {shortened_list(self.coverage.unseen)}: never in the log"
+        for direction in self.coverage.weakest:
+            if not {*direction} & {*self.coverage.unseen}:
+                yield "cannot tell", f"much along {' and '.join(direction)}"
+
+    def gain_texts(self) -> Iterator[tuple[str, str]]:
+        """Whether contexts explain more than the means of items."""
+        gain = self.gain
+        if gain is None:
+            return
+        if gain.reason:
+            yield "contexts help?", gain.reason
+            return
+        answer = "yes" if gain.low > 0 else "no, they harm" if gain.high < 0 else "no sign of it"
+        yield (
+            "contexts help?",
+            f"{answer}: on held-out rows the squared error of the model is {gain.share:.2%} below that of "
+            f"the means of items, within [{gain.low:.2%}, {gain.high:.2%}] at {LEVEL:.0%} (negative: above)",
+        )
+
+    def drift_text(self) -> str:
+        """The comparison of the halves."""
+        assert self.log.items is not None  # checked at the start
+        if self.drift is None:
+            return f"cannot be tested: {why_untested(*self.log.items)}"
+        drift, means = self.drift, (self.drift.early_reference, self.drift.late_reference)
+        return (
+            f"{answer_text(drift.rejected)}: p = {drift.combined:.2g} over {drift.arms.size} items, early "
+            f"and late by {self.log.split}, means {amount(means[0])} and {amount(means[1])}"
+        )
+
+    def propensity_texts(self) -> Iterator[tuple[str, str]]:
+        """Whether propensities fit what was played."""
+        if self.log.propensities is None:
+            return
+        found = self.log.propensities
+        fits = (
+            f"do not fit {shortened_list(self.miscalibrated)}"
+            if self.miscalibrated
+            else "fit what was played"
+        )
+        yield "propensities", f"from {amount(found.low)} to {amount(found.high)}; they {fits}"

@@ -1,0 +1,213 @@
+"""`linoto audit-contexts`: whether to build on a log with user columns, and what its own model would earn."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.audit import FAILED, FAILING
+from linoto.cli.evaluate import row_of
+from linoto.cli.log_and_policy import noise
+from linoto.cli.reading import add_reading_options, notation_of
+from linoto.cli.terminal import (
+    above_zero,
+    number,
+    positive,
+    print_facts,
+    print_table,
+    print_written,
+    progress,
+)
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
+
+if TYPE_CHECKING:
+    from linoto.audit.contexts import ContextAudit
+    from linoto.logs.context_rows import ContextRows
+    from linoto.logs.contexts import ContextLog
+    from linoto.logs.estimates import Estimate
+
+DESCRIPTION = """\
+Read a log with contexts (who asked, what was played, what it earned), and say whether to build on
+it: which directions of its features it knows, whether contexts explain more than the means of
+items do, noise, drift, propensities against what was played, and a verdict with its reasons.
+With --propensity it also says what the best items by its own linear model would have earned.
+
+LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet').
+Columns of the context are numbers (--numeric) or words (--category); --cross lets a column
+change which item is best."""
+
+EXAMPLES = """\
+  linoto audit-contexts clicks.csv --item item --reward click --numeric age --category country \\
+    --cross item country --propensity p --out audit.html --save clicks.npz"""
+VALUES = (
+    "item",
+    "reward",
+    "propensity",
+    "time",
+    "where",
+    "decimal",
+    "thousands",
+    "min_count",
+    "noise",
+    "bound",
+)
+
+
+def add_audit_contexts(commands: Commands) -> None:
+    """`linoto audit-contexts`."""
+    command = add_command(
+        commands,
+        "audit-contexts",
+        help="whether a log with user columns can be trusted, and what its model would earn",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    add_columns(command)
+    command.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
+    command.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
+    command.add_argument(
+        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
+    )
+    add_reading_options(command)
+    add_engine(command, jobs="threads that read")
+    command.add_argument(
+        "--rows",
+        type=positive,
+        default=500_000,
+        help="rows that are held in memory to judge the model; a longer log is judged without",
+    )
+    command.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
+    command.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
+    command.add_argument(
+        "--fail-on",
+        choices=[verdict.replace(" ", "-") for verdict in FAILING[1:]],
+        help="exit with 3 if the verdict is this, or worse: for scripts",
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    command.set_defaults(run=run_audit_contexts, refuse=command.error)
+
+
+def add_columns(command: Any) -> None:
+    """The log, and what its columns mean."""
+    command.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
+    command.add_argument("--item", required=True, metavar="COL", help="column of what was played")
+    command.add_argument("--reward", required=True, metavar="COL", help="column of what it earned")
+    several: dict[str, Any] = {"action": "append", "default": []}
+    command.add_argument("--numeric", metavar="COL", help="a column of numbers; may be repeated", **several)
+    command.add_argument("--category", metavar="COL", help="a column of words; may be repeated", **several)
+    command.add_argument(
+        "--cross", nargs=2, metavar=("COL", "COL"), help="two columns to multiply; may be repeated", **several
+    )
+    command.add_argument("--propensity", metavar="COL", help="column of how likely the item was")
+    command.add_argument("--time", metavar="COL", help="column that says what is early (default: rows)")
+    command.add_argument(
+        "--min-count", type=positive, help="rows that a level needs for a feature of its own (default: 1)"
+    )
+    command.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
+
+
+def run_audit_contexts(arguments: argparse.Namespace) -> None:
+    """`linoto audit-contexts`."""
+    from linoto.logs.values import UnknownColumn
+
+    limits = arguments.reward_range
+    if limits is not None and not limits[0] < limits[1]:
+        arguments.refuse(
+            f"--reward-range must be LO HI with LO < HI, got {shown(limits[0])} {shown(limits[1])}"
+        )
+    if arguments.noise == "bounded" and limits is None:
+        arguments.refuse("--noise bounded needs --reward-range LO HI")
+    if arguments.out is not None:
+        from linoto.pages.shell import check_installed
+
+        check_installed()
+    try:
+        audit, estimates = make_audit(arguments)
+    except UnknownColumn as error:
+        arguments.refuse(str(error))
+    paths = write_files(audit, estimates, arguments)
+    if arguments.json:
+        found = {"greedy": [estimate.to_dict() for estimate in estimates], "wrote": [*map(str, paths)]}
+        print(json.dumps({**audit.to_dict(), **found}, allow_nan=False))
+    else:
+        print_facts(audit.facts())
+        if estimates:
+            print("\nWhat the best items by the log's own model would have earned:")
+            print_table([row_of(found) for found in estimates])
+        print_written(paths)
+    if arguments.fail_on is not None:
+        least = FAILING.index(arguments.fail_on.replace("-", " "))
+        if audit.verdict in FAILING[least:]:
+            raise SystemExit(FAILED)
+
+
+def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estimate]]:
+    """Read the log and look at it."""
+    from linoto.audit.contexts import audit_contexts
+    from linoto.logs.context_evaluate import evaluate_contexts
+    from linoto.logs.estimates import Interval
+
+    log, rows = read_both(arguments)
+    limits = None if arguments.reward_range is None else tuple(arguments.reward_range)
+    audit = audit_contexts(log, rows, noise=arguments.noise, bound=arguments.bound, reward_range=limits)
+    if rows is None or arguments.propensity is None or rows.rows.all_certain:
+        return audit, []
+    return audit, evaluate_contexts(rows, interval=Interval(reward_range=limits))
+
+
+def read_both(arguments: argparse.Namespace) -> tuple[ContextLog, ContextRows | None]:
+    """The statistics of a log, and its rows where they are few enough and none is bad."""
+    from linoto.logs.context_rows import read_context_rows
+    from linoto.logs.contexts import read_context_log
+
+    named = {name: getattr(arguments, name) for name in ("reward", "propensity", "time", "where")}
+    notation = notation_of(arguments)
+    with progress("reading") as track:
+        log = read_context_log(
+            arguments.log,
+            item=arguments.item,
+            numeric=arguments.numeric,
+            categories=arguments.category,
+            crosses=[(one, other) for one, other in arguments.cross],
+            min_count=arguments.min_count or 1,
+            skip_bad=arguments.skip_bad,
+            engine=engine_of(arguments),
+            track=track,
+            **named,
+            **notation,
+        )
+    if log.count > arguments.rows or log.count < log.rows:
+        return log, None
+    return log, read_context_rows(arguments.log, recipe=log.recipe, **named, **notation)
+
+
+def write_files(audit: ContextAudit, estimates: list[Estimate], arguments: argparse.Namespace) -> list[Path]:
+    """The page and the statistics, where they were asked for."""
+    paths: list[Path] = []
+    source = Path(arguments.log).name
+    if arguments.out is not None:
+        from linoto.pages.contexts import write_context_audit
+
+        estimated = [row_of(found) for found in estimates]
+        paths.append(
+            write_context_audit(arguments.out, audit, estimated, source=source, command=command_of(arguments))
+        )
+    if arguments.save is not None:
+        arguments.save.parent.mkdir(parents=True, exist_ok=True)
+        rows = "" if arguments.where is None else f" where {arguments.where}"
+        paths.append(audit.saved(source + rows).save(arguments.save))
+    return paths
+
+
+def command_of(arguments: argparse.Namespace) -> str:
+    """The command as it would be typed again: names of files without their folders."""
+    words = ["linoto", "audit-contexts", Path(arguments.log).name, *typed_again(arguments, VALUES)]
+    for option in ("numeric", "category"):
+        for column in getattr(arguments, option):
+            words += [f"--{option}", column]
+    for one, other in arguments.cross:
+        words += ["--cross", one, other]
+    return shlex.join([*words, *typed_again(arguments, ("reward_range", "skip_bad"))])

@@ -1,0 +1,128 @@
+"""The audit of a log with contexts: it sees what was planted, and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import linoto
+from linoto import Category, Numeric, Recipe, audit_contexts, read_context_log, read_context_rows
+from linoto.audit.context_findings import find_context_coverage, possible_rows
+from linoto.cli import main
+from linoto.core.contexts.moments import Moments
+
+OPTIONS: dict[str, Any] = {"reward": "y", "propensity": "p"}
+COLUMNS: dict[str, Any] = {
+    "item": "item",
+    "numeric": ["age"],
+    "categories": ["country"],
+    "crosses": [("item", "country")],
+}
+
+
+def frame(rows: int = 3000, *, effect: float = 0.4, drift: float = 0.0, p: float = 0.5) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    item, country = rng.choice(["A", "B"], rows), rng.choice(["DE", "NO"], rows)
+    chance = 0.3 + effect * ((item == "A") & (country == "DE")) + drift * (np.arange(rows) > rows / 2)
+    clicks = (rng.random(rows) < chance).astype(int)
+    return pd.DataFrame(
+        {"item": item, "country": country, "age": rng.integers(20, 60, rows), "p": p, "y": clicks}
+    )
+
+
+def audited(table: pd.DataFrame, **stated: Any) -> Any:
+    log = read_context_log(table, **COLUMNS, **OPTIONS)
+    return audit_contexts(log, read_context_rows(table, recipe=log.recipe, **OPTIONS), **stated)
+
+
+def test_a_sound_log_may_be_built_on_and_contexts_are_seen_to_help() -> None:
+    found = audited(frame())
+    assert found.verdict == "deploy"
+    assert found.gain.low > 0.02 and found.gain.low < found.gain.share < found.gain.high
+    assert found.reasons[0] == "contexts explain rewards that the means of items do not"
+    assert found.confidence.noise == "bounded" and found.confidence.design == "adaptive"
+    assert found.confidence.bound >= np.linalg.norm([0.3, 0.2])
+
+
+def test_contexts_that_say_nothing_are_not_said_to_help() -> None:
+    found = audited(frame(effect=0.0))
+    assert found.gain.low < 0 and "would do as well" in found.reasons[0]
+
+
+def test_drift_and_wrong_propensities_are_reasons_against_a_log() -> None:
+    found = audited(frame(drift=0.3, p=0.9))
+    assert found.verdict == "do not trust" and len(found.reasons) == 2
+    assert found.miscalibrated == ("A", "B") and found.drift.rejected
+
+
+def test_the_noise_is_that_around_the_least_squares_fit() -> None:
+    table = frame()
+    log = read_context_log(table, **COLUMNS, **OPTIONS)
+    rows = read_context_rows(table, recipe=log.recipe, **OPTIONS)
+    places, values = rows.features
+    X = np.zeros((len(rows), log.recipe.d))
+    np.add.at(X, (np.arange(len(rows))[:, None], places), values)
+    theta, _, rank, _ = np.linalg.lstsq(X, table["y"].to_numpy(), rcond=None)
+    around = float(((table["y"] - X @ theta) ** 2).sum())
+    found = audit_contexts(log)
+    assert found.noise is not None and found.gain is None
+    assert found.noise.value == pytest.approx(np.sqrt(around / (len(rows) - rank)), rel=1e-9)
+    assert audit_contexts(log, noise=0.1).verdict == "do not trust"
+    assert audit_contexts(log, noise=found.noise.high).verdict == "deploy"
+
+
+def test_rewards_of_any_size_must_be_stated_first() -> None:
+    table = frame()
+    table["y"] = table["y"] * 2.5 + np.random.default_rng(0).normal(size=len(table))
+    assert audited(table).verdict == "not yet"
+    assert audited(table, noise=2.0).verdict == "deploy"
+    assert audited(table, reward_range=(0, 1)).verdict == "do not trust"
+
+
+def test_coverage_is_about_what_features_can_be() -> None:
+    recipe = Recipe(
+        items=("A", "B", "C"),
+        context=(Numeric(name="age"), Category(name="country", levels=("DE", "NO"))),
+        crosses=(("item", "country"), ("item", "age")),
+    )
+    # 3 x 2 cells, and a slope for each item: the rest are sums of these
+    assert np.linalg.matrix_rank(possible_rows(recipe)) == 9
+    contexts = [{"age": age, "country": word} for age in (-1.0, 0.0, 1.0) for word in ("DE", "NO")]
+    every = np.vstack([recipe.transform(context) for context in contexts])
+    found = find_context_coverage(recipe, Moments.from_rows(every, np.zeros(len(every))), ridge=0.1)
+    assert found.rank == found.eigenvalues.size == 9 and found.unseen == () and found.weak == 0
+    some = np.vstack([recipe.transform(context, ["A", "B"]) for context in contexts])
+    part = find_context_coverage(recipe, Moments.from_rows(some, np.zeros(len(some))), ridge=0.1)
+    assert part.rank == 6 and part.weak == 3 and part.unseen[0] == "item=C"
+
+
+def test_the_command_writes_page_and_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame(800).to_csv(tmp_path / "log.csv", index=False)
+    words = [
+        "audit-contexts",
+        str(tmp_path / "log.csv"),
+        "--item",
+        "item",
+        "--reward",
+        "y",
+        "--propensity",
+        "p",
+    ]
+    words += ["--numeric", "age", "--category", "country", "--cross", "item", "country", "--json"]
+    page, stats = tmp_path / "audit.html", tmp_path / "log.npz"
+    assert main([*words, "--out", str(page), "--save", str(stats)]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["verdict"] == "deploy" and [found["method"] for found in facts["greedy"]] == [
+        "ips",
+        "snips",
+        "dr",
+    ]
+    saved = linoto.load(stats)
+    assert (saved.verdict, saved.source) == ("deploy", "log.csv") and saved.confidence is not None
+    text = page.read_text(encoding="utf-8")
+    assert "What the log knows" in text and "--cross item country" in text and "Deploy." in text
