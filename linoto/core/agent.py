@@ -529,6 +529,10 @@ class LinearAgent:
                 f"gate must be one that knows arms that come and go, got {type(self.gate).__name__}, whose "
                 "theorem does not: start a new agent from the rewards so far"
             )
+        if self.rule.keeps_scores:
+            raise ValueError(
+                f"explorer must score the arms in every round where they come and go, got {self.explorer!r}"
+            )
         if self.confidence.radius == "arms":
             raise ValueError(
                 "radius must be another than 'arms' for arms that come and go: it counts the arms"

@@ -243,3 +243,16 @@ def test_what_can_promise_nothing_is_refused(options: Any, confidence: Confidenc
     bandit, log = world(0)
     with pytest.raises(ValueError, match=message):
         Gated(gate=Conservative(**options), confidence=confidence).start(bandit.actions, log)
+
+
+def test_arms_cannot_come_and_go() -> None:
+    """Neither theorem is about that: the margins count the arms, and scores are of an earlier round."""
+    bandit, log = world(0)
+    for policy, message in (
+        (Gated(gate=Conservative(), confidence=SHARES), "come and go, got Conservative"),
+        (linoto.RareLinUCB(), "come and go, got RareLinUCB"),
+    ):
+        agent = policy.start(bandit.actions, log)
+        for change in (lambda a=agent: a.add_arms([[1.0, 0.0, 0.0]]), lambda a=agent: a.remove_arms([6])):
+            with pytest.raises(ValueError, match=message):
+                change()
