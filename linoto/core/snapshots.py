@@ -28,7 +28,7 @@ from linoto.core.guard import Guard
 from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
 from linoto.core.protocols import Policy
-from linoto.core.units import Units, find_units, is_compact, same_arms
+from linoto.core.units import Units, is_compact, same_arms
 from linoto.core.validation import as_actions
 from linoto.core.warm_up import warm_up, warm_up_contexts
 
@@ -201,8 +201,6 @@ def restored_state(arrays: Arrays, format: int, special: Set[str]) -> kernels.St
     if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
         raise ValueError(f"snapshot must hold the actions of an agent, got shape {actions.shape}")
     units = units_of(arrays)
-    if units is not None:
-        arrays = without_zeros(arrays, units.d)
     state = kernels.empty_state(actions.T, units)
     for group, names in kernels.ROWS.items():
         for index, name in enumerate(names):
@@ -217,22 +215,17 @@ def restored_state(arrays: Arrays, format: int, special: Set[str]) -> kernels.St
 
 
 def units_of(arrays: Arrays) -> Units | None:
-    """One-hot arms as they are stored: by place and scale, or before format 4 with all their zeros."""
+    """One-hot arms as they are stored, by place and scale; those stored with all their zeros keep them.
+
+    Without them the same rewards would give other last digits, and a service compares to the last one.
+    """
     actions, places, target = arrays["actions"], arrays.get("arms.place"), arrays.get("vectors.target")
     if places is None:
-        return find_units(actions.T)
+        return None
     d = 0 if target is None else target.size
     if places.shape != actions.shape[1:] or not np.isin(places, np.arange(d)).all():
         raise ValueError(f"snapshot must hold arms.place of {actions.shape[1]} features, got another array")
     return Units(places.astype(np.int64), actions[0], d)
-
-
-def without_zeros(arrays: Arrays, d: int) -> Arrays:
-    """The square arrays of one-hot arms as diagonals: everything else in them was always 0."""
-    square = {name: rows for name, rows in arrays.items() if name.startswith("square.")}
-    return arrays | {
-        name: np.diag(rows)[None] for name, rows in square.items() if rows.shape == (d, d) != (1, d)
-    }
 
 
 def copy_exactly(name: str, arrays: Arrays, target: npt.NDArray[Any]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+RECOGNISED: ContextVar[bool] = ContextVar("RECOGNISED", default=True)
 BLOCK = 1 << 22  # numbers looked at together: a few milliseconds, and no array of k x d
 
 
@@ -16,6 +20,16 @@ class Units(NamedTuple):
     places: npt.NDArray[np.int64]  # (k,) all different
     scales: npt.NDArray[np.float64]  # (k,) none 0
     d: int
+
+
+@contextmanager
+def recognising(wanted: bool) -> Iterator[None]:
+    """Whether one-hot arms are recognised in here: what an older version stored goes on with their zeros."""
+    token = RECOGNISED.set(wanted)
+    try:
+        yield
+    finally:
+        RECOGNISED.reset(token)
 
 
 def one_hot(k: int) -> npt.NDArray[np.float64]:
@@ -52,6 +66,8 @@ def is_compact(actions: Any) -> bool:
 def find_units(actions: npt.NDArray[np.float64]) -> Units | None:
     """The arms (k, d) as scaled unit vectors, or None where two share a feature or one has several."""
     k, d = actions.shape
+    if not RECOGNISED.get():
+        return None
     if is_compact(actions):
         return Units(np.arange(k), np.ones(k), d)
     if k > d or np.count_nonzero(actions[0]) != 1:  # the usual arms cost one look at one of them

@@ -16,7 +16,7 @@ from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.snapshots import from_dict, to_dict
-from linoto.core.units import find_units, one_hot
+from linoto.core.units import find_units, one_hot, recognising
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops.events import Mode
@@ -100,15 +100,18 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     alarm_run: Annotated[
         float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
     ] = 100_000.0
-    version: Annotated[int, Meta(ge=1, le=2, description="set by the service: whose defaults it has")] = 1
+    version: Annotated[int, Meta(ge=1, le=3, description="set by the service: whose defaults it has")] = 1
 
 
 # -- as it is stored
 
-VERSION = 2  # of what a field that is left out means; in version 1 loops of one seed shared their draws
+# Of what a field that is left out means. In version 1 loops of one seed shared their draws; up to version 2
+# arms without features were kept with all their zeros, which gives other last digits.
+VERSION = 3
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
     2: {"on_alarm": "safe-only", "missing_reward": "unknown"},
+    3: {"on_alarm": "safe-only", "missing_reward": "unknown"},
 }
 
 
@@ -256,9 +259,10 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
     """The agent of a canonical spec, before its first decision."""
     names = [arm.name for arm in spec.arms]
     try:
-        agent: Any = from_dict(spec.policy, stored=True).start(
-            features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=names
-        )
+        with recognising(spec.version > 2):
+            agent: Any = from_dict(spec.policy, stored=True).start(
+                features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=names
+            )
         if not isinstance(agent, LoopAgent) or not hasattr(agent, "gate"):
             raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
         agent.check_reward(spec.default_reward)
