@@ -12,18 +12,16 @@ from linoto.core.kernels import State
 if TYPE_CHECKING:
     from linoto.core.contexts.agent import ContextualAgent
 
-OF_ONE_ROUND = kernels.SCRATCH | {"xbar", "played"}  # rows that hold nothing from one round to the next
-GROUPS = {"square": (*kernels.SQUARE_ROWS, "lost"), "vectors": kernels.VECTOR_ROWS}
+SQUARE_ROWS = (*kernels.SQUARE_ROWS, "lost")
+LASTING_SQUARES = ("gram", "inverse", "factor", "lost")
+LASTING_VECTORS = ("target", "theta", "half", "excess", "normals")  # the others are of one round, or unused
 
 
 def lasting_rows(state: State) -> dict[str, npt.NDArray[Any]]:
     """The rows of a state that a snapshot holds, each under its name: views."""
-    return {
-        f"{group}.{name}": getattr(state, group)[index]
-        for group, names in GROUPS.items()
-        for index, name in enumerate(names)
-        if name not in OF_ONE_ROUND
-    }
+    squares = {f"square.{name}": state.square[SQUARE_ROWS.index(name)] for name in LASTING_SQUARES}
+    vectors = {f"vectors.{name}": state.vectors[kernels.VECTOR_ROWS.index(name)] for name in LASTING_VECTORS}
+    return squares | vectors
 
 
 def snapshot_of(agent: ContextualAgent, format: int) -> bytes:
