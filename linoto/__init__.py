@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from linoto.core.units import one_hot as one_hot
     from linoto.engines import Engine as Engine
     from linoto.experiments.run import run_experiment as run_experiment
+    from linoto.experiments.settings import ContextualSetting as ContextualSetting
     from linoto.experiments.settings import Experiment as Experiment
     from linoto.experiments.settings import Setting as Setting
     from linoto.logs.arms import ArmTable as ArmTable
@@ -119,7 +120,7 @@ HOMES = {
     "core.units": ("one_hot",),
     "engines": ("Engine",),
     "experiments.run": ("run_experiment",),
-    "experiments.settings": ("Experiment", "Setting"),
+    "experiments.settings": ("ContextualSetting", "Experiment", "Setting"),
     "logs.arms": ("ArmTable",),
     "logs.context_evaluate": ("evaluate_contexts",),
     "logs.context_rows": ("ContextRows", "read_context_rows"),

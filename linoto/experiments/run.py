@@ -26,6 +26,7 @@ from linoto.experiments.cells import CellStore, Curves, code_of, digest
 from linoto.experiments.results import Results
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import LinearBandit
+from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.run import Run
 from linoto.worlds.simulate import simulate
 
@@ -111,7 +112,10 @@ def run_cell(cell: Cell, seed: int) -> Curves:
         bandit, offline, own = draw_instance(setting, seed, cell.run)
         policy = setting.policy(cell.label)
         run = simulate(policy, bandit, offline, horizon=setting.horizon, seed=own)
-        violation = promise_violation(policy, bandit, offline, run)
+        contextual = isinstance(bandit, ContextualBandit)
+        violation = (
+            practice_violation(policy, run) if contextual else promise_violation(policy, bandit, offline, run)
+        )
     except Exception as error:
         raise CellFailed(f"{cell} failed: {type(error).__name__}: {error}") from error
     kept = setting.rounds - 1
@@ -145,6 +149,19 @@ def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, ru
     if certificate.realised:
         lost = lost + np.cumsum(np.where(run.explored, bandit.means[run.arms] - run.rewards, 0.0))
     return float((lost - certificate.per_round * rounds).max() - certificate.constant)
+
+
+def practice_violation(policy: Any, run: Run) -> float:
+    """The same with contexts: the shortfall below practice in the same rounds, less the limit of the gate."""
+    composed = getattr(policy, "composed_contextual", None)
+    gate = composed().gate if callable(composed) else None
+    if gate is None or not hasattr(gate, "budget"):
+        return nan
+    rounds, lost = np.arange(1, run.arms.size + 1), run.offline_regret
+    if gate.promise == "realised":
+        lost = lost + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0))
+    limit = gate.budget + getattr(gate, "loan", 0.0)
+    return float((lost - gate.epsilon * rounds).max() - limit)
 
 
 def draw_instance(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:

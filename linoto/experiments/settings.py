@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
 from linoto.core.validation import check_choice, check_count, check_nonnegative
 from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
+from linoto.worlds.contexts import ContextualBandit
 
 Policies = tuple[tuple[str, Policy], ...]
 
@@ -25,6 +26,8 @@ class Setting:
 
     For another kind of world, override `bandit` or `log` in a subclass.
     """
+
+    compares_with: ClassVar[str] = "the log"  # what the shortfall is below
 
     name: str
     policies: Policies | Mapping[str, Policy]  # kept as (label, policy) pairs
@@ -90,6 +93,47 @@ class Setting:
         """(p,) the rounds kept of each curve: 1 and the multiples of horizon / (points - 1), rounded up."""
         steps = np.ceil(np.arange(1, self.points) * (self.horizon / (self.points - 1)) - 1e-9)
         return np.unique(np.append(1, np.minimum(steps, self.horizon))).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextualSetting(Setting):
+    """A problem whose rounds bring their own arms, and the policies that play it.
+
+    For another world with contexts, override `bandit`. The shortfall is below practice in the same rounds,
+    and that is what promises are checked against.
+
+    >>> from linoto import LinTS, Random, run_experiment
+    >>> small = ContextualSetting(name="small", horizon=50, policies={"LinTS": LinTS(), "Random": Random()})
+    >>> results = run_experiment(Experiment(name="mine", settings=(small,)), runs=2)
+    >>> results.final("small", "LinTS", "regret").shape
+    (2,)
+    """
+
+    compares_with: ClassVar[str] = "practice"
+
+    k: int = 10
+    d: int = 10
+    logged_arms: int = 1  # not used: practice says what is logged
+    error: float = 1.0  # how wrong practice's parameter is
+    uniform: float = 0.0  # share of the log in which any arm was played
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for label, policy in self.pairs:
+            if not callable(getattr(policy, "start_contextual", None)):
+                raise ValueError(
+                    f"policies must have a start_contextual method here, got {policy!r} for {label!r}"
+                )
+
+    def bandit(self, rng: np.random.Generator) -> Any:
+        """The world of one run: the parameter and every round's arms uniform on the unit sphere."""
+        return ContextualBandit.synthetic(
+            k=self.k, d=self.d, rng=rng, error=self.error, noise=self.noise, rewards=self.rewards
+        )
+
+    def log(self, bandit: Any, rng: np.random.Generator) -> Any:
+        """The log of one run: m rounds of practice, as moments."""
+        return bandit.log(self.m, rng, uniform=self.uniform)
 
 
 @dataclass(frozen=True, kw_only=True)

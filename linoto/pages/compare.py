@@ -65,7 +65,9 @@ def section(found: Comparison, setting: Setting, picture: Path, stem: str) -> di
         "columns": list(rows[0]),
         "rows": [list(row.values()) for row in rows],
         "svg": inline(
-            picture.read_text("utf-8"), stem, f"Regret and shortfall below the log: {setting.name}"
+            picture.read_text("utf-8"),
+            stem,
+            f"Regret and shortfall below {setting.compares_with}: {setting.name}",
         ),
     }
 

@@ -22,8 +22,12 @@ class Run:
     arms: Ints  # (n,)
     explored: Bools  # (n,) the explorer's arm, not the fallback
     rewards: Floats  # (n,) as they came, noise and all
+    means: Floats  # (n,) what the plays earn on average
     regret: Floats  # (n,) R_t, cumulative, against the best arm
-    offline_regret: Floats  # (n,) R_t^off, cumulative, against the log's arms in its shares; may be negative
+    offline_regret: (
+        Floats  # (n,) R_t^off, cumulative, against the log's arms in its shares, with contexts against
+    )
+    # practice in the same rounds; may be negative
     control: Bools  # (n,) control rounds of a Control gate
     practice_shortfall: Floats  # (n,) cumulative: what the fallback would have earned more in explored rounds
 

@@ -74,6 +74,7 @@ def simulate(
         arms=arms,
         explored=explored,
         rewards=two_point if bernoulli else earned + steps * draws,
+        means=earned,
         regret=np.cumsum(table.max(axis=1)[now] - earned),
         offline_regret=np.cumsum(logged[now] - earned),
         control=control,

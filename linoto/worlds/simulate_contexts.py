@@ -47,6 +47,7 @@ def simulate_contextual(
         arms=arms,
         explored=sources == kernels.FROM_EXPLORER,
         rewards=rewards,
+        means=earned,
         regret=np.cumsum(regret),
         offline_regret=np.cumsum(behind),
         control=sources == kernels.FROM_CONTROL,

@@ -66,7 +66,8 @@ def draw_regret(results: Results) -> Figure:
 def draw_both(results: Results, setting: Setting | None = None) -> Figure:
     """R_t and R_t^off of every policy in a setting, the first one unless told otherwise."""
     setting = setting or results.experiment.settings[0]
-    names = {"regret": "$R_t$, against the best action", "offline_regret": SHORTFALL}
+    shortfall = f"shortfall below {setting.compares_with}"
+    names = {"regret": "$R_t$, against the best action", "offline_regret": shortfall}
     figure, grid = panels(1, 2)
     for axes, (field, title) in zip(grid[0], names.items(), strict=True):
         pieces.draw_curves(axes, [results.curve(setting.name, label, field) for label in setting.labels])

@@ -1,0 +1,109 @@
+"""Experiments with contexts: the same rounds for everybody, and promises about practice, run by run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linoto import (
+    Confidence,
+    ContextualBandit,
+    ContextualSetting,
+    Control,
+    Experiment,
+    Gated,
+    LinTS,
+    LinUCB,
+    Moments,
+    Offline,
+    Random,
+    Tolerance,
+    run_experiment,
+    simulate,
+)
+from linoto.experiments.compare import compare
+from linoto.experiments.flights_by_time import FlightsByTime
+from linoto.experiments.run import draw_instance
+
+SURE = Confidence(noise="bounded", reward_range=(0, 1), bound=2)
+POLICIES = {
+    "LinUCB": LinUCB(scale=0.25, confidence=SURE),
+    "Random": Random(),
+    "model": Gated(gate=Tolerance(budget=10, evidence="model"), confidence=SURE),
+    "control": Gated(gate=Control(budget=10), confidence=SURE),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turning(ContextualSetting):
+    """Offer 0 is right nine times of ten, from half time on offer 1; practice knows it, the log does not."""
+
+    def bandit(self, rng: np.random.Generator) -> Any:
+        labels, rows = np.arange(100) % 10 // 9, np.ones((100, 1))
+        before = ContextualBandit.from_table(rows, labels, practice=[1.0, 0.0])
+        after = ContextualBandit.from_table(rows, 1 - labels, practice=[0.0, 1.0])
+        return before.until(self.horizon // 2, after)
+
+
+def setting(**changed: Any) -> ContextualSetting:
+    return ContextualSetting(
+        **{"name": "small", "m": 50, "horizon": 300, "rewards": "bernoulli", "policies": POLICIES, **changed}
+    )
+
+
+def test_a_cell_is_a_simulation_of_its_instance() -> None:
+    small = setting()
+    results = run_experiment(Experiment(name="mine", settings=(small,)), runs=2)
+    bandit, log, own = draw_instance(small, 0, 1)
+    assert isinstance(log, Moments) and log.count == 50
+    for label, policy in POLICIES.items():
+        run = simulate(policy, bandit, log, horizon=300, seed=own)
+        assert results.final("small", label, "regret")[1] == run.regret[-1]
+        assert results.final("small", label, "offline_regret")[1] == run.offline_regret[-1]
+        assert results.worst("small", label)[1] == max(0.0, run.offline_regret.max())
+
+
+def test_promises_about_practice_are_checked_in_every_run() -> None:
+    results = run_experiment(Experiment(name="mine", settings=(setting(),)), runs=3)
+    for label in ("model", "control"):
+        assert (results.promise_violation("small", label) <= 0).all()
+    for label in ("LinUCB", "Random"):
+        assert np.isnan(results.promise_violation("small", label)).all()
+
+
+def test_a_promise_whose_model_is_wrong_is_seen_to_be_broken_and_that_of_the_coin_kept() -> None:
+    turning = Turning(name="turning", m=1000, horizon=1000, rewards="bernoulli", policies=POLICIES)
+    results = run_experiment(Experiment(name="mine", settings=(turning,)), runs=2)
+    assert (results.promise_violation("turning", "model") > 0).all()
+    assert (results.promise_violation("turning", "control") <= 0).all()
+
+
+def test_a_policy_that_does_not_know_contexts_is_refused_by_name() -> None:
+    class Fixed:
+        def start(self, actions: Any, offline: Offline, rng: Any = 0) -> Any: ...
+
+    with pytest.raises(
+        ValueError, match=r"policies must have a start_contextual method here, got .* for 'old'"
+    ):
+        setting(policies={"old": Fixed()})
+
+
+def test_a_league_of_real_flights_by_time_is_played() -> None:
+    short = FlightsByTime(name="trips", m=100, horizon=40, policies=POLICIES)
+    found = compare([short], runs=1)
+    rows = {row["policy"]: row for row in found.league(short)}
+    assert rows["control"]["promise"] == {"kept": 1, "runs": 1} and rows["Random"]["promise"] is None
+    world = short.bandit(np.random.default_rng(0))
+    assert world.d == short.d and max(np.diff(world.pool.ends, prepend=0)) == short.k
+
+
+def test_practice_that_is_less_wrong_is_harder_to_beat() -> None:
+    worlds = [setting(name=str(error), error=error, rewards="gaussian", noise=0.1) for error in (0.5, 5.0)]
+    quick = {"LinTS": LinTS(scale=0.1)}
+    chosen = tuple(ContextualSetting(**{**vars(world), "policies": quick}) for world in worlds)
+    results = run_experiment(Experiment(name="mine", settings=chosen), runs=3)
+    near, far = (results.final(world.name, "LinTS", "offline_regret").mean() for world in worlds)
+    assert far < near
