@@ -1,0 +1,141 @@
+"""How fast rounds with their own arms are, as ratios of one run: python benchmarks/contexts.py.
+
+The fastest of five turns counts. A contestant has one thread, and is charged the time of that thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import linoto
+
+Floats = npt.NDArray[np.float64]
+MODEL = linoto.Tolerance(budget=1e6, evidence="model")
+CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+POLICIES = {
+    "LinUCB": linoto.LinUCB(),
+    "LinTS": linoto.LinTS(),
+    "Tolerance by the model": linoto.Gated(explorer=linoto.LinUCB(), gate=MODEL),
+    "Control": linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Control(budget=100), confidence=CLICKS),
+}
+
+
+class ByEinsum:
+    """LinUCB behind the gate by the model, as one would write it in NumPy."""
+
+    def __init__(self, d: int, *, noise: float = 1.0, ridge: float = 1.0) -> None:
+        self.inverse, self.target, self.owed = np.eye(d) / ridge, np.zeros(d), np.zeros(d)
+        self.noise, self.log_det = noise, 0.0
+
+    def decide(self, actions: Floats, practice: int) -> tuple[int, bool]:
+        """The best affordable arm, or practice's."""
+        theta = self.inverse @ self.target
+        radius = self.noise * np.sqrt(6 + self.log_det)
+        y = self.owed + actions - actions[practice]
+        room = 1e6 + y @ theta - radius * np.sqrt(np.einsum("kd,de,ke->k", y, self.inverse, y))
+        width = np.sqrt(np.einsum("kd,de,ke->k", actions, self.inverse, actions))
+        score = np.where(room > 0, actions @ theta + radius * width, -np.inf)
+        arm = int(np.argmax(score))
+        return (arm, True) if room[arm] > 0 else (practice, False)
+
+    def update(self, action: Floats, practice: Floats, explored: bool, reward: float) -> None:
+        """One rank-one step."""
+        step = self.inverse @ action
+        growth = 1 + action @ step
+        self.inverse -= np.outer(step, step) / growth
+        self.log_det += np.log(growth)
+        self.target += reward * action
+        if explored:
+            self.owed += action - practice
+
+
+def fastest(turn: Callable[[], None], rounds: int, turns: int = 5) -> float:
+    """Microseconds of processor time per round, in the fastest of a few turns."""
+    best = np.inf
+    for _ in range(turns):
+        start = thread_time()
+        for _ in range(rounds):
+            turn()
+        best = min(best, thread_time() - start)
+    return best / rounds * 1e6
+
+
+def with_contexts(policy: Any, tables: Floats) -> Callable[[], None]:
+    """One decision and its reward, in the next of some rounds."""
+    agent, places = policy.start_contextual(None, d=tables.shape[2]), iter(range(10**9))
+
+    def turn() -> None:
+        decision = agent.decide(actions=tables[next(places) % len(tables)], practice=0)
+        agent.update(decision, 0.5)
+
+    return turn
+
+
+def with_fixed_arms(policy: Any, actions: Floats) -> Callable[[], None]:
+    """The same of an agent whose arms stay."""
+    k = len(actions)
+    agent = policy.start(actions, linoto.Offline(pulls=[1] * k, reward_sums=[0.5] * k))
+
+    def turn() -> None:
+        agent.update(agent.decide(), 0.5)
+
+    return turn
+
+
+def by_einsum(tables: Floats) -> Callable[[], None]:
+    """The same in NumPy."""
+    agent, places = ByEinsum(tables.shape[2]), iter(range(10**9))
+
+    def turn() -> None:
+        actions = tables[next(places) % len(tables)]
+        arm, explored = agent.decide(actions, 0)
+        agent.update(actions[arm], actions[0], explored, 0.5)
+
+    return turn
+
+
+def tables_of(k: int, d: int) -> Floats:
+    """(20, k, d) rounds on the unit sphere."""
+    tables = np.random.default_rng(0).normal(size=(20, k, d))
+    return np.asarray(tables / np.linalg.norm(tables, axis=2, keepdims=True))
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1000, help="of one turn")
+    parser.add_argument("--json", type=Path, help="write the times there as well")
+    options = parser.parse_args()
+    rounds, found = options.rounds, {}
+    small, large = tables_of(100, 20), tables_of(1000, 50)
+    print("k = 100, d = 20: decide + update, microseconds")
+    for name, policy in POLICIES.items():
+        contexts, fixed = with_contexts(policy, small), with_fixed_arms(policy, small[0])
+        times = fastest(contexts, rounds), fastest(fixed, rounds)
+        found[name] = {"contexts": times[0], "fixed arms": times[1]}
+        ratio = f"{times[0] / times[1]:.1f} times"
+        print(f"{name:<24} contexts {times[0]:7.1f}   fixed arms {times[1]:7.1f}   {ratio}")
+    print("k = 1000, d = 50: decide + update, microseconds")
+    ours = fastest(with_contexts(POLICIES["Tolerance by the model"], large), max(rounds // 10, 1))
+    einsum = fastest(by_einsum(large), max(rounds // 100, 1))
+    found["k = 1000, d = 50"] = {"contexts": ours, "NumPy einsum": einsum}
+    ratio = f"{einsum / ours:.1f} times"
+    print(f"Tolerance by the model   compiled {ours:7.1f}   NumPy einsum {einsum:9.1f}   {ratio}")
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
