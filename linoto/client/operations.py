@@ -24,6 +24,7 @@ from typing import (
     TypeVar,
     cast,
     overload,
+    runtime_checkable,
 )
 from urllib.parse import quote, urlencode
 
@@ -33,6 +34,8 @@ from linoto.client.responses import RewardResult, ServedDecision, record
 if TYPE_CHECKING:
     from linoto.client.aio import AsyncClient
     from linoto.client.threads import Client
+    from linoto.core.contexts.moments import Moments
+    from linoto.core.contexts.recipe import Recipe
     from linoto.core.offline import Offline
     from linoto.core.protocols import Policy
 
@@ -81,7 +84,10 @@ class Operations:
         offline: Offline | None = None,
         rows: Iterable[tuple[str, float]] | None = None,
         log: Mapping[str, Any] | None = None,
-        saved: SavedLog | None = None,
+        saved: SavedLog | SavedContexts | None = None,
+        recipe: Recipe | Mapping[str, Any] | None = None,
+        moments: Moments | None = None,
+        practice: str | Mapping[str, float] | None = None,
         description: str | None = None,
         unit: str | None = None,
         window: float | None = None,
@@ -105,13 +111,21 @@ class Operations:
         used, and its noise, bound and reward range where the policy has no confidence of its own; the
         description of the loop says so unless you give one.
 
+        With a `recipe` each decision is asked for in a context. The items of the recipe are the arms, the
+        log is `moments` or a file, and `practice` says what is done today: an item, weights of items, or
+        "given" if you send it with each decision. `saved` then holds recipe and moments.
+
         `window` is how many seconds a reward may take, `unit` what rewards are counted in, `holdback` the
         share of the control group. A setting that is None is left to the service.
         """
         if saved is not None:
-            refuse_others(arms=arms, offline=offline, rows=rows, log=log)
-            policy, arms, offline = assuming(policy, saved), arms_of(saved), saved.offline
+            refuse_others(arms=arms, offline=offline, rows=rows, log=log, recipe=recipe, moments=moments)
+            policy = assuming(policy, saved)
             description = saved.summary if description is None else description
+            if isinstance(saved, SavedContexts):
+                recipe, moments = saved.recipe, saved.moments
+            else:
+                arms, offline = arms_of(saved), saved.offline
         if not isinstance(policy, Mapping):
             from linoto.core.snapshots import to_dict
 
@@ -122,7 +136,7 @@ class Operations:
         settings |= {"drift_allowed": drift_allowed, "alarm_run": alarm_run}
         spec = {"policy": dict(policy), "default_reward": float(default_reward)}
         spec |= {name: value for name, value in settings.items() if value is not None}
-        spec |= arms_and_log(arms, offline, rows, log)
+        spec |= arms_and_log(arms, offline, rows, log) | contexts_of(recipe, moments, practice)
         return send("PUT", path_to(loop), spec)
 
     @operation
@@ -170,11 +184,22 @@ class Operations:
         key: str | None = None,
         proposal: str | None = None,
         allowed: Sequence[str] | None = None,
+        context: Mapping[str, str | float | bool | None] | None = None,
+        arms: Sequence[str] | None = None,
+        practice: str | Mapping[str, float] | None = None,
     ) -> Request[ServedDecision]:
-        """What to play. Without a key of yours one is made up, so that repeating is safe."""
+        """What to play. Without a key of yours one is made up, so that repeating is safe.
+
+        In a loop with contexts, `context` has the fields of its recipe, `arms` are the items that may be
+        played (all if left out), and `practice` is what is done today, if the loop has it given.
+        """
         body: dict[str, Any] = {"key": secrets.token_hex(16) if key is None else key, "proposal": proposal}
-        if allowed is not None:
-            body["allowed"] = list(allowed)
+        lists = {"allowed": allowed, "arms": arms}
+        body |= {name: list(names) for name, names in lists.items() if names is not None}
+        if context is not None:
+            body["context"] = dict(context)
+        if practice is not None:
+            body["practice"] = practice if isinstance(practice, str) else dict(practice)
         path = f"{path_to(loop)}/decide"
         return Request("POST", path, lambda data: record(ServedDecision, data), to_json(body))
 
@@ -273,6 +298,26 @@ class SavedLog(Protocol):
     def warning(self) -> str: ...
 
 
+@runtime_checkable
+class SavedContexts(Protocol):
+    """The same of a log with contexts."""
+
+    @property
+    def recipe(self) -> Recipe: ...
+
+    @property
+    def moments(self) -> Moments: ...
+
+    @property
+    def confidence(self) -> Any: ...
+
+    @property
+    def summary(self) -> str: ...
+
+    @property
+    def warning(self) -> str: ...
+
+
 def refuse_others(**given: Any) -> None:
     """Refuse what the saved log holds already."""
     for name, value in given.items():
@@ -285,7 +330,7 @@ def arms_of(saved: SavedLog) -> dict[str, list[float]]:
     return dict(zip(saved.names, saved.actions.tolist(), strict=True))
 
 
-def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
+def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog | SavedContexts) -> Any:
     """The policy with what the audit found, where it says nothing of its own; warn of a log not to trust."""
     from linoto.core.confidence import with_assumptions
     from linoto.core.snapshots import from_dict
@@ -320,6 +365,25 @@ def arms_and_log(
         given["rows"] = [[name, float(reward)] for name, reward in rows]
     if log is not None:
         given["log"] = dict(log)
+    return given
+
+
+def contexts_of(
+    recipe: Recipe | Mapping[str, Any] | None,
+    moments: Moments | None,
+    practice: str | Mapping[str, float] | None,
+) -> dict[str, Any]:
+    """What a loop with contexts is made from, as far as it was given."""
+    given: dict[str, Any] = {}
+    if recipe is not None:
+        given["recipe"] = dict(recipe) if isinstance(recipe, Mapping) else recipe.to_dict()
+    if moments is not None:
+        names = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
+        parts = {name: getattr(moments, name) for name in names}
+        lists = {name: part.tolist() if hasattr(part, "tolist") else part for name, part in parts.items()}
+        given["moments"] = {name: part for name, part in lists.items() if part is not None}
+    if practice is not None:
+        given["practice"] = practice if isinstance(practice, str) else dict(practice)
     return given
 
 

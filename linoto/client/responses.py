@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 Record = TypeVar("Record", "ServedDecision", "RewardResult")
@@ -33,6 +33,8 @@ class ServedDecision:
     expires_at: float
     loop_mode: Literal["live", "shadow", "safe-only"]
     holdback: bool
+    reason: str | None = None  # in a loop with contexts: why this arm
+    because: list[dict[str, Any]] = field(default_factory=list)  # part and amount, the largest first
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ import linoto
 from linoto.client import AsyncClient, ServiceError
 from linoto.service.errors import Refused
 from linoto.service.loops import views
+from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.events import ArmsChanged
 from linoto.service.loops.references import reference_now
 from linoto.service.loops.spec import Arm
@@ -100,7 +101,7 @@ def test_practice_that_lost_an_arm_is_said_and_counted(tmp_path: Path) -> None:
             change.text,
         )
         assert loop.certificate.constant >= before.constant  # type: ignore[operator]
-        assert [arm.present for arm in views.arm_views(loop)] == [False, True, True]
+        assert [arm.present for arm in arm_views(loop)] == [False, True, True]
         assert views.history(loop).points[-1].expected_by_log == view.expected_by_log
 
 

@@ -152,7 +152,9 @@ def test_every_request_has_an_example_that_is_accepted(client: TestClient[Any]) 
             jsonschema.validate(example, schema_of(name))
     sent = [client.put(f"/v1/loops/shown-{n}", json=spec) for n, spec in enumerate(EXAMPLES["LoopSpec"])]
     loop = "/v1/loops/shown-0"
-    sent += [client.post(f"{loop}/decide", json=body) for body in EXAMPLES["DecideRequest"]]
+    with_contexts = "/v1/loops/shown-2"
+    for body in EXAMPLES["DecideRequest"]:
+        sent.append(client.post(f"{with_contexts if 'context' in body else loop}/decide", json=body))
     made = sent[-1].json()["decision_id"]
     sent += [client.put(f"{loop}/decisions/{made}/reward", json=body) for body in EXAMPLES["RewardValue"]]
     sent += [client.put(f"{loop}/reward", json=EXAMPLES["RewardReport"][0])]

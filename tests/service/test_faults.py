@@ -16,7 +16,7 @@ from helpers.service_process import FakeClock, close_due, create, opened, served
 
 import linoto
 from linoto.service.errors import Unavailable
-from linoto.service.loops import views
+from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.loop import Loop
 from linoto.service.server import Service, refresh_tokens, steady_clock, tick
 from linoto.service.web.access import create_token
@@ -90,7 +90,7 @@ def test_a_bound_that_is_not_finite_can_be_read_again(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=wide)
         assert decide(service).ucb is None
-        assert all(arm.ucb is None for arm in views.arm_views(service.loops.get("loop")))
+        assert all(arm.ucb is None for arm in arm_views(service.loops.get("loop")))
     with opened(tmp_path / "x.sqlite") as service:
         assert service.loops.get("loop").state.decided == 1
 

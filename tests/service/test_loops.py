@@ -17,6 +17,7 @@ from helpers.service_process import FakeClock, close_due, create, opened, spec_o
 import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops import views
+from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
@@ -183,7 +184,7 @@ def test_reading_a_loop_changes_nothing_at_all(tmp_path: Path) -> None:
         loop = service.loops.get("loop")
         arrays = [getattr(loop.agent._state, name) for name in loop.agent._state._fields]
         before = [array.tobytes() for array in arrays]
-        views.report(loop), views.history(loop), views.arm_views(loop), loop.snapshot(), loop.digest()
+        views.report(loop), views.history(loop), arm_views(loop), loop.snapshot(), loop.digest()
         assert [array.tobytes() for array in arrays] == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -65,6 +66,7 @@ class ContextualAgent:
         self._whitened = np.empty((self.d, 0))
         self._needs_practice = int(params[0]["fallback"]) != kernels.LCB_ARM
         self._thrown: tuple[Round, ContextualDecision] | None = None  # while a coin awaits its commit
+        self._asked: Round | None = None  # the latest question, whose arms are in the state
 
     @classmethod
     def begin(
@@ -117,20 +119,58 @@ class ContextualAgent:
         asked = self._round(actions, practice, names, context, arms)
         return self._answer(as_arm(arm, asked.offered), asked)
 
+    def play_safe(self, decision: ContextualDecision) -> ContextualDecision:
+        """What is safe in place of the decision just made, whatever the gate, or its coin, says.
+
+        For who plays safe in this round in any case, and knew that before the decision was made.
+        """
+        asked, run = self._latest(decision), self._state.run[0]
+        if decision.mode == "safe" and decision.control_share is None:
+            return decision
+        arm = int(run["fallback"])
+        self._thrown, self._state.run["thrown"] = None, 0
+        return replace(
+            decision,
+            arm=arm if arm < asked.offered else None,
+            name=asked.names[arm] if asked.names and arm < asked.offered else None,
+            mode="safe",
+            source=SOURCES[run["fallback_source"]],  # type: ignore[arg-type]
+            action=tuple(asked.actions[:, arm].tolist()),
+            control_share=None,
+            centre=None,
+        )
+
+    def bounds(self, decision: ContextualDecision) -> tuple[float, float]:
+        """Bounds on the mean reward of what the decision just made plays: `interval` without its O(d^3)."""
+        asked, run = self._latest(decision), self._state.run[0]
+        arm = asked.offered if decision.arm is None else decision.arm
+        mean, width = (float(self._state.arms[row, arm]) for row in (kernels.MEAN, kernels.WIDTH))
+        bonus = float(run["radius"] + run["doubt"]) * width
+        return mean - bonus, mean + bonus
+
     def select(self, **question: Any) -> int | None:
         """The arm of `decide`, which takes the same arguments."""
         return self.decide(**question).arm
 
     def propensity(
-        self, arm: int, *, redraws: int = 100, rng: int | np.random.Generator = 0, **question: Any
+        self,
+        arm: int,
+        *,
+        proposal: int | None = None,
+        redraws: int = 100,
+        rng: int | np.random.Generator = 0,
+        **question: Any,
     ) -> float | None:
         """How likely `decide`, asked the same question, plays this arm now; None where nobody can say.
+
+        With a `proposal` it is how likely `guard` plays it.
 
         It is over practice's draw, the coin, and the explorer's own draws: where there is no formula
         (Thompson), the share of `redraws` fresh draws by `rng` and of the draw that decides.
         """
         asked = self._round(**question)
-        return propensity(self, as_arm(arm, asked.offered), asked, redraws, as_generator(rng))
+        wanted = None if proposal is None else as_arm(proposal, asked.offered, "proposal")
+        return propensity(self, as_arm(arm, asked.offered), asked, wanted, redraws, as_generator(rng))
 
     # -- learning
 
@@ -176,6 +216,11 @@ class ContextualAgent:
         """Bounds on the mean reward of an action (d,)."""
         ellipsoid = self.ellipsoid
         return ellipsoid.lower(action), ellipsoid.upper(action)
+
+    @property
+    def needs_practice(self) -> bool:
+        """Whether every round must say what practice does."""
+        return self._needs_practice
 
     @property
     def d(self) -> int:
@@ -252,6 +297,13 @@ class ContextualAgent:
             raise ValueError("practice must be one of the arms or weights for a Control gate, got an action")
         return asked
 
+    def _latest(self, decision: ContextualDecision) -> Round:
+        """The question of the decision just made; refuses any other."""
+        check_current(decision, self.rounds + 1)
+        if self._asked is None:
+            raise ValueError("decision must be the one just made, got one of another agent")
+        return self._asked
+
     def _answer(self, wanted: int | None, asked: Round) -> ContextualDecision:
         """Decide, or judge a proposal (None: the explorer's); a round whose coin is thrown is decided."""
         if self._thrown is not None:
@@ -262,7 +314,7 @@ class ContextualAgent:
                     "got others: commit that decision first"
                 )
             return decision
-        self._state = kernels.with_arms(self._state, asked.actions)
+        self._state, self._asked = kernels.with_arms(self._state, asked.actions), asked
         if self._whitened.shape != asked.actions.shape:
             self._whitened = np.empty(asked.actions.shape)
         proposal = wanted if wanted is not None else self._propose(asked) if self._own else -1

@@ -16,23 +16,33 @@ if TYPE_CHECKING:
 
 
 def propensity(
-    agent: ContextualAgent, arm: int, asked: Round, redraws: int, rng: np.random.Generator
+    agent: ContextualAgent,
+    arm: int,
+    asked: Round,
+    wanted: int | None,
+    redraws: int,
+    rng: np.random.Generator,
 ) -> float | None:
-    """How likely `decide` plays this arm now; None where nobody can say."""
+    """How likely `decide`, or `guard` of `wanted`, plays this arm now; None where nobody can say."""
     kept, thrown = agent._thrown, int(agent._state.run[0]["thrown"])
-    decision = agent._answer(None, asked)
+    decision = agent._answer(wanted, asked)
     state, params = agent._state, agent._params[0]
     run, practice = state.run[0], float(asked.weights[arm])
     if agent.gate.throws_coin:
         agent._thrown, state.run["thrown"] = kept, thrown  # nobody was shown the coin
         share = float(run["entry_share"]) if decision.control_share is None else decision.control_share
-        if params["loan"] > 0 and not (agent.rule.deterministic and asked.weights.max() == 1.0):
+        fixed = wanted is not None or agent.rule.deterministic
+        if params["loan"] > 0 and not (fixed and asked.weights.max() == 1.0):
             return None  # then the share depends on both draws
+        if wanted is not None:
+            return coins.mixed_propensity(float(arm == wanted), share, practice)
         proposed = chances(agent, asked, decision.proposal, None, redraws, rng)
         return None if proposed is None else coins.mixed_propensity(float(proposed[arm]), share, practice)
     pessimistic = run["fallback_source"] == kernels.FROM_LCB
     safe = float(arm == run["fallback"]) if pessimistic else practice
     affordable = np.array(state.arms[kernels.ROOM, : asked.offered] > 0)
+    if wanted is not None:
+        return float(arm == wanted) if affordable[wanted] else safe
     if not affordable.any():
         return safe
     if params["reach"] == kernels.AFFORDABLE:

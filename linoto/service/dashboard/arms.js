@@ -20,10 +20,11 @@ function row(arm, domain, reference) {
     {},
     el("td", {}, el("bdi", {}, arm.name), arm.present ? "" : el("span", { class: "soft" }, " (removed)")),
     el("td", { class: "drawn" }, interval(scale)),
-    el("td", { class: "optional" }, number(arm.mean)),
+    el("td", { class: "optional fixed" }, number(arm.mean)),
+    el("td", { class: "optional items" }, number(arm.mean)),
     el("td", {}, number(arm.plays)),
     el("td", { class: "optional" }, number(arm.pending)),
-    el("td", { class: "optional" }, number(arm.logged)),
+    el("td", { class: "optional fixed" }, number(arm.logged)),
   );
 }
 

@@ -7,6 +7,7 @@ import { GROUP } from "./words.js";
 
 const CHOOSE = "Choose one to see why it was made.";
 const FACTS = [
+  ["context", (why) => contextText(why)],
   ["key", (why) => why.key],
   ["proposed", (why) => `${why.proposed}, by the ${why.proposed_by}`],
   ["fallback", (why) => why.fallback ?? "none"],
@@ -16,6 +17,11 @@ const FACTS = [
   ["mode of the loop", (why) => why.loop_mode],
   ["late reward", (why) => (why.late_reward === null ? null : `${number(why.late_reward)}, kept for audit only`)],
 ];
+
+/** Who asked: the fields of the context with their values. */
+function contextText({ context }) {
+  return context ? Object.entries(context).map(([field, value]) => `${field}=${value ?? "(missing)"}`).join(", ") : null;
+}
 
 function rewardText({ reward, origin }) {
   if (reward === null) return "awaited";
@@ -77,7 +83,7 @@ export function decisionList($, loop) {
       "button",
       { type: "button", "aria-expanded": "false", onclick: () => toggle(button, decision.decision_id) },
       el("time", { class: "soft" }, moment(decision.at)),
-      el("bdi", {}, decision.arm),
+      decision.context ? el("span", {}, el("bdi", {}, decision.arm), el("span", { class: "soft" }, ` ${contextText(decision)}`)) : el("bdi", {}, decision.arm),
       el("span", { class: `badge ${decision.group}` }, GROUP[decision.group]),
       el("span", { class: "soft" }, rewardText(decision)),
     );

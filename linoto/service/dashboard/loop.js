@@ -20,6 +20,8 @@ const WATCHED = [
 
 const ZERO = "0 is what current practice would have earned in the explored decisions. From the lower line down to the promise is what may still be lost.";
 const PLENTY = 1e6; // evidence that needs no more digits
+const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions.";
+const ITEMS = "What the plays of an arm have earned, whoever asked. An arm is played where it is expected to be good, so this does not say which arm is better.";
 const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a range that rewards keep to.";
 
 /** Put a loop on the page: `wanted` says which arms to ask for, `show` shows new data. */
@@ -68,7 +70,8 @@ export function openLoop(root, name, refresh) {
     showGroups($, loop);
     showWatch($, report);
     const dotted = loop.reference === null ? "" : `; the dotted line is what practice earned in the log, ${number(loop.reference)}`;
-    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play${dotted}.`);
+    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play${dotted}.${loop.context_fields ? ` ${ITEMS}` : ""}`);
+    $("arm-table").classList.toggle("contextual", loop.context_fields !== null);
     arms.show({ arms: data.arms, count: loop.arms, reference: loop.reference, range: certificate.reward_range });
     showDecisions(decisions);
   }
@@ -80,7 +83,7 @@ function showState($, loop) {
   const state = loop.archived ? "archived" : loop.mode;
   say($("mode"), state);
   $("mode").className = `badge ${state}`;
-  say($("policy"), `${loop.policy}, ${count(loop.arms, "arm")}.`);
+  say($("policy"), `${loop.policy}, ${count(loop.arms, "arm")}${loop.context_fields ? `; asked with ${loop.context_fields.join(", ") || "an empty context"}` : ""}.`);
   say($("description"), loop.description);
   say($("story"), story(loop));
   say($("switched"), switched(loop));
@@ -88,7 +91,7 @@ function showState($, loop) {
   say($("stop"), safe ? "Explore again" : "Stop exploring");
   $("stop").classList.toggle("resume", safe);
   for (const control of CONTROLS) $(control).disabled = loop.archived;
-  show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop.name)));
+  show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop)));
   const came = loop.arm_changes.map(({ at, by, text }) => el("li", {}, `${moment(at)}, ${by}: ${text}.`));
   show($("arm-changes"), ...came.reverse());
   const open = loop.alarms.filter(({ answered }) => !answered);
@@ -109,11 +112,12 @@ function alarmBox(alarm, loop) {
   );
 }
 
-function firstSteps(name) {
+function firstSteps({ name, context_fields: fields }) {
+  const asked = fields ? `, context={${fields.map((field) => `${JSON.stringify(field)}: ...`).join(", ")}}` : "";
   const code = `from linoto import Client
 
 client = Client("${location.origin}")
-decision = client.decide("${name}")  # play decision.arm
+decision = client.decide("${name}"${asked})  # play decision.arm
 client.reward("${name}", decision.decision_id, 1.0)`;
   return [el("p", {}, "Nobody has asked it for a decision yet. From a program:"), el("pre", {}, el("code", {}, code))];
 }
@@ -161,7 +165,8 @@ function showNumbers($, { loop, lift }) {
 /** What practice would have earned and what we did, where a coin compares them. */
 function showSides($, loop) {
   $("coin").hidden = !loop.practice;
-  $("log").hidden = Boolean(loop.practice);
+  $("log").hidden = Boolean(loop.practice || loop.context_fields);
+  $("compared").hidden = $("rewards").hidden = loop.context_fields !== null && !loop.practice;
   if (!loop.practice) return;
   const { would, range, from, earned, same, missing } = sidesOf(loop);
   const texts = { would, "would-range": range, "would-from": from, earned, "earned-same": same, "earned-missing": missing };
@@ -267,7 +272,7 @@ function showWatch($, { loop, certificate }) {
       el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: level.toFixed(3), "aria-label": text }),
     );
   });
-  show($("watch"), ...(meters.length ? meters : [el("p", { class: "soft" }, UNWATCHED)]));
+  show($("watch"), ...(meters.length ? meters : [el("p", { class: "soft" }, loop.context_fields ? CONTEXTS_UNWATCHED : UNWATCHED)]));
   show($("promise"), promiseList(loop, certificate));
 }
 

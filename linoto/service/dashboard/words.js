@@ -62,6 +62,7 @@ export function story(loop) {
   if (loop.closed === 0) return `${doing} No reward has come yet.`;
   if (loop.practice) return `${doing} ${comparison(loop)}`;
   const gain = gainOf(loop), closed = count(loop.closed, "rewarded decision"), earned = counted(loop.realised, loop);
+  if (loop.context_fields) return `${doing} In ${closed} it earned ${earned}. The promise compares with current practice in the same contexts.`;
   if (gain === null) return `${doing} In ${closed} it earned ${earned}; there is no log to compare with.`;
   const side = gain < 0 ? "less" : "more";
   return `${doing} In ${closed} it earned ${earned}, ${number(Math.abs(gain))} ${side} than the log's average would have. ${promise(loop)}`;
@@ -127,8 +128,9 @@ function leftBelowPractice(loop) {
 }
 
 /** Why no control group is drawn now, and what would give one; "" where one is drawn. */
-export function noControl({ practice, reference, mode, holdback, archived }) {
+export function noControl({ practice, context_fields: fields, reference, mode, holdback, archived }) {
   if (practice) return "control rounds, which the coin of the gate draws";
+  if (fields) return "none: with contexts a Control gate has one";
   if (reference === null) return "none: that needs a log, whose choices it would repeat";
   if (archived) return "none: the loop is archived";
   if (mode === "safe-only") return `none in safe-only mode${holdback ? `; ${percent(holdback)} again in live mode` : ""}`;

@@ -11,14 +11,14 @@ from linoto.core.decisions import Decision, NoSafeArm
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
-from linoto.service.loops.spec import LoopAgent
+from linoto.service.loops.spec import FixedAgent
 
 
 def make_decision(
     loop: Loop, *, key: str | None, proposal: int | None, allowed: list[int] | None, expires_at: float
 ) -> DecisionMade:
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
-    agent, state, number = loop.agent, loop.state, loop.state.decided + 1
+    agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
     live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
     served = live if state.mode == "live" else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
@@ -56,7 +56,7 @@ def make_decision(
     )
 
 
-def safe_decision(agent: LoopAgent, live: Decision) -> Decision:
+def safe_decision(agent: FixedAgent, live: Decision) -> Decision:
     """The fallback of the decision just made, with the source it is counted under."""
     if agent.gate.throws_coin:
         return agent.without_coin(live)
@@ -71,7 +71,7 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
     """The next arm of the logging mixture, where there is a control group and the arm is allowed."""
     if loop.state.holdback == 0 or loop.state.mode == "safe-only":
         return None
-    agent = loop.agent
+    agent = loop.fixed_agent
     arm = agent.next_mixture_arm(None if agent.counts_control else loop.state.uncounted)
     if arm < 0 or (allowed is not None and arm not in allowed):  # no logged arm is left, or none allowed
         return None
@@ -82,7 +82,7 @@ def served_propensity(
     loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None
 ) -> float | None:
     """How likely this arm is served now; None where that would take redraws and there are none."""
-    agent, live = loop.agent, loop.state.mode == "live"
+    agent, live = loop.fixed_agent, loop.state.mode == "live"
     if agent.gate.throws_coin and not live:
         return agent.practice_propensity(arm, allowed)
     if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):

@@ -7,12 +7,21 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.json import Decoder
 
+from linoto.core.contexts.decisions import ContextualDecision
 from linoto.core.decisions import Decision
 
 Mode = Literal["live", "shadow", "safe-only"]
 Group = Literal["explore", "safe", "holdback"]
 GROUPS: tuple[Group, ...] = ("explore", "safe", "holdback")
 Origin = Literal["reported", "default"]
+Context = dict[str, str | int | float | bool | None]  # what is known of who is asking, by field
+
+
+class Contribution(Struct, frozen=True):
+    """What a part of the context adds to what is expected of an arm, compared with practice."""
+
+    part: str
+    amount: float
 
 
 class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_defaults=True):
@@ -21,7 +30,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     number: int
     arm: int
     mode: Literal["explore", "safe"]
-    source: Literal["explorer", "lcb", "mixture", "fixed", "control"]
+    source: Literal["explorer", "lcb", "mixture", "fixed", "control", "practice"]
     round: int
     group: Group
     counted: bool  # whether the agent counts the play: a control play that its promise does not know is not
@@ -42,13 +51,19 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     allowed: list[int] | None = None
     control_share: float | None = None  # how likely a coin made it a control round; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: the reward is weighed with it
+    context: Context | None = None  # from here on: only in loops with contexts, where `allowed` are the arms
+    practice: list[tuple[int, float]] | None = None  # (item, weight), as it was in this round
+    action: list[float] | None = None  # (d,) the features of what is played
+    practice_action: list[float] | None = None  # (d,) those of practice; None: there is none
+    gain: float | None = None  # how much more than practice it is expected to earn
+    because: list[Contribution] = []  # the largest parts of that
 
     def as_decision(self, changes: int = 0) -> Decision:
         """The play, as the agent commits it after so many changes of its arms, and learns from it."""
         return Decision(
             arm=self.arm,
             mode=self.mode,
-            source=self.source,
+            source="mixture" if self.source == "practice" else self.source,
             proposal=self.favourite,
             fallback=self.fallback,
             budget=self.budget,
@@ -57,6 +72,27 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             centre=self.centre,
             changes=changes,
         )
+
+    def as_contextual(self) -> ContextualDecision:
+        """The same in a loop with contexts: arms are counted among those of the round."""
+        return ContextualDecision(
+            arm=self.place(self.arm),
+            name=None,
+            mode=self.mode,
+            source=self.source,  # type: ignore[arg-type]
+            proposal=self.place(self.favourite),
+            fallback=None if self.fallback is None else self.place(self.fallback),
+            budget=self.budget,
+            round=self.round,
+            action=tuple(self.action or ()),
+            practice=None if self.practice_action is None else tuple(self.practice_action),
+            control_share=self.control_share,
+            centre=self.centre,
+        )
+
+    def place(self, item: int) -> int:
+        """Where an item is among the arms of the round."""
+        return item if self.allowed is None else self.allowed.index(item)
 
 
 class RewardRecorded(Struct, tag_field="kind", tag="closed", frozen=True):

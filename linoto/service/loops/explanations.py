@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from linoto.core.hints import amount
 from linoto.service.errors import not_found
-from linoto.service.loops.events import DECISIONS, DecisionMade
+from linoto.service.loops.events import DECISIONS, Context, Contribution, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
 
@@ -35,6 +35,7 @@ class DecisionRow(Struct):
     key: str | None
     proposal: str | None  # the arm that the caller wanted
     allowed: list[str] | None  # the arms that the caller allowed, if not all
+    context: Context | None  # who asked, in a loop with contexts
 
 
 class FoundDecision(Struct):
@@ -71,6 +72,10 @@ class Explanation(Struct):
     late_reward: float | None
     reasons: list[str]
     control_share: float | None  # how likely a coin made it a control round; None: no coin was thrown
+    context: Context | None  # who asked, in a loop with contexts
+    practice: dict[str, float] | None  # what practice does there: items with their weights
+    gain: float | None  # how much more than practice the arm is expected to earn
+    because: list[Contribution]  # what that is due to, the largest part first
 
 
 def recent(
@@ -96,7 +101,7 @@ def decision_row(
 ) -> DecisionRow:
     """A row of the database as it is shown."""
     key, body, reward, origin = rest
-    proposal, allowed = context_of(loop, body)
+    event = DECISIONS.decode(body)
     return DecisionRow(
         loop.decision_id(number),
         at,
@@ -107,16 +112,15 @@ def decision_row(
         reward,
         origin,
         key,
-        proposal,
-        allowed,
+        None if event.proposal is None else loop.names[event.proposal],
+        allowed_names(loop, event),
+        event.context,
     )
 
 
-def context_of(loop: Loop, body: bytes) -> tuple[str | None, list[str] | None]:
-    """(proposal, allowed) that a decision was asked for with, as names."""
-    event = DECISIONS.decode(body)
-    allowed = None if event.allowed is None else [loop.names[arm] for arm in event.allowed]
-    return None if event.proposal is None else loop.names[event.proposal], allowed
+def allowed_names(loop: Loop, event: DecisionMade) -> list[str] | None:
+    """The arms that a decision was restricted to."""
+    return None if event.allowed is None else [loop.names[arm] for arm in event.allowed]
 
 
 def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation:
@@ -149,13 +153,50 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         ucb=event.ucb,
         model_version=event.version,
         key=event.key,
-        allowed=context_of(loop, body)[1],
+        allowed=allowed_names(loop, event),
         reward=None if reward is None else reward[0],
         origin=None if reward is None else reward[1],
         late_reward=None if late is None else late[0],
         reasons=reasons(event, loop),
         control_share=event.control_share,
+        context=event.context,
+        practice=None if event.practice is None else {names[item]: weight for item, weight in event.practice},
+        gain=event.gain,
+        because=event.because,
     )
+
+
+def reason(event: DecisionMade, loop: Loop) -> str | None:
+    """The decision in one sentence, in a loop with contexts."""
+    if loop.contexts is None:
+        return None
+    return gain_reason(event, loop) if event.source == "explorer" else reasons(event, loop)[-1]
+
+
+def gain_reason(event: DecisionMade, loop: Loop) -> str:
+    """What is expected of the arm, compared with practice, and which parts of the context say so."""
+    arm, gain, other = loop.names[event.arm], event.gain or 0.0, compared_with(event, loop)
+    if event.practice is not None and [item for item, _ in event.practice] == [event.arm]:
+        return f"{arm} is what current practice plays, too."
+    if gain == 0:
+        return f"{arm} is tried: nothing is known yet of how it compares with {other}."
+    if gain < 0:
+        return (
+            f"{arm} is expected to earn {amount(-gain)} less than {other}, but it may earn more: it is tried "
+            "to find out."
+        )
+    parts = [f"{each.part} ({each.amount:+.2g})" for each in event.because if each.amount > 0]
+    return f"{arm} is expected to earn {amount(gain)} more than {other}, because of {' and '.join(parts)}."
+
+
+def compared_with(event: DecisionMade, loop: Loop) -> str:
+    """What an arm is compared with, in words."""
+    if event.practice is None:
+        return "the average arm"
+    items = [item for item, _ in event.practice]
+    if loop.agent.gate.throws_coin and event.fallback is not None:
+        items = [event.fallback]
+    return f"{loop.names[items[0]]}, current practice" if len(items) == 1 else "current practice on average"
 
 
 def reasons(event: DecisionMade, loop: Loop) -> list[str]:
@@ -174,6 +215,8 @@ def reasons(event: DecisionMade, loop: Loop) -> list[str]:
         lines.append(f"The gate found that {best} can be afforded{to_spare(event)}.")
     else:
         lines.append(loop.agent.gate.refusal(event.budget))
+    if event.gain is not None and event.source == "explorer":
+        lines.append(gain_reason(event, loop))
     if event.group == "holdback":
         drawn = "was drawn for the control group" if event.control_share is None else "is a control round"
         lines.append(f"This decision {drawn}, so {names[event.arm]} was played.")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
 from linoto.core.certificates import Certificate
+from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.snapshots import from_dict, restore
 from linoto.core.units import same_arms
 from linoto.service.loops import spec as specs
+from linoto.service.loops.contexts import LoopContexts
 from linoto.service.loops.events import (
     ArmsChanged,
     DecisionMade,
@@ -24,7 +27,7 @@ from linoto.service.loops.events import (
 from linoto.service.loops.history import Point
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.references import reference_now
-from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
 from linoto.service.loops.state import Alarm, AlarmState, ArmsChange, LoopState, ModeChange, RewardTotals
 from linoto.service.loops.watch import Watch
 
@@ -37,17 +40,29 @@ ALARMS = {
 
 def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
     """The agent of a snapshot; refuses one of other arms or of another policy."""
-    agent: LoopAgent = restore(blob)
-    names, k = [arm.name for arm in spec.arms], len(spec.arms)
-    features = specs.features(spec)
-    first = agent.actions[:k, : features.shape[1]]  # the others came later
-    same_names = list(agent.names or ())[:k] == names and agent.k == k + sum(
-        len(change.added) for change in agent.changes
-    )
+    contexts = LoopContexts.of(spec)
+    agent: LoopAgent = restore(blob, features=None if contexts is None else contexts.recipe)
     same_policy = agent.policy == from_dict(spec.policy, stored=True)
-    if not (same_policy and same_names and same_arms(features, first)):
+    if not (same_policy and (isinstance(agent, ContextualAgent) or has_arms(agent, spec))):
         raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
     return agent
+
+
+def has_arms(agent: FixedAgent, spec: LoopSpec) -> bool:
+    """Whether its first arms are those of the spec; the others came later."""
+    names, k = [arm.name for arm in spec.arms], len(spec.arms)
+    features = specs.features(spec)
+    first = agent.actions[:k, : features.shape[1]]
+    came = sum(len(change.added) for change in agent.changes)
+    same_names = list(agent.names or ())[:k] == names and agent.k == k + came
+    return same_names and same_arms(features, first)
+
+
+def log_mean_of(agent: LoopAgent) -> float | None:
+    """The mean reward of the log; with contexts there is none, every round has its own."""
+    if isinstance(agent, ContextualAgent) or agent.offline.total == 0:
+        return None
+    return agent.offline.reference
 
 
 @dataclass
@@ -68,6 +83,7 @@ class Loop:
     names: list[str]
     index: dict[str, int]
     log_mean: float | None
+    contexts: LoopContexts | None = None
     pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
     snapshot_seq: int = 0  # of the last snapshot
     alarms_logged: int = 0
@@ -89,7 +105,8 @@ class Loop:
         asked, spec = spec, specs.settled(spec, name)
         agent = specs.start_agent(spec) if known is None else known[0]
         promised = agent.certificate if known is None else known[1]
-        names, total = list(agent.names or ()), agent.offline.total
+        contexts = LoopContexts.of(spec)
+        names = specs.names_of(spec) if isinstance(agent, ContextualAgent) else list(agent.names or ())
         zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
         state = LoopState(
             mode=spec.mode,
@@ -98,6 +115,7 @@ class Loop:
             uncounted=zeros.copy(),
             at=created_at,
             practice=None if practice is None else PracticeBooks(),
+            items=[] if contexts is None else [RewardTotals() for _ in names],
         )
         return cls(
             id=id,
@@ -108,12 +126,13 @@ class Loop:
             agent=agent,
             state=state,
             first_certificate=promised,
-            certificate=agent.amended(promised),
+            certificate=promised if isinstance(agent, ContextualAgent) else agent.amended(promised),
             watch=Watch.of(agent, promised, spec),
             practice=practice,
             names=names,
             index={arm: i for i, arm in enumerate(names)},
-            log_mean=agent.offline.reference if total else None,
+            log_mean=log_mean_of(agent),
+            contexts=contexts,
         )
 
     # -- the fold
@@ -137,7 +156,7 @@ class Loop:
             state.archived = True
 
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
-        agent, state = self.agent, self.state
+        agent, state = self.fixed_agent, self.state
         if event.added:
             added = [name for name, _ in event.added]
             agent.add_arms(specs.new_features(agent, event.added), names=added)
@@ -157,14 +176,17 @@ class Loop:
 
     def _know_arms(self) -> None:
         """The names of all arms there were, and what changes of them did to the promise."""
-        self.names = list(self.agent.names or ())
+        if self.contexts is not None:
+            return
+        agent = self.fixed_agent
+        self.names = list(agent.names or ())
         self.index = {arm: i for i, arm in enumerate(self.names)}
-        self.certificate = self.agent.amended(self.first_certificate)
+        self.certificate = agent.amended(self.first_certificate)
 
     def _apply_decision(self, event: DecisionMade) -> None:
         state = self.state
         if event.counted:
-            self.agent.commit(event.as_decision(len(self.agent.changes)))
+            self.agent.commit(self._play_of(event))
         else:
             state.uncounted[event.arm] += 1
         if self.coin_books is not None and event.control_share is not None:
@@ -177,7 +199,7 @@ class Loop:
             totals.plays += 1
         if self._shows_drift(event):
             state.detector.add_play(event.number, event.source == "mixture")
-        if event.allowed is not None and self.agent.gate.needs_every_arm:
+        if event.allowed is not None and self.agent.gate.needs_every_arm and self.contexts is None:
             state.promise_void = True
 
     def _apply_reward(self, event: RewardRecorded) -> None:
@@ -185,7 +207,7 @@ class Loop:
         decision = self.pending.pop(event.number)
         if decision.counted:
             learn = self.agent.lose if self._is_lost(event) else self.agent.observe
-            learn(decision.as_decision(), event.reward)
+            learn(self._play_of(decision), event.reward)
             state.learned += 1
         if self.coin_books is not None and decision.control_share is not None and not self._is_lost(event):
             terms, books = self.coin_books
@@ -203,6 +225,12 @@ class Loop:
         if decision.counted:
             state.history.add(self.now())
         self._check_claims(decision, event)
+
+    def _play_of(self, event: DecisionMade) -> Any:
+        """A decision as the agent of this loop commits it and learns from it."""
+        if self.contexts is not None:
+            return event.as_contextual()
+        return event.as_decision(len(self.fixed_agent.changes))
 
     def _is_lost(self, event: RewardRecorded) -> bool:
         """Whether nobody knows the reward that closed a decision."""
@@ -223,6 +251,8 @@ class Loop:
             found.append(state.counted)
         if decision.source == "mixture":
             found.append(state.mixture)
+        if state.items:
+            found.append(state.items[decision.arm])
         return found
 
     def _check_claims(self, closed: DecisionMade, event: RewardRecorded) -> None:
@@ -235,7 +265,7 @@ class Loop:
         elif closed.counted and not state.promise_void:
             evidence = watch.promise(c.plays, *watch.known(c))
             self._raise_alarm("promise", state.promise, state.promise.update(evidence, watch.threshold))
-        if self._shows_drift(closed):
+        if watch.claim is not None and self._shows_drift(closed):
             rewards = watch.rewards_of(event.reward, self._is_lost(event))
             state.detector.add_reward(closed.number, closed.source == "mixture", rewards)
             if state.detector.is_due:
@@ -330,6 +360,28 @@ class Loop:
         """The mean reward of the log, or of what is left of it as practice."""
         later = self.state.references
         return later[-1].mean if later else self.log_mean
+
+    @property
+    def fixed_agent(self) -> FixedAgent:
+        """The agent of a loop without contexts."""
+        assert not isinstance(self.agent, ContextualAgent)
+        return self.agent
+
+    @property
+    def contextual(self) -> tuple[ContextualAgent, LoopContexts]:
+        """The agent of a loop with contexts, and what it knows of them."""
+        assert isinstance(self.agent, ContextualAgent) and self.contexts is not None
+        return self.agent, self.contexts
+
+    @property
+    def arm_count(self) -> int:
+        """How many arms can be played now."""
+        return len(self.names) if self.contexts is not None else int(self.fixed_agent.present.sum())
+
+    @property
+    def room(self) -> float | None:
+        """The room that the gate sees now; with contexts, which it depends on, at the last decision."""
+        return self.state.budget if self.contexts is not None else self.fixed_agent.budget
 
     @property
     def limits(self) -> tuple[float, float] | None:

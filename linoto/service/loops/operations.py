@@ -13,17 +13,23 @@ from math import inf
 from pathlib import Path
 from sqlite3 import Connection
 from time import perf_counter
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from linoto.core.confidence import why_noise_refuted
+from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.contexts.certificates import why_refuted as why_contexts_refuted
 from linoto.core.decisions import NoSafeArm
 from linoto.service.errors import Refused, invalid, not_found
 from linoto.service.loops.choice import make_decision
+from linoto.service.loops.context_choice import decide_in_context
+from linoto.service.loops.context_practice import Practice
+from linoto.service.loops.contexts import Question
 from linoto.service.loops.events import (
     DECISIONS,
     ArmsChanged,
+    Context,
     DecisionMade,
     Event,
     LoopArchived,
@@ -33,7 +39,7 @@ from linoto.service.loops.events import (
 )
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, keep_promise, recover
-from linoto.service.loops.spec import Arm, check_holdback
+from linoto.service.loops.spec import Arm, LoopAgent, check_holdback
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 
@@ -42,6 +48,8 @@ Clock = Callable[[], float]
 SNAPSHOT_EVERY = 10_000  # events; replaying as many takes about half a second
 CLOCK_TOLERANCE = 60.0  # seconds that a clock may be behind the last event without a warning
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+ONLY_WITH = {"context": "", "arms": ": the arms that may be played are `allowed`", "practice": ""}
+ONLY_WITHOUT = {"allowed": ": the arms that may be played are `arms`"}
 CLOSE_AT_ONCE = 500  # due decisions closed in one job at the most
 CLOSE_ALWAYS = 10  # and at the least, if so many are due
 SLICE = 0.005  # seconds that a job may close due decisions for, so that nobody waits long for it
@@ -160,7 +168,7 @@ class Loops:
             raise Refused(409, "exists", f"loop {name!r} exists with other arms, log, policy or settings")
         if NAME.fullmatch(name) is None:
             raise invalid(f"name must match {NAME.pattern}, got {name!r}")
-        refuted = why_noise_refuted(loop.agent.confidence, loop.agent.offline)
+        refuted = why_refuted(loop.agent)
         if refuted:  # only here: a loop that an earlier version made goes on, without a promise
             raise invalid(f"policy: {refuted}")
         at = self.clock()
@@ -179,26 +187,37 @@ class Loops:
         key: str | None = None,
         proposal: str | None = None,
         allowed: list[str] | None = None,
+        context: Context | None = None,
+        arms: list[str] | None = None,
+        practice: Practice | None = None,
     ) -> DecisionMade:
         """Decide and commit in one step; the same key gets the same decision.
 
         Until that decision is pruned (`linoto db prune`): then its key is forgotten, and gets a new one.
         """
         loop = self.get(name)
+        check_fields(loop, allowed=allowed, context=context, arms=arms, practice=practice)
         wanted = None if proposal is None else arm_of(loop, proposal)
         among = None if allowed is None else sorted({arm_of(loop, arm) for arm in allowed})
+        question = None if loop.contexts is None else loop.contexts.question(context, arms, practice)
+        among = among if question is None else question.among
         earlier = None if key is None else sql.event_of_key(connection, loop.id, key)
         if earlier is not None:
-            return same_request(DECISIONS.decode(earlier), wanted, among)
+            return same_request(DECISIONS.decode(earlier), wanted, among, question)
         if wanted is not None and among is not None and wanted not in among:
-            raise invalid(f"proposal must be among the allowed arms, got {proposal!r}")
+            what = "allowed arms" if question is None else "arms of the decision"
+            raise invalid(f"proposal must be among the {what}, got {proposal!r}")
         if loop.state.archived:
             raise Refused(409, "archived", f"loop {name!r} is archived and decides no more")
-        check_present(loop, wanted, among)
+        if loop.contexts is None:
+            check_present(loop, wanted, among)
         self.close_due(connection, loop, SLICE)
         expires_at = self.now(loop) + loop.spec.window
         try:
-            event = make_decision(loop, key=key, proposal=wanted, allowed=among, expires_at=expires_at)
+            if question is None:
+                event = make_decision(loop, key=key, proposal=wanted, allowed=among, expires_at=expires_at)
+            else:
+                event = decide_in_context(loop, question, key=key, proposal=wanted, expires_at=expires_at)
         except NoSafeArm as error:
             raise Refused(409, "no_safe_arm", str(error)) from error
         self.record(connection, loop, event)
@@ -263,7 +282,7 @@ class Loops:
 
     def add_arms(self, connection: Connection, name: str, *, by: str, arms: list[Arm]) -> Loop:
         """Arms that can be played from the next decision on; those of the loop already change nothing."""
-        loop = self._changing(name)
+        loop = self._changing_arms(name)
         known = [arm for arm in arms if arm.name in loop.index]
         if len(known) == len(arms) and all(is_same_arm(loop, arm) for arm in known):
             return loop
@@ -277,8 +296,8 @@ class Loops:
         self, connection: Connection, name: str, *, by: str, arms: list[str], fallback: str | None
     ) -> Loop:
         """Arms that are not played again; what was removed before changes nothing."""
-        loop = self._changing(name)
-        present = loop.agent.present
+        loop = self._changing_arms(name)
+        present = loop.fixed_agent.present
         removed = sorted({arm for arm in (arm_of(loop, arm) for arm in arms) if present[arm]})
         other = None if fallback is None else arm_of(loop, fallback)
         if removed:
@@ -289,6 +308,15 @@ class Loops:
         loop = self.get(name)
         if loop.state.archived:
             raise Refused(409, "archived", f"loop {name!r} is archived and changes no more")
+        return loop
+
+    def _changing_arms(self, name: str) -> Loop:
+        loop = self._changing(name)
+        if loop.contexts is not None:
+            raise invalid(
+                "arms must stay the items of the recipe in a loop with contexts: say with each decision "
+                "which of them may be played"
+            )
         return loop
 
     def _change_arms(self, connection: Connection, loop: Loop, event: ArmsChanged) -> None:
@@ -334,7 +362,7 @@ def arm_of(loop: Loop, name: str) -> int:
 
 def check_present(loop: Loop, proposal: int | None, allowed: list[int] | None) -> None:
     """Refuse a proposal that was removed, and a choice among removed arms only."""
-    present = loop.agent.present
+    present = loop.fixed_agent.present
     if proposal is not None and not present[proposal]:
         raise invalid(
             f"proposal must be an arm that is present, got {loop.names[proposal]!r}, which was removed"
@@ -346,16 +374,39 @@ def check_present(loop: Loop, proposal: int | None, allowed: list[int] | None) -
 def is_same_arm(loop: Loop, arm: Arm) -> bool:
     """Whether this arm is one of the loop already, with these features."""
     index = loop.index[arm.name]
-    if not loop.agent.present[index]:
+    if not loop.fixed_agent.present[index]:
         return False
-    return arm.features is None or loop.agent.actions[index].tolist() == [float(x) for x in arm.features]
+    return arm.features is None or loop.fixed_agent.actions[index].tolist() == [
+        float(x) for x in arm.features
+    ]
 
 
-def same_request(event: DecisionMade, proposal: int | None, allowed: list[int] | None) -> DecisionMade:
+def check_fields(loop: Loop, **given: Any) -> None:
+    """Refuse what is only for a loop with contexts, or only for one without."""
+    with_contexts = loop.contexts is not None
+    for name, instead in ONLY_WITHOUT.items() if with_contexts else ONLY_WITH.items():
+        if given[name] is not None:
+            kind = "with" if with_contexts else "without"
+            raise invalid(f"{name} must be left out in a loop {kind} contexts{instead}")
+
+
+def same_request(
+    event: DecisionMade, proposal: int | None, allowed: list[int] | None, question: Question | None = None
+) -> DecisionMade:
     """The decision that a key got before, if it was asked for in the same way."""
+    same = question is None or question.same_as(event.context, event.allowed, event.practice)
+    if not same:
+        raise Refused(409, "key_reused", f"key {event.key!r} was used with another context, arms or practice")
     if (event.proposal, event.allowed) != (proposal, allowed):
         raise Refused(409, "key_reused", f"key {event.key!r} was used with another proposal or allowed set")
     return event
+
+
+def why_refuted(agent: LoopAgent) -> str:
+    """How the log contradicts the noise that is assumed, or nothing."""
+    if isinstance(agent, ContextualAgent):
+        return why_contexts_refuted(agent.gate, agent.confidence, agent.moments)
+    return why_noise_refuted(agent.confidence, agent.offline)
 
 
 def default_reward(loop: Loop, number: int) -> RewardRecorded:

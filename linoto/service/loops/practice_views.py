@@ -42,7 +42,7 @@ def practice_view(loop: Loop) -> PracticeView | None:
 
 def loss_and_left_below_practice(loop: Loop, terms: PracticeTerms) -> tuple[float | None, float | None]:
     """The loss that is promised at the most so far, and what is left of it as the gate counts."""
-    promised, room, (low, high) = terms.promised_loss(loop.state.decided), loop.agent.budget, terms.limits
+    promised, room, (low, high) = terms.promised_loss(loop.state.decided), loop.room, terms.limits
     if promised is None or room is None:
         return None, None
     return promised, max(room + high - low, 0.0)  # the room is what is left after one more round at its worst

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, field
 
 from linoto.core.agent import LinearAgent
 from linoto.core.certificates import LOG, PRACTICE
+from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
@@ -19,21 +20,29 @@ from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.units import find_units, one_hot, recognising
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
+from linoto.service.loops import context_spec
+from linoto.service.loops.context_spec import (
+    LONGEST_NAME,
+    MOST_DRAWN,
+    Count,
+    MomentStatistics,
+    Number,
+    RecipeSpec,
+    Total,
+)
 from linoto.service.loops.events import Mode
 from linoto.service.loops.seeded import seed_of
-from linoto.service.storage.log_files import count_log
+from linoto.service.storage.log_files import count_context_log, count_log
 
-LONGEST_NAME = 200  # characters
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
-MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
 MOST_NUMBERS = 4_000_000  # of all features together
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
-Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite
-Total = Annotated[float, Meta(ge=-1e100, le=1e100)]  # of many numbers, or of their squares
-Count = Annotated[int, Meta(ge=0, le=2**53)]
 Share = Annotated[float, Meta(ge=0.0, le=0.9)]
-LoopAgent = LinearAgent | DoublingAgent
+Weight = Annotated[float, Meta(ge=0.0, le=1.0)]
+PracticeGiven = ArmName | dict[ArmName, Weight]  # an item, or weights of items
+FixedAgent = LinearAgent | DoublingAgent  # of arms that stay the same
+LoopAgent = FixedAgent | ContextualAgent
 
 
 class Arm(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
@@ -66,6 +75,9 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 
     The log is given in one of three forms, `offline`, `rows` or `log`. With `log` the arms may be left out:
     they are then the distinct actions of the file, in alphabetical order.
+
+    With a `recipe` each decision is asked for in a context. Its items are the arms, its log is `moments` or
+    `log`, and `practice` says what is done today: an item, weights of items, or "given" with each decision.
     """
 
     arms: Annotated[list[Arm], Meta(min_length=1, max_length=100_000)] = field(default_factory=list)
@@ -74,6 +86,9 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     offline: LogStatistics | None = None
     rows: list[tuple[ArmName, Number]] | None = None  # a log as (arm name, reward), instead of `offline`
     log: LogFile | None = None
+    recipe: RecipeSpec | None = None
+    moments: MomentStatistics | None = None
+    practice: PracticeGiven | None = None
     description: Annotated[str, Meta(max_length=1000, description="for those who look at it")] = ""
     unit: Annotated[str, Meta(max_length=40, description="what rewards are counted in: clicks, EUR")] = ""
     window: Annotated[float, Meta(ge=0.001, le=3.2e7, description="seconds a reward may take")] = 86400.0
@@ -134,18 +149,38 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
     if not callable(getattr(policy, "start", None)):
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
     policy, holdback = one_control_group(policy, spec.holdback)
-    arms, offline = arms_and_statistics(spec, logs)
+    counted = counted_log(spec, logs) if spec.recipe is None else counted_contexts(spec, spec.recipe, logs)
     stored = msgspec.structs.replace(
-        spec,
-        arms=arms,
-        policy=to_dict(policy),
-        holdback=holdback,
-        offline=offline,
-        rows=None,
-        log=None,
-        version=VERSION,
+        spec, policy=to_dict(policy), holdback=holdback, rows=None, log=None, version=VERSION, **counted
     )
     return as_read_back(stored)
+
+
+def counted_log(spec: LoopSpec, logs: Path | None) -> dict[str, Any]:
+    """The arms of a loop and its log, as they are stored."""
+    odd = [name for name in ("moments", "practice") if getattr(spec, name) is not None]
+    if odd:
+        raise invalid(f"{odd[0]} must be left out in a loop without a recipe")
+    arms, offline = arms_and_statistics(spec, logs)
+    return {"arms": arms, "offline": offline}
+
+
+def counted_contexts(spec: LoopSpec, recipe: RecipeSpec, logs: Path | None) -> dict[str, Any]:
+    """The same for a loop with contexts."""
+    odd = [name for name in ("arms", "offline", "rows") if getattr(spec, name)]
+    if odd:
+        raise invalid(
+            f"{odd[0]} must be left out in a loop with a recipe: its items are the arms, and its log is "
+            "given as moments or log"
+        )
+    context_spec.check_contexts(recipe, spec.practice, MOST_FEATURES)
+    if spec.log is None:
+        return {}
+    if spec.moments is not None:
+        raise invalid("a log must be given once, as moments or log, got both")
+    known, log = context_spec.read_recipe(recipe), spec.log
+    moments = count_context_log(logs, log.file, action=log.action, reward=log.reward, recipe=known)
+    return {"moments": context_spec.as_statistics(moments)}
 
 
 def one_control_group(policy: Any, holdback: float) -> tuple[Any, float]:
@@ -227,7 +262,7 @@ def features(spec: LoopSpec) -> Floats:
     return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
 
 
-def new_features(agent: LoopAgent, added: list[tuple[str, list[float] | None]]) -> Floats:
+def new_features(agent: FixedAgent, added: list[tuple[str, list[float] | None]]) -> Floats:
     """(j, d + n) the actions of arms that come: without features, each brings one of its own."""
     k, d = agent.actions.shape
     given = [features for _, features in added]
@@ -255,19 +290,44 @@ def log_of(spec: LoopSpec) -> Offline:
     )
 
 
+def names_of(spec: LoopSpec) -> list[str]:
+    """The names of its arms; with contexts these are the items."""
+    return [arm.name for arm in spec.arms] if spec.recipe is None else list(spec.recipe.items)
+
+
 def start_agent(spec: LoopSpec) -> LoopAgent:
     """The agent of a canonical spec, before its first decision."""
-    names = [arm.name for arm in spec.arms]
     try:
-        with recognising(spec.version > 2):
-            agent: Any = from_dict(spec.policy, stored=True).start(
-                features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=names
-            )
-        if not isinstance(agent, LoopAgent) or not hasattr(agent, "gate"):
-            raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
+        agent = fresh_agent(spec)
         agent.check_reward(spec.default_reward)
     except (ValueError, MemoryError) as error:
         raise invalid(str(error)) from error
+    check_holdback(spec.holdback, agent)
+    if isinstance(agent, ContextualAgent):
+        context_spec.check_redraws(spec.redraws, agent, len(names_of(spec)))
+    else:
+        check_fixed(agent, spec.redraws)
+    return agent
+
+
+def fresh_agent(spec: LoopSpec) -> LoopAgent:
+    """The agent that the policy starts."""
+    seed = spec.seed or 0
+    if spec.recipe is not None:
+        return context_spec.start_contextual_agent(
+            spec.policy, spec.recipe, spec.moments, spec.practice, seed
+        )
+    with recognising(spec.version > 2):
+        agent: Any = from_dict(spec.policy, stored=True).start(
+            features(spec), log_of(spec), rng=as_generator(seed), names=names_of(spec)
+        )
+    if not isinstance(agent, FixedAgent) or not hasattr(agent, "gate"):
+        raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
+    return agent
+
+
+def check_fixed(agent: FixedAgent, redraws: int) -> None:
+    """Refuse what a loop cannot tell or serve, where its arms stay the same."""
     if agent.gate.throws_coin and isinstance(agent, DoublingAgent):
         raise invalid("policy must not begin anew in epochs where its gate throws a coin, got a Doubling")
     if agent.against not in (LOG, PRACTICE):  # every number of a loop is told beside one of these
@@ -275,17 +335,10 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
             "gate must compare with the log or with current practice in a loop, got "
             f"{type(agent.gate).__name__} against {agent.against}"
         )
-    check_holdback(spec.holdback, agent)
-    check_redraws(spec.redraws, agent)
-    return agent
-
-
-def check_redraws(redraws: int, agent: LoopAgent) -> None:
-    """Refuse draws that would keep every caller waiting at each decision."""
     if not agent.rule.needs_redraws:
         return
     k, d = agent.actions.shape
-    most = MOST_DRAWN // (d * (k + d))
+    most = MOST_DRAWN // (d * (k + d))  # otherwise every caller would be kept waiting at each decision
     if redraws > most:
         raise invalid(f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}")
 
@@ -297,5 +350,11 @@ def check_holdback(holdback: float, agent: LoopAgent) -> None:
             f"holdback must be 0 in a loop whose gate throws a coin, got {holdback:g}: its control rounds "
             "are the control group, and the share of the gate says how many"
         )
-    if holdback > 0 and agent.offline.total == 0:
+    if isinstance(agent, ContextualAgent):
+        if holdback > 0:
+            raise invalid(
+                f"holdback must be 0 in a loop with contexts, got {holdback:g}: take a Control gate, whose "
+                "control rounds are a control group"
+            )
+    elif holdback > 0 and agent.offline.total == 0:
         raise invalid("holdback must be 0 where there is no log, got a share of the logging mixture")

@@ -133,4 +133,5 @@ class LoopState(Struct):
     arm_changes: list[ArmsChange] = field(default_factory=list)
     references: list[ReferenceSince] = field(default_factory=list)  # once practice has lost an arm
     practice: PracticeBooks | None = None  # where the gate throws a coin
+    items: list[RewardTotals] = field(default_factory=list)  # (k,) by item, in a loop with contexts
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from linoto.core.codec import finite
 from linoto.core.intervals import mean_from_total
-from linoto.core.kernels import Floats
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
@@ -67,6 +66,7 @@ class LoopView(Struct):
     rewards: int
     model_version: int
     arms: int
+    context_fields: list[str] | None  # what a decision is asked for with; None: the loop has no contexts
     policy: str
     switched_at: float | None  # when the mode was last changed
     switched_by: str | None
@@ -117,19 +117,6 @@ class HistoryView(Struct):
     """A few hundred points at most, oldest first, the last of them now."""
 
     points: list[PointView]
-
-
-class ArmView(Struct):
-    """An arm with its interval."""
-
-    name: str
-    plays: int
-    pending: int
-    logged: int
-    mean: float | None
-    lcb: float | None
-    ucb: float | None
-    present: bool  # False: it was removed
 
 
 class LiftView(Struct):
@@ -209,11 +196,12 @@ def loop_view(loop: Loop) -> LoopView:
         pending=len(loop.pending),
         rewards=sum(state.groups[group].closed for group in GROUPS),
         model_version=state.learned,
-        arms=int(loop.agent.present.sum()),
+        arms=loop.arm_count,
+        context_fields=None if loop.contexts is None else loop.contexts.fields,
         policy=str(loop.spec.policy.get("type")),
         switched_at=None if switched is None else switched.at,
         switched_by=None if switched is None else switched.by,
-        budget=finite(loop.agent.budget),
+        budget=finite(loop.room),
         reference=loop.reference,
         closed=counted.closed,
         realised=counted.rewards,
@@ -331,52 +319,6 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         practice_upper=upper,
         promised_loss=None if loop.practice is None else loop.practice.promised_loss(point.decisions),
     )
-
-
-class ArmNumbers(NamedTuple):
-    """What is known of every arm at one moment; all (k,)."""
-
-    names: list[str]
-    plays: list[int]
-    pending: Any
-    logged: Any
-    means: Floats
-    lcb: Floats
-    ucb: Floats
-    present: Any
-
-
-def arm_numbers(loop: Loop) -> ArmNumbers:
-    """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
-    agent = loop.agent
-    found = (agent.pending, agent.offline.pulls, agent.means, agent.lcb, agent.ucb, agent.present)
-    return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
-
-
-def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
-    """The arms of now."""
-    return arm_rows(arm_numbers(loop), limit)
-
-
-def arm_rows(numbers: ArmNumbers, limit: int | None = None) -> list[ArmView]:
-    """Every arm with its interval, in the order of the loop; or the most played ones first."""
-    n = numbers
-    order = list(range(len(n.plays)))
-    if limit is not None:
-        order = np.lexsort((-n.means, -n.logged, -np.array(n.plays)))[:limit].tolist()
-    return [
-        ArmView(
-            name=n.names[i],
-            plays=n.plays[i],
-            pending=int(n.pending[i]),
-            logged=int(n.logged[i]),
-            mean=finite(n.means[i]),
-            lcb=finite(n.lcb[i]),
-            ucb=finite(n.ucb[i]),
-            present=bool(n.present[i]),
-        )
-        for i in order
-    ]
 
 
 def report(loop: Loop) -> Report:

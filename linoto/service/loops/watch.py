@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from linoto.core.certificates import Certificate
+from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.service.loops.detector import Claim
 from linoto.service.loops.references import ReferenceSince, beyond_first
-from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
 
 TILTS = 4.0 * 0.7 ** np.arange(20)  # l, of a reward scaled to [0, 1], or of one in units of its noise
@@ -107,7 +108,7 @@ class Watch:
     kappa: float  # rounding of the mixture, in plays
     lost_reward: float | None  # what closes a decision whose reward is unknown; None: defaults are rewards
     watches_drift: bool  # whether enough is known of rewards to recognise drift
-    claim: Claim  # what plays earn while there is no drift
+    claim: Claim | None  # what plays earn while there is no drift; None: with contexts nobody knows
     run: float  # plays between two false alarms of drift, on average
     certified: bool  # whether safe plays outside the mixture are proven to earn as much as the log
 
@@ -116,6 +117,8 @@ class Watch:
         cls, agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
     ) -> Watch:
         """The watch over an agent with this certificate; `later` references are since practice lost arms."""
+        if isinstance(agent, ContextualAgent):
+            return cls.over_contexts(agent, c, spec)
         (low, high), assumed = c.reward_range, agent.confidence
         with_log = agent.gate.compares_with_log and agent.offline.total > 0
         promised = with_log and c.holds and c.per_round is not None
@@ -133,6 +136,25 @@ class Watch:
             certified=promised and agent.gate.keeps_ledger,
             watches_drift=(promised or (with_log and range_is_given(agent, c)))
             and not (spec.version == 1 and later),  # its rule knows one reference for all plays
+        )
+
+    @classmethod
+    def over_contexts(cls, agent: ContextualAgent, c: Certificate, spec: LoopSpec) -> Watch:
+        """With contexts every round has its own reference: no sum of rewards can contradict the log."""
+        (low, high), assumed = c.reward_range, agent.confidence
+        return cls(
+            scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
+            error=spec.alarm_error,
+            reference=c.reference_interval,
+            later=(),
+            per_round=None,
+            constant=0.0,
+            kappa=0.0,
+            lost_reward=spec.default_reward if spec.missing_reward == "unknown" else None,
+            claim=None,
+            run=spec.alarm_run,
+            certified=False,
+            watches_drift=False,
         )
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:
@@ -194,7 +216,7 @@ class Watch:
         return log(self.run)
 
 
-def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:
+def claim_of(agent: FixedAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:
     """No drift: the mixture earns what the log earned. A stretch of it lacks what two prefixes lack."""
     bounded = agent.confidence.noise == "bounded"
     rounding = 2 * most_rounding(agent, spec.version)
@@ -206,7 +228,7 @@ def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[R
     return Claim.about(interval, c.reward_range, noise, rounding)
 
 
-def most_rounding(agent: LoopAgent, version: int) -> float:
+def most_rounding(agent: FixedAgent, version: int) -> float:
     """How many plays the mixture can be behind its shares: at most n / e for n logged arms, whatever the log.
 
     Where the agent does not count control plays, they have a schedule of their own, which adds as much.
@@ -216,7 +238,7 @@ def most_rounding(agent: LoopAgent, version: int) -> float:
     return schedules * float((agent.offline.pulls > 0).sum()) / e
 
 
-def range_is_given(agent: LoopAgent, c: Certificate) -> bool:
+def range_is_given(agent: FixedAgent, c: Certificate) -> bool:
     """Whether the range of rewards was given, and the log keeps to it: a guess would look like drift.
 
     A policy that begins anew in every epoch leaves the mixture's schedule each time, and is not watched.

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 
+from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import Engine
 from linoto.logs.arms import ArmTable
+from linoto.logs.contexts import read_context_log
 from linoto.logs.read import read_log
 from linoto.logs.row_queries import distinct_ids
 from linoto.logs.tables import open_source
@@ -60,6 +63,14 @@ def count_log(
         table = ArmTable.from_columns({"name": names})
         found = read_log(path, action=action, reward=reward, arms=table, engine=Engine(jobs=1))
         return found.offline, names
+
+
+def count_context_log(folder: Path | None, file: str, *, action: str, reward: str, recipe: Recipe) -> Moments:
+    """What remains of a log with contexts, whose columns have the names that the recipe has for them."""
+    path = find_log(folder, file)
+    with without_folder(path, file):
+        found = read_context_log(path, item=action, reward=reward, recipe=recipe, engine=Engine(jobs=1))
+        return found.moments
 
 
 def read_actions(path: Path, action: str, reward: str, most: int, longest: int) -> list[str]:

@@ -7,6 +7,7 @@ from functools import partial
 from sqlite3 import Connection
 from typing import Annotated
 
+import msgspec
 from litestar import get, post, put
 from litestar.params import Parameter
 from litestar.types import ASGIApp
@@ -51,7 +52,7 @@ async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest])
     loops = loops_of(request)
 
     def job(connection: Connection) -> DecisionResponse:
-        event = loops.decide(connection, name, key=data.key, proposal=data.proposal, allowed=data.allowed)
+        event = loops.decide(connection, name, **msgspec.structs.asdict(data))
         return decision_response(loops.get(name), event)
 
     return JsonResponse(await write(request, job))

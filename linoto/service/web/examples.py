@@ -23,8 +23,30 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
             "rows": [["short", 0.5], ["long", 0.25]],
             "default_reward": 0,
         },
+        {
+            "recipe": {
+                "items": ["blue", "green"],
+                "context": [
+                    {"kind": "numeric", "name": "age", "mean": 40, "scale": 10},
+                    {"kind": "category", "name": "country", "levels": ["DE", "NO"]},
+                ],
+                "crosses": [["item", "country"]],
+            },
+            "practice": "blue",
+            "policy": {
+                "type": "Gated",
+                "gate": {"type": "Control", "budget": 20},
+                "confidence": {"type": "Confidence", "noise": "bounded", "reward_range": [0, 1]},
+            },
+            "default_reward": 0,
+        },
     ],
-    "DecideRequest": [{}, {"key": "visit-17"}, {"key": "visit-18", "allowed": ["blue", "green"]}],
+    "DecideRequest": [
+        {},
+        {"context": {"age": 31, "country": "DE"}, "arms": ["blue", "green"]},
+        {"key": "visit-17"},
+        {"key": "visit-18", "allowed": ["blue", "green"]},
+    ],
     "RewardValue": [{"reward": 1.0}],
     "RewardReport": [{"key": "visit-17", "reward": 1.0}, {"decision_id": "1-1", "reward": 1.0}],
     "RewardBatch": [{"rewards": [{"decision_id": "1-1", "reward": 1}, {"key": "visit-18", "reward": 0}]}],

@@ -3,49 +3,56 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from linoto.service.loops.events import DECISIONS
+from linoto.core.contexts.columns import Numeric
+from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
 from linoto.service.storage.store import Store
 
 ROWS_AT_ONCE = 20_000  # per piece
+KINDS: dict[str, Callable[[Any], Any]] = {  # of columns, made from the module of Arrow
+    "time": lambda arrow: arrow.timestamp("us", tz="UTC"),
+    "text": lambda arrow: arrow.string(),
+    "number": lambda arrow: arrow.float64(),
+    "texts": lambda arrow: arrow.list_(arrow.string()),
+}
+COLUMNS = {
+    "time": "time",
+    "decision_id": "text",
+    "action": "text",
+    "reward": "number",
+    "propensity": "number",
+    "mode": "text",
+    "source": "text",
+    "group": "text",
+    "loop_mode": "text",
+    "origin": "text",
+    "reward_time": "time",
+    "late_reward": "number",
+    "key": "text",
+    "proposal": "text",
+    "allowed": "texts",
+    "control_share": "number",
+    "practice": "text",
+}
 
 
 def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
     """A Parquet file with one row per decision; those still without a reward only if asked for.
 
-    `linoto audit` reads it with `--action action --reward reward --propensity propensity --time time`.
+    `linoto audit` reads it with `--action action --reward reward --propensity propensity --time time`. With
+    contexts it has a column for each of their fields: `read_context_log(..., recipe=recipe)` reads it.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema(
-        [
-            ("time", pa.timestamp("us", tz="UTC")),
-            ("decision_id", pa.string()),
-            ("action", pa.string()),
-            ("reward", pa.float64()),
-            ("propensity", pa.float64()),
-            ("mode", pa.string()),
-            ("source", pa.string()),
-            ("group", pa.string()),
-            ("loop_mode", pa.string()),
-            ("origin", pa.string()),
-            ("reward_time", pa.timestamp("us", tz="UTC")),
-            ("late_reward", pa.float64()),
-            ("key", pa.string()),
-            ("proposal", pa.string()),
-            ("allowed", pa.list_(pa.string())),
-            ("control_share", pa.float64()),
-            ("practice", pa.string()),
-        ]
-    )
+    schema = pa.schema([(name, KINDS[kind](pa)) for name, kind in columns_of(loop).items()])
     connection = connect(store.path, readonly=True)
     sink = io.BytesIO()
     try:
@@ -60,12 +67,39 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
         connection.close()
 
 
+def columns_of(loop: Loop) -> dict[str, str]:
+    """The columns of the file with their kinds; those of the context keep their names."""
+    if loop.contexts is None:
+        return COLUMNS
+    recipe = loop.contexts.recipe
+    own = {c.name: "number" if isinstance(c, Numeric) else "text" for c in recipe.context}
+    return {own_name(loop, name): kind for name, kind in COLUMNS.items()} | {recipe.item: "text"} | own
+
+
+def own_name(loop: Loop, column: str) -> str:
+    """What a column of ours is called where a field of the context, or the item, has its name already."""
+    if loop.contexts is None:
+        return column
+    recipe = loop.contexts.recipe
+    taken = {recipe.item, *(field.name for field in recipe.context)} - {"action"}
+    return f"decision_{column}" if column in taken else column
+
+
 def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
+    found, event = plain_row(loop, row)
+    if loop.contexts is None:
+        return found
+    named = {own_name(loop, column): value for column, value in found.items()}
+    return named | {loop.contexts.recipe.item: found["action"]} | loop.contexts.columns(event.context or {})
+
+
+def plain_row(loop: Loop, row: sql.Row) -> tuple[dict[str, Any], DecisionMade]:
+    """The columns that every loop has, and the event."""
     number, at, arm, mode, source, part, loop_mode, propensity, *rest = row
     reward, origin, closed_at, late, key, body = rest
     event = DECISIONS.decode(body)
-    return {
+    found = {
         "time": as_datetime(at),
         "decision_id": loop.decision_id(number),
         "action": loop.names[arm],
@@ -82,8 +116,16 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
         "proposal": name_of(loop, event.proposal),
         "allowed": None if event.allowed is None else [loop.names[arm] for arm in event.allowed],
         "control_share": event.control_share,
-        "practice": name_of(loop, event.fallback) if loop.agent.gate.throws_coin else None,
+        "practice": name_of(loop, practice_of(loop, event)),
     }
+    return found, event
+
+
+def practice_of(loop: Loop, event: DecisionMade) -> int | None:
+    """What practice would have played, where that is one arm and not weights."""
+    if loop.agent.gate.throws_coin:
+        return event.fallback
+    return event.practice[0][0] if event.practice is not None and len(event.practice) == 1 else None
 
 
 def name_of(loop: Loop, arm: int | None) -> str | None:

@@ -14,7 +14,7 @@ from litestar.response import Stream
 from litestar.types import ASGIApp
 
 from linoto.service.errors import Refused
-from linoto.service.loops import spec, views
+from linoto.service.loops import arm_views, spec, views
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.web import live_views
@@ -125,10 +125,10 @@ async def archive_loop(request: AnyRequest, name: LoopName) -> views.LoopView:
 
 
 @route(get, "/loops/{name:str}/arms", "reader")
-async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[views.ArmView]:
+async def list_arms(request: AnyRequest, name: LoopName, limit: Most = None) -> list[arm_views.ArmView]:
     """The arms with their intervals; with a limit, the most played ones first."""
-    numbers = await read_loop(request, name, views.arm_numbers)
-    return await asyncio.to_thread(views.arm_rows, numbers, limit)
+    numbers = await read_loop(request, name, arm_views.arm_numbers)
+    return await asyncio.to_thread(numbers.rows, limit)
 
 
 @route(post, "/loops/{name:str}/arms", "admin", request_max_body_size=SPEC_BODY)

@@ -8,12 +8,22 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from linoto.service.errors import invalid
-from linoto.service.loops.events import DecisionMade, Mode
+from linoto.service.loops.context_spec import Number
+from linoto.service.loops.events import Contribution, DecisionMade, Mode
+from linoto.service.loops.explanations import reason
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops, RewardResult
-from linoto.service.loops.spec import Arm, ArmName, Number, Share
+from linoto.service.loops.spec import Arm, ArmName, PracticeGiven, Share
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
+FieldName = Annotated[str, Meta(min_length=1, max_length=200)]
+FieldValue = (
+    Annotated[str, Meta(max_length=1000)]
+    | Annotated[int, Meta(ge=-(10**15), le=10**15)]
+    | Annotated[float, Meta(ge=-1e15, le=1e15)]
+    | bool
+    | None
+)
 
 
 class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -22,9 +32,31 @@ class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
     key: Key | None = None
     proposal: ArmName | None = None  # the arm that the caller's own model would play
     allowed: Annotated[list[ArmName], Meta(min_length=1, max_length=100_000)] | None = None
+    context: (
+        Annotated[
+            dict[FieldName, FieldValue],
+            Meta(max_length=1000, description="who is asking: the fields of the loop's recipe, no other"),
+        ]
+        | None
+    ) = None
+    arms: (
+        Annotated[
+            list[ArmName],
+            Meta(
+                min_length=1, max_length=100_000, description="in a loop with contexts: those to choose from"
+            ),
+        ]
+        | None
+    ) = None
+    practice: (
+        Annotated[
+            PracticeGiven, Meta(description="an item or weights of items, in a loop that has practice given")
+        ]
+        | None
+    ) = None
 
 
-class DecisionResponse(Struct):
+class DecisionResponse(Struct, omit_defaults=True):
     """The answer to `decide`."""
 
     __schema_name__: ClassVar[str] = "Decision"  # in the OpenAPI description, as in version 0.1
@@ -40,6 +72,8 @@ class DecisionResponse(Struct):
     expires_at: float
     loop_mode: Mode
     holdback: bool
+    reason: str | None = None  # in a loop with contexts: why this arm
+    because: list[Contribution] = []  # what that is due to, the largest part first
 
 
 def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
@@ -57,6 +91,8 @@ def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
         expires_at=event.expires_at,
         loop_mode=event.loop_mode,
         holdback=event.group == "holdback",
+        reason=reason(event, loop),
+        because=event.because,
     )
 
 

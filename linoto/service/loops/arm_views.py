@@ -1,0 +1,105 @@
+"""The arms of a loop as they can be seen: how often each was played, and what it earns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from linoto.core.codec import finite
+from linoto.core.kernels import Floats
+from linoto.service.loops.lift import Limits
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.views import mean_interval
+
+
+class ArmView(Struct):
+    """An arm with its interval: of its mean reward or, with contexts, of that of its plays."""
+
+    name: str
+    plays: int
+    pending: int
+    logged: int | None  # None: with contexts a log is not counted by arm
+    mean: float | None
+    lcb: float | None
+    ucb: float | None
+    present: bool  # False: it was removed
+
+
+class ArmNumbers(NamedTuple):
+    """What is known of every arm at one moment; all (k,)."""
+
+    names: list[str]
+    plays: list[int]
+    pending: Any
+    logged: Any
+    means: Floats
+    lcb: Floats
+    ucb: Floats
+    present: Any
+
+    def rows(self, limit: int | None = None) -> list[ArmView]:
+        """Every arm with its interval, in the order of the loop; or the most played ones first."""
+        order = list(range(len(self.plays)))
+        if limit is not None:
+            order = np.lexsort((-self.means, -self.logged, -np.array(self.plays)))[:limit].tolist()
+        return [
+            ArmView(
+                name=self.names[i],
+                plays=self.plays[i],
+                pending=int(self.pending[i]),
+                logged=int(self.logged[i]),
+                mean=finite(self.means[i]),
+                lcb=finite(self.lcb[i]),
+                ucb=finite(self.ucb[i]),
+                present=bool(self.present[i]),
+            )
+            for i in order
+        ]
+
+
+class ItemNumbers(NamedTuple):
+    """The same in a loop with contexts, where an arm has no mean reward of its own, only its plays have."""
+
+    names: list[str]
+    totals: list[RewardTotals]
+    limits: Limits | None
+
+    def rows(self, limit: int | None = None) -> list[ArmView]:
+        """Every item with what its plays have earned, in the order of the loop; or the most played first."""
+        order = list(range(len(self.names)))
+        if limit is not None:
+            order = sorted(order, key=lambda i: -self.totals[i].plays)[:limit]
+        return [self.row(i) for i in order]
+
+    def row(self, i: int) -> ArmView:
+        """One item."""
+        totals = self.totals[i]
+        lower, upper = mean_interval(totals, self.limits) or (None, None)
+        return ArmView(
+            name=self.names[i],
+            plays=totals.plays,
+            pending=totals.plays - totals.closed,
+            logged=None,
+            mean=totals.mean if totals.closed else None,
+            lcb=lower,
+            ucb=upper,
+            present=True,
+        )
+
+
+def arm_numbers(loop: Loop) -> ArmNumbers | ItemNumbers:
+    """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
+    if loop.contexts is not None:
+        return ItemNumbers(loop.names, [replace(totals) for totals in loop.state.items], loop.limits)
+    agent = loop.fixed_agent
+    found = (agent.pending, agent.offline.pulls, agent.means, agent.lcb, agent.ucb, agent.present)
+    return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
+
+
+def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:
+    """The arms of now."""
+    return arm_numbers(loop).rows(limit)

@@ -1,0 +1,41 @@
+"""What current practice does in a context: an item, or weights of items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from linoto.core.contexts.recipe import Recipe
+from linoto.core.contexts.rounds import as_weights
+from linoto.core.kernels import Floats
+from linoto.service.errors import invalid
+
+GIVEN = "given"  # in a spec: practice is sent with each decision
+Practice = str | dict[str, float]
+Weights = list[tuple[int, float]]  # items by their place, with what they weigh if that is above 0
+
+
+def read_practice(recipe: Recipe, practice: Practice, among: Sequence[int] | None) -> Weights:
+    """The weights of practice, of these items only: what it would do if there were no others."""
+    given = {practice: 1.0} if isinstance(practice, str) else practice
+    try:
+        places = recipe.item_indices(list(given)).tolist()
+        weights = as_weights(np.array(list(given.values()), dtype=np.float64))
+    except ValueError as error:
+        raise invalid(str(error).replace("arms must", "practice must")) from error
+    offered = range(len(recipe.items)) if among is None else set(among)
+    found = [(place, weight) for place, weight in zip(places, weights.tolist(), strict=True) if weight > 0]
+    kept = sorted((place, weight) for place, weight in found if place in offered)
+    if not kept:
+        raise invalid(f"arms must hold an item that practice plays, got none: it plays {practice!r}")
+    if len(kept) == len(found):
+        return kept
+    total = sum(weight for _, weight in kept)
+    return [(place, weight / total) for place, weight in kept]
+
+
+def spread(weights: Weights, items: Sequence[int]) -> Floats:
+    """(k,) the same for the items of a round, in their order."""
+    known = dict(weights)
+    return np.array([known.get(item, 0.0) for item in items])

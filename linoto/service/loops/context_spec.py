@@ -1,0 +1,149 @@
+"""What a loop with contexts is made from: the recipe of its features, what is kept of a log, and practice."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.recipe import Recipe
+from linoto.core.snapshots import from_dict
+from linoto.core.validation import as_generator
+from linoto.service.errors import invalid
+from linoto.service.loops.context_practice import GIVEN, Practice, read_practice
+
+LONGEST_NAME = 200  # characters
+MOST_WORK = 200_000_000  # multiplications of one decision, k d^2: about a tenth of a second
+MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Label = Annotated[str, Meta(min_length=1, max_length=1000)]
+Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite
+Total = Annotated[float, Meta(ge=-1e100, le=1e100)]  # of many numbers, or of their squares
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class NumericColumn(
+    Struct, tag_field="kind", tag="numeric", forbid_unknown_fields=True, frozen=True, kw_only=True
+):
+    """A field of the context that is a number: its feature is (value - mean) / scale."""
+
+    name: Name
+    mean: Number = 0.0
+    scale: Annotated[float, Meta(gt=0.0, le=1e15)] = 1.0
+
+
+class CategoryColumn(
+    Struct, tag_field="kind", tag="category", forbid_unknown_fields=True, frozen=True, kw_only=True
+):
+    """A field of the context that is a word: one feature for each level."""
+
+    name: Name
+    levels: Annotated[list[Label], Meta(max_length=100_000)]
+    missing: bool = False  # whether no value at all has a feature
+    other: bool = False  # whether levels that are not listed share one
+
+
+class KnownColumn(
+    Struct, tag_field="kind", tag="item", forbid_unknown_fields=True, frozen=True, kw_only=True
+):
+    """What is known of every item: a number for each label, one row for each item."""
+
+    name: Name
+    labels: list[Label]
+    values: list[list[Number]]
+
+
+class RecipeSpec(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How a context and an item become features, as `linoto.Recipe.to_dict` writes it."""
+
+    items: Annotated[list[Name], Meta(min_length=1, max_length=100_000)]
+    context: list[NumericColumn | CategoryColumn] = []
+    crosses: list[tuple[Name, Name]] = []
+    item: Name = "item"
+    item_columns: list[KnownColumn] = []
+    action: Annotated[list[NumericColumn], Meta(max_length=0, description="not in a loop")] = []
+    item_effects: bool = True
+    intercept: bool = True
+    type: Annotated[str, Meta(pattern="^Recipe$")] = "Recipe"
+
+
+class MomentStatistics(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True):
+    """What remains of a log with contexts: X'X and X'y of the features x of what was played, and sums."""
+
+    count: Count
+    gram: list[list[Total]]
+    reward_vector: list[Total]
+    reward_sum: Total
+    reward_squares: Total | None = None
+
+
+def read_recipe(recipe: RecipeSpec) -> Recipe:
+    """The recipe of a loop; refuses one that contradicts itself."""
+    try:
+        return Recipe.from_dict(msgspec.to_builtins(recipe))
+    except ValueError as error:
+        raise invalid(f"recipe: {error}") from error
+
+
+def as_statistics(moments: Moments) -> MomentStatistics:
+    """A log with contexts as a loop keeps it."""
+    return MomentStatistics(
+        count=moments.count,
+        gram=moments.gram.tolist(),
+        reward_vector=moments.reward_vector.tolist(),
+        reward_sum=moments.reward_sum,
+        reward_squares=moments.reward_squares,
+    )
+
+
+def read_moments(statistics: MomentStatistics | None) -> Moments | None:
+    """The log that a loop starts from, if it has one."""
+    return None if statistics is None else Moments(**msgspec.structs.asdict(statistics))
+
+
+def check_contexts(recipe: RecipeSpec, practice: Practice | None, most_features: int) -> None:
+    """Refuse what no decision could be made with."""
+    known = read_recipe(recipe)
+    if known.d > most_features:
+        raise invalid(f"recipe must make at most {most_features} features, got {known.d}")
+    if len(known.items) * known.d**2 > MOST_WORK:
+        raise invalid(
+            f"recipe must have k items and d features with k d^2 at most {MOST_WORK:,}, got "
+            f"{len(known.items)} items and {known.d} features"
+        )
+    if practice is not None and practice != GIVEN:
+        read_practice(known, practice, None)
+
+
+def start_contextual_agent(
+    policy: dict[str, Any],
+    recipe: RecipeSpec,
+    moments: MomentStatistics | None,
+    practice: Practice | None,
+    seed: int,
+) -> ContextualAgent:
+    """The agent of a loop with contexts, before its first decision."""
+    known = from_dict(policy, stored=True)
+    if not callable(getattr(known, "start_contextual", None)):
+        raise invalid(f"policy must be one that knows contexts, got a {policy.get('type')}")
+    agent: ContextualAgent = known.start_contextual(
+        read_moments(moments), features=read_recipe(recipe), rng=as_generator(seed)
+    )
+    if agent.needs_practice and practice is None:
+        raise invalid(
+            f"practice must be given for a {type(agent.gate).__name__} gate, got none: an item, weights of "
+            f"items, or {GIVEN!r} to send it with each decision"
+        )
+    return agent
+
+
+def check_redraws(redraws: int, agent: ContextualAgent, items: int) -> None:
+    """Refuse draws that would keep every caller waiting at each decision."""
+    most = MOST_DRAWN // (items * agent.d**2)
+    if agent.rule.needs_redraws and redraws > most:
+        raise invalid(
+            f"redraws must be at most {most} for {items} items with {agent.d} features, got {redraws}"
+        )

@@ -1,0 +1,144 @@
+"""Questions to a loop with contexts: checked, made into the arms of a round, and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linoto.core.cells import is_missing, level_of, number_of
+from linoto.core.contexts.columns import Numeric
+from linoto.core.contexts.recipe import Recipe
+from linoto.core.kernels import Floats, Ints
+from linoto.service.errors import invalid
+from linoto.service.loops.context_practice import GIVEN, Practice, Weights, read_practice, spread
+from linoto.service.loops.context_spec import read_recipe
+from linoto.service.loops.events import Context, Contribution
+from linoto.service.loops.spec import LoopSpec
+
+MOST_PARTS = 3  # that an explanation names
+ITSELF = "the arm itself"  # the part of an explanation that no field of the context has to do with
+
+
+class Question(NamedTuple):
+    """What a loop with contexts is asked: everything that its answer depends on."""
+
+    context: Context
+    among: list[int] | None  # the items that may be played; None: all
+    practice: Weights | None
+    actions: Floats  # (k, d) the features of these items
+
+    def same_as(self, context: Context | None, among: list[int] | None, practice: Weights | None) -> bool:
+        """Whether this was asked before."""
+        return (self.context, self.among, self.practice) == (context, among, practice)
+
+    @property
+    def items(self) -> Sequence[int]:
+        """The arms of the round."""
+        return range(len(self.actions)) if self.among is None else self.among
+
+    @property
+    def weights(self) -> Floats | None:
+        """(k,) what practice does, by arm of the round."""
+        return None if self.practice is None else spread(self.practice, self.items)
+
+    def asked(self) -> dict[str, Any]:
+        """The same for an agent."""
+        return {"actions": self.actions, "practice": self.weights}
+
+
+@dataclass(frozen=True)
+class LoopContexts:
+    """What a loop knows of contexts: how they become features, and what practice does."""
+
+    recipe: Recipe
+    practice: Practice | None  # "given": it is sent with each decision; None: nobody needs to know
+
+    @classmethod
+    def of(cls, spec: LoopSpec) -> LoopContexts | None:
+        """Those of a loop with a recipe; None for any other."""
+        return None if spec.recipe is None else cls(read_recipe(spec.recipe), spec.practice)
+
+    @property
+    def fields(self) -> list[str]:
+        """What a context must have."""
+        return [column.name for column in self.recipe.context]
+
+    def question(
+        self, context: Context | None, arms: list[str] | None, practice: Practice | None
+    ) -> Question:
+        """What is asked, checked; the order of the arms does not matter."""
+        try:
+            among = None if arms is None else sorted(set(self.recipe.item_indices(arms).tolist()))
+            items = None if among is None else [self.recipe.items[item] for item in among]
+            actions = self.recipe.transform(context or {}, items)
+        except ValueError as error:
+            raise invalid(str(error)) from error
+        return Question(dict(context or {}), among, self.weights_of(practice, among), actions)
+
+    def weights_of(self, given: Practice | None, among: list[int] | None) -> Weights | None:
+        """What practice does in this round: as it was sent, or as the loop knows it."""
+        if self.practice != GIVEN:
+            if given is not None:
+                raise invalid("practice must be left out: this loop knows what practice does")
+            return None if self.practice is None else read_practice(self.recipe, self.practice, among)
+        if given is None:
+            raise invalid(
+                "practice must be sent with each decision of this loop, an item or weights, got none"
+            )
+        return read_practice(self.recipe, given, among)
+
+    # -- explaining
+
+    @cached_property
+    def parts(self) -> tuple[list[tuple[str, ...]], Ints]:
+        """The parts of a context that features have to do with, and (d,) which of them each feature has."""
+        fields = {column.name for column in self.recipe.context}
+        found: dict[tuple[str, ...], int] = {}
+        places: list[int] = []
+        for term in self.recipe.terms:
+            labels = [
+                [(label,) if name in fields else () for label in self.recipe.labels[name]] for name in term
+            ]
+            for combination in product(*labels):
+                part = sum(combination, ())
+                places.append(found.setdefault(part, len(found)))
+        return list(found), np.array(places, dtype=np.int64)
+
+    def because(self, theta: Floats, difference: Floats, context: Context) -> list[Contribution]:
+        """The parts of the context that make most of the difference between two actions, largest first."""
+        parts, places = self.parts
+        amounts = np.bincount(places, theta * difference, minlength=len(parts))
+        order = np.argsort(-np.abs(amounts), kind="stable")[:MOST_PARTS]
+        return [
+            Contribution(self.words(parts[place], context), float(amounts[place]))
+            for place in order.tolist()
+            if amounts[place] != 0
+        ]
+
+    def words(self, part: tuple[str, ...], context: Context) -> str:
+        """A part as people read it: numbers with their value."""
+        numbers = {column.name for column in self.recipe.context if isinstance(column, Numeric)}
+        return (
+            " × ".join(f"{label}={context[label]}" if label in numbers else label for label in part) or ITSELF
+        )
+
+    # -- exporting
+
+    def columns(self, context: Context) -> dict[str, str | float | None]:
+        """The fields of a context as a log has them: numbers, or words."""
+        return {
+            column.name: column_value(context.get(column.name), isinstance(column, Numeric))
+            for column in self.recipe.context
+        }
+
+
+def column_value(value: Any, numeric: bool) -> str | float | None:
+    """A field as it stands in a table."""
+    if is_missing(value):
+        return None
+    return number_of(value) if numeric else level_of(value)

@@ -1,0 +1,366 @@
+"""A loop with contexts: asked with who is asking, explained, stored, and read back bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.loops import change, decide, digests, reward
+from helpers.loops_with_contexts import (
+    CLICKS,
+    POLICIES,
+    RECIPE,
+    context_of,
+    create,
+    likes,
+    log_of,
+    run_traffic,
+    spec_of,
+)
+from helpers.service_process import FakeClock, close_due, opened
+from helpers.service_process import create as create_fixed
+from scipy.stats import binom
+
+import linoto
+from linoto.service.errors import Refused
+from linoto.service.loops.arm_views import arm_views
+from linoto.service.loops.context_spec import as_statistics
+from linoto.service.loops.events import DECISIONS, DecisionMade
+from linoto.service.loops.explanations import explain, recent
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.spec import Arm, LogStatistics
+from linoto.service.loops.views import certificate, loop_view
+from linoto.service.server import Service
+from linoto.service.storage import sql
+
+YOUNG_GERMAN = {"age": 25, "country": "DE"}
+
+
+def event_of(service: Service, decision_id: str) -> DecisionMade:
+    number = int(decision_id.split("-")[1])
+    row = service.store.read_database(lambda c: sql.event_of_decision(c, 1, number))
+    assert row is not None
+    return DECISIONS.decode(row[1])
+
+
+# -- stored and replayed
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, name: str) -> None:
+    """Proposals, candidates, every mode, rewards that are late, lost or repeated; and after a restart."""
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+        create(service, window=10.0, policy=POLICIES[name], practice="given")
+        run_traffic(service, clock, given=True)
+        memory, short, long = digests(service)
+        assert memory == short == long
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        assert set(digests(service)) == {memory}
+        run_traffic(service, clock, rounds=10, seed=6, given=True)
+        assert len(set(digests(service))) == 1
+
+
+def test_a_loop_does_what_an_agent_does(tmp_path: Path) -> None:
+    """The same policy, recipe and log, without a service: the same arms, propensities and estimate."""
+    spec = spec_of()
+    agent = POLICIES["model"].start_contextual(log_of(), features=RECIPE, rng=Loop.fresh("loop", spec).seed)
+    rng = np.random.default_rng(3)
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        for _ in range(60):
+            context, arms = context_of(rng), ["A", "C"] if rng.random() < 0.3 else None
+            wanted = agent.decide(context=context, arms=arms, practice="C")
+            made = decide(service, context=context, arms=arms)
+            assert (made.arm, made.mode, made.budget) == (wanted.name, wanted.mode, wanted.budget)
+            assert np.allclose((made.lcb, made.ucb), agent.interval(wanted.action))
+            value = float(rng.random() < likes(made.arm, context["country"]))
+            agent.update(wanted, value)
+            reward(service, made.decision_id, value)
+        loop = service.loops.get("loop")
+        assert (loop.contextual[0].theta == agent.theta).all()
+        assert loop.state.groups["explore"].plays > 5
+
+
+def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service, window=10.0, policy=POLICIES["coin"])
+        made = [decide(service, context=YOUNG_GERMAN).decision_id for _ in range(8)]
+        clock.now += 10.0
+        assert close_due(service) == 8
+        assert reward(service, made[0], 1.0).status == "expired"
+        agent = service.loops.get("loop").contextual[0]
+        assert (agent.rounds, agent.rewards, agent.pending) == (8, 8, 0)
+        assert agent._state.run[0]["lost_sum"] > 0
+        assert len(set(digests(service))) == 1
+
+
+def test_a_coin_that_was_thrown_is_committed_with_candidates_too(tmp_path: Path) -> None:
+    """The decision that the agent holds is the one that the event gives back, arm by arm."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICIES["coin"])
+        sources = {
+            event_of(service, decide(service, context=YOUNG_GERMAN, arms=["C", "A"]).decision_id).source
+            for _ in range(40)
+        }
+        assert {"explorer", "control"} <= sources
+        assert service.loops.get("loop").contextual[0].rounds == 40
+
+
+# -- what is asked
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown field": (
+        {"context": {**YOUNG_GERMAN, "countri": "DE"}},
+        "fields of the recipe only, got 'countri'",
+    ),
+    "missing field": ({"context": {"age": 25}}, "must have the field 'country' .*, got none"),
+    "no context": ({}, "must have the field 'age' .a finite number., got none"),
+    "wrong type": ({"context": {**YOUNG_GERMAN, "age": "old"}}, "'age' must be a finite number, got 'old'"),
+    "unknown item": (
+        {"context": YOUNG_GERMAN, "arms": ["A", "X"]},
+        "among the 3 items of the recipe, got 'X'",
+    ),
+    "no practice left": (
+        {"context": YOUNG_GERMAN, "arms": ["A"]},
+        "arms must hold an item that practice plays",
+    ),
+    "allowed": (
+        {"context": YOUNG_GERMAN, "allowed": ["A"]},
+        "allowed must be left out in a loop with contexts",
+    ),
+    "practice": ({"context": YOUNG_GERMAN, "practice": "A"}, "practice must be left out: this loop knows"),
+    "proposal": ({"context": YOUNG_GERMAN, "proposal": "X"}, "arm must be one of loop 'loop', got 'X'"),
+    "proposal elsewhere": (
+        {"context": YOUNG_GERMAN, "proposal": "B", "arms": ["A", "C"]},
+        "proposal must be among the arms of the decision, got 'B'",
+    ),
+}
+
+
+def test_what_is_wrong_with_a_question_is_said_in_a_sentence_and_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        before = digests(service)
+        for question, message in WRONG.values():
+            with pytest.raises(Refused, match=message) as refusal:
+                decide(service, **question)
+            assert refusal.value.status == 422 and "\n" not in refusal.value.message
+        assert digests(service) == before
+
+
+def test_practice_that_is_given_must_be_sent_and_is_checked(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, practice="given")
+        for practice, message in (
+            (None, "practice must be sent with each decision"),
+            ("X", "practice must be among the 3 items"),
+            ({"A": 0.5, "B": 0.2}, "sum to 1"),
+            ({}, "practice must be at least one item"),
+        ):
+            with pytest.raises(Refused, match=message):
+                decide(service, context=YOUNG_GERMAN, practice=practice)
+        decide(service, context=YOUNG_GERMAN, practice={"A": 0.5, "B": 0.5})
+        assert event_of(service, "1-1").practice == [(0, 0.5), (1, 0.5)]
+
+
+def test_practice_that_loses_an_arm_plays_the_others_in_its_proportions(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, practice={"A": 0.5, "B": 0.3, "C": 0.2}, mode="safe-only")
+        made = decide(service, context=YOUNG_GERMAN, arms=["B", "C"])
+        assert event_of(service, made.decision_id).practice == [(1, 0.6), (2, 0.4)]
+        assert made.propensity == {"B": 0.6, "C": 0.4}[made.arm]
+
+
+def test_the_same_key_gets_the_same_answer_and_another_question_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        first = decide(service, key="k", context=YOUNG_GERMAN, arms=["A", "C"])
+        assert (
+            decide(service, key="k", context=dict(reversed(YOUNG_GERMAN.items())), arms=["C", "A"]) == first
+        )
+        for other in (
+            {"context": {"age": 26, "country": "DE"}, "arms": ["A", "C"]},
+            {"context": YOUNG_GERMAN},
+            {"context": YOUNG_GERMAN, "arms": ["A", "C"], "proposal": "A"},
+        ):
+            with pytest.raises(Refused, match="was used with another"):
+                decide(service, key="k", **other)
+        assert service.loops.get("loop").state.decided == 1
+
+
+# -- what a loop is made from
+
+
+SPECS: dict[str, tuple[dict[str, Any], str]] = {
+    "arms": (
+        {"offline": LogStatistics(pulls=[1], reward_sums=[1.0])},
+        "offline must be left out in a loop with a recipe",
+    ),
+    "no practice": ({"practice": None}, "practice must be given for a Tolerance gate, got none"),
+    "unknown practice": ({"practice": "X"}, "practice must be among the 3 items"),
+    "holdback": ({"holdback": 0.1}, "holdback must be 0 in a loop with contexts"),
+    "gate": ({"policy": linoto.LinOtO()}, "gate must be Open, Closed, Tolerance or Control with contexts"),
+    "moments": ({"moments": as_statistics(linoto.Moments.empty(3))}, "d|features"),
+    "noise": (
+        {
+            "policy": linoto.Gated(
+                gate=linoto.Tolerance(budget=5.0, evidence="model"),
+                confidence=linoto.Confidence(noise=0.01, bound=5.0),
+            )
+        },
+        "noise must be at least",
+    ),
+}
+
+
+def test_a_loop_that_cannot_work_is_not_made(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        for changes, message in SPECS.values():
+            with pytest.raises(Refused, match=message):
+                create(service, **changes)
+        assert not service.loops.by_name
+
+
+def test_a_loop_without_a_log_plays_practice_until_it_may_lose_something(tmp_path: Path) -> None:
+    careful = replace(POLICIES["model"], gate=linoto.Tolerance(budget=0.01, evidence="model"))
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, moments=None, policy=careful, practice={"B": 0.5, "C": 0.5})
+        made = decide(service, context=YOUNG_GERMAN)
+        assert made.arm in ("B", "C") and made.mode == "safe" and made.because == []
+        assert made.reason is not None
+        assert made.reason.endswith("as the safe arm: it is what current practice plays in this round.")
+
+
+# -- why
+
+
+def test_a_decision_is_explained_by_the_part_of_the_context_that_makes_the_difference(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(
+            service,
+            policy=linoto.Gated(
+                explorer=linoto.Greedy(),
+                gate=linoto.Tolerance(budget=40.0, evidence="model"),
+                confidence=CLICKS,
+            ),
+        )
+        german = decide(service, context={"age": 40, "country": "DE"})
+        norwegian = decide(service, context={"age": 40, "country": "NO"})
+        assert (german.arm, norwegian.arm) == ("A", "B")
+        assert german.because[0].part == "country=DE" and norwegian.because[0].part == "country=NO"
+        assert german.reason is not None
+        assert (
+            german.reason.startswith("A is expected to earn 0.")
+            and "because of country=DE (+0." in german.reason
+        )
+        loop = service.loops.get("loop")
+        why = service.store.read_database(lambda c: explain(c, loop, german.decision_id))
+        assert why.context == {"age": 40, "country": "DE"} and why.practice == {"C": 1.0}
+        assert german.reason in why.reasons and why.because == german.because
+        row = service.store.read_database(lambda c: recent(c, loop, None, 5))[0]
+        assert row.context == {"age": 40, "country": "NO"}
+
+
+def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) -> None:
+    """By hand: the difference of the two actions times the estimate, feature by feature."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service, context=YOUNG_GERMAN)
+        agent, contexts = service.loops.get("loop").contextual
+        event = event_of(service, made.decision_id)
+        played, practice = RECIPE.transform(YOUNG_GERMAN, [made.arm, "C"])
+        by_name = dict(zip(RECIPE.names, agent.theta * (played - practice), strict=True))
+        assert event.gain == pytest.approx(sum(by_name.values()))
+        found = {each.part: each.amount for each in event.because}
+        country = sum(value for name, value in by_name.items() if name.endswith("country=DE"))
+        age = sum(value for name, value in by_name.items() if name.endswith("age"))
+        itself = sum(value for name, value in by_name.items() if name in ("item=A", "item=B", "item=C"))
+        assert found == pytest.approx({"country=DE": country, "age=25": age, "the arm itself": itself})
+        assert contexts.parts[0][0] == ()
+
+
+# -- how likely, and how it is seen
+
+
+@pytest.mark.parametrize("name", ["coin", "random"])
+@pytest.mark.parametrize("proposal", [None, "B"])
+def test_arms_are_played_as_often_as_their_propensity_says(
+    tmp_path: Path, name: str, proposal: str | None
+) -> None:
+    """120 decisions, each arm's count within its binomial limits; false alarms: 3 x 4 x 1e-6."""
+    practice = {"A": 0.3, "C": 0.7}
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICIES[name], practice=practice)
+        chances, plays = np.zeros(3), np.zeros(3)
+        for _ in range(120):
+            loop = service.loops.get("loop")
+            agent, contexts = loop.contextual
+            question = contexts.question(YOUNG_GERMAN, None, None)
+            wanted = None if proposal is None else 1
+            chances += [
+                agent.propensity(arm, proposal=wanted, redraws=0, **question.asked()) or 0.0
+                for arm in range(3)
+            ]
+            made = decide(service, context=YOUNG_GERMAN, proposal=proposal)
+            plays["ABC".index(made.arm)] += 1
+        assert chances.sum() == pytest.approx(120)
+        for arm in range(3):
+            low, high = binom.ppf([5e-7, 1 - 5e-7], 120, chances[arm] / 120)
+            assert low <= plays[arm] <= high
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_is_shown_is_what_makes_sense_with_contexts(tmp_path: Path, name: str) -> None:
+    clock = FakeClock()
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        create(service, policy=POLICIES[name])
+        run_traffic(service, clock, rounds=30)
+        loop = service.loops.get("loop")
+        view, arms = loop_view(loop), arm_views(loop)
+        assert view.context_fields == ["age", "country"]
+        assert view.reference is view.expected_by_log is view.evidence_of_drift is None
+        assert (view.practice is None) == (name not in ("coin", "Thompson"))
+        assert sum(arm.plays for arm in arms) == 30 and {arm.logged for arm in arms} == {None}
+        assert sum(arm.pending for arm in arms) == view.pending
+        for arm in arms:
+            assert arm.mean is None or arm.lcb is None or arm.ucb is None or arm.lcb <= arm.mean <= arm.ucb
+        assert arm_views(loop, 1)[0].plays == max(arm.plays for arm in arms)
+        assert certificate(loop)["holds"] == (name not in ("open", "random"))
+
+
+def test_a_mode_that_plays_safe_plays_practice_and_records_the_rest(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICIES["coin"], mode="shadow", practice={"B": 0.5, "C": 0.5})
+        events = [event_of(service, decide(service, context=YOUNG_GERMAN).decision_id) for _ in range(30)]
+        assert {event.arm for event in events} == {1, 2} and {event.propensity for event in events} == {0.5}
+        assert {event.source for event in events} == {"practice"} and 0 in {
+            event.live_arm for event in events
+        }
+        change(service, mode="live")
+        assert decide(service, context=YOUNG_GERMAN).loop_mode == "live"
+
+
+def test_the_arms_of_a_loop_with_contexts_stay_the_items_of_its_recipe(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        loops, write = service.loops, service.store.write_sync
+        with pytest.raises(Refused, match="arms must stay the items of the recipe"):
+            write(lambda c: loops.add_arms(c, "loop", by="test", arms=[Arm(name="D")]))
+        with pytest.raises(Refused, match="arms must stay the items of the recipe"):
+            write(lambda c: loops.remove_arms(c, "loop", by="test", arms=["A"], fallback=None))
+
+
+def test_a_fixed_loop_refuses_what_is_only_for_contexts(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create_fixed(service)
+        for field, value in (("context", {}), ("arms", ["a"]), ("practice", "a")):
+            with pytest.raises(Refused, match=f"{field} must be left out in a loop without contexts"):
+                decide(service, **{field: value})
+        made = decide(service)
+        assert made.reason is None and made.because == []
