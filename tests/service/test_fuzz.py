@@ -125,6 +125,7 @@ ARMS = ["a", "b", "c"]
 NAMES = {"first": ("1-1", "1-2", "1-3", "1-4"), "second": ("2-1", "2-2"), "late": ("4-1",)}
 OTHERS = {
     "DELETE {name}": ["spare"],
+    "DELETE arms": ["second"],
     "PUT reward of a key": ["first"],
     "PUT {name}": ["first", "new", "newer", "newest", "another"],
 }
@@ -168,6 +169,8 @@ def aim(case: Any, seed: int) -> Any:
     if "decision_id" in where and rng.random() < 0.8:
         where["decision_id"] = rng.choice(NAMES.get(where["name"], ("1-1",)))
     case.path_parameters = where
+    if operation == "DELETE arms" and rng.random() < 0.5:
+        case.query = {"arm": ["c"]}  # which is gone from then on, and may be removed again
     fields = VALID.get(operation)
     if fields is not None and isinstance(case.body, dict):
         case.body = mend(case.body, fields, rng)

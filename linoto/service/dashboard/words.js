@@ -16,7 +16,7 @@ export const WORDS = {
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
   explored: "the share of decisions in which the policy tried what it wanted to learn about, not the safe choice",
   fallback: "what is played if nothing new is affordable: an arm that is proven to be as good as the log, or the arms of the log in its own proportions",
-  gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Budget, Open, Closed",
+  gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Conservative, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
   key: "the caller's name for a request; the same key gets the same decision",
   lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group, so that it does not matter when that group was large; with a Control gate, how much more an explored decision earned than practice would have in its place",
