@@ -256,7 +256,7 @@ def with_parts(record: Any, arguments: argparse.Namespace) -> Any:
         if not isinstance(record, Gated):
             raise ValueError(f"--explorer is for Gated, got --policy {type(record).__name__}")
         record = replace(record, explorer=explorer(arguments.explorer))
-    if arguments.gate == "control":
+    if getattr(arguments, "gate", None) == "control":  # an evaluation has no practice to draw
         if not isinstance(record, Gated) or arguments.policy != "Gated":
             raise ValueError(f"--gate is for Gated, got --policy {type(record).__name__}")
         record = replace(record, gate=Control())

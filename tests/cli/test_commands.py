@@ -414,7 +414,7 @@ def test_reproduce_writes_a_figure_its_tables_and_the_report(
 def test_reproduce_as_json_is_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, "reproduce", "horizon", "--runs", 2, "--out", tmp_path, "--json")
     data = json.loads(out)
-    assert code == 0 and set(data["tables"]) == {"horizon"} and len(data["tables"]["horizon"]) == 12
+    assert code == 0 and set(data["tables"]) == {"horizon"} and len(data["tables"]["horizon"]) == 15
     assert {claim["experiment"] for claim in data["claims"]} == {"horizon"}
     assert all(Path(path).exists() for path in data["wrote"])
 
