@@ -21,7 +21,7 @@ PATIENCE = 2.0  # seconds
 @cache
 def explain_the_wait() -> None:
     """Said once in a process, however many kernels are compiled."""
-    logger.warning("linoto compiles its kernels, once per machine: this takes about twenty seconds")
+    logger.warning("linoto compiles its kernels, once per machine: this takes up to a minute")
 
 
 @contextmanager

@@ -157,7 +157,7 @@ CASES: dict[str, Case] = {
     },
     "unknown radius": (
         lambda: Confidence(radius="pythagoras"),  # type: ignore[arg-type]
-        "radius must be one of 'self_normalised', 'hkz', 'paper', got 'pythagoras'",
+        "radius must be one of 'self_normalised', 'hkz', 'paper', 'arms', got 'pythagoras'",
     ),
     "unknown design": (
         lambda: Confidence(design="chaotic"),  # type: ignore[arg-type]
@@ -197,7 +197,10 @@ CASES: dict[str, Case] = {
         "form must be one of 'exact', 'aggregate', 'max', got 'infinite'",
     ),
     "unhashable form": (lambda: Budget(form=[]), r"form must be one of .*, got \[\]"),  # type: ignore[arg-type]
-    "unknown slack": (lambda: Budget(slack="none"), "slack must be one of 'paper', 'coverage', got 'none'"),  # type: ignore[arg-type]
+    "unknown slack": (
+        lambda: Budget(slack="none"),  # type: ignore[arg-type]
+        "slack must be one of 'paper', 'coverage', 'one_arm', got 'none'",
+    ),
     "negative scale of LinUCB": (lambda: LinUCB(scale=-1.0), "scale must be a number >= 0, got -1.0"),
     "NaN scale of LinTS": (lambda: LinTS(scale=NAN), "scale must be a number >= 0, got nan"),
     "half frozen": (lambda: LinLCB(frozen=0.5), "frozen must be True or False, got 0.5"),  # type: ignore[arg-type]
