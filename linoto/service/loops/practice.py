@@ -101,7 +101,7 @@ class PracticeTerms:
         (low, high), known = self.limits, books.explored - books.missing
         lower = -books.below.bound - high * books.missing
         upper = books.above.bound - low * books.missing
-        return max(lower, low * known), min(upper, high * known)
+        return max(lower, low * known) + 0.0, min(upper, high * known) + 0.0  # never "-0"
 
     def estimate(self, books: PracticeBooks) -> float:
         """The same as one number, unbiased but for missing rewards."""
