@@ -151,7 +151,7 @@ def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, ru
     return float((lost - certificate.per_round * rounds).max() - certificate.constant)
 
 
-def practice_violation(policy: Any, run: Run) -> float:
+def practice_violation(policy: Policy, run: Run) -> float:
     """The same with contexts: the shortfall below practice in the same rounds, less the limit of the gate."""
     composed = getattr(policy, "composed_contextual", None)
     gate = composed().gate if callable(composed) else None

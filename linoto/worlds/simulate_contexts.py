@@ -10,9 +10,11 @@ from linoto.core import kernels
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import as_moments
 from linoto.core.contexts.play import play_rounds, rounds_in_python
+from linoto.core.contexts.protocols import AgentInContexts, PolicyForContexts
 from linoto.core.explorers import is_own
 from linoto.core.kernels import Floats
 from linoto.core.plain_play import Rounds
+from linoto.core.protocols import Policy
 from linoto.worlds.contexts import BLOCK, ContextualBandit, DrawnRounds
 from linoto.worlds.run import Run
 
@@ -20,7 +22,7 @@ BY_PRACTICE = (kernels.FROM_MIXTURE, kernels.FROM_CONTROL)
 
 
 def simulate_contextual(
-    policy: Any,
+    policy: Policy | PolicyForContexts,
     bandit: ContextualBandit,
     offline: Any,
     draws: Floats,  # (n,) what decides the rewards
@@ -30,9 +32,10 @@ def simulate_contextual(
     contexts: np.random.Generator,  # the world's: every policy meets the same rounds
 ) -> Run:
     """What `simulate` does in a world with contexts."""
-    if not callable(getattr(policy, "start_contextual", None)):
+    start = getattr(policy, "start_contextual", None)
+    if not callable(start):
         raise ValueError(f"policy must have a start_contextual method for contexts, got {policy!r}")
-    agent = policy.start_contextual(as_moments(offline, bandit.d), d=bandit.d, rng=own)
+    agent: AgentInContexts = start(as_moments(offline, bandit.d), d=bandit.d, rng=own)
     parts = []
     for first in range(0, draws.size, BLOCK):
         now = draws[first : first + BLOCK]
@@ -55,14 +58,14 @@ def simulate_contextual(
     )
 
 
-def play_block(agent: Any, drawn: DrawnRounds, draws: Floats, bernoulli: bool) -> Rounds:
+def play_block(agent: AgentInContexts, drawn: DrawnRounds, draws: Floats, bernoulli: bool) -> Rounds:
     """Some rounds, compiled where the agent is one of ours with an explorer of ours."""
     if isinstance(agent, ContextualAgent) and not is_own(agent.explorer):
         return play_rounds(agent, *drawn, draws, bernoulli)
     return rounds_in_python(agent, drawn.each(), draws, bernoulli)
 
 
-def drawn_practice(agent: Any) -> bool:
+def drawn_practice(agent: AgentInContexts) -> bool:
     """Whether the agent compares with the arm that practice draws, as a Control gate does, or its average."""
     return bool(getattr(getattr(agent, "gate", None), "throws_coin", False))
 

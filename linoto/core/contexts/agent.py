@@ -18,6 +18,7 @@ from linoto.core.contexts.certificates import certify_contextual
 from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.odds import propensity
+from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
@@ -43,7 +44,7 @@ class ContextualAgent:
     def __init__(
         self,
         *,
-        policy: Any,
+        policy: PolicyForContexts,
         composition: Composition,
         params: Records,  # (1,) of kernels.PARAMS
         state: State,  # without arms

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.decisions import SOURCES
+from linoto.core.contexts.protocols import AgentInContexts
 from linoto.core.contexts.rounds import as_weights
 from linoto.core.kernels import Floats, Ints
 from linoto.core.plain_play import Rounds
@@ -53,7 +53,7 @@ def normalised(ends: Ints, weights: Floats) -> Floats:
 
 
 def rounds_in_python(
-    agent: Any, rounds: Iterable[tuple[Floats, Floats, Floats]], draws: Floats, bernoulli: bool
+    agent: AgentInContexts, rounds: Iterable[tuple[Floats, Floats, Floats]], draws: Floats, bernoulli: bool
 ) -> Rounds:
     """The same for any agent: it is asked with `decide(actions=..., practice=...)`, and told by `update`.
 

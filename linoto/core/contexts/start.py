@@ -12,6 +12,7 @@ from linoto.core.confidence import Confidence, terms_of_log
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.certificates import check_range
 from linoto.core.contexts.moments import Moments, as_moments
+from linoto.core.contexts.protocols import ComposedForContexts
 from linoto.core.explorers import rule_of
 from linoto.core.kernels import Floats, Records
 from linoto.core.validation import as_generator, exact, rounded_up
@@ -24,7 +25,7 @@ FALLBACK_CODES = {
 
 
 def start_contextual(
-    policy: Any, offline: Moments | None, d: int | None, features: Any, rng: Any
+    policy: ComposedForContexts, offline: Moments | None, d: int | None, features: Any, rng: Any
 ) -> ContextualAgent:
     """A running agent of a policy whose gate has a theorem for it."""
     gated = policy.composed_contextual()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -119,14 +120,14 @@ def check_contexts(recipe: RecipeSpec, practice: Practice | None, most_features:
 
 
 def start_contextual_agent(
-    policy: dict[str, Any],
+    policy: Mapping[str, Any],
     recipe: RecipeSpec,
     moments: MomentStatistics | None,
     practice: Practice | None,
     seed: int,
 ) -> ContextualAgent:
     """The agent of a loop with contexts, before its first decision."""
-    known = from_dict(policy, stored=True)
+    known = from_dict(dict(policy), stored=True)
     if not callable(getattr(known, "start_contextual", None)):
         raise invalid(f"policy must be one that knows contexts, got a {policy.get('type')}")
     agent: ContextualAgent = known.start_contextual(

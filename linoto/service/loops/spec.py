@@ -16,6 +16,7 @@ from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.units import find_units, one_hot, recognising
 from linoto.core.validation import as_generator
@@ -183,7 +184,7 @@ def counted_contexts(spec: LoopSpec, recipe: RecipeSpec, logs: Path | None) -> d
     return {"moments": context_spec.as_statistics(moments)}
 
 
-def one_control_group(policy: Any, holdback: float) -> tuple[Any, float]:
+def one_control_group(policy: Policy, holdback: float) -> tuple[Policy, float]:
     """Policy and share held back: where the gate throws a coin, the share is that of the coin."""
     gate = getattr(policy, "gate", None)
     if holdback == 0 or not getattr(gate, "throws_coin", False):
