@@ -114,7 +114,9 @@ def run_cell(cell: Cell, seed: int) -> Curves:
         run = simulate(policy, bandit, offline, horizon=setting.horizon, seed=own)
         contextual = isinstance(bandit, ContextualBandit)
         violation = (
-            practice_violation(policy, run) if contextual else promise_violation(policy, bandit, offline, run)
+            contextual_violation(policy, run)
+            if contextual
+            else promise_violation(policy, bandit, offline, run)
         )
     except Exception as error:
         raise CellFailed(f"{cell} failed: {type(error).__name__}: {error}") from error
@@ -131,8 +133,9 @@ def run_cell(cell: Cell, seed: int) -> Curves:
 def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, run: Run) -> float:
     """The largest shortfall less what the policy promises then: above 0 it is a violation; NaN: no promise.
 
-    The shortfall is that below the log, or below the baseline of a Conservative gate. Where the promise is
-    about realised rewards, an explored play counts as what it really earned.
+    The shortfall is that below the log, below the baseline of a Conservative gate, or below practice in the
+    same rounds for a Control gate. Where the promise is about realised rewards, an explored play counts as
+    what it really earned.
     """
     promising = hasattr(getattr(policy, "policy", policy), "certificate")  # a policy may wrap another
     if not promising or not hasattr(policy, "certificate"):
@@ -141,8 +144,10 @@ def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, ru
     if not certificate.holds:
         return nan
     rounds, lost = np.arange(1, run.arms.size + 1), run.offline_regret
-    if certificate.against not in (LOG, PRACTICE):
-        composed: Any = policy
+    composed: Any = policy
+    if certificate.against == PRACTICE:
+        return practice_violation(composed.composed().gate, run)
+    if certificate.against != LOG:
         gated = composed.composed()
         lost = rounds * gated.gate.owed(gated.resolved_fallback(), bandit.means, 0.0)
         lost = lost - np.cumsum(bandit.means[run.arms])
@@ -151,13 +156,16 @@ def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, ru
     return float((lost - certificate.per_round * rounds).max() - certificate.constant)
 
 
-def practice_violation(policy: Policy, run: Run) -> float:
-    """The same with contexts: the shortfall below practice in the same rounds, less the limit of the gate."""
+def contextual_violation(policy: Policy, run: Run) -> float:
+    """The same with contexts, where every promise is about practice."""
     composed = getattr(policy, "composed_contextual", None)
     gate = composed().gate if callable(composed) else None
-    if gate is None or not hasattr(gate, "budget"):
-        return nan
-    rounds, lost = np.arange(1, run.arms.size + 1), run.offline_regret
+    return practice_violation(gate, run) if hasattr(gate, "budget") else nan
+
+
+def practice_violation(gate: Any, run: Run) -> float:
+    """The largest shortfall below practice in the same rounds, less what a gate with a budget allows then."""
+    rounds, lost = np.arange(1, run.arms.size + 1), run.practice_shortfall
     if gate.promise == "realised":
         lost = lost + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0))
     limit = gate.budget + getattr(gate, "loan", 0.0)
