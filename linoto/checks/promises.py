@@ -99,9 +99,9 @@ class PlayedRun:
     adversary: bool
 
     def violated_by(self, shortfall: Floats) -> bool:
-        """Whether the promise is violated by such a shortfall in any round."""
-        promised = np.array([self.certificate.loss(t) for t in range(1, shortfall.size + 1)])
-        return bool((shortfall > promised + 1e-9 * (1 + promised)).any())
+        """Whether the promise is violated by such a shortfall in any round, or stretch of them."""
+        rounding = 1e-9 * (1 + (self.certificate.loss(shortfall.size) or 0.0))
+        return self.certificate.excess(shortfall) > rounding
 
 
 def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random.Generator) -> PlayedRun:

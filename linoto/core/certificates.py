@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from math import floor, isfinite, log, sqrt
+from math import floor, isfinite, log, nan, sqrt
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,12 +48,22 @@ class Certificate:
     not_assumed: tuple[str, ...] = ()
     against: str = LOG
     changes: tuple[str, ...] = ()  # of the arms since the first round, and what they did to the promise
+    every: int | None = None  # the same is promised of each stretch of rounds from a multiple of this on
 
     def loss(self, rounds: int) -> float | None:
         """The most that can be lost, below what `against` names, in so many rounds."""
         if self.per_round is None or self.constant is None:
             return None
         return self.per_round * rounds + self.constant
+
+    def excess(self, shortfall: Floats) -> float:
+        """How far a shortfall (n,), cumulative, was ever above what is promised: > 0 is a violation.
+
+        NaN where nothing is promised.
+        """
+        if self.per_round is None or self.constant is None:
+            return nan
+        return largest_excess(shortfall, per_round=self.per_round, once=self.constant, every=self.every)
 
     @property
     def possible(self) -> float:
@@ -135,6 +145,18 @@ class Certificate:
         return html_table(self.rows(), caption="What is guaranteed before the first round")
 
 
+def largest_excess(shortfall: Floats, *, per_round: float, once: float, every: int | None = None) -> float:
+    """The most that a cumulative shortfall (n,) rose above `per_round` a round and `once`.
+
+    It is counted from the first round on, or in every stretch that begins at a multiple of `every`.
+    """
+    above = np.append(0.0, shortfall - per_round * np.arange(1, shortfall.size + 1))  # [t] after t rounds
+    if every is None:
+        return float(above[1:].max() - once)
+    begins = np.where(np.arange(above.size) % every == 0, above, np.inf)
+    return float((above[1:] - np.minimum.accumulate(begins)[:-1]).max() - once)
+
+
 class Promise(NamedTuple):
     """The loss a theorem allows."""
 
@@ -143,6 +165,7 @@ class Promise(NamedTuple):
     rounding: float = 0.0  # kappa (hi - lo), where the mixture is played
     budget: float = 0.0  # what may be lost in all besides
     realised: bool = False  # explored plays count as what they really earned
+    every: int | None = None  # of each stretch that begins at a multiple of this
 
 
 class Promising(Protocol):
@@ -251,6 +274,7 @@ def certify(situation: Situation) -> Certificate:
         assumes=situation.gate.assumptions(situation) if promise else (),
         not_assumed=situation.gate.not_assumed(situation) if promise else (),
         against=situation.against,
+        every=promise.every if promise else None,
     )
 
 

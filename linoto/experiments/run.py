@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from itertools import filterfalse, tee
-from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.offline import Offline
-from linoto.core.protocols import Policy
 from linoto.core.validation import check_count, check_seed
 from linoto.engines import THREADS, Engine, Track, map_cells, tracked
 from linoto.experiments.cells import CellStore, Curves, code_of, digest
@@ -27,8 +24,8 @@ from linoto.experiments.results import Results
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import LinearBandit
 from linoto.worlds.contexts import ContextualBandit
-from linoto.worlds.run import Run
 from linoto.worlds.simulate import simulate
+from linoto.worlds.violations import contextual_violation, promise_violation
 
 
 class CellFailed(RuntimeError):  # noqa: N818 - what happened, like KeyboardInterrupt
@@ -128,48 +125,6 @@ def run_cell(cell: Cell, seed: int) -> Curves:
         worst=max(0.0, float(run.offline_regret.max())),
         promise_violation=violation,
     )
-
-
-def promise_violation(policy: Policy, bandit: LinearBandit, offline: Offline, run: Run) -> float:
-    """The largest shortfall less what the policy promises then: above 0 it is a violation; NaN: no promise.
-
-    The shortfall is that below the log, below the baseline of a Conservative gate, or below practice in the
-    same rounds for a Control gate. Where the promise is about realised rewards, an explored play counts as
-    what it really earned.
-    """
-    promising = hasattr(getattr(policy, "policy", policy), "certificate")  # a policy may wrap another
-    if not promising or not hasattr(policy, "certificate"):
-        return nan
-    certificate = policy.certificate(bandit.actions, offline)
-    if not certificate.holds:
-        return nan
-    rounds, lost = np.arange(1, run.arms.size + 1), run.offline_regret
-    composed: Any = policy
-    if certificate.against == PRACTICE:
-        return practice_violation(composed.composed().gate, run)
-    if certificate.against != LOG:
-        gated = composed.composed()
-        lost = rounds * gated.gate.owed(gated.resolved_fallback(), bandit.means, 0.0)
-        lost = lost - np.cumsum(bandit.means[run.arms])
-    if certificate.realised:
-        lost = lost + np.cumsum(np.where(run.explored, bandit.means[run.arms] - run.rewards, 0.0))
-    return float((lost - certificate.per_round * rounds).max() - certificate.constant)
-
-
-def contextual_violation(policy: Policy, run: Run) -> float:
-    """The same with contexts, where every promise is about practice."""
-    composed = getattr(policy, "composed_contextual", None)
-    gate = composed().gate if callable(composed) else None
-    return practice_violation(gate, run) if hasattr(gate, "budget") else nan
-
-
-def practice_violation(gate: Any, run: Run) -> float:
-    """The largest shortfall below practice in the same rounds, less what a gate with a budget allows then."""
-    rounds, lost = np.arange(1, run.arms.size + 1), run.practice_shortfall
-    if gate.promise == "realised":
-        lost = lost + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0))
-    limit = gate.budget + getattr(gate, "loan", 0.0)
-    return float((lost - gate.epsilon * rounds).max() - limit)
 
 
 def draw_instance(setting: Setting, seed: int, run: int) -> tuple[LinearBandit, Offline, int]:

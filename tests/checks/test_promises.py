@@ -25,7 +25,7 @@ from linoto import (
     check_promise,
 )
 from linoto.checks import LawError
-from linoto.checks.promises import FALSE_ALARM, most_by_chance, problem_as_assumed
+from linoto.checks.promises import FALSE_ALARM, most_by_chance, play_run, problem_as_assumed
 
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0))
 PRICES = Confidence(noise=50.0, bound=200.0, reward_range=(100.0, 300.0))
@@ -42,6 +42,7 @@ PROVEN: dict[str, Any] = {
     "noisy": Gated(gate=Tolerance(epsilon=0.1), confidence=NOISY),
     "realised": Gated(gate=Tolerance(budget=8.0, evidence="rewards", promise="realised"), confidence=CLICKS),
     "control": Gated(gate=Control(budget=8.0), confidence=CLICKS),
+    "control, stretches": Gated(gate=Control(budget=9.0, every=20), confidence=CLICKS),
     "control, means": Gated(gate=Control(epsilon=0.05, promise="expected"), confidence=CLICKS),
     "mixture": Gated(gate=Closed(), fallback="mixture"),
     "an explorer of one's own": Gated(explorer=Worst(), gate=Tolerance(epsilon=0.1)),
@@ -75,6 +76,21 @@ def test_a_promise_that_is_not_kept_is_found() -> None:
     with pytest.raises(LawError, match="of 30 runs violated the promise, 10 may") as error:
         check_promise(Overspends(gate=Tolerance(epsilon=0.03)), runs=30)
     assert error.value.page == "docs/laws.md#promise_is_kept"
+
+
+def test_control_is_judged_by_rewards_as_they_come_against_practice() -> None:
+    """A gate of ten times the rate is found; and the shortfall is what the certificate says is counted."""
+    gate = Control(epsilon=0.05)
+    with pytest.raises(LawError, match="of 30 runs violated the promise, 10 may"):
+        check_promise(Overspends(gate=gate, confidence=CLICKS), runs=30)
+    run = play_run(Gated(gate=gate, confidence=CLICKS), 200, 40, np.random.default_rng(1))
+    assert run.certificate.realised
+    steps = np.diff(run.shortfall, prepend=0.0)
+    explored = steps != 0
+    assert explored.mean() == pytest.approx(run.explored)
+    rewards = {0.0, 1.0}
+    practice = {round(float(step + reward), 9) for step in steps[explored] for reward in rewards}
+    assert explored.sum() > 0 and len(practice) <= 2 * 2 * 4  # two rewards against four logged arms
 
 
 class WithoutGuard:

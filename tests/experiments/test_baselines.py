@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto.experiments.run import promise_violation
+from linoto.worlds.violations import promise_violation
 
 SHARES = linoto.Confidence(noise=0.3, reward_range=(0.0, 1.0), bound=2.0)
 

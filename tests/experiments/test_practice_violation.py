@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto.experiments.run import promise_violation
+from linoto.worlds.violations import contextual_violation, promise_violation
 
 
 def test_control_is_judged_by_the_explored_rounds_against_practice_as_realised() -> None:
@@ -23,3 +23,55 @@ def test_control_is_judged_by_the_explored_rounds_against_practice_as_realised()
     expected = (lost - 0.1 * np.arange(1, 401)).max() - 5
     assert run.explored.any()
     assert promise_violation(policy, bandit, log, run) == pytest.approx(expected)
+
+
+def worst_stretch(lost: np.ndarray, per_round: float, every: int) -> float:
+    """The most that any stretch from a multiple of `every` on lost beyond its rate, by trying all of them."""
+    before = np.append(0.0, lost)
+    return max(
+        before[t] - before[i] - per_round * (t - i)
+        for i in range(0, lost.size, every)
+        for t in range(i + 1, lost.size + 1)
+    )
+
+
+def test_every_stretch_is_judged() -> None:
+    """B is better for the first half and worse in the second: the sum gains, a stretch loses."""
+    table = np.array([[0.3, 0.8], [0.9, 0.2]])
+    bandit = linoto.DriftingBandit(actions=np.eye(2), table=table, starts=[0, 300], rewards="bernoulli")
+    log = linoto.Offline(pulls=[40, 0], reward_sums=[12.0, 0.0])
+    sure = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    gates = linoto.Control(budget=30, epsilon=0.01, every=50), linoto.Control(budget=30, epsilon=0.01)
+    bold = linoto.LinUCB()
+    policies = [linoto.Gated(explorer=bold, gate=gate, confidence=sure) for gate in gates]
+    run = linoto.simulate(policies[1], bandit, log, horizon=600, seed=1)
+    means = table[np.repeat([0, 1], 300)]
+    lost = np.cumsum(np.where(run.explored, means[:, 0] - run.rewards, 0.0))
+    by_stretch, in_all = (promise_violation(policy, bandit, log, run) for policy in policies)
+    assert by_stretch == pytest.approx(worst_stretch(lost, 0.01, 50) - 30)
+    assert in_all == pytest.approx((lost - 0.01 * np.arange(1, 601)).max() - 30)
+    assert in_all < 0 < by_stretch
+
+
+@pytest.mark.parametrize("every", [1, 7, 50, 400])
+def test_the_excess_of_a_certificate_is_that_of_its_worst_stretch(every: int) -> None:
+    sure = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    log = linoto.Offline(pulls=[40, 0], reward_sums=[12.0, 0.0])
+    gate = linoto.Control(budget=9, epsilon=0.02, every=every)
+    certificate = linoto.Gated(gate=gate, confidence=sure).certificate(np.eye(2), log)
+    lost = np.cumsum(np.random.default_rng(every).normal(size=120))
+    assert certificate.excess(lost) == pytest.approx(worst_stretch(lost, 0.02, every) - 9)
+
+
+def test_with_contexts_stretches_are_judged_too() -> None:
+    parts = {"explored": np.ones(4, bool), "rewards": np.array([1.0, 1.0, 0.0, 0.0])}
+    shortfall = np.array([-1.0, -2.0, -1.0, 0.0])
+    nothing = {"arms": np.zeros(4, int), "regret": shortfall, "control": ~parts["explored"]}
+    run = linoto.Run(
+        **parts, **nothing, means=parts["rewards"], offline_regret=shortfall, practice_shortfall=shortfall
+    )
+    sure = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    policies = [
+        linoto.Gated(gate=linoto.Control(budget=9, every=every), confidence=sure) for every in (2, None)
+    ]
+    assert [contextual_violation(policy, run) for policy in policies] == [2.0 - 9.0, 0.0 - 9.0]

@@ -28,8 +28,9 @@ from linoto import (
 )
 from linoto.experiments.cells import CellStore
 from linoto.experiments.results import mean_and_error
-from linoto.experiments.run import CellFailed, draw_instance, promise_violation, run_experiment
+from linoto.experiments.run import CellFailed, draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
+from linoto.worlds.violations import promise_violation
 
 POLICIES = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "LinTS": LinTS(), "Random": Random()}
 SMALL = Setting(name="small", k=12, d=4, m=20, logged_arms=3, horizon=60, policies=POLICIES)

@@ -32,6 +32,7 @@ def certify_contextual(gate: Any, fallback: str, confidence: Confidence, moments
         assumes=gate.assumptions_contextual(confidence) if promise else (),
         not_assumed=gate.not_assumed_contextual(confidence) if promise else (),
         against=gate.against_contextual,
+        every=promise.every if promise else None,
     )
 
 

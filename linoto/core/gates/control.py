@@ -200,7 +200,13 @@ class Control(Gate):
         if self.loan > 0:
             witness = "the log's arms earn what they did" if self.promise == "realised" else "the model holds"
             theorem = f"{theorem}; without the loan if {witness}"
-        return Promise(theorem, self.epsilon, 0.0, self.budget + self.loan)
+        return Promise(
+            theorem,
+            self.epsilon,
+            budget=self.budget + self.loan,
+            realised=self.promise == "realised",
+            every=self.every,
+        )
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
         fallback = situation.fallback

@@ -1,0 +1,63 @@
+"""Was a promise kept in a run? Judged by what the certificate promises, against what arms earned then."""
+
+from __future__ import annotations
+
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from linoto.core.certificates import LOG, PRACTICE, Certificate, largest_excess
+from linoto.core.kernels import Floats
+from linoto.core.offline import Offline
+from linoto.core.protocols import Policy
+from linoto.worlds.bandits import World
+from linoto.worlds.run import Run
+
+
+def promise_violation(policy: Policy, bandit: World, offline: Offline, run: Run) -> float:
+    """The largest shortfall less what the policy promises then: above 0 it is a violation; NaN: no promise.
+
+    The shortfall is that below the log, below the baseline of a Conservative gate, or below practice in the
+    same rounds for a Control gate, whose stretches are judged one by one. Where the promise is about realised
+    rewards, an explored play counts as what it really earned.
+    """
+    promising = hasattr(getattr(policy, "policy", policy), "certificate")  # a policy may wrap another
+    if not promising or not hasattr(policy, "certificate"):
+        return nan
+    certificate = policy.certificate(bandit.actions, offline)
+    if not certificate.holds:
+        return nan
+    return float(certificate.excess(promised_shortfall(policy, certificate, bandit, run)))
+
+
+def promised_shortfall(policy: Any, certificate: Certificate, bandit: World, run: Run) -> Floats:
+    """(n,) the cumulative shortfall that a certificate is about."""
+    lost = run.offline_regret
+    if certificate.against == PRACTICE:
+        lost = run.practice_shortfall
+    elif certificate.against != LOG:
+        gated = policy.composed()
+        owed = gated.gate.owed(gated.resolved_fallback(), bandit.means, 0.0)
+        lost = np.cumsum(owed - run.means)
+    return as_realised(lost, run) if certificate.realised else lost
+
+
+def as_realised(shortfall: Floats, run: Run) -> Floats:
+    """(n,) the same with explored plays as what they really earned."""
+    return np.asarray(shortfall + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0)))
+
+
+def contextual_violation(policy: Policy, run: Run) -> float:
+    """The same with contexts, where every promise is about practice in the same rounds."""
+    composed = getattr(policy, "composed_contextual", None)
+    gate: Any = composed().gate if callable(composed) else None
+    if not hasattr(gate, "budget"):
+        return nan
+    lost = run.practice_shortfall
+    return largest_excess(
+        as_realised(lost, run) if gate.promise == "realised" else lost,
+        per_round=gate.epsilon,
+        once=gate.budget + getattr(gate, "loan", 0.0),
+        every=getattr(gate, "every", None),
+    )
