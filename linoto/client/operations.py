@@ -193,15 +193,22 @@ class Operations:
         In a loop with contexts, `context` has the fields of its recipe, `arms` are the items that may be
         played (all if left out), and `practice` is what is done today, if the loop has it given.
         """
-        body: dict[str, Any] = {"key": secrets.token_hex(16) if key is None else key, "proposal": proposal}
-        lists = {"allowed": allowed, "arms": arms}
-        body |= {name: list(names) for name, names in lists.items() if names is not None}
-        if context is not None:
-            body["context"] = dict(context)
-        if practice is not None:
-            body["practice"] = practice if isinstance(practice, str) else dict(practice)
+        body = asked(key, proposal, allowed, context, arms, practice)
         path = f"{path_to(loop)}/decide"
         return Request("POST", path, lambda data: record(ServedDecision, data), to_json(body))
+
+    @operation
+    def decide_many(self, loop: str, requests: Iterable[Mapping[str, Any]]) -> Request[list[ServedDecision]]:
+        """What to play, for many at once: each request has the arguments of `decide` as a dictionary.
+
+        All of them are answered, in order, or none: then the error names the request that was refused.
+        """
+        body = {"decisions": [asked(**each) for each in requests]}
+
+        def read(data: Any) -> list[ServedDecision]:
+            return [record(ServedDecision, made) for made in data["decisions"]]
+
+        return Request("POST", f"{path_to(loop)}/decisions", read, to_json(body))
 
     @operation
     def reward(self, loop: str, decision_id: str, reward: float) -> Request[RewardResult]:
@@ -344,6 +351,25 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog | SavedContexts
 
 
 # -- how a request is written
+
+
+def asked(
+    key: str | None = None,
+    proposal: str | None = None,
+    allowed: Sequence[str] | None = None,
+    context: Mapping[str, str | float | bool | None] | None = None,
+    arms: Sequence[str] | None = None,
+    practice: str | Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """A request to decide, with a key if it has none."""
+    body: dict[str, Any] = {"key": secrets.token_hex(16) if key is None else key, "proposal": proposal}
+    lists = {"allowed": allowed, "arms": arms}
+    body |= {name: list(names) for name, names in lists.items() if names is not None}
+    if context is not None:
+        body["context"] = dict(context)
+    if practice is not None:
+        body["practice"] = practice if isinstance(practice, str) else dict(practice)
+    return body
 
 
 def arms_and_log(

@@ -16,6 +16,14 @@ class Refused(RuntimeError):  # noqa: N818 - an answer, not a fault
         self.retry_after = retry_after  # seconds
 
 
+class Undone(RuntimeError):  # noqa: N818 - an answer, not a fault
+    """A refusal in the middle of a job: what the job did before it must not be kept."""
+
+    def __init__(self, refusal: Refused) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
 class Unavailable(RuntimeError):  # noqa: N818 - an answer, not a fault
     """Nothing was kept: the disk failed or the service is stopping. Asking again is safe."""
 

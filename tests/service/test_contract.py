@@ -156,6 +156,9 @@ def test_every_request_has_an_example_that_is_accepted(client: TestClient[Any]) 
     for body in EXAMPLES["DecideRequest"]:
         sent.append(client.post(f"{with_contexts if 'context' in body else loop}/decide", json=body))
     made = sent[-1].json()["decision_id"]
+    for body in EXAMPLES["DecideBatch"]:
+        asked = with_contexts if "context" in body["decisions"][0] else loop
+        sent.append(client.post(f"{asked}/decisions", json=body))
     sent += [client.put(f"{loop}/decisions/{made}/reward", json=body) for body in EXAMPLES["RewardValue"]]
     sent += [client.put(f"{loop}/reward", json=EXAMPLES["RewardReport"][0])]
     sent += [client.post(f"{loop}/rewards", json=body) for body in EXAMPLES["RewardBatch"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from sqlite3 import Connection
@@ -21,15 +21,13 @@ from linoto.core.confidence import why_noise_refuted
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.certificates import why_refuted as why_contexts_refuted
 from linoto.core.decisions import NoSafeArm
-from linoto.service.errors import Refused, invalid, not_found
+from linoto.service.errors import Refused, Undone, invalid, not_found
+from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
 from linoto.service.loops.context_choice import decide_in_context
-from linoto.service.loops.context_practice import Practice
-from linoto.service.loops.contexts import Question
 from linoto.service.loops.events import (
     DECISIONS,
     ArmsChanged,
-    Context,
     DecisionMade,
     Event,
     LoopArchived,
@@ -39,6 +37,7 @@ from linoto.service.loops.events import (
 )
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, keep_promise, recover
+from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
 from linoto.service.loops.spec import Arm, LoopAgent, check_holdback
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
@@ -48,8 +47,6 @@ Clock = Callable[[], float]
 SNAPSHOT_EVERY = 10_000  # events; replaying as many takes about half a second
 CLOCK_TOLERANCE = 60.0  # seconds that a clock may be behind the last event without a warning
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-ONLY_WITH = {"context": "", "arms": ": the arms that may be played are `allowed`", "practice": ""}
-ONLY_WITHOUT = {"allowed": ": the arms that may be played are `arms`"}
 CLOSE_AT_ONCE = 500  # due decisions closed in one job at the most
 CLOSE_ALWAYS = 10  # and at the least, if so many are due
 SLICE = 0.005  # seconds that a job may close due decisions for, so that nobody waits long for it
@@ -179,45 +176,56 @@ class Loops:
         self.by_name[name] = self._changed[id] = loop
         return loop, True
 
-    def decide(
-        self,
-        connection: Connection,
-        name: str,
-        *,
-        key: str | None = None,
-        proposal: str | None = None,
-        allowed: list[str] | None = None,
-        context: Context | None = None,
-        arms: list[str] | None = None,
-        practice: Practice | None = None,
-    ) -> DecisionMade:
-        """Decide and commit in one step; the same key gets the same decision.
+    def decide(self, connection: Connection, name: str, **asked: Any) -> DecisionMade:
+        """Decide and commit in one step, asked as `read_request` takes it; the same key, the same decision.
 
         Until that decision is pruned (`linoto db prune`): then its key is forgotten, and gets a new one.
         """
         loop = self.get(name)
-        check_fields(loop, allowed=allowed, context=context, arms=arms, practice=practice)
-        wanted = None if proposal is None else arm_of(loop, proposal)
-        among = None if allowed is None else sorted({arm_of(loop, arm) for arm in allowed})
-        question = None if loop.contexts is None else loop.contexts.question(context, arms, practice)
-        among = among if question is None else question.among
-        earlier = None if key is None else sql.event_of_key(connection, loop.id, key)
-        if earlier is not None:
-            return same_request(DECISIONS.decode(earlier), wanted, among, question)
-        if wanted is not None and among is not None and wanted not in among:
-            what = "allowed arms" if question is None else "arms of the decision"
-            raise invalid(f"proposal must be among the {what}, got {proposal!r}")
-        if loop.state.archived:
-            raise Refused(409, "archived", f"loop {name!r} is archived and decides no more")
-        if loop.contexts is None:
-            check_present(loop, wanted, among)
+        return self._answer(connection, loop, read_request(loop, **asked))
+
+    def decide_many(
+        self, connection: Connection, name: str, asked: Sequence[Mapping[str, Any]]
+    ) -> list[DecisionMade]:
+        """The decisions that the same requests would get one after the other; all of them or none.
+
+        What can be refused beforehand is. What only the decisions before it show is undone.
+        """
+        loop = self.get(name)
+        check_batch(loop, len(asked))
+        for place, each in enumerate(asked):
+            with in_place(place):
+                self._known(connection, loop, read_request(loop, **each))
+        before, made = loop.state.seq, list[DecisionMade]()
+        try:
+            for place, each in enumerate(asked):
+                with in_place(place):
+                    made.append(self._answer(connection, loop, read_request(loop, **each)))
+        except Refused as refusal:
+            raise (refusal if loop.state.seq == before else Undone(refusal)) from None
+        return made
+
+    def _known(self, connection: Connection, loop: Loop, request: DecisionRequest) -> DecisionMade | None:
+        """The decision that the key of a request got before; if there is none, the request is checked."""
+        if request.key is not None:
+            earlier = sql.event_of_key(connection, loop.id, request.key)
+            if earlier is not None:
+                return request.same_as(DECISIONS.decode(earlier))
+        request.check(loop)
+        return None
+
+    def _answer(self, connection: Connection, loop: Loop, request: DecisionRequest) -> DecisionMade:
+        known = self._known(connection, loop, request)
+        if known is not None:
+            return known
+        key, proposal, among, question = request
         self.close_due(connection, loop, SLICE)
         expires_at = self.now(loop) + loop.spec.window
         try:
             if question is None:
-                event = make_decision(loop, key=key, proposal=wanted, allowed=among, expires_at=expires_at)
+                event = make_decision(loop, key=key, proposal=proposal, allowed=among, expires_at=expires_at)
             else:
-                event = decide_in_context(loop, question, key=key, proposal=wanted, expires_at=expires_at)
+                event = decide_in_context(loop, question, key=key, proposal=proposal, expires_at=expires_at)
         except NoSafeArm as error:
             raise Refused(409, "no_safe_arm", str(error)) from error
         self.record(connection, loop, event)
@@ -352,25 +360,6 @@ class Loops:
         return oldest is not None and oldest.expires_at <= self.now(loop)
 
 
-def arm_of(loop: Loop, name: str) -> int:
-    """The index of an arm."""
-    arm = loop.index.get(name)
-    if arm is None:
-        raise invalid(f"arm must be one of loop {loop.name!r}, got {name!r}")
-    return arm
-
-
-def check_present(loop: Loop, proposal: int | None, allowed: list[int] | None) -> None:
-    """Refuse a proposal that was removed, and a choice among removed arms only."""
-    present = loop.fixed_agent.present
-    if proposal is not None and not present[proposal]:
-        raise invalid(
-            f"proposal must be an arm that is present, got {loop.names[proposal]!r}, which was removed"
-        )
-    if allowed is not None and not present[allowed].any():
-        raise invalid("allowed must hold an arm that is present, got only arms that were removed")
-
-
 def is_same_arm(loop: Loop, arm: Arm) -> bool:
     """Whether this arm is one of the loop already, with these features."""
     index = loop.index[arm.name]
@@ -379,27 +368,6 @@ def is_same_arm(loop: Loop, arm: Arm) -> bool:
     return arm.features is None or loop.fixed_agent.actions[index].tolist() == [
         float(x) for x in arm.features
     ]
-
-
-def check_fields(loop: Loop, **given: Any) -> None:
-    """Refuse what is only for a loop with contexts, or only for one without."""
-    with_contexts = loop.contexts is not None
-    for name, instead in ONLY_WITHOUT.items() if with_contexts else ONLY_WITH.items():
-        if given[name] is not None:
-            kind = "with" if with_contexts else "without"
-            raise invalid(f"{name} must be left out in a loop {kind} contexts{instead}")
-
-
-def same_request(
-    event: DecisionMade, proposal: int | None, allowed: list[int] | None, question: Question | None = None
-) -> DecisionMade:
-    """The decision that a key got before, if it was asked for in the same way."""
-    same = question is None or question.same_as(event.context, event.allowed, event.practice)
-    if not same:
-        raise Refused(409, "key_reused", f"key {event.key!r} was used with another context, arms or practice")
-    if (event.proposal, event.allowed) != (proposal, allowed):
-        raise Refused(409, "key_reused", f"key {event.key!r} was used with another proposal or allowed set")
-    return event
 
 
 def why_refuted(agent: LoopAgent) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, Generic, TypeVar
 
-from linoto.service.errors import Busy, Refused, Unavailable
+from linoto.service.errors import Busy, Refused, Unavailable, Undone
 from linoto.service.storage import database, schema
 
 T = TypeVar("T")
@@ -81,9 +81,9 @@ class Store:
     every statement. Only the commit, which is waiting for the disk, has a thread; requests that come
     meanwhile make up the next batch.
 
-    A job may raise `Refused` only with memory and database in agreement. Any other exception rolls the
-    transaction back; `on_rollback` then brings memory back to what is on disk, and the other jobs of the
-    batch run again.
+    A job may raise `Refused` only with memory and database in agreement. Any other exception, `Undone` among
+    them, rolls the transaction back; `on_rollback` then brings memory back to what is on disk, and the other
+    jobs of the batch run again.
     """
 
     path: Path
@@ -278,7 +278,7 @@ class Store:
             failed, error = self._attempt(remaining)
             if error is None:
                 return Outcome.WROTE if self._connection.total_changes != before else Outcome.READ
-            self._roll_back()
+            self._roll_back(healthy=isinstance(error, Refused))
             if failed is None:
                 set_errors(remaining, error)
                 return Outcome.ROLLED_BACK
@@ -303,6 +303,8 @@ class Store:
                     current.result = current.job(self._connection)
                 except Refused as refusal:
                     current.error = refusal
+        except Undone as undone:
+            return current, undone.refusal
         except sqlite3.IntegrityError as error:
             return current, error
         except (sqlite3.Error, OSError) as error:
@@ -339,10 +341,11 @@ class Store:
         self._roll_back()
         set_errors(batch, error)
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, *, healthy: bool = False) -> None:
         """Roll back disk and memory; where that fails too, the next batch tries again before it begins."""
-        self.measures.failures += 1
-        self._failed = True
+        if not healthy:
+            self.measures.failures += 1
+            self._failed = True
         self._memory_ahead = True
         try:
             database.rollback(self._connection)

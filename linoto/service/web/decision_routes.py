@@ -18,7 +18,9 @@ from linoto.service.loops.operations import RewardResult
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.framework import JsonResponse
 from linoto.service.web.messages import (
+    DecideBatch,
     DecideRequest,
+    DecisionBatch,
     DecisionResponse,
     RewardBatch,
     RewardReport,
@@ -54,6 +56,18 @@ async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest])
     def job(connection: Connection) -> DecisionResponse:
         event = loops.decide(connection, name, **msgspec.structs.asdict(data))
         return decision_response(loops.get(name), event)
+
+    return JsonResponse(await write(request, job))
+
+
+@route(post, "/loops/{name:str}/decisions", "writer", responses=responses_with(DecisionBatch))
+async def decide_many(request: AnyRequest, name: LoopName, data: Json[DecideBatch]) -> ASGIApp:
+    """Decide many times; all of it or nothing, and the message names the request that was refused."""
+    loops, asked = loops_of(request), [msgspec.structs.asdict(each) for each in data.decisions]
+
+    def job(connection: Connection) -> DecisionBatch:
+        made = loops.decide_many(connection, name, asked)
+        return DecisionBatch([decision_response(loops.get(name), event) for event in made])
 
     return JsonResponse(await write(request, job))
 
@@ -114,6 +128,8 @@ def answer_to(result: RewardResult) -> ASGIApp:
 async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatch]) -> RewardResults:
     """Report many rewards; each gets its own answer."""
     loops = loops_of(request)
+    for place, each in enumerate(data.rewards):  # before any is recorded
+        each.check(f"rewards[{place}]: ")
 
     def job(connection: Connection) -> list[RewardResult]:
         return [each.record(loops, connection, name) for each in data.rewards]
@@ -123,6 +139,7 @@ async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatc
 
 HANDLERS = (
     decide,
+    decide_many,
     list_decisions,
     find_decisions,
     explain_decision,

@@ -47,6 +47,15 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"key": "visit-17"},
         {"key": "visit-18", "allowed": ["blue", "green"]},
     ],
+    "DecideBatch": [
+        {
+            "decisions": [
+                {"key": "visit-19", "context": {"age": 31, "country": "DE"}},
+                {"key": "visit-20", "context": {"age": 58, "country": None}, "arms": ["blue", "green"]},
+            ]
+        },
+        {"decisions": [{"key": "visit-21"}, {"key": "visit-22", "allowed": ["blue", "green"]}]},
+    ],
     "RewardValue": [{"reward": 1.0}],
     "RewardReport": [{"key": "visit-17", "reward": 1.0}, {"decision_id": "1-1", "reward": 1.0}],
     "RewardBatch": [{"rewards": [{"decision_id": "1-1", "reward": 1}, {"key": "visit-18", "reward": 0}]}],

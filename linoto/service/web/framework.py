@@ -16,7 +16,15 @@ from litestar.types import Receive, Scope, Send
 from linoto.service.errors import Refused
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.web.examples import EXAMPLES
-from linoto.service.web.messages import Change, DecideRequest, NewArms, RewardBatch, RewardReport, RewardValue
+from linoto.service.web.messages import (
+    Change,
+    DecideBatch,
+    DecideRequest,
+    NewArms,
+    RewardBatch,
+    RewardReport,
+    RewardValue,
+)
 from linoto.service.web.policy_schemas import SCHEMAS, policy_schemas
 
 NO_BODY = "the body must be JSON, got nothing: send {} where there is nothing to say"
@@ -25,7 +33,7 @@ SMALL = 65_536  # bytes of a body that is read in the event loop; larger ones ha
 
 def body_schemas() -> dict[str, Any]:
     """What msgspec says of bodies, which is what will check them, with policies and examples."""
-    bodies = [LoopSpec, DecideRequest, Change, NewArms, RewardBatch, RewardReport, RewardValue]
+    bodies = [LoopSpec, DecideRequest, DecideBatch, Change, NewArms, RewardBatch, RewardReport, RewardValue]
     _, described = msgspec.json.schema_components(bodies, ref_template=SCHEMAS)
     policy, parts = policy_schemas()
     described["LoopSpec"]["properties"]["policy"] = policy

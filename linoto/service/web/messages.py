@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from linoto.service.errors import invalid
+from linoto.service.loops.batches import MOST_IN_BATCH
 from linoto.service.loops.context_spec import Number
 from linoto.service.loops.events import Contribution, DecisionMade, Mode
 from linoto.service.loops.explanations import reason
@@ -56,6 +57,12 @@ class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
     ) = None
 
 
+class DecideBatch(Struct, forbid_unknown_fields=True):
+    """Many requests at once, answered as if they came one after the other: all of them, or none."""
+
+    decisions: Annotated[list[DecideRequest], Meta(min_length=1, max_length=MOST_IN_BATCH)]
+
+
 class DecisionResponse(Struct, omit_defaults=True):
     """The answer to `decide`."""
 
@@ -74,6 +81,12 @@ class DecisionResponse(Struct, omit_defaults=True):
     holdback: bool
     reason: str | None = None  # in a loop with contexts: why this arm
     because: list[Contribution] = []  # what that is due to, the largest part first
+
+
+class DecisionBatch(Struct):
+    """In the order of the request."""
+
+    decisions: list[DecisionResponse]
 
 
 def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
@@ -103,13 +116,17 @@ class RewardReport(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_on
     key: Key | None = None
     reward: Number
 
+    def check(self, where: str = "") -> None:
+        """Refuse one that does not say which decision it is for."""
+        if (self.key is None) == (self.decision_id is None):
+            raise invalid(f"{where}a reward must have a decision_id or a key, got both or neither")
+
     def record(self, loops: Loops, connection: Connection, name: str) -> RewardResult:
         """Close the decision that is meant."""
-        if self.key is not None and self.decision_id is None:
+        self.check()
+        if self.key is not None:
             return loops.reward_by_key(connection, name, self.key, self.reward)
-        if self.decision_id is not None and self.key is None:
-            return loops.reward(connection, name, self.decision_id, self.reward)
-        raise invalid("a reward must have a decision_id or a key, got both or neither")
+        return loops.reward(connection, name, self.decision_id or "", self.reward)
 
 
 class RewardValue(Struct, forbid_unknown_fields=True):
