@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from linoto.logs.contexts import ContextLog as ContextLog
     from linoto.logs.contexts import read_context_log as read_context_log
     from linoto.logs.evaluate import evaluate as evaluate
+    from linoto.logs.foreign import ForeignLog as ForeignLog
+    from linoto.logs.foreign import read_foreign as read_foreign
     from linoto.logs.read import Log as Log
     from linoto.logs.read import read_arms as read_arms
     from linoto.logs.read import read_log as read_log
@@ -126,6 +128,7 @@ HOMES = {
     "logs.context_rows": ("ContextRows", "read_context_rows"),
     "logs.contexts": ("ContextLog", "read_context_log"),
     "logs.evaluate": ("evaluate",),
+    "logs.foreign": ("ForeignLog", "read_foreign"),
     "logs.read": ("Log", "read_arms", "read_log"),
     "logs.rows": ("Rows", "read_rows"),
     "logs.saved": ("load",),

@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.log_and_policy import noise
-from linoto.cli.reading import add_reading_options, notation_of
+from linoto.cli.reading import (
+    add_format,
+    add_reading_options,
+    files_read,
+    known_format,
+    named_columns,
+    notation_of,
+    read_known,
+)
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
 
 if TYPE_CHECKING:
     from linoto.audit.verdicts import Audit
+    from linoto.logs.read import Log
 
 DESCRIPTION = """\
 Read a log, name what is wrong with it, and say whether to build on it: rows and arms, noise,
@@ -22,7 +31,8 @@ what the log cannot tell, whether rewards are linear in the features, whether th
 is promised for a tolerance, and a verdict with its reasons: deploy, deploy with arm effects, not
 yet (something must be stated first, or the promise is worth nothing), or do not trust.
 
-LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet').
+LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet'), or a
+log of vowpalwabbit (its costs become rewards: reward = -cost) or the Open Bandit Dataset (--format).
 ARMS is one row per arm: its id in the first column, its features in the others; numbers are
 taken as they are, words are one-hot encoded.
 
@@ -32,11 +42,13 @@ EXAMPLES = """\
   linoto audit log.csv --arms arms.csv --action arm --reward clicked --out audit.html
   linoto audit 'logs/*.parquet' --arms arms.parquet --action item --reward revenue --time at --skip-bad
   linoto audit log.csv --arms arms.csv --action arm --reward clicked --where "month >= 6" --decimal ,
+  linoto audit decisions.dsjson --reward-range 0 1
   linoto audit log.jsonl --arms arms.csv --action arm --reward r --arm-effects --save stats.npz --json"""
 
 FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
 FAILED = 3  # the exit code then
 VALUES = (
+    "format",
     "action",
     "reward",
     "id",
@@ -78,10 +90,17 @@ def add_audit(commands: Commands) -> None:
 def add_log_options(audit: Any) -> None:
     """The log, its arms, and what is said of them."""
     audit.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
-    audit.add_argument("--arms", required=True, metavar="ARMS", help="the arms and their features")
-    audit.add_argument("--action", required=True, metavar="COL", help="column of LOG with the id of the arm")
-    audit.add_argument("--reward", required=True, metavar="COL", help="column of LOG with what it earned")
-    audit.add_argument("--id", metavar="COL", help="column of ARMS with the id (default: the first)")
+    audit.add_argument("--arms", metavar="ARMS", help="the arms and their features; a table needs it")
+    audit.add_argument(
+        "--action", metavar="COL", help="column of LOG with the id of the arm; a table needs it"
+    )
+    audit.add_argument("--reward", metavar="COL", help="column of LOG with what it earned; a table needs it")
+    audit.add_argument(
+        "--id",
+        metavar="COL",
+        help="column of ARMS with the id (default: the first); of a vowpalwabbit log the feature that names "
+        "an action (default: all its features)",
+    )
     audit.add_argument("--propensity", metavar="COL", help="column of LOG: how likely the arm was")
     audit.add_argument("--time", metavar="COL", help="column of LOG that says what is early (default: rows)")
     audit.add_argument(
@@ -107,6 +126,7 @@ def add_log_options(audit: Any) -> None:
     audit.add_argument(
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
     )
+    add_format(audit)
     add_reading_options(audit)
     add_engine(audit, jobs="threads that read")
 
@@ -122,6 +142,7 @@ def run_audit(arguments: argparse.Namespace) -> None:
         )
     if arguments.noise == "bounded" and limits is None:
         arguments.refuse("--noise bounded needs --reward-range LO HI")
+    known_format(arguments, ("arms", "action", "reward"))
     check_outputs(arguments)
     if arguments.out is not None:
         from linoto.pages.shell import check_installed
@@ -147,7 +168,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     """Refuse to write over what is read, or one file over the other."""
     from linoto.logs.tables import find_files
 
-    taken = {path.resolve(): f"{path}, which is read" for path in find_files([arguments.log, arguments.arms])}
+    taken = {path.resolve(): f"{path}, which is read" for path in find_files(files_read(arguments))}
     for option in ("out", "save"):
         path: Path | None = getattr(arguments, option)
         if path is None:
@@ -161,30 +182,9 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 def make_audit(arguments: argparse.Namespace) -> Audit:
     """Read both files and look at them."""
     from linoto.audit.verdicts import audit_log
-    from linoto.logs.read import read_arms, read_log
 
-    arms = read_arms(
-        arguments.arms,
-        id=arguments.id,
-        **notation_of(arguments),
-        intercept=not arguments.no_intercept,
-        normalise=arguments.normalise,
-        categorical=arguments.categorical,
-    )
     with progress("reading") as track:
-        log = read_log(
-            arguments.log,
-            action=arguments.action,
-            reward=arguments.reward,
-            arms=arms.with_effects() if arguments.arm_effects else arms,
-            propensity=arguments.propensity,
-            time=arguments.time,
-            where=arguments.where,
-            **notation_of(arguments),
-            skip_bad=arguments.skip_bad,
-            engine=engine_of(arguments),
-            track=track,
-        )
+        log = read_either(arguments, skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)
     return audit_log(
         log,
         budget=arguments.budget,
@@ -193,6 +193,35 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
         bound=arguments.bound,
         reward_range=None if arguments.reward_range is None else tuple(arguments.reward_range),
     )
+
+
+def read_either(arguments: argparse.Namespace, **options: Any) -> Log:
+    """The log of a table and its arms, or of another package."""
+    from linoto.logs.read import read_arms, read_log
+
+    made = {"intercept": not arguments.no_intercept, "normalise": arguments.normalise}
+    own = known_format(arguments, ())
+    arms = None
+    if arguments.arms is not None and own != "open-bandit":
+        arms = read_arms(
+            arguments.arms,
+            id=arguments.id,
+            **notation_of(arguments),
+            **made,
+            categorical=arguments.categorical,
+        )
+    if own is None:
+        return read_log(
+            arguments.log, arms=with_effects(arms, arguments), **named_columns(arguments), **options
+        )
+    found = read_known(arguments, id=arguments.id if arms is None else None, arms=arguments.arms, **made)
+    arms = with_effects(found.arms if arms is None else arms, arguments)
+    return found.log(arms=arms, **named_columns(arguments), **options)
+
+
+def with_effects(arms: Any, arguments: argparse.Namespace) -> Any:
+    """The arms, with an effect each where that was asked for."""
+    return arms.with_effects() if arguments.arm_effects else arms
 
 
 def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
@@ -212,13 +241,13 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
 
 def command_of(arguments: argparse.Namespace) -> str:
     """The command as it would be typed again: names of files without their folders."""
-    plain = argparse.Namespace(**{**vars(arguments), "arms": Path(arguments.arms).name})
+    plain = argparse.Namespace(**{**vars(arguments), "arms": arguments.arms and Path(arguments.arms).name})
     return shlex.join(["linoto", "audit", Path(arguments.log).name, *log_options_again(plain)])
 
 
 def log_options_again(arguments: argparse.Namespace) -> list[str]:
     """The options of the log as they would be typed again."""
-    words = ["--arms", arguments.arms, *typed_again(arguments, VALUES)]
+    words = typed_again(arguments, ("arms", *VALUES))
     for column in arguments.categorical:
         words += ["--categorical", column]
     return [*words, *typed_again(arguments, FLAGS)]

@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.audit import FAILED, FAILING
 from linoto.cli.evaluate import row_of
 from linoto.cli.log_and_policy import noise
-from linoto.cli.reading import add_reading_options, notation_of
+from linoto.cli.reading import (
+    add_format,
+    add_reading_options,
+    known_format,
+    named_columns,
+    read_known,
+)
 from linoto.cli.terminal import (
     above_zero,
     number,
@@ -37,12 +44,15 @@ With --propensity it also says what the best items by its own linear model would
 
 LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet').
 Columns of the context are numbers (--numeric) or words (--category); --cross lets a column
-change which item is best."""
+change which item is best. A log of vowpalwabbit (reward = -cost) or the Open Bandit Dataset
+(--format) needs no options: all its columns are taken, unless some are named."""
 
 EXAMPLES = """\
   linoto audit-contexts clicks.csv --item item --reward click --numeric age --category country \\
-    --cross item country --propensity p --out audit.html --save clicks.npz"""
+    --cross item country --propensity p --out audit.html --save clicks.npz
+  linoto audit-contexts all.csv --format open-bandit"""
 VALUES = (
+    "format",
     "item",
     "reward",
     "propensity",
@@ -71,6 +81,7 @@ def add_audit_contexts(commands: Commands) -> None:
     command.add_argument(
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
     )
+    add_format(command)
     add_reading_options(command)
     add_engine(command, jobs="threads that read")
     command.add_argument(
@@ -93,8 +104,8 @@ def add_audit_contexts(commands: Commands) -> None:
 def add_columns(command: Any) -> None:
     """The log, and what its columns mean."""
     command.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
-    command.add_argument("--item", required=True, metavar="COL", help="column of what was played")
-    command.add_argument("--reward", required=True, metavar="COL", help="column of what it earned")
+    command.add_argument("--item", metavar="COL", help="column of what was played; a table needs it")
+    command.add_argument("--reward", metavar="COL", help="column of what it earned; a table needs it")
     several: dict[str, Any] = {"action": "append", "default": []}
     command.add_argument("--numeric", metavar="COL", help="a column of numbers; may be repeated", **several)
     command.add_argument("--category", metavar="COL", help="a column of words; may be repeated", **several)
@@ -120,6 +131,7 @@ def run_audit_contexts(arguments: argparse.Namespace) -> None:
         )
     if arguments.noise == "bounded" and limits is None:
         arguments.refuse("--noise bounded needs --reward-range LO HI")
+    known_format(arguments, ("item", "reward"))
     if arguments.out is not None:
         from linoto.pages.shell import check_installed
 
@@ -153,7 +165,7 @@ def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estima
     log, rows = read_both(arguments)
     limits = None if arguments.reward_range is None else tuple(arguments.reward_range)
     audit = audit_contexts(log, rows, noise=arguments.noise, bound=arguments.bound, reward_range=limits)
-    if rows is None or arguments.propensity is None or rows.rows.all_certain:
+    if rows is None or rows.rows.propensities is None or rows.rows.all_certain:
         return audit, []
     return audit, evaluate_contexts(rows, interval=Interval(reward_range=limits))
 
@@ -163,25 +175,24 @@ def read_both(arguments: argparse.Namespace) -> tuple[ContextLog, ContextRows | 
     from linoto.logs.context_rows import read_context_rows
     from linoto.logs.contexts import read_context_log
 
-    named = {name: getattr(arguments, name) for name in ("reward", "propensity", "time", "where")}
-    notation = notation_of(arguments)
+    columns = named_columns(arguments)
+    wanted = {
+        "numeric": arguments.numeric,
+        "categories": arguments.category,
+        "crosses": [(one, other) for one, other in arguments.cross],
+        "min_count": arguments.min_count or 1,
+        "skip_bad": arguments.skip_bad,
+        "engine": engine_of(arguments),
+    }
+    other = None if known_format(arguments, ()) is None else read_known(arguments)
+    read = partial(read_context_log, arguments.log) if other is None else other.context_log
     with progress("reading") as track:
-        log = read_context_log(
-            arguments.log,
-            item=arguments.item,
-            numeric=arguments.numeric,
-            categories=arguments.category,
-            crosses=[(one, other) for one, other in arguments.cross],
-            min_count=arguments.min_count or 1,
-            skip_bad=arguments.skip_bad,
-            engine=engine_of(arguments),
-            track=track,
-            **named,
-            **notation,
-        )
+        log = read(**wanted, track=track, **columns)
     if log.count > arguments.rows or log.count < log.rows:
         return log, None
-    return log, read_context_rows(arguments.log, recipe=log.recipe, **named, **notation)
+    columns.pop("item", None)
+    again = partial(read_context_rows, arguments.log) if other is None else other.context_rows
+    return log, again(recipe=log.recipe, **columns)
 
 
 def write_files(audit: ContextAudit, estimates: list[Estimate], arguments: argparse.Namespace) -> list[Path]:

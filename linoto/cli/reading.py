@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from linoto.logs.foreign import ForeignLog
+
+FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, without its imports
+COLUMNS = ("action", "item", "reward", "propensity", "time", "where")
 
 
 def add_reading_options(command: Any) -> None:
@@ -24,3 +32,49 @@ def add_reading_options(command: Any) -> None:
 def notation_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The marks in numbers, as `read_log` takes them."""
     return {"decimal": arguments.decimal or ".", "thousands": arguments.thousands}
+
+
+# -- logs of other packages -------------------------------------------------------------------------------
+
+
+def add_format(command: Any) -> None:
+    """Which package wrote the log."""
+    command.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="of LOG, where another package wrote it: then its columns are known (default: by the ending, "
+        ".dsjson or .vw; else a table)",
+    )
+
+
+def known_format(arguments: argparse.Namespace, needed: Sequence[str]) -> str | None:
+    """The format of a log whose columns are known; None for a table, which needs these options."""
+    from linoto.logs.foreign import format_of
+
+    found = format_of(arguments.log, arguments.format)
+    missing = [f"--{name}" for name in needed if getattr(arguments, name) is None]
+    if found is None and missing:
+        arguments.refuse(f"the following arguments are required: {', '.join(missing)}")
+    return found
+
+
+def read_known(arguments: argparse.Namespace, **options: Any) -> ForeignLog:
+    """A log of another package."""
+    from linoto.logs.foreign import read_foreign
+
+    return read_foreign(arguments.log, format=arguments.format, **options)
+
+
+def named_columns(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The columns that were named, and how their numbers are written."""
+    named = {name: getattr(arguments, name, None) for name in COLUMNS}
+    return {name: value for name, value in named.items() if value is not None} | notation_of(arguments)
+
+
+def files_read(arguments: argparse.Namespace) -> list[str]:
+    """The log and its arms, also where these are known to lie beside it."""
+    if arguments.arms is None and arguments.format == "open-bandit":
+        from linoto.logs.foreign import ITEM_CONTEXT
+
+        return [arguments.log, str(Path(arguments.log).with_name(ITEM_CONTEXT))]
+    return [name for name in (arguments.log, arguments.arms) if name is not None]

@@ -27,7 +27,7 @@ from linoto.logs.text_files import (
     why_rejected,
     write_plain,
 )
-from linoto.logs.values import as_arrow, check_columns, column_names
+from linoto.logs.values import Transcript, as_arrow, check_columns, column_names
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -56,6 +56,7 @@ class StagedFile(NamedTuple):
     types: dict[str, str]  # DuckDB's, by column
     rejected: int = 0  # rows that have not the columns of the header
     first_rejected: tuple[int, str] | None = None  # row from 0, and what is wrong with it
+    counted: str = "row"  # what that number counts
 
 
 # -- connections ------------------------------------------------------------------------------------------
@@ -101,6 +102,12 @@ def translate_errors(name: str, kind: str) -> Iterator[None]:
 
 def stage(connection: Connection, source: Any, wanted: Wanted, folder: Path) -> list[StagedFile]:
     """Every file of a source as Parquet: as it is, or copied into the folder."""
+    if is_transcripts(source):
+        files = [
+            stage_transcript(connection, part, wanted, folder / f"{number}.parquet")
+            for number, part in enumerate(source)
+        ]
+        return refuse_empty(files, source)
     if not is_path(source) and not is_paths(source):
         return [stage_frame(connection, source, wanted, folder / "frame.parquet")]
     stages = {"Parquet": stage_parquet, "CSV": stage_csv, "JSON lines": stage_json}
@@ -108,6 +115,11 @@ def stage(connection: Connection, source: Any, wanted: Wanted, folder: Path) -> 
         stages[kind_of(path)](connection, path, wanted, folder / f"{number}.parquet")
         for number, path in enumerate(find_files(source))
     ]
+    return refuse_empty(files, source)
+
+
+def refuse_empty(files: list[StagedFile], source: Any) -> list[StagedFile]:
+    """The same files, of which one has a row."""
     if not sum(file.rows + file.rejected for file in files):
         raise ValueError(f"{source_name(source)} must have at least one row, got none")
     return files
@@ -123,10 +135,17 @@ def is_paths(source: Any) -> bool:
     return isinstance(source, list | tuple) and all(map(is_path, source))
 
 
+def is_transcripts(source: Any) -> bool:
+    """Files of another package that were read already."""
+    return isinstance(source, list) and bool(source) and isinstance(source[0], Transcript)
+
+
 def source_name(source: Any) -> str:
     """A source as messages call it."""
     if is_path(source):
         return str(source)
+    if is_transcripts(source):
+        return str(source[0].name if len(source) == 1 else "the log")
     return "the log" if is_paths(source) else f"the {type(source).__name__}"
 
 
@@ -255,12 +274,24 @@ def stage_frame(connection: Connection, source: Any, wanted: Wanted, copy: Path)
     return inspect_parquet(connection, copy, name, "a table", wanted)
 
 
+def stage_transcript(connection: Connection, part: Transcript, wanted: Wanted, copy: Path) -> StagedFile:
+    """Write the needed columns of a file of another package."""
+    import pyarrow as arrow
+
+    needed = needed_columns(wanted, list(part.columns), part.name)
+    with translate_errors(part.name, "a log"):
+        connection.register("frame", arrow.table({name: part.columns[name] for name in needed}))
+        copy_rows(connection, f"SELECT {listed(needed)} FROM frame", copy)
+    staged = inspect_parquet(connection, copy, part.name, "a log", wanted)
+    return staged._replace(rejected=part.rejected, first_rejected=part.first_rejected, counted="line")
+
+
 def refuse_rejected(files: Sequence[StagedFile]) -> None:
     """Name the first malformed row, if there is one."""
     for file in files:
         if file.first_rejected is not None:
             row, text = file.first_rejected
-            raise ValueError(f"{file.name}, row {row + 1}: {text}")
+            raise ValueError(f"{file.name}, {file.counted} {row + 1}: {text}")
 
 
 # -- statements -------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from linoto.core.cells import is_missing, text_of
 from linoto.core.hints import nearest
@@ -55,3 +55,12 @@ def as_arrow(source: Any, names: Sequence[str]) -> Any:
         except (arrow.ArrowInvalid, arrow.ArrowTypeError):
             columns[name] = arrow.array([None if is_missing(v) else text_of(v) for v in values])
     return arrow.table(columns)
+
+
+class Transcript(NamedTuple):
+    """A file of another package as columns."""
+
+    name: str
+    columns: Table
+    rejected: int  # decisions that cannot be used
+    first_rejected: tuple[int, str] | None  # line from 0, and what is wrong with it

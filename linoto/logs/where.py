@@ -130,7 +130,7 @@ def keep_rows(
     needed = list(dict.fromkeys(columns.given().values()))
     copy_some_rows(connection, file, needed, asked, columns.notation, copy)
     kept = inspect_parquet(connection, copy, file.name, file.kind, columns.given())
-    return kept._replace(rejected=file.rejected, first_rejected=file.first_rejected)
+    return kept._replace(rejected=file.rejected, first_rejected=file.first_rejected, counted=file.counted)
 
 
 def refuse_incomparable(
