@@ -1,0 +1,1 @@
+"""Other packages: our policies as they expect one, and their models behind our gates."""
