@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import arm_changes, codec, coins, kernels
+from linoto.core import arm_changes, coins, kernels, odds, saving
 from linoto.core.arm_changes import ArmChange
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.confidence import Ellipsoid
@@ -24,18 +23,16 @@ from linoto.core.decisions import (
     check_round,
     credit,
 )
-from linoto.core.explorers import Odds, Proposer, View, is_own, rule_of
+from linoto.core.explorers import Proposer, View, is_own, rule_of
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
+from linoto.core.odds import Redraws
 from linoto.core.offline import Offline
 from linoto.core.plain_play import Rounds, rounds_in_python
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
 from linoto.core.warm_up import warm_up, warm_up_loop
 
-# 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
-# knew nothing of arms that come and go
-SNAPSHOT_FORMAT = 4
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 
 
@@ -120,36 +117,13 @@ class LinearAgent:
         Where there is no formula (Thompson), it is the share of `redraws` fresh draws by `rng` and of the
         draw that decides; with `redraws=0` it is None. With a `proposal` it is how likely `guard` plays it.
         """
-        index, thrown = as_arm(arm, self.k), int(self._state.run[0]["thrown"])
-        decision = self.decide(allowed) if proposal is None else self.guard(proposal, allowed)
-        if proposal is not None and not self.gate.throws_coin:
-            return float(index == decision.arm)
-        mask = self.present if allowed is None else self._present_among(allowed)
-        coin = self.gate.throws_coin  # then every arm is affordable, or none, and practice is drawn as well
-        odds = Odds(
-            played=decision.proposal if coin else decision.arm,
-            fallback=decision.fallback,
-            allowed=mask,
-            affordable=mask if coin else (self._state.arms[kernels.ROOM] > 0) & mask,
-            best_affordable=coin or bool(self._params[0]["reach"] == kernels.AFFORDABLE),
-            redrawn=partial(self._redraw, mask, redraws, as_generator(rng)) if redraws else None,
-        )
-        if coin:
-            likely = self._coin_propensity(odds, index, sure=proposal is not None)
-            self._state.run["thrown"] = thrown  # nobody was shown the coin
-            return likely
-        if not odds.affordable.any():
-            return float(index == odds.fallback)
-        return self.rule.propensity(odds, index)
+        draws = Redraws(redraws, as_generator(rng)) if redraws else None
+        return odds.propensity(self, as_arm(arm, self.k), self._mask(allowed), proposal, draws)
 
     def practice_propensity(self, arm: int, allowed: npt.ArrayLike | None = None) -> float:
         """How likely practice's draw is this arm: where a coin is thrown, the fallback is drawn."""
-        index = as_arm(arm, self.k)
         mask = self.present if allowed is None else self._present_among(allowed)
-        if self._params[0]["fallback"] != kernels.MIXTURE:
-            return float(index == self._state.run[0]["fallback"])
-        weights = self._state.counts[kernels.LOGGED] * mask
-        return float(weights[index] / weights.sum())
+        return odds.practice_propensity(self, as_arm(arm, self.k), mask)
 
     def without_coin(self, decision: Decision) -> Decision:
         """Practice in place of this decision, whatever the coin of the round says.
@@ -284,7 +258,7 @@ class LinearAgent:
         features, which the arms so far do not have: a one-hot arm brings its own. `bound` is then that of the
         longer theta; None: as before, and larger for one-hot arms with a range of rewards.
         """
-        self._check_change()
+        arm_changes.check_change(self)
         new = arm_changes.as_new_actions(actions, self._state.vectors.shape[1])
         names = arm_changes.names_with(self.names, names, len(new))
         change = arm_changes.addition(self._state, self._params, self.confidence, new, bound)
@@ -295,7 +269,7 @@ class LinearAgent:
         params = composition.params(
             kernels.actions_of(state), offline_of(state, squares)
         )  # refuses what cannot work
-        self._draw_for(change, state)
+        arm_changes.draw_for(self, change, state)
         kernels.meet_arms(params, state, change.added[0])
         kernels.tally(params, state)
         self._params, self._state, self._reward_squares, self.names = params, state, squares, names
@@ -308,7 +282,7 @@ class LinearAgent:
 
         Practice is then what is left of the log. `fallback` takes the place of a fixed one that is removed.
         """
-        self._check_change()
+        arm_changes.check_change(self)
         change = arm_changes.removal(self._state, self._params, arms, fallback)
         present = self.present
         present[list(change.removed)] = False
@@ -462,26 +436,7 @@ class LinearAgent:
 
         Equal agents give equal bytes: what only one call needs, and what is recomputed, is left out.
         """
-        header = {
-            "format": SNAPSHOT_FORMAT,
-            "agent": "linear",
-            "policy": codec.encode(self.policy),
-            "names": self.names,
-            "rng": codec.encode_rng(self._rng),
-        }
-        if self._coins is not None:
-            header["coins"] = codec.encode_rng(self._coins)
-        if self.changes:
-            header["changes"] = arm_changes.encode(self.changes)
-        without = kernels.SCRATCH | ({"given"} if self._own else set())  # made anew for each decision
-        without |= kernels.GATE_ROWS - self.gate.rows
-        without |= set() if self._params[0]["memory"] else kernels.MEMORY_ROWS
-        without |= kernels.TALLIES | (set() if self._state.run[0]["one_hot"] else {"place"})
-        without |= set() if self._state.run[0]["premium"] > 0 else kernels.PRACTICE_ROWS
-        squares = {}  # those of a log that nothing reads are not kept
-        if self._params[0]["estimates_noise"] and self._reward_squares is not None:
-            squares = {"reward_squares": self._reward_squares}
-        return codec.pack(header, lasting_arrays(self._state, without) | squares)
+        return saving.snapshot_of(self)
 
     def __repr__(self) -> str:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
@@ -510,37 +465,6 @@ class LinearAgent:
             state=self._state,
             offline=self.offline,
         )
-
-    def _draw_for(self, change: ArmChange, state: State) -> None:
-        """What the next decision needs of new arms and features besides the estimate."""
-        first, n = change.added[0], len(change.added)
-        if self.gate.throws_coin:
-            rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
-            state.arms[rows, first:] = self.gate.practice_bounds(self.confidence, Offline.empty(n))
-        if self.rule.draws == kernels.SCORE_DRAWS:
-            state.arms[kernels.GIVEN_SCORES, first:] = self._rng.random(n)
-        elif self.rule.draws == kernels.NORMAL_DRAWS and change.features:
-            state.vectors[kernels.NORMALS, -change.features :] = self._rng.standard_normal(change.features)
-
-    def _check_change(self) -> None:
-        """Refuse where no theorem knows changes, or where a round is decided but not yet played."""
-        if not self.gate.arms_may_change:
-            raise ValueError(
-                f"gate must be one that knows arms that come and go, got {type(self.gate).__name__}, whose "
-                "theorem does not: start a new agent from the rewards so far"
-            )
-        if self.rule.keeps_scores:
-            raise ValueError(
-                f"explorer must score the arms in every round where they come and go, got {self.explorer!r}"
-            )
-        if self.confidence.radius == "arms":
-            raise ValueError(
-                "radius must be another than 'arms' for arms that come and go: it counts the arms"
-            )
-        if self._state.run[0]["thrown"]:
-            raise ValueError(
-                "arms must change between rounds, got a coin that is thrown: commit its decision"
-            )
 
     def _mask(self, allowed: npt.ArrayLike | None) -> Bools | None:
         """The allowed arms that are present; None: all of them."""
@@ -647,21 +571,6 @@ class LinearAgent:
             rng=np.random.default_rng(seed),
         )
 
-    def _redraw(self, mask: Bools, redraws: int, rng: np.random.Generator) -> list[int]:
-        """The arms that fresh draws would have played; the state is as it was afterwards."""
-        state, normals = self._state, self._state.vectors[kernels.NORMALS]
-        run, drawn, scratch = state.run.copy(), normals.copy(), [kernels.SCORE, kernels.ROOM]
-        rows, arms, present = state.arms[scratch].copy(), [], self.present
-        state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
-        chosen = "proposal" if self.gate.throws_coin else "arm"  # what the explorer's draw decides
-        for row in rng.standard_normal((redraws, normals.size)):
-            normals[:], state.run["thrown"] = row, 0
-            kernels.decide(self._params, state, -1)
-            arms.append(int(state.run[0][chosen]))
-        state.counts[kernels.ALLOWED] = present
-        state.run[:], normals[:], state.arms[scratch] = run, drawn, rows
-        return arms
-
     def _decision(self) -> Decision:
         run = self._state.run[0]
         explored, fallback = bool(run["explored"]), int(run["fallback"])
@@ -676,35 +585,6 @@ class LinearAgent:
             changes=len(self.changes),
         )
         return coins.with_coin(decision, self._state.run) if run["thrown"] else decision
-
-    def _coin_propensity(self, odds: Odds, arm: int, *, sure: bool) -> float | None:
-        """How likely this arm is played, over practice's draw, the coin, and the explorer's own draws.
-
-        `sure`: the proposal is no draw.
-        """
-        run, drawn = self._state.run[0], self._params[0]["fallback"] == kernels.MIXTURE
-        sure = sure or self.rule.deterministic
-        if self._params[0]["loan"] > 0 and (drawn or not sure):  # then the share depends on both arms
-            return self._vouched_propensity(odds, arm) if sure else None
-        practice = self.practice_propensity(arm, odds.allowed)
-        share = float(run["entry_share"])
-        chosen = 0.0 if share == 1 else float(arm == odds.played) if sure else self.rule.propensity(odds, arm)
-        return None if chosen is None else coins.mixed_propensity(chosen, share, practice)
-
-    def _vouched_propensity(self, odds: Odds, arm: int) -> float:
-        """The same where the share of control rounds depends on the arm that practice draws."""
-        state, likely = self._state, 0.0
-        weights = state.counts[kernels.LOGGED] * odds.allowed
-        run, ends, present = state.run.copy(), np.cumsum(weights) / weights.sum(), self.present
-        state.counts[kernels.ALLOWED], state.run["restricted"] = odds.allowed, 1
-        for other in np.flatnonzero(weights):
-            chance = float(weights[other] / weights.sum())
-            state.run["thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
-            kernels.decide(self._params, state, odds.played)
-            share = float(state.run[0]["entry_share"])
-            likely += chance * coins.mixed_propensity(float(arm == odds.played), share, float(arm == other))
-        state.counts[kernels.ALLOWED], state.run[:] = present, run
-        return likely
 
     def _put_on_desk(self, decision: Decision | int, arm: int) -> None:
         """What the reward is in the control ledger."""
@@ -750,17 +630,3 @@ def offline_of(state: State, squares: Floats | None) -> Offline:
     return Offline(
         pulls=counts[kernels.LOGGED], reward_sums=arms[kernels.OFFLINE_SUMS], reward_squares=squares
     )
-
-
-def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
-    """The state row by row, each under its name, but for some rows and a decision that may change."""
-    run = state.run.copy()
-    for name in () if run[0]["thrown"] else kernels.DECIDED:
-        run[name] = 0
-    rows = {
-        f"{group}.{name}": getattr(state, group)[index]
-        for group, names in kernels.ROWS.items()
-        for index, name in enumerate(names)
-        if name not in without
-    }
-    return {"actions": state.actions, "run": run, **rows}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import hypot
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.offline import Offline
 from linoto.core.units import Units
 from linoto.core.validation import as_arm, as_arms, as_floats, exact
+
+if TYPE_CHECKING:
+    from linoto.core.agent import LinearAgent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,35 @@ def encode(changes: tuple[ArmChange, ...]) -> list[dict[str, Any]]:
 
 
 # -- what may change
+
+
+def check_change(agent: LinearAgent) -> None:
+    """Refuse where no theorem knows changes, or where a round is decided but not yet played."""
+    if not agent.gate.arms_may_change:
+        raise ValueError(
+            f"gate must be one that knows arms that come and go, got {type(agent.gate).__name__}, whose "
+            "theorem does not: start a new agent from the rewards so far"
+        )
+    if agent.rule.keeps_scores:
+        raise ValueError(
+            f"explorer must score the arms in every round where they come and go, got {agent.explorer!r}"
+        )
+    if agent.confidence.radius == "arms":
+        raise ValueError("radius must be another than 'arms' for arms that come and go: it counts the arms")
+    if agent._state.run[0]["thrown"]:
+        raise ValueError("arms must change between rounds, got a coin that is thrown: commit its decision")
+
+
+def draw_for(agent: LinearAgent, change: ArmChange, state: State) -> None:
+    """What the next decision needs of new arms and features besides the estimate."""
+    first, n = change.added[0], len(change.added)
+    if agent.gate.throws_coin:
+        rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
+        state.arms[rows, first:] = agent.gate.practice_bounds(agent.confidence, Offline.empty(n))
+    if agent.rule.draws == kernels.SCORE_DRAWS:
+        state.arms[kernels.GIVEN_SCORES, first:] = agent._rng.random(n)
+    elif agent.rule.draws == kernels.NORMAL_DRAWS and change.features:
+        state.vectors[kernels.NORMALS, -change.features :] = agent._rng.standard_normal(change.features)
 
 
 def as_new_actions(actions: npt.ArrayLike, d: int) -> Floats:

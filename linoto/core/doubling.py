@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec
-from linoto.core.agent import SNAPSHOT_FORMAT
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import FullAgent, Policy
+from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.units import is_compact
 from linoto.core.validation import as_actions, as_arm, as_floats, as_generator, as_names, as_reward
 

@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from linoto.core import codec, coins, kernels
-from linoto.core.agent import SNAPSHOT_FORMAT
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import PRACTICE, SOURCES, Decision, check_reward, check_round, credit
 from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.kernels import Ints, Records
 from linoto.core.offline import Offline
+from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.validation import as_arm, as_generator
 
 

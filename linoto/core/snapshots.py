@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec, kernels, one_hot_policies, policies
-from linoto.core.agent import SNAPSHOT_FORMAT, LinearAgent
+from linoto.core.agent import LinearAgent
 from linoto.core.arm_changes import ArmChange, composition_after
 from linoto.core.codec import foreign_types
 from linoto.core.confidence import Confidence
@@ -28,6 +28,7 @@ from linoto.core.guard import Guard
 from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
 from linoto.core.protocols import Policy
+from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.units import Units, is_compact, same_arms
 from linoto.core.validation import as_actions
 from linoto.core.warm_up import warm_up, warm_up_contexts

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from linoto.checks.problems import small_problem
 from linoto.core import kernels
-from linoto.core.agent import SNAPSHOT_FORMAT, lasting_arrays
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Open, Tolerance
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.saving import SNAPSHOT_FORMAT, lasting_arrays
 from linoto.core.snapshots import from_dict, restore, to_dict
 
 POLICIES = [

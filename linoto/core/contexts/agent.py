@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import coins, kernels
-from linoto.core.agent import SNAPSHOT_FORMAT
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Ellipsoid
 from linoto.core.contexts.certificates import certify_contextual
@@ -25,6 +24,7 @@ from linoto.core.decisions import check_reward
 from linoto.core.explorers import Proposer, View, is_own, rule_of
 from linoto.core.kernels import Floats, Records, State
 from linoto.core.protocols import Composition
+from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.validation import as_arm, as_floats, as_generator
 from linoto.core.warm_up import warm_up_contexts
 
