@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import nan
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from linoto.core.certificates import LOG, PRACTICE, Certificate, largest_excess
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
-from linoto.core.protocols import Policy
+from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.worlds.bandits import World
 from linoto.worlds.run import Run
 
@@ -28,10 +28,12 @@ def promise_violation(policy: Policy, bandit: World, offline: Offline, run: Run)
     certificate = policy.certificate(bandit.actions, offline)
     if not certificate.holds:
         return nan
-    return float(certificate.excess(promised_shortfall(policy, certificate, bandit, run)))
+    return float(
+        certificate.excess(promised_shortfall(cast(ComposedPolicy, policy), certificate, bandit, run))
+    )
 
 
-def promised_shortfall(policy: Any, certificate: Certificate, bandit: World, run: Run) -> Floats:
+def promised_shortfall(policy: ComposedPolicy, certificate: Certificate, bandit: World, run: Run) -> Floats:
     """(n,) the cumulative shortfall that a certificate is about."""
     lost = run.offline_regret
     if certificate.against == PRACTICE:
