@@ -128,12 +128,12 @@ def agree(
     return sources
 
 
-@pytest.mark.parametrize("index", range(0, len(EVERY), 7))
+@pytest.mark.parametrize("index", range(0, len(EVERY), 13))
 def test_every_kind_of_tolerance_agrees_with_the_oracle(index: int) -> None:
     assert agree(EVERY[index], seed=index, rounds=80)
 
 
-@pytest.mark.parametrize("index", range(3, len(EVERY), 11))
+@pytest.mark.parametrize("index", range(3, len(EVERY), 23))
 def test_every_kind_of_loss_budget_agrees_with_the_oracle(index: int) -> None:
     """Alone, and beside a rate; a relative budget is in rounds' worth of the reference."""
     epsilon = 0.0 if index % 2 else 0.02
@@ -200,13 +200,12 @@ def test_every_realised_promise_agrees_with_the_oracle(
     config = ("rewards", "bounded", relative, "affordable", "self_normalised", "auto", "tight", delay)
     for ledger in ("union", "joint"):
         sources = agree(
-            config, seed=9, rounds=200, budget=budget, epsilon=epsilon, promise="realised", ledger=ledger
+            config, seed=9, rounds=120, budget=budget, epsilon=epsilon, promise="realised", ledger=ledger
         )
         assert sources == {"explorer", "mixture"}
 
 
-LONG_RUNS = [("model", "proposal"), ("rewards", "proposal"), ("both", "proposal"), ("rewards", "affordable")]
-LONGER_RUNS = [("model", "affordable"), ("both", "affordable")]  # the oracle takes half a minute for each
+LONG_RUNS = list(product(("model", "rewards", "both"), ("proposal", "affordable")))
 
 
 def agree_for_long(evidence: str, reach: str, rounds: int) -> set[str]:
@@ -215,18 +214,13 @@ def agree_for_long(evidence: str, reach: str, rounds: int) -> set[str]:
 
 
 @pytest.mark.parametrize("evidence, reach", LONG_RUNS)
-def test_a_thousand_rounds_agree_with_the_oracle(evidence: str, reach: str) -> None:
-    assert "explorer" in agree_for_long(evidence, reach, 1000)
-
-
-@pytest.mark.parametrize("evidence, reach", LONGER_RUNS)
 def test_hundreds_of_rounds_agree_with_the_oracle(evidence: str, reach: str) -> None:
-    assert "explorer" in agree_for_long(evidence, reach, 300)
+    assert "explorer" in agree_for_long(evidence, reach, 250)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("evidence, reach", LONGER_RUNS)
-def test_a_thousand_rounds_agree_with_the_oracle_arm_by_arm(evidence: str, reach: str) -> None:
+@pytest.mark.parametrize("evidence, reach", LONG_RUNS)
+def test_a_thousand_rounds_agree_with_the_oracle(evidence: str, reach: str) -> None:
     assert "explorer" in agree_for_long(evidence, reach, 1000)
 
 
