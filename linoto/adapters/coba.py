@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.guard import Guard
 from linoto.core.kernels import Floats
 
@@ -26,7 +27,7 @@ class CobaLearner:
 
     def __init__(
         self,
-        policy: Any,
+        policy: PolicyForContexts,
         *,
         features: Sequence[Any] = (1, "a", "ax"),
         offline: Moments | None = None,
@@ -75,7 +76,8 @@ class CobaLearner:
         table = self._table(context, actions)
         if self.agent is None:
             d = None if self.offline is not None else table.shape[1]
-            self.agent = self.policy.start_contextual(self.offline, d=d, rng=self.seed)
+            started = self.policy.start_contextual(self.offline, d=d, rng=self.seed)
+            self.agent = cast(ContextualAgent, started)
         practice = None if self.practice is None else self.practice(context, actions)
         return self.agent, {"actions": table, "practice": practice}
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.kernels import Floats, Ints
 from linoto.core.policies import LinUCB
 from linoto.core.validation import as_floats
@@ -41,7 +42,7 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def __init__(
         self,
-        policy: Any = None,
+        policy: PolicyForContexts | None = None,
         *,
         arms: int | Sequence[Any] = 2,
         intercept: bool = True,
@@ -91,9 +92,8 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _started(self) -> ContextualAgent:
         """An agent that knows all rows so far, with random numbers of its own."""
         policy = LinUCB() if self.policy is None else self.policy
-        agent: ContextualAgent = policy.start_contextual(
-            self.moments_, rng=np.random.default_rng([self.random_state, self.moments_.count])
-        )
+        rng = np.random.default_rng([self.random_state, self.moments_.count])
+        agent = cast(ContextualAgent, policy.start_contextual(self.moments_, rng=rng))
         if agent.gate.measures:
             raise ValueError(
                 f"policy must be one without a gate, got {policy!r}: a gate counts single rounds"
