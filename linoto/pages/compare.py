@@ -85,8 +85,17 @@ def league_row(row: dict[str, Any], against: str) -> dict[str, str]:
         "shortfall": with_error(row["offline_regret"][-1]),
         "largest": f"{row['worst_offline_regret']:.0f}",
         "promise": "none" if promise is None else kept(promise),
-        "µs": f"{1e6 * row['seconds_per_round']:.2g}",
+        "µs": microseconds(row["seconds_per_round"]),
     }
+
+
+def microseconds(seconds: float) -> str:
+    """Two digits, without an exponent.
+
+    >>> microseconds(1.234e-6), microseconds(17.3e-6), microseconds(1.26e-3)
+    ('1.2', '17', '1300')
+    """
+    return f"{float(f'{1e6 * seconds:.2g}'):g}"
 
 
 def with_error(value: dict[str, Any]) -> str:
