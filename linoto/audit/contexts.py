@@ -11,6 +11,7 @@ import numpy as np
 from linoto.audit.assume import round_up
 from linoto.audit.bound import propose_bound
 from linoto.audit.context_findings import ContextCoverage, ContextGain, find_context_coverage, find_gain
+from linoto.audit.context_promises import NAMES, ContextPromise, find_promises, fitting, promise_texts
 from linoto.audit.drift import Drift, find_drift, why_untested
 from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of, sums_equal_squares
 from linoto.audit.propensities import find_miscalibrated
@@ -26,6 +27,8 @@ from linoto.logs.context_rows import ContextRows
 from linoto.logs.contexts import ContextLog
 from linoto.logs.saved import SavedContexts
 
+DOUBTS = {"do not trust": "the log speaks against that", "not yet": "see the reasons above"}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ContextFindings:
@@ -40,6 +43,7 @@ class ContextFindings:
     miscalibrated: tuple[str, ...]  # items whose propensities cannot be right
     confidence: Confidence | None
     why: dict[str, str]  # where the proposals come from
+    promises: tuple[ContextPromise, ...]  # what each gate would promise; none without a confidence
 
 
 def audit_contexts(
@@ -50,12 +54,15 @@ def audit_contexts(
     bound: float | None = None,
     reward_range: tuple[float, float] | None = None,
     delta: float = 0.05,
+    budget: float | None = None,
+    epsilon: float | None = None,
 ) -> ContextAudit:
     """Look at a log with contexts from every side, and say whether to build on it.
 
     With the `rows` themselves (`read_context_rows`, all or some of them) it also says whether contexts
     explain more than the means of items do. `noise`, `bound` and `reward_range` are proposed where not given.
-    Each test that can change the verdict raises a false alarm once in a hundred logs.
+    Each test that can change the verdict raises a false alarm once in a hundred logs. What is promised is
+    that of gates that allow `budget` in all and `epsilon` a round; if neither is given, as `Gated()` does.
     """
     if not isinstance(log, ContextLog):
         raise ValueError(f"log must be a linoto.ContextLog, got {type(log).__name__}")
@@ -78,6 +85,9 @@ def audit_contexts(
         miscalibrated=tuple(log.recipe.items[item] for item in wrong),
         confidence=confidence,
         why=why,
+        promises=()
+        if confidence is None
+        else find_promises(moments, confidence, budget=budget, epsilon=epsilon),
     )
     verdict, reasons = reach_verdict(findings)
     return ContextAudit(**vars(findings), verdict=verdict, reasons=reasons)
@@ -221,6 +231,13 @@ class ContextAudit(ContextFindings):
             else {"p": drift.combined, "rejected": drift.rejected, "split": log.split},
             "miscalibrated": self.miscalibrated,
             "notes": log.notes,
+            "promises": {
+                NAMES[found.kind]: {"reason": found.reason}
+                if found.certificate is None
+                else found.certificate.to_dict()
+                for found in self.promises
+            },
+            "gate": fitting(self.promises),
         }
         plain: dict[str, Any] = without_nan(facts)
         return plain
@@ -252,6 +269,7 @@ class ContextAudit(ContextFindings):
             *self.gain_texts(),
             ("steady?", self.drift_text()),
             *self.propensity_texts(),
+            *promise_texts(self.promises, log.moments.reference, DOUBTS.get(self.verdict, "")),
             *(("note", note) for note in log.notes),
         ]
 

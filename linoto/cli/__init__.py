@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from linoto import __version__
+from linoto.cli.arms import add_arms
 from linoto.cli.audit import add_audit
 from linoto.cli.certificate import add_certificate
 from linoto.cli.compare import add_compare
@@ -15,7 +16,7 @@ from linoto.cli.create import add_create
 from linoto.cli.database import add_db, add_token
 from linoto.cli.demo import add_demo
 from linoto.cli.evaluate import add_evaluate
-from linoto.cli.launch import add_launch
+from linoto.cli.launch import add_launch, add_launch_contexts
 from linoto.cli.preview import add_preview
 from linoto.cli.reproduce import FIGURES as FIGURES
 from linoto.cli.reproduce import add_reproduce
@@ -34,8 +35,10 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_study,
     add_compare,
     add_launch,
+    add_launch_contexts,
     add_create,
     add_serve,
+    add_arms,
     add_token,
     add_db,
 )

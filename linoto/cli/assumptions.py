@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from linoto.cli.log_and_policy import ArmsAndLog, told
+from linoto.cli.log_and_policy import told
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
+    from linoto.logs.saved import Audited
 
 UNSAID = "as the policy assumes: neither STATS nor an option says otherwise"
 
 
+class AuditedLog(Protocol):
+    """Statistics of a log, with what an audit said of it, if there was one."""
+
+    @property
+    def saved(self) -> Audited | None: ...
+
+
 def assumption_rows(
-    policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace
+    policy: ComposedPolicy, log: AuditedLog, arguments: argparse.Namespace
 ) -> list[tuple[str, str]]:
     """Noise, bound and reward range as the policy takes them, each with where it comes from."""
     said = policy.composed().assumed.assumptions().items()
@@ -24,7 +32,7 @@ def assumption_rows(
     ]
 
 
-def origin(name: str, policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> str:
+def origin(name: str, policy: ComposedPolicy, log: AuditedLog, arguments: argparse.Namespace) -> str:
     """Where one of them comes from."""
     if name in told(arguments):
         return "as given"
@@ -34,7 +42,7 @@ def origin(name: str, policy: ComposedPolicy, log: ArmsAndLog, arguments: argpar
     return log.saved.origin(name)
 
 
-def promise_rows(rows: Sequence[tuple[str, str]], log: ArmsAndLog) -> list[tuple[str, str]]:
+def promise_rows(rows: Sequence[tuple[str, str]], log: AuditedLog) -> list[tuple[str, str]]:
     """The rows of a certificate; where the audit says not to trust the log, that the promise rests on it."""
     if log.saved is None or log.saved.verdict != "do not trust":
         return list(rows)
@@ -42,7 +50,7 @@ def promise_rows(rows: Sequence[tuple[str, str]], log: ArmsAndLog) -> list[tuple
     return [(name, doubt if (name, text) == ("promise", "holds") else text) for name, text in rows]
 
 
-def audit_facts(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> dict[str, Any]:
+def audit_facts(policy: ComposedPolicy, log: AuditedLog, arguments: argparse.Namespace) -> dict[str, Any]:
     """The same for machines, with the verdict of the audit."""
     from linoto.core.confidence import ASSUMED
 

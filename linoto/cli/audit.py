@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.log_and_policy import noise
+from linoto.cli.outputs import (
+    add_allowance,
+    add_assumed,
+    add_outputs,
+    check_first,
+    fail_on,
+    limits_of,
+    print_json,
+    save,
+    with_known_columns,
+)
 from linoto.cli.reading import (
     add_format,
     add_reading_options,
@@ -18,8 +27,8 @@ from linoto.cli.reading import (
     notation_of,
     read_known,
 )
-from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_written, progress
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
+from linoto.cli.terminal import print_facts, print_written, progress
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
     from linoto.audit.verdicts import Audit
@@ -45,8 +54,6 @@ EXAMPLES = """\
   linoto audit decisions.dsjson --reward-range 0 1
   linoto audit log.jsonl --arms arms.csv --action arm --reward r --arm-effects --save stats.npz --json"""
 
-FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
-FAILED = 3  # the exit code then
 VALUES = (
     "format",
     "action",
@@ -76,14 +83,7 @@ def add_audit(commands: Commands) -> None:
         examples=EXAMPLES,
     )
     add_log_options(audit)
-    audit.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
-    audit.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
-    audit.add_argument(
-        "--fail-on",
-        choices=[verdict.replace(" ", "-") for verdict in FAILING],
-        help="exit with 3 if the verdict is this, or worse: for scripts",
-    )
-    audit.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_outputs(audit)
     audit.set_defaults(run=run_audit, refuse=audit.error)
 
 
@@ -114,18 +114,8 @@ def add_log_options(audit: Any) -> None:
     audit.add_argument("--normalise", action="store_true", help="scale features: no action longer than 1")
     audit.add_argument("--arm-effects", action="store_true", help="give every arm an effect of its own")
     audit.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
-    audit.add_argument("--budget", type=at_least_zero, help="the most that may be lost in all")
-    audit.add_argument(
-        "--epsilon",
-        type=at_least_zero,
-        help="the most that may be lost per round (default without --budget: a tenth of what a row earns, "
-        "or less)",
-    )
-    audit.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
-    audit.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
-    audit.add_argument(
-        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
-    )
+    add_allowance(audit, "a tenth of what a row earns, or less")
+    add_assumed(audit)
     add_format(audit)
     add_reading_options(audit)
     add_engine(audit, jobs="threads that read")
@@ -133,50 +123,16 @@ def add_log_options(audit: Any) -> None:
 
 def run_audit(arguments: argparse.Namespace) -> None:
     """`linoto audit`."""
-    from linoto.logs.values import UnknownColumn
-
-    limits = arguments.reward_range
-    if limits is not None and not limits[0] < limits[1]:
-        arguments.refuse(
-            f"--reward-range must be LO HI with LO < HI, got {shown(limits[0])} {shown(limits[1])}"
-        )
-    if arguments.noise == "bounded" and limits is None:
-        arguments.refuse("--noise bounded needs --reward-range LO HI")
     known_format(arguments, ("arms", "action", "reward"))
-    check_outputs(arguments)
-    if arguments.out is not None:
-        from linoto.pages.shell import check_installed
-
-        check_installed()
-    try:
-        audit = make_audit(arguments)
-    except UnknownColumn as error:
-        arguments.refuse(str(error))
+    check_first(arguments, files_read(arguments))
+    audit = with_known_columns(make_audit, arguments)
     paths = write_files(audit, arguments)
     if arguments.json:
-        print(json.dumps({**audit.to_dict(), "wrote": [str(path) for path in paths]}, allow_nan=False))
+        print_json(audit.to_dict(), paths)
     else:
         print_facts(audit.facts())
         print_written(paths)
-    if arguments.fail_on is not None:
-        least = FAILING.index(arguments.fail_on.replace("-", " "))
-        if audit.verdict in FAILING[least:]:
-            raise SystemExit(FAILED)
-
-
-def check_outputs(arguments: argparse.Namespace) -> None:
-    """Refuse to write over what is read, or one file over the other."""
-    from linoto.logs.tables import find_files
-
-    taken = {path.resolve(): f"{path}, which is read" for path in find_files(files_read(arguments))}
-    for option in ("out", "save"):
-        path: Path | None = getattr(arguments, option)
-        if path is None:
-            continue
-        for other, what in taken.items():
-            if path.resolve() == other or (path.exists() and other.exists() and path.samefile(other)):
-                arguments.refuse(f"--{option} must be another file than {what}")
-        taken[path.resolve()] = f"--{option}"
+    fail_on(audit.verdict, arguments)
 
 
 def make_audit(arguments: argparse.Namespace) -> Audit:
@@ -191,7 +147,7 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
         epsilon=arguments.epsilon,
         noise=arguments.noise,
         bound=arguments.bound,
-        reward_range=None if arguments.reward_range is None else tuple(arguments.reward_range),
+        reward_range=limits_of(arguments),
     )
 
 
@@ -232,11 +188,7 @@ def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
 
         source = Path(arguments.log).name
         paths.append(write_audit(arguments.out, audit, source=source, command=command_of(arguments)))
-    if arguments.save is not None:
-        arguments.save.parent.mkdir(parents=True, exist_ok=True)
-        rows = "" if arguments.where is None else f" where {arguments.where}"
-        paths.append(audit.saved(Path(arguments.log).name + rows).save(arguments.save))
-    return paths
+    return paths + save(audit.saved, arguments)
 
 
 def command_of(arguments: argparse.Namespace) -> str:

@@ -6,8 +6,10 @@ import argparse
 import json
 
 from linoto.cli.assumptions import assumption_rows, audit_facts, promise_rows
+from linoto.cli.contextual import CONTEXTS_HELP, ContextsAndLog, read_contexts, read_contextual_policy
 from linoto.cli.log_and_policy import (
     FILE_HELP,
+    ArmsAndLog,
     add_gate_options,
     add_log_and_policy,
     read_policy,
@@ -25,7 +27,10 @@ def add_certificate(commands: Commands) -> None:
         "certificate",
         help="the most that can be lost below a log, guaranteed before the first round",
         description="Print what a policy guarantees on a log: the most it can lose below the log's mean\n"
-        "reward, per round and over a horizon, with what probability, and what that assumes.\n\n" + FILE_HELP,
+        "reward, per round and over a horizon, with what probability, and what that assumes.\n\n"
+        + FILE_HELP
+        + "\n\n"
+        + CONTEXTS_HELP,
         examples="  linoto certificate --paper --budget 80\n"
         "  linoto certificate --paper --epsilon 0.1 --rounds 8000\n"
         "  linoto certificate stats.npz --budget 40 --rounds 8000\n"
@@ -43,9 +48,15 @@ def run_certificate(arguments: argparse.Namespace) -> None:
     """`linoto certificate`."""
     from linoto.core.snapshots import to_dict
 
-    log = read_statistics(arguments)
-    policy = with_gate_options(read_policy(arguments, log), arguments)
-    found = policy.certificate(log.actions, log.offline)
+    with_contexts = read_contexts(arguments)
+    log: ArmsAndLog | ContextsAndLog
+    if with_contexts is not None:
+        log, policy = with_contexts, read_contextual_policy(arguments, with_contexts)
+        found = policy.certificate_contextual(log.saved.moments, features=log.saved.recipe)
+    else:
+        log = read_statistics(arguments)
+        policy = with_gate_options(read_policy(arguments, log), arguments)
+        found = policy.certificate(log.actions, log.offline)
     if arguments.json:
         facts = {"source": log.source, "policy": to_dict(policy), **audit_facts(policy, log, arguments)}
         print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.rounds)}))

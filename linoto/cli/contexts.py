@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.audit import FAILED, FAILING
 from linoto.cli.evaluate import row_of
-from linoto.cli.log_and_policy import noise
+from linoto.cli.outputs import (
+    FAILING,
+    add_allowance,
+    add_assumed,
+    add_outputs,
+    check_first,
+    fail_on,
+    limits_of,
+    print_json,
+    save,
+    with_known_columns,
+)
 from linoto.cli.reading import (
     add_format,
     add_reading_options,
@@ -20,15 +29,13 @@ from linoto.cli.reading import (
     read_known,
 )
 from linoto.cli.terminal import (
-    above_zero,
-    number,
     positive,
     print_facts,
     print_table,
     print_written,
     progress,
 )
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
+from linoto.cli.usage import Commands, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
     from linoto.audit.contexts import ContextAudit
@@ -39,7 +46,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Read a log with contexts (who asked, what was played, what it earned), and say whether to build on
 it: which directions of its features it knows, whether contexts explain more than the means of
-items do, noise, drift, propensities against what was played, and a verdict with its reasons.
+items do, noise, drift, propensities against what was played, what would be promised with contexts,
+and a verdict with its reasons.
 With --propensity it also says what the best items by its own linear model would have earned.
 
 LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet').
@@ -61,6 +69,8 @@ VALUES = (
     "decimal",
     "thousands",
     "min_count",
+    "budget",
+    "epsilon",
     "noise",
     "bound",
 )
@@ -76,28 +86,7 @@ def add_audit_contexts(commands: Commands) -> None:
         examples=EXAMPLES,
     )
     add_columns(command)
-    command.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
-    command.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
-    command.add_argument(
-        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
-    )
-    add_format(command)
-    add_reading_options(command)
-    add_engine(command, jobs="threads that read")
-    command.add_argument(
-        "--rows",
-        type=positive,
-        default=500_000,
-        help="rows that are held in memory to judge the model; a longer log is judged without",
-    )
-    command.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
-    command.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
-    command.add_argument(
-        "--fail-on",
-        choices=[verdict.replace(" ", "-") for verdict in FAILING[1:]],
-        help="exit with 3 if the verdict is this, or worse: for scripts",
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_outputs(command, FAILING[1:])
     command.set_defaults(run=run_audit_contexts, refuse=command.error)
 
 
@@ -118,42 +107,34 @@ def add_columns(command: Any) -> None:
         "--min-count", type=positive, help="rows that a level needs for a feature of its own (default: 1)"
     )
     command.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
+    add_allowance(command, "a budget of 100 times the noise")
+    add_assumed(command)
+    add_format(command)
+    add_reading_options(command)
+    add_engine(command, jobs="threads that read")
+    command.add_argument(
+        "--rows",
+        type=positive,
+        default=500_000,
+        help="rows that are held in memory to judge the model; a longer log is judged without",
+    )
 
 
 def run_audit_contexts(arguments: argparse.Namespace) -> None:
     """`linoto audit-contexts`."""
-    from linoto.logs.values import UnknownColumn
-
-    limits = arguments.reward_range
-    if limits is not None and not limits[0] < limits[1]:
-        arguments.refuse(
-            f"--reward-range must be LO HI with LO < HI, got {shown(limits[0])} {shown(limits[1])}"
-        )
-    if arguments.noise == "bounded" and limits is None:
-        arguments.refuse("--noise bounded needs --reward-range LO HI")
     known_format(arguments, ("item", "reward"))
-    if arguments.out is not None:
-        from linoto.pages.shell import check_installed
-
-        check_installed()
-    try:
-        audit, estimates = make_audit(arguments)
-    except UnknownColumn as error:
-        arguments.refuse(str(error))
+    check_first(arguments, [arguments.log])
+    audit, estimates = with_known_columns(make_audit, arguments)
     paths = write_files(audit, estimates, arguments)
     if arguments.json:
-        found = {"greedy": [estimate.to_dict() for estimate in estimates], "wrote": [*map(str, paths)]}
-        print(json.dumps({**audit.to_dict(), **found}, allow_nan=False))
+        print_json({**audit.to_dict(), "greedy": [found.to_dict() for found in estimates]}, paths)
     else:
         print_facts(audit.facts())
         if estimates:
             print("\nWhat the best items by the log's own model would have earned:")
             print_table([row_of(found) for found in estimates])
         print_written(paths)
-    if arguments.fail_on is not None:
-        least = FAILING.index(arguments.fail_on.replace("-", " "))
-        if audit.verdict in FAILING[least:]:
-            raise SystemExit(FAILED)
+    fail_on(audit.verdict, arguments)
 
 
 def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estimate]]:
@@ -163,8 +144,16 @@ def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estima
     from linoto.logs.estimates import Interval
 
     log, rows = read_both(arguments)
-    limits = None if arguments.reward_range is None else tuple(arguments.reward_range)
-    audit = audit_contexts(log, rows, noise=arguments.noise, bound=arguments.bound, reward_range=limits)
+    limits = limits_of(arguments)
+    audit = audit_contexts(
+        log,
+        rows,
+        noise=arguments.noise,
+        bound=arguments.bound,
+        reward_range=limits,
+        budget=arguments.budget,
+        epsilon=arguments.epsilon,
+    )
     if rows is None or rows.rows.propensities is None or rows.rows.all_certain:
         return audit, []
     return audit, evaluate_contexts(rows, interval=Interval(reward_range=limits))
@@ -198,27 +187,28 @@ def read_both(arguments: argparse.Namespace) -> tuple[ContextLog, ContextRows | 
 def write_files(audit: ContextAudit, estimates: list[Estimate], arguments: argparse.Namespace) -> list[Path]:
     """The page and the statistics, where they were asked for."""
     paths: list[Path] = []
-    source = Path(arguments.log).name
     if arguments.out is not None:
         from linoto.pages.contexts import write_context_audit
 
+        source = Path(arguments.log).name
         estimated = [row_of(found) for found in estimates]
         paths.append(
             write_context_audit(arguments.out, audit, estimated, source=source, command=command_of(arguments))
         )
-    if arguments.save is not None:
-        arguments.save.parent.mkdir(parents=True, exist_ok=True)
-        rows = "" if arguments.where is None else f" where {arguments.where}"
-        paths.append(audit.saved(source + rows).save(arguments.save))
-    return paths
+    return paths + save(audit.saved, arguments)
 
 
 def command_of(arguments: argparse.Namespace) -> str:
     """The command as it would be typed again: names of files without their folders."""
-    words = ["linoto", "audit-contexts", Path(arguments.log).name, *typed_again(arguments, VALUES)]
+    return shlex.join(["linoto", "audit-contexts", Path(arguments.log).name, *columns_again(arguments)])
+
+
+def columns_again(arguments: argparse.Namespace) -> list[str]:
+    """The options of the log as they would be typed again."""
+    words = typed_again(arguments, VALUES)
     for option in ("numeric", "category"):
         for column in getattr(arguments, option):
             words += [f"--{option}", column]
     for one, other in arguments.cross:
         words += ["--cross", one, other]
-    return shlex.join([*words, *typed_again(arguments, ("reward_range", "skip_bad"))])
+    return [*words, *typed_again(arguments, ("reward_range", "skip_bad"))]

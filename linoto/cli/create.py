@@ -7,6 +7,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.assumptions import assumption_rows, audit_facts, promise_rows
+from linoto.cli.contextual import (
+    CONTEXTS_HELP,
+    PRACTICE,
+    ContextsAndLog,
+    practice_of,
+    read_contexts,
+    read_contextual_policy,
+)
 from linoto.cli.database import add_database, service_needed
 from linoto.cli.log_and_policy import (
     FILE_HELP,
@@ -18,13 +26,19 @@ from linoto.cli.log_and_policy import (
     with_gate_options,
 )
 from linoto.cli.terminal import above_zero, number, print_facts
-from linoto.cli.usage import Commands, add_command
+from linoto.cli.usage import Commands, add_command, typed_again
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
     from linoto.service.loops.loop import Loop
 
-SHOWN = ("promise", "most lost in all", "most lost per round", "probability")  # of the certificate
+SHOWN = (
+    "promise",
+    "compared with",
+    "most lost in all",
+    "most lost per round",
+    "probability",
+)  # of the certificate
 
 
 def add_create(commands: Commands) -> None:
@@ -35,10 +49,15 @@ def add_create(commands: Commands) -> None:
         help="make a loop of the service from the statistics of a log",
         description="Make a loop that decides with a policy and starts from a log, in a database that is\n"
         "not being served; `linoto serve` then serves it. To add a loop to a running service, use\n"
-        "the service itself: POST /v1/loops, or linoto.Client.\n\n" + FILE_HELP,
+        "the service itself: PUT /v1/loops/NAME, or linoto.Client.\n\n"
+        + FILE_HELP
+        + "\n\n"
+        + CONTEXTS_HELP
+        + "\nThen --practice says what is done today.",
         examples="  linoto create banner stats.npz --budget 40\n"
         "  linoto create banner stats.npz --budget 40 --holdback 0.05 --window 3600 --db loops.sqlite\n"
-        "  linoto create banner stats.npz --gate control --budget 40 --noise bounded --reward-range 0 1",
+        "  linoto create banner stats.npz --gate control --budget 40 --noise bounded --reward-range 0 1\n"
+        "  linoto create shop clicks.npz --practice A=0.5 --practice B=0.5 --budget 40",
     )
     create.add_argument("name", metavar="NAME", help="of the loop, in addresses")
     add_log_and_policy(create)
@@ -51,6 +70,14 @@ def add_create(commands: Commands) -> None:
 
 def add_loop_options(command: Any) -> None:
     """What a loop needs beside its policy and its log."""
+    command.add_argument(
+        "--practice",
+        action="append",
+        default=[],
+        metavar="ITEM[=WEIGHT]",
+        help="what is done today, in a loop with contexts: an item, ITEM=WEIGHT for each of several (repeat "
+        "the option; weights are relative), or the word given, if it is sent with each decision",
+    )
     command.add_argument(
         "--default-reward",
         type=number,
@@ -75,6 +102,18 @@ def add_loop_options(command: Any) -> None:
     )
 
 
+def loop_options_again(arguments: argparse.Namespace) -> list[str]:
+    """The options of the loop as they would be typed again."""
+    words = typed_again(arguments, ["default_reward", "window", "holdback"])
+    if arguments.missing_reward != "unknown":
+        words += ["--missing-reward", arguments.missing_reward]
+    if arguments.unit:
+        words += ["--unit", arguments.unit]
+    for practice in arguments.practice:
+        words += ["--practice", practice]
+    return words
+
+
 def share(text: str) -> float:
     """A share that a control group may have, for argparse."""
     try:
@@ -88,39 +127,84 @@ def share(text: str) -> float:
 
 def run_create(arguments: argparse.Namespace) -> None:
     """`linoto create`."""
-    log = read_statistics(arguments)
-    policy = with_gate_options(read_policy(arguments, log), arguments)
-    loop, made = make_loop(arguments, log, policy)
+    with_contexts = read_contexts(arguments)
+    log: ArmsAndLog | ContextsAndLog
+    if with_contexts is not None:
+        log, policy = with_contexts, read_contextual_policy(arguments, with_contexts)
+        parts = contextual_parts(arguments, with_contexts)
+    else:
+        log = read_statistics(arguments)
+        policy = with_gate_options(read_policy(arguments, log), arguments)
+        parts = fixed_parts(arguments, log)
+    loop, made = make_loop(arguments, policy, parts, log.source)
     certificate = loop.certificate
     if arguments.json:
-        facts = {"loop": loop.name, "db": str(arguments.db), "made": made}
+        facts = {
+            "loop": loop.name,
+            "db": str(arguments.db),
+            "made": made,
+            "contexts": with_contexts is not None,
+        }
         facts |= audit_facts(policy, log, arguments)
         print(json.dumps({**facts, "certificate": certificate.to_dict()}))
         return
-    print(f"{'made' if made else 'there is already'} loop {loop.name!r} in {arguments.db}, from {log.source}")
+    kind = "loop with contexts" if with_contexts is not None else "loop"
+    print(
+        f"{'made' if made else 'there is already'} {kind} {loop.name!r} in {arguments.db}, from {log.source}"
+    )
     promised = promise_rows([row for row in certificate.rows() if row[0] in SHOWN], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 
-def make_loop(arguments: argparse.Namespace, log: ArmsAndLog, policy: ComposedPolicy) -> tuple[Loop, bool]:
+def fixed_parts(arguments: argparse.Namespace, log: ArmsAndLog) -> dict[str, Any]:
+    """The arms of a loop, and their log."""
+    with service_needed():
+        from linoto.service.loops.spec import Arm, as_statistics
+
+    if arguments.practice:
+        arguments.refuse("--practice is for a loop with contexts: here practice is the log's own mixture")
+    arms = zip(log.names, log.actions.tolist(), strict=True)
+    return {
+        "arms": [Arm(name=name, features=action) for name, action in arms],
+        "offline": as_statistics(log.offline),
+    }
+
+
+def contextual_parts(arguments: argparse.Namespace, log: ContextsAndLog) -> dict[str, Any]:
+    """The recipe of a loop with contexts, its log, and what is done today."""
+    with service_needed():
+        from linoto.service.loops.context_spec import as_spec, as_statistics
+
+    recipe = log.saved.recipe
+    practice = practice_of(arguments.practice, recipe.items)
+    if practice is None:
+        arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
+    return {
+        "recipe": as_spec(recipe),
+        "moments": as_statistics(log.saved.moments),
+        "practice": practice,
+    }
+
+
+def make_loop(
+    arguments: argparse.Namespace, policy: ComposedPolicy, parts: dict[str, Any], source: str
+) -> tuple[Loop, bool]:
     """The loop, in the database, and whether it is new."""
     from linoto.core.snapshots import to_dict
 
     with service_needed():
-        from linoto.service.loops.spec import Arm, LoopSpec, as_statistics, canonical
+        from linoto.service.loops.spec import LoopSpec, canonical
         from linoto.service.maintenance import create_loop
 
-    arms = zip(log.names, log.actions.tolist(), strict=True)
     spec = LoopSpec(
-        arms=[Arm(name=name, features=action) for name, action in arms],
         policy=to_dict(policy),
         default_reward=default_reward(arguments, policy),
-        offline=as_statistics(log.offline),
-        description=f"from {log.source}",
+        description=f"from {source}",
         missing_reward=arguments.missing_reward,
         unit=arguments.unit,
         window=arguments.window,
         holdback=arguments.holdback,
+        **parts,
     )
     return create_loop(arguments.db, arguments.name, canonical(spec))
 

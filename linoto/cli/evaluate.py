@@ -9,15 +9,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from linoto.cli.evaluate_contexts import check_kind, estimate_in_context, read_rows_in_context
 from linoto.cli.log_and_policy import noise, read_policy
+from linoto.cli.outputs import limits_of, with_known_columns
 from linoto.cli.reading import add_reading_options, notation_of
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
 from linoto.cli.usage import Commands, add_command, shown
 from linoto.core.hints import amount, nearest
 
 if TYPE_CHECKING:
+    from linoto.core.kernels import Floats
     from linoto.logs.arms import ArmTable
-    from linoto.logs.evaluate import Estimate
+    from linoto.logs.estimates import Estimate, Interval
     from linoto.logs.rows import Rows
 
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
@@ -39,17 +42,25 @@ def add_evaluate(commands: Commands) -> None:
         "inverse propensities (ips), self-normalised (snips) and doubly robust (dr), with intervals.\n\n"
         "The target is one arm (--play), a distribution over arms (--probabilities), or a policy that\n"
         "learns (--policy). A policy is warm-started from one part of the rows and replayed on the other:\n"
-        "rows that a policy started from never evaluate it.",
+        "rows that a policy started from never evaluate it.\n\n"
+        "With --recipe, what `linoto audit-contexts --save` wrote, LOG is one with contexts, such as the\n"
+        "export of a loop: the target is then one item, a distribution over items, or the best item in\n"
+        "each context by a linear model of the other rows (--greedy).",
         examples="  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
         "--propensity p --play B\n"
         "  linoto evaluate log.csv --arms arms.csv --action arm --reward click --uniform "
-        "--policy Gated --epsilon 0.02",
+        "--policy Gated --epsilon 0.02\n"
+        "  linoto evaluate played.parquet --recipe clicks.npz --reward reward --propensity propensity "
+        "--greedy",
     )
     add_log_options(evaluate)
     target = evaluate.add_mutually_exclusive_group(required=True)
     target.add_argument("--play", metavar="ARM", help="always this arm")
     target.add_argument(
         "--probabilities", type=Path, metavar="FILE", help="CSV with an arm and its probability in each row"
+    )
+    target.add_argument(
+        "--greedy", action="store_true", help="with contexts: the best item by the rows' own model"
     )
     target.add_argument(
         "--policy", help="Gated, LinOtO, or a policy as JSON, as linoto.to_dict writes it: it learns"
@@ -71,9 +82,15 @@ def add_evaluate(commands: Commands) -> None:
 def add_log_options(command: Any) -> None:
     """The rows, and what their columns mean."""
     command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
-    command.add_argument("--arms", required=True, help="one row per arm: its id and its features")
+    command.add_argument("--arms", help="one row per arm: its id and its features")
     command.add_argument("--id", metavar="COL", help="column of the arms' ids (default: the first)")
-    command.add_argument("--action", required=True, metavar="COL", help="column of the chosen arm")
+    command.add_argument("--action", metavar="COL", help="column of the chosen arm")
+    command.add_argument(
+        "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of --arms"
+    )
+    command.add_argument(
+        "--candidates", metavar="COL", help="with contexts: column of the items on offer, as A|C|D"
+    )
     command.add_argument("--reward", required=True, metavar="COL", help="column of what it earned")
     known = command.add_mutually_exclusive_group(required=True)
     known.add_argument("--propensity", metavar="COL", help="column of the probability of that choice")
@@ -99,9 +116,9 @@ def add_policy_options(command: Any) -> None:
 
 def run_evaluate(arguments: argparse.Namespace) -> None:
     """`linoto evaluate`."""
+    check_kind(arguments)
     check_options(arguments)
-    arms, rows = read_arms_and_rows(arguments)
-    estimates, warm = estimate(rows, arms, arguments)
+    rows, estimates, warm = with_known_columns(estimate, arguments)
     if arguments.json:
         facts = {"log": arguments.log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
         facts["every_propensity_is_1"] = rows.all_certain
@@ -123,32 +140,45 @@ def check_options(arguments: argparse.Namespace) -> None:
             arguments.refuse(f"--{name} is for --policy")
 
 
+def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
+    """The rows that were judged by, the estimates, and how many rows went into a warm start."""
+    from linoto.logs.estimates import Interval
+
+    interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
+    if arguments.recipe is None:
+        arms, rows = read_arms_and_rows(arguments)
+        return rows, *estimate_arms(rows, arms, arguments, interval)
+    found = read_rows_in_context(arguments)
+    if arguments.greedy:
+        target: Any = "greedy"
+    elif arguments.play is not None:
+        target = arguments.play
+    else:
+        target = dict(zip(found.recipe.items, probabilities_of(arguments, found.recipe.items), strict=True))
+    return found.rows, estimate_in_context(found, target, interval), 0
+
+
 def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
-    """The arms and the rows; a wrong column name is a matter of usage."""
+    """The arms and the rows."""
     from dataclasses import replace
 
     from linoto.logs.read import read_arms
     from linoto.logs.rows import read_rows
-    from linoto.logs.values import UnknownColumn
 
     columns = {name: getattr(arguments, name) for name in ("action", "reward", "propensity", "time", "where")}
     notation = notation_of(arguments)
-    try:
-        arms = read_arms(arguments.arms, id=arguments.id, **notation)
-        rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns, **notation)
-    except UnknownColumn as error:
-        arguments.refuse(str(error))
-        raise
+    arms = read_arms(arguments.arms, id=arguments.id, **notation)
+    rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns, **notation)
     return arms, replace(rows, propensities="uniform") if arguments.uniform else rows
 
 
-def estimate(rows: Rows, arms: ArmTable, arguments: argparse.Namespace) -> tuple[list[Estimate], int]:
-    """The estimates, and how many rows went into a warm start."""
-    from linoto.logs.evaluate import METHODS, Interval, evaluate
+def estimate_arms(
+    rows: Rows, arms: ArmTable, arguments: argparse.Namespace, interval: Interval
+) -> tuple[list[Estimate], int]:
+    """The estimates of a target among fixed arms, and how many rows went into a warm start."""
+    from linoto.logs.evaluate import METHODS, evaluate
     from linoto.logs.rows import split
 
-    limits = None if arguments.reward_range is None else tuple(arguments.reward_range)
-    interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits)
     if arguments.policy is not None:
         share = 0.5 if arguments.warm is None else arguments.warm
         if share >= 1:
@@ -178,11 +208,16 @@ def policy_of(arguments: argparse.Namespace) -> Any:
 
 def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:
     """An arm's index, or (k,) probabilities."""
+    if arguments.play is not None:
+        return index_of(arguments.play, {name: arm for arm, name in enumerate(arms.names)}, "--play")
+    return probabilities_of(arguments, arms.names)
+
+
+def probabilities_of(arguments: argparse.Namespace, names: Sequence[str]) -> Floats:
+    """(k,) the probabilities in the file that was named."""
     import numpy as np
 
-    place = {name: arm for arm, name in enumerate(arms.names)}
-    if arguments.play is not None:
-        return index_of(arguments.play, place, "--play")
+    place = {name: arm for arm, name in enumerate(names)}
     probabilities = np.zeros(len(place))
     with arguments.probabilities.open(encoding="utf-8-sig", newline="") as file:
         for line, name, text in two_columns(file, arguments.probabilities):
@@ -228,6 +263,8 @@ def target_of(arguments: argparse.Namespace) -> dict[str, Any]:
         from linoto.core.snapshots import to_dict
 
         return {"policy": to_dict(policy_of(arguments))}
+    if arguments.greedy:
+        return {"greedy": True}
     if arguments.play is not None:
         return {"arm": arguments.play}
     return {"probabilities": str(arguments.probabilities)}

@@ -12,7 +12,9 @@ from typing import Any
 
 from linoto.cli.audit import add_audit, add_log_options, log_options_again
 from linoto.cli.certificate import add_certificate
-from linoto.cli.create import add_create, add_loop_options
+from linoto.cli.contexts import add_audit_contexts, add_columns, columns_again
+from linoto.cli.contextual import PRACTICE
+from linoto.cli.create import add_create, add_loop_options, loop_options_again
 from linoto.cli.log_and_policy import add_gate
 from linoto.cli.preview import add_preview
 from linoto.cli.serve import add_serve, port
@@ -25,6 +27,17 @@ loop of it and serve it. Every step is a command of its own, and is printed befo
 one again with other options, copy the line. Nothing is served before you say yes.
 
 A log whose verdict is "not yet" or "do not trust" stops the launch; --anyway goes on."""
+
+CONTEXTS_DESCRIPTION = """\
+Audit a log with contexts, print what would be promised against what is done today (--practice),
+make a loop of it and serve it. Every step is a command of its own, and is printed before it runs: to
+do one again with other options, copy the line. Nothing is served before you say yes.
+
+A log whose verdict is "not yet" or "do not trust" stops the launch; --anyway goes on."""
+
+CONTEXTS_EXAMPLES = """\
+  linoto launch-contexts clicks.csv --item item --reward click --numeric age --category country \\
+    --cross item country --practice A=0.5 --practice B=0.5 --budget 40"""
 
 EXAMPLES = """\
   linoto launch log.csv --arms arms.csv --action arm --reward clicked --reward-range 0 1
@@ -42,6 +55,26 @@ def add_launch(commands: Commands) -> None:
     )
     add_log_options(launch)
     launch.add_argument("--horizon", type=positive, default=5000, help="rounds to come, for the preview")
+    add_launching(launch)
+    launch.set_defaults(run=run_launch)
+
+
+def add_launch_contexts(commands: Commands) -> None:
+    """`linoto launch-contexts`."""
+    launch = add_command(
+        commands,
+        "launch-contexts",
+        help="from a log with user columns to a served loop: audit, certificate, create and serve",
+        description=CONTEXTS_DESCRIPTION,
+        examples=CONTEXTS_EXAMPLES,
+    )
+    add_columns(launch)
+    add_launching(launch)
+    launch.set_defaults(run=run_launch_contexts, refuse=launch.error)
+
+
+def add_launching(launch: Any) -> None:
+    """The loop, where everything is written, and when to go on."""
     launch.add_argument("--name", help="of the loop (default: the name of LOG)")
     add_gate(launch)
     add_loop_options(launch)
@@ -49,25 +82,42 @@ def add_launch(commands: Commands) -> None:
     launch.add_argument("--port", type=port, default=8080, help="port to serve on, 0 for any free one")
     launch.add_argument("--anyway", action="store_true", help="go on whatever the verdict is")
     launch.add_argument("--yes", action="store_true", help="serve without asking")
-    launch.set_defaults(run=run_launch)
 
 
 def run_launch(arguments: argparse.Namespace) -> None:
     """`linoto launch`."""
-    arguments.out.mkdir(parents=True, exist_ok=True)
     stats = audited(arguments)
     gate = typed_again(arguments, ["gate"])
-    budget = [*gate, *typed_again(arguments, ["budget", "epsilon"])]
+    budget = typed_again(arguments, ["gate", "budget", "epsilon"])
     run_step("What is promised?", ["certificate", stats, *budget, "--rounds", arguments.horizon])
     page = arguments.out / "preview.html"
     run_step(
         "What could be lost and gained?",
         ["preview", stats, *gate, *grid_of(arguments), "--horizon", arguments.horizon, "--out", page],
     )
+    make_and_serve(arguments, stats)
+
+
+def run_launch_contexts(arguments: argparse.Namespace) -> None:
+    """`linoto launch-contexts`."""
+    if not arguments.practice:
+        arguments.refuse(f"the following arguments are required: --practice ({PRACTICE})")
+    stats, page = files_in(arguments.out)
+    words = ["audit-contexts", arguments.log, *columns_again(arguments), "--save", stats, "--out", page]
+    run_step("Is the log worth building on?", words)
+    check_verdict(stats, arguments)
+    run_step(
+        "What is promised?", ["certificate", stats, *typed_again(arguments, ["gate", "budget", "epsilon"])]
+    )
+    make_and_serve(arguments, stats)
+
+
+def make_and_serve(arguments: argparse.Namespace, stats: Path) -> None:
+    """The last two steps."""
     name = arguments.name or loop_name(arguments.log)
     db = arguments.out / "loops.sqlite"
-    options = typed_again(arguments, ["default_reward", "window", "holdback"])
-    run_step("Make the loop", ["create", name, stats, *budget, *options, "--db", db])
+    options = [*typed_again(arguments, ["gate", "budget", "epsilon"]), *loop_options_again(arguments)]
+    run_step("Make the loop", ["create", name, stats, *options, "--db", db])
     serve = ["serve", "--db", db, "--port", arguments.port]
     if arguments.yes or agreed(f"Serve loop {name!r} now?"):
         run_step("Serve it", serve)
@@ -75,21 +125,32 @@ def run_launch(arguments: argparse.Namespace) -> None:
         print(f"\nTo serve it: {shlex.join(['linoto', *map(str, serve)])}")
 
 
+def files_in(folder: Path) -> tuple[Path, Path]:
+    """Where the audit writes its statistics and its page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "stats.npz", folder / "audit.html"
+
+
 def audited(arguments: argparse.Namespace) -> Path:
     """The statistics of the log, audited, with arm effects where the audit asks for them."""
     from linoto.logs.saved import load
 
-    folder: Path = arguments.out
-    stats, page = folder / "stats.npz", folder / "audit.html"
+    stats, page = files_in(arguments.out)
     words = ["audit", arguments.log, *log_options_again(arguments), "--save", stats, "--out", page]
     run_step("Is the log worth building on?", words)
-    saved = load(stats)
-    if saved.verdict == "deploy with arm effects" and not arguments.arm_effects:
+    if load(stats).verdict == "deploy with arm effects" and not arguments.arm_effects:
         run_step("Every arm gets an effect of its own, as the verdict says", [*words, "--arm-effects"])
-        saved = load(stats)
-    if saved.verdict in ("not yet", "do not trust") and not arguments.anyway:
-        raise ValueError(f"stopped at the verdict {saved.verdict!r}; --anyway goes on all the same")
+    check_verdict(stats, arguments)
     return stats
+
+
+def check_verdict(stats: Path, arguments: argparse.Namespace) -> None:
+    """Stop at a verdict that says so."""
+    from linoto.logs.saved import load
+
+    verdict = load(stats).verdict
+    if verdict in ("not yet", "do not trust") and not arguments.anyway:
+        raise ValueError(f"stopped at the verdict {verdict!r}; --anyway goes on all the same")
 
 
 def grid_of(arguments: argparse.Namespace) -> list[str]:
@@ -111,7 +172,7 @@ def steps() -> argparse.ArgumentParser:
     """The commands that a launch is made of."""
     top = Parser(prog="linoto", allow_abbrev=False)
     commands = top.add_subparsers(required=True, parser_class=Parser)
-    for add in (add_audit, add_certificate, add_preview, add_create, add_serve):
+    for add in (add_audit, add_audit_contexts, add_certificate, add_preview, add_create, add_serve):
         add(commands)
     return top
 

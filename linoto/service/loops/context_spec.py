@@ -89,6 +89,14 @@ def read_recipe(recipe: RecipeSpec) -> Recipe:
         raise invalid(f"recipe: {error}") from error
 
 
+def as_spec(recipe: Recipe) -> RecipeSpec:
+    """A recipe as a loop keeps it."""
+    try:
+        return msgspec.convert(recipe.to_dict(), RecipeSpec)
+    except msgspec.ValidationError as error:
+        raise invalid(f"recipe: {error}") from error
+
+
 def as_statistics(moments: Moments) -> MomentStatistics:
     """A log with contexts as a loop keeps it."""
     return MomentStatistics(

@@ -1,0 +1,93 @@
+"""What each gate that knows contexts would promise on a log, and which of them fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
+from linoto.core.contexts.moments import Moments
+from linoto.core.gates import Control, Tolerance
+from linoto.core.hints import amount
+from linoto.core.policies import Gated, usual_contextual_gate
+
+GateKind = Literal["control", "tolerance"]
+NAMES: dict[GateKind, str] = {"control": "Control", "tolerance": "Tolerance by the model"}
+NEEDS: dict[GateKind, str] = {
+    "control": "no linear model and no log, but rounds in which practice is played",
+    "tolerance": "that rewards are linear in these features in every context, and that the log still holds",
+}
+
+
+class ContextPromise(NamedTuple):
+    """What one gate would promise, or why nothing."""
+
+    kind: GateKind
+    certificate: Certificate | None
+    reason: str  # why there is no certificate
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is a promise."""
+        return self.certificate is not None and self.certificate.holds
+
+
+def contextual_gate(
+    kind: GateKind, confidence: Confidence, *, budget: float | None = None, epsilon: float | None = None
+) -> Control | Tolerance:
+    """A gate that allows so much; if neither is given, the budget that `Gated()` takes with contexts."""
+    if budget is None and epsilon is None:
+        usual: Any = usual_contextual_gate(confidence)
+        budget = usual.budget
+    budget, epsilon = budget or 0.0, epsilon or 0.0
+    if kind == "tolerance":
+        return Tolerance(evidence="model", budget=budget, epsilon=epsilon)
+    promise: Any = "realised" if confidence.noise == "bounded" else "expected"
+    return Control(promise=promise, budget=budget, epsilon=epsilon)
+
+
+def find_promises(
+    moments: Moments, confidence: Confidence, *, budget: float | None, epsilon: float | None
+) -> tuple[ContextPromise, ...]:
+    """What each gate would promise on this log, as a policy says it before its first round."""
+    found = []
+    for kind in NAMES:
+        gate = contextual_gate(kind, confidence, budget=budget, epsilon=epsilon)
+        try:
+            certificate = Gated(gate=gate, confidence=confidence).certificate_contextual(moments)
+            found.append(ContextPromise(kind, certificate, "" if certificate.holds else certificate.theorem))
+        except ValueError as error:
+            found.append(ContextPromise(kind, None, str(error)))
+    return tuple(found)
+
+
+def fitting(promises: tuple[ContextPromise, ...]) -> GateKind | None:
+    """The gate to take: that with the fewest assumptions of those that promise something."""
+    return next((promise.kind for promise in promises if promise.holds), None)
+
+
+def promise_texts(promises: tuple[ContextPromise, ...], mean: float, doubt: str) -> Iterator[tuple[str, str]]:
+    """What a person reads; `doubt` says why the log is not to be counted on, which Control does not do."""
+    for promise in promises:
+        certificate = promise.certificate
+        if certificate is None or not certificate.holds:
+            yield "promise", f"{NAMES[promise.kind]}: none, {promise.reason}"
+            continue
+        text = f"{NAMES[promise.kind]}: at most {lost(certificate)} less than practice in the same rounds"
+        text += f", with probability {1 - certificate.delta:g}; it needs {NEEDS[promise.kind]}"
+        yield "promise", text + (f" ({doubt})" if doubt and promise.kind == "tolerance" else "")
+    chosen = next((promise for promise in promises if promise.holds), None)
+    if chosen is None:
+        return
+    yield "gate", f"{NAMES[chosen.kind]} fits: of those that promise something it assumes the least"
+    budget = chosen.certificate.budget if chosen.certificate is not None else None
+    if budget and mean > 0:
+        yield "budget", f"{amount(budget)} is what the log earns in {budget / mean:,.0f} rows"
+
+
+def lost(certificate: Certificate) -> str:
+    """The most that may be lost, in words."""
+    in_all = f"{amount(certificate.budget)} in all" if certificate.budget else ""
+    per_round = f"{amount(certificate.per_round)} a round" if certificate.per_round else ""
+    return " and ".join(part for part in (in_all, per_round) if part) or "nothing"

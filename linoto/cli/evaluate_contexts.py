@@ -1,0 +1,56 @@
+"""`linoto evaluate --recipe`: what other choices would have earned in the contexts of a log."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from linoto.cli.contextual import read_contexts
+from linoto.cli.reading import notation_of
+
+if TYPE_CHECKING:
+    from linoto.logs.context_rows import ContextRows
+    from linoto.logs.estimates import Estimate, Interval
+
+ONLY_FIXED = ("arms", "action", "id", "row", "policy")
+ONLY_CONTEXTS = ("candidates", "greedy")
+
+
+def check_kind(arguments: argparse.Namespace) -> None:
+    """Refuse options of fixed arms beside a recipe, and the other way round."""
+    if arguments.recipe is None:
+        for name in ("arms", "action"):
+            if getattr(arguments, name) is None:
+                arguments.refuse(f"--{name} is needed, or --recipe for a log with contexts")
+    wrong, why = (
+        (ONLY_CONTEXTS, "is for a log with contexts: give --recipe")
+        if arguments.recipe is None
+        else (ONLY_FIXED, "is for a log of fixed arms: leave it out beside --recipe")
+    )
+    for name in wrong:
+        if getattr(arguments, name):
+            arguments.refuse(f"--{name} {why}")
+
+
+def read_rows_in_context(arguments: argparse.Namespace) -> ContextRows:
+    """The rows of a log, read by the recipe of this or of an earlier one."""
+    from linoto.logs.context_rows import read_context_rows
+
+    asked = argparse.Namespace(stats=arguments.recipe, paper=False)
+    found = read_contexts(asked)
+    if found is None:
+        raise ValueError(
+            f"{arguments.recipe} must be what linoto audit-contexts --save wrote, got something else"
+        )
+    names = ("reward", "propensity", "candidates", "time", "where")
+    columns = {name: getattr(arguments, name) for name in names}
+    rows = read_context_rows(arguments.log, recipe=found.saved.recipe, **columns, **notation_of(arguments))
+    return rows.uniform() if arguments.uniform else rows
+
+
+def estimate_in_context(rows: ContextRows, target: Any, interval: Interval) -> list[Estimate]:
+    """What the target would have earned, by each method whose interval is of this kind."""
+    from linoto.logs.context_evaluate import METHODS, evaluate_contexts
+
+    methods = METHODS if interval.kind in ("auto", "normal") else ("ips",)
+    return evaluate_contexts(rows, target, methods=methods, interval=interval)

@@ -1,0 +1,240 @@
+"""From a log with contexts to a loop on the command line: every command takes what the one before saved."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.exits import run
+
+import linoto
+from linoto.service.loops.loop import Loop
+from linoto.service.server import open_service
+
+COLUMNS = ("--item", "item", "--reward", "click", "--numeric", "age", "--category", "country")
+CROSSED = (*COLUMNS, "--cross", "item", "country", "--propensity", "p")
+PRACTICE = ("--practice", "A=1", "--practice", "C=3")
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Clicks of three items, of which visitors from DE like A, and what their audit saved."""
+    folder, rng = tmp_path_factory.mktemp("audited"), np.random.default_rng(0)
+    lines = ["item,country,age,p,click"]
+    for _ in range(1200):
+        item, country, age = rng.choice(list("ABC")), rng.choice(["DE", "NO"]), int(rng.integers(18, 70))
+        likes = 0.2 + 0.5 * ((item, country) == ("A", "DE"))
+        lines.append(f"{item},{country},{age},{1 / 3},{int(rng.random() < likes)}")
+    (folder / "june clicks.csv").write_text("\n".join(lines))
+    assert run("audit-contexts", folder / "june clicks.csv", *CROSSED, "--save", folder / "stats.npz") == 0
+    return folder
+
+
+@pytest.fixture
+def folder(audited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The log and its statistics in a folder of their own."""
+    for path in audited.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def stats(folder: Path) -> Path:
+    return Path("stats.npz")
+
+
+def loop_in(db: Path | str, name: str) -> Loop:
+    service = open_service(Path(db))
+    loop = service.loops.get(name)
+    service.close()
+    return loop
+
+
+def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path, capsys: Captured) -> None:
+    words = ("audit-contexts", "june clicks.csv", *CROSSED, "--budget", 30, "--epsilon", 0.01)
+    assert run(*words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "promise Control: at most 30 in all and 0.01 a round less than practice" in out
+    assert "promise Tolerance by the model: at most 30 in all and 0.01 a round" in out
+    assert "gate Control fits" in out and re.search(r"budget 30 is what the log earns in 1\d\d rows", out)
+    assert run(*words, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gate"] == "control"
+    policy = linoto.Gated(
+        gate=linoto.Control(budget=30, epsilon=0.01),
+        confidence=linoto.Confidence(
+            noise="bounded", reward_range=(0, 1), bound=found["proposed"]["bound"], design="adaptive"
+        ),
+    )
+    log = linoto.read_context_log(
+        "june clicks.csv",
+        item="item",
+        reward="click",
+        numeric=["age"],
+        categories=["country"],
+        crosses=[("item", "country")],
+    )
+    told = json.loads(policy.certificate_contextual(log.moments).to_json())
+    assert found["promises"]["Control"] == told
+
+
+def test_an_audit_refuses_to_write_over_what_it_reads(folder: Path, capsys: Captured) -> None:
+    before = Path("june clicks.csv").read_bytes()
+    for option in ("--save", "--out"):
+        assert run("audit-contexts", "june clicks.csv", *CROSSED, option, "june clicks.csv") == 2
+        assert "must be another file than june clicks.csv, which is read" in capsys.readouterr().err
+    assert Path("june clicks.csv").read_bytes() == before
+
+
+def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> None:
+    assert run("create", "shop", stats, *PRACTICE, "--budget", 40, "--unit", "clicks") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("made loop with contexts 'shop' in loops.sqlite, from stats.npz")
+    assert "compared with     current practice in the explored rounds" in out
+    loop, saved = loop_in("loops.sqlite", "shop"), linoto.load(stats)
+    agent, contexts = loop.contextual
+    assert contexts.recipe == saved.recipe and (agent.moments.gram == saved.moments.gram).all()
+    assert contexts.practice == {"A": 0.25, "C": 0.75} and loop.spec.default_reward == 0.0
+    assert agent.policy == linoto.Gated(gate=linoto.Control(budget=40), confidence=saved.confidence)
+    assert run("create", "shop", stats, *PRACTICE, "--budget", 40, "--unit", "clicks", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["made"], found["contexts"], found["verdict"]) == (False, True, "deploy")
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        ((), {"gate": linoto.Control(budget=50)}),
+        (("--gate", "tolerance"), {"gate": linoto.Tolerance(budget=50, evidence="model")}),
+        (
+            ("--gate", "tolerance", "--epsilon", 0.1, "--explorer", "thompson"),
+            {"gate": linoto.Tolerance(epsilon=0.1, evidence="model"), "explorer": linoto.LinTS()},
+        ),
+    ],
+)
+def test_the_policy_is_the_one_that_was_asked_for_or_the_usual_one(
+    stats: Path, capsys: Captured, options: tuple[Any, ...], policy: dict[str, Any]
+) -> None:
+    assert run("create", "shop", stats, "--practice", "C", *options) == 0
+    saved = linoto.load(stats)
+    wanted = linoto.Gated(**policy, confidence=saved.confidence)
+    assert loop_in("loops.sqlite", "shop").agent.policy == wanted
+    assert run("certificate", stats, *options, "--json") == 0
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])["certificate"]
+    assert said == json.loads(wanted.certificate_contextual(saved.moments).to_json())
+
+
+WRONG = {
+    (): (2, "needs --practice: the item that is played today"),
+    ("--practice", "Q=1"): (1, "got 'Q=1': the items are A, B, C"),
+    ("--practice", "A=x", "--practice", "B=1"): (1, "got 'A=x'"),
+    ("--practice", "A=0.5", "--practice", "B=-0.1"): (1, "weights >= 0"),
+    ("--practice", "A=0", "--practice", "B=0"): (1, "one of them above 0, got A=0 B=0"),
+    ("--practice", "A=nan"): (1, "weights >= 0"),
+    ("--practice", "A", "--evidence", "both"): (1, "--evidence both is not for contexts"),
+    ("--practice", "A", "--alpha", "0.1"): (1, "--alpha 0.1 is not for contexts"),
+    ("--practice", "A", "--policy", "LinOtO"): (1, "contexts"),
+    ("--practice", "A", "--gate", "tolerance", "--holdback", "0.1"): (1, "holdback must be 0"),
+}
+
+
+@pytest.mark.parametrize("options", WRONG)
+def test_what_makes_no_loop_with_contexts_is_said_in_a_sentence(
+    stats: Path, capsys: Captured, options: tuple[str, ...]
+) -> None:
+    code, message = WRONG[options]
+    assert run("create", "shop", stats, *options) == code
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+    assert not Path("loops.sqlite").exists() or not open_names("loops.sqlite")
+
+
+def open_names(db: str) -> list[str]:
+    service = open_service(Path(db))
+    names = list(service.loops.by_name)
+    service.close()
+    return names
+
+
+def test_practice_is_not_for_a_loop_of_fixed_arms(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "stats.json"
+    path.write_text(json.dumps({"actions": [[1, 0], [0, 1]], "pulls": [9, 1], "reward_sums": [3, 1]}))
+    assert run("create", "x", path, "--practice", "a", "--reward-range", 0, 1, "--noise", "bounded") == 2
+    assert "--practice is for a loop with contexts" in capsys.readouterr().err
+
+
+def test_a_launch_is_commands_that_do_the_same_alone(folder: Path, capsys: Captured) -> None:
+    words = ("launch-contexts", "june clicks.csv", *CROSSED, "--budget", 30)
+    assert run(*words) == 2
+    assert "required: --practice" in capsys.readouterr().err
+    options = (*PRACTICE, "--missing-reward", "default", "--unit", "clicks", "--window", 60)
+    assert run(*words, *options) == 0
+    out = capsys.readouterr().out
+    commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
+    assert [command[0] for command in commands] == ["audit-contexts", "certificate", "create"]
+    assert "To serve it: linoto serve --db linoto-launch/loops.sqlite" in out
+    loop = loop_in("linoto-launch/loops.sqlite", "june-clicks")
+    assert loop.certificate.budget == 30 and loop.spec.unit == "clicks"
+    assert (loop.spec.missing_reward, loop.spec.window) == ("default", 60)
+    assert run(*commands[-1]) == 0
+    assert "there is already loop with contexts 'june-clicks'" in capsys.readouterr().out
+
+
+def test_a_log_with_contexts_that_is_not_to_be_trusted_stops_the_launch(
+    folder: Path, capsys: Captured
+) -> None:
+    words = ("launch-contexts", "june clicks.csv", *COLUMNS, *PRACTICE, "--reward-range", 0, 0.5)
+    assert run(*words) == 1
+    assert "stopped at the verdict 'do not trust'" in capsys.readouterr().err
+
+
+def test_evaluate_takes_the_recipe_of_an_audit(stats: Path, capsys: Captured) -> None:
+    words = ("evaluate", "june clicks.csv", "--recipe", stats, "--reward", "click")
+    rows = linoto.read_context_rows(
+        "june clicks.csv", recipe=linoto.load(stats).recipe, reward="click", propensity="p"
+    )
+    Path("half.csv").write_text("item,probability\nA,0.5\nC,0.5\n")
+    targets: list[tuple[tuple[str, ...], Any]] = [
+        (("--greedy",), "greedy"),
+        (("--play", "A"), "A"),
+        (("--probabilities", "half.csv"), {"A": 0.5, "C": 0.5}),
+    ]
+    for options, target in targets:
+        assert run(*words, "--propensity", "p", *options, "--json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["estimates"] == [each.to_dict() for each in linoto.evaluate_contexts(rows, target)]
+        assert run(*words, "--uniform", *options, "--interval", "hoeffding", "--reward-range", 0, 1) == 0
+        assert "ips" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--uniform", "--greedy"), "--arms is needed, or --recipe for a log with contexts"),
+        (("--uniform", "--greedy", "--arms", "x", "--action", "y"), "--greedy is for a log with contexts"),
+        (
+            ("--uniform", "--play", "A", "--recipe", "stats.npz", "--arms", "x"),
+            "--arms is for a log of fixed",
+        ),
+        (("--uniform", "--policy", "Gated", "--recipe", "stats.npz"), "--policy is for a log of fixed arms"),
+    ],
+)
+def test_options_of_the_other_kind_of_log_are_refused(
+    stats: Path, capsys: Captured, options: tuple[str, ...], message: str
+) -> None:
+    assert run("evaluate", "june clicks.csv", "--reward", "click", *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_recipe_must_be_one(stats: Path, capsys: Captured) -> None:
+    for wrong in ("june clicks.csv", "nothing.npz"):
+        words = ("evaluate", "june clicks.csv", "--reward", "click", "--uniform", "--greedy")
+        assert run(*words, "--recipe", wrong) == 1
+        assert f"{wrong} must be what linoto audit-contexts --save wrote" in capsys.readouterr().err
