@@ -42,13 +42,16 @@ class Actions:
     features: list[Features] = field(default_factory=list)
     varying: set[str] = field(default_factory=set)  # features that differ between rows of one action
 
-    def number(self, action: Features) -> int:
+    def key(self, action: Features) -> Any:
+        """What an action is known by."""
+        if self.id is None:
+            return tuple(sorted(action.items()))
+        if self.id not in action:
+            raise ValueError(f"every action must have the feature {self.id!r}, got one without")
+        return text_of(action[self.id])
+
+    def number(self, key: Any, action: Features) -> int:
         """Which action this is: a new one where it was not met before."""
-        key: Any = tuple(sorted(action.items()))
-        if self.id is not None:
-            if self.id not in action:
-                raise ValueError(f"every action must have the feature {self.id!r}, got one without")
-            key = text_of(action[self.id])
         if key not in self.numbers:
             self.numbers[key] = len(self.features)
             self.features.append(action)
@@ -58,10 +61,11 @@ class Actions:
         return number
 
     def row(self, decided: Decided) -> Row:
-        """A decision with the numbers of its actions."""
-        offered = tuple(map(self.number, decided.actions))
-        if len(set(offered)) < len(offered):
+        """A decision with the numbers of its actions; one that is refused adds no action."""
+        keys = [self.key(action) for action in decided.actions]
+        if len(set(keys)) < len(keys):
             raise ValueError("the actions of a decision must differ, got two that are the same")
+        offered = tuple(map(self.number, keys, decided.actions))
         return Row(offered[decided.played], decided, () if decided.every else offered)
 
     def names(self) -> list[str]:

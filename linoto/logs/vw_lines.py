@@ -103,37 +103,46 @@ def place_of(event: dict[str, Any], count: int) -> int:
     return place
 
 
-def flat(value: Any, path: str = "") -> Features:
+def flat(value: Any) -> Features:
     """Features by their dotted names. Without what is null or false, which is no feature, and `_` keys."""
-    if value is None or value is False:
-        return {}
-    if isinstance(value, str):
-        return {path: value}
-    if isinstance(value, bool | int | float):
+    found: Features = {}
+    collect(found, "", value)
+    return found
+
+
+def collect(found: Features, path: str, value: Any) -> None:
+    """Add a value, and what is in it, to features."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            name = f"{path}.{key}" if path else key
+            if key[:1] != "_":
+                collect(found, name, part)
+            elif key == "_text" and isinstance(part, str):
+                for word in part.split():
+                    add(found, f"{path}.{word}" if path else word, 1.0)
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            if isinstance(item, str):
+                add(found, f"{path}.{item}", 1.0)
+            else:
+                collect(found, f"{path}.{place}", item)
+    elif isinstance(value, str):
+        add(found, path, value)
+    elif value is not None and value is not False:
         if not isfinite(value):
             raise ValueError(f"feature {path!r} must be finite, got {value}")
-        return {path: float(value)}
-    if isinstance(value, list):
-        return gathered(
-            flat(1.0, f"{path}.{item}") if isinstance(item, str) else flat(item, f"{path}.{place}")
-            for place, item in enumerate(value)
-        )
-    parts = (flat(part, f"{path}.{key}" if path else key) for key, part in value.items() if key[:1] != "_")
-    text = value.get("_text")
-    words = text.split() if isinstance(text, str) else []
-    return gathered([*parts, *({f"{path}.{word}".lstrip("."): 1.0} for word in words)])
+        add(found, path, float(value))
 
 
-def gathered(parts: Any) -> Features:
-    """One set of features from several: numbers of the same name are added, as vowpalwabbit does."""
-    found: Features = {}
-    for part in parts:
-        for name, value in part.items():
-            before = found.get(name, 0.0)
-            if name in found and (isinstance(before, str) or isinstance(value, str)):
-                raise ValueError(f"feature {name!r} must be there once, got {before!r} and {value!r}")
-            found[name] = value if isinstance(value, str) or isinstance(before, str) else before + value
-    return found
+def add(found: Features, name: str, value: float | str) -> None:
+    """One feature: numbers of the same name are added, as vowpalwabbit does."""
+    before = found.get(name)
+    if before is None:
+        found[name] = value
+    elif isinstance(before, str) or isinstance(value, str):
+        raise ValueError(f"feature {name!r} must be there once, got {before!r} and {value!r}")
+    else:
+        found[name] = before + value
 
 
 # -- text -------------------------------------------------------------------------------------------------
@@ -205,26 +214,30 @@ def split_line(line: str) -> tuple[list[str], Features]:
     words = head.split()
     if words and (head[-1] not in " \t" or words[-1].startswith("'")) and words[-1] != "shared":
         words = words[:-1]  # the tag, which touches the bar or starts with a quote
-    return words, gathered(namespace(part) for part in rest.split("|"))
+    found: Features = {}
+    for part in rest.split("|"):
+        read_namespace(found, part)
+    return words, found
 
 
-def namespace(text: str) -> Features:
-    """The features of one namespace: its name touches the bar."""
+def read_namespace(found: Features, text: str) -> None:
+    """The features of one namespace, whose name touches the bar.
+
+    `age:30` is a number, `country=NO` a level, `member` is 1 where it is there.
+    """
     words = text.split()
     prefix = words.pop(0) if words and text[0] not in " \t" else ""
     prefix, colon, scale = prefix.partition(":")
     if colon and as_number(scale) != 1:
         raise ValueError(f"the weight of namespace {prefix!r} must be 1, got {scale}")
-    return gathered(feature(word, f"{prefix}." if prefix else "") for word in words)
-
-
-def feature(word: str, prefix: str) -> Features:
-    """`age:30` is a number, `country=NO` a level, `member` is 1 where it is there."""
-    name, colon, value = word.rpartition(":")
-    if colon:
-        return {prefix + name: as_number(value)}
-    name, equals, level = word.partition("=")
-    return {prefix + name: level} if equals else {prefix + word: 1.0}
+    start = f"{prefix}." if prefix else ""
+    for word in words:
+        name, colon, value = word.rpartition(":")
+        if colon:
+            add(found, start + name, as_number(value))
+            continue
+        name, equals, level = word.partition("=")
+        add(found, start + name, level if equals else 1.0)
 
 
 def as_number(text: str) -> float:
