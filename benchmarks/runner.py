@@ -1,9 +1,12 @@
-"""What the experiment runner adds to its kernels: python benchmarks/runner.py [--json FILE] [--rounds N].
+"""What the experiment runner adds to its kernels: python benchmarks/runner.py [--only PART] [--json FILE].
 
 The same cells twice: through `run_experiment` with a results file, and as bare calls of the compiled loop on
 prepared agents. One job is charged processor time, which other people's work does not touch; one job per core
 is timed by the clock on the wall, against the bare calls on as many threads and against their processor time
 divided by the cores. Contestants take turns and the fastest turn of each counts.
+
+`compare` is measured alike, on one of its problems with every policy that can play it, at the 30 runs of the
+published league: the comparison itself, and with its page and figure, as the command does it.
 """
 
 from __future__ import annotations
@@ -25,14 +28,19 @@ import numpy as np
 
 import linoto
 from linoto.engines import Engine, cores
+from linoto.experiments.compare import choose, compare, everyone, problems
 from linoto.experiments.paper import contenders
 from linoto.experiments.run import Cell, draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 
 RUNS = 12
+LEAGUE_RUNS = 30
 SETTING = Setting(name="default", policies=contenders())
 EXPERIMENT = Experiment(name="bench", settings=(SETTING,))
 CELLS = [Cell(SETTING, label, run) for run in range(RUNS) for label in SETTING.labels]
+COMPILED = {label: None for label in everyone(None, False) if label != "OOPE"}  # which plays in Python
+LEAGUE = problems(choose(COMPILED))["poor log"]
+LEAGUE_CELLS = [Cell(LEAGUE, label, run) for run in range(LEAGUE_RUNS) for label in LEAGUE.labels]
 MANY_RUNS = """
 import resource, tempfile
 from pathlib import Path
@@ -62,10 +70,10 @@ def fastest(contestants: dict[str, Callable[[], float]], rounds: int) -> dict[st
     return {name: min(turn[name] for turn in turns) for name in contestants}
 
 
-def bare(jobs: int, clock: Callable[[], float]) -> float:
+def bare(jobs: int, clock: Callable[[], float], cells: list[Cell] = CELLS) -> float:
     """Every cell as one call of the compiled loop on an agent that is ready."""
     ready = []
-    for cell in CELLS:
+    for cell in cells:
         bandit, offline, seed = draw_instance(cell.setting, 0, cell.run)
         agent = cell.setting.policy(cell.label).start(bandit.actions, offline, rng=seed)
         ready.append((agent, bandit.means, bandit.draw(cell.setting.horizon, np.random.default_rng(seed))))
@@ -130,6 +138,35 @@ def overhead(rounds: int) -> Iterator[Row]:
     )
 
 
+def league(*, page: bool) -> float:
+    """The processor time of a comparison, kept in a file, with or without its page and figure."""
+    from linoto.pages.compare import write_comparison
+
+    with tempfile.TemporaryDirectory() as out:
+        start = process_time()
+        found = compare([LEAGUE], runs=LEAGUE_RUNS, engine=Engine(jobs=1), out=out)
+        if page:
+            write_comparison(Path(out), found, command="linoto compare")
+        return process_time() - start
+
+
+def comparison(rounds: int) -> Iterator[Row]:
+    """`linoto compare` against its kernels."""
+    league(page=True)  # load or compile
+    best = fastest(
+        {
+            "bare": lambda: bare(1, process_time, LEAGUE_CELLS),
+            "compare": lambda: league(page=False),
+            "command": lambda: league(page=True),
+        },
+        rounds,
+    )
+    cells = f"{len(LEAGUE.labels)} policies, {LEAGUE_RUNS} runs, {LEAGUE.horizon} rounds"
+    yield Row(f"kernels, {cells}", best["bare"], "s")
+    yield Row("compare: processor time of the kernels", best["compare"] / best["bare"], "times", "<= 1.30")
+    yield Row("compare, page and figure: the same", best["command"] / best["bare"], "times", "<= 1.30")
+
+
 def memory(_rounds: int) -> Iterator[Row]:
     """The most memory a fresh process ever held, report included."""
     for runs in (10, 5000):
@@ -148,14 +185,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table as JSON")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="turns of each contestant")
+    parts = {"overhead": overhead, "compare": comparison, "memory": memory}
+    parser.add_argument("--only", choices=parts, help="one part (default: all)")
     options = parser.parse_args()
     load = round(os.getloadavg()[0], 1)
     machine = {"cores": cores(), "architecture": platform.machine(), "load at the start": load}
     for fact, value in {**machine, "turns of each": options.rounds}.items():
         print(f"{fact}: {value}")
     rows = []
-    for part in (overhead, memory):
-        for row in part(options.rounds):
+    for name in [options.only] if options.only else parts:
+        for row in parts[name](options.rounds):
             print(f"{row.what:50s} {row.value:10.2f} {row.unit:20s} {row.target}", flush=True)
             rows.append(row._asdict())
     if options.json:

@@ -6,7 +6,7 @@ measured run by run, and luck that both share drops out of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -25,6 +25,7 @@ from linoto.core.protocols import Policy
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments import seasons as season
 from linoto.experiments import takeover
+from linoto.experiments.cells import Curves
 from linoto.experiments.claims import student
 from linoto.experiments.results import Results, mean_and_error
 from linoto.experiments.run import draw_instance, run_experiment
@@ -172,23 +173,19 @@ class Comparison:
         return sorted(rows, key=lambda row: row["regret"][-1]["mean"])
 
     def _row(self, setting: Setting, label: str) -> dict[str, Any]:
-        name, results = setting.name, self.results
+        cells = [*self.results.cells(setting.name, label)]  # once: reading them is what a league costs
         return {
             "policy": label,
-            "regret": [self._at(setting, label, "regret", round) for round in shown_rounds(setting)],
+            "regret": [at_round(cells, "regret", setting, round) for round in shown_rounds(setting)],
             "offline_regret": [
-                self._at(setting, label, "offline_regret", round) for round in shown_rounds(setting)
+                at_round(cells, "offline_regret", setting, round) for round in shown_rounds(setting)
             ],
-            "worst_offline_regret": float(results.worst(name, label).max()),
-            "promise": promise_kept(results.promise_violation(name, label)),
-            "explored": float(results.final(name, label, "explored").mean() / setting.horizon),
-            "seconds_per_round": self.seconds[name, label],
+            "worst_offline_regret": max(cell.worst for cell in cells),
+            "promise": promise_kept(np.array([cell.promise_violation for cell in cells])),
+            "explored": float(np.mean([cell.explored[-1] for cell in cells]) / setting.horizon),
+            "seconds_per_round": self.seconds[setting.name, label],
             "difference": self._difference(setting, label),
         }
-
-    def _at(self, setting: Setting, label: str, field: str, round: int) -> dict[str, Any]:
-        mean, error = mean_and_error(self.results.at(setting.name, label, field, round))
-        return {"round": round, "mean": float(mean), "se": finite(error)}
 
     def _difference(self, setting: Setting, label: str) -> dict[str, Any] | None:
         """How much more regret than the reference at the end, run by run, with a 95 % interval."""
@@ -210,6 +207,13 @@ class Comparison:
             "against": self.against,
             "leagues": {setting.name: self.league(setting) for setting in settings},
         }
+
+
+def at_round(cells: Sequence[Curves], field: str, setting: Setting, round: int) -> dict[str, Any]:
+    """Mean and standard error over runs at a round, between two kept rounds on the line that joins them."""
+    values = [np.interp(round, setting.rounds, getattr(cell, field)) for cell in cells]
+    mean, error = mean_and_error(values)
+    return {"round": round, "mean": float(mean), "se": finite(error)}
 
 
 def shown_rounds(setting: Setting) -> tuple[int, ...]:

@@ -80,6 +80,19 @@ def test_the_league_is_ranked_and_says_what_was_seen(found) -> None:  # type: ig
     assert json.loads(json.dumps(found.to_dict()))["leagues"]["small"] == rows
 
 
+def test_a_league_has_the_numbers_of_the_results(found) -> None:  # type: ignore[no-untyped-def]
+    for row in found.league(SMALL):
+        name = row["policy"]
+        for field in ("regret", "offline_regret"):
+            for entry in row[field]:
+                values = found.results.at("small", name, field, entry["round"])
+                assert entry["mean"] == pytest.approx(values.mean())
+                assert entry["se"] == pytest.approx(values.std(ddof=1) / 2)
+        assert row["worst_offline_regret"] == found.results.worst("small", name).max()
+        explored = found.results.final("small", name, "explored").mean() / SMALL.horizon
+        assert row["explored"] == pytest.approx(explored)
+
+
 def test_a_broken_promise_is_counted_and_named() -> None:
     counted = promise_kept(np.array([-1.0, 0.0, 3.0, np.nan]))
     assert counted == {"kept": 2, "runs": 3}
