@@ -89,6 +89,8 @@ if TYPE_CHECKING:
     from linoto.worlds.bandits import logged_pulls as logged_pulls
     from linoto.worlds.bandits import sphere_bandit as sphere_bandit
     from linoto.worlds.contexts import ContextualBandit as ContextualBandit
+    from linoto.worlds.gates import GatePreview as GatePreview
+    from linoto.worlds.gates import preview_gates as preview_gates
     from linoto.worlds.preview import Preview as Preview
     from linoto.worlds.preview import preview as preview
     from linoto.worlds.run import Run as Run
@@ -134,6 +136,7 @@ HOMES = {
     "logs.saved": ("load",),
     "worlds.bandits": ("Bandit", "DriftingBandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
     "worlds.contexts": ("ContextualBandit",),
+    "worlds.gates": ("GatePreview", "preview_gates"),
     "worlds.preview": ("Preview", "preview"),
     "worlds.run": ("Run",),
     "worlds.simulate": ("simulate",),

@@ -73,6 +73,22 @@ class Drift:
         return self.combined < TEST_LEVEL
 
 
+def size_of_drift(early: Offline, late: Offline) -> float | None:
+    """How far an arm's mean wanders in as many rounds as the log has: a standard deviation; None: unknown.
+
+    For a random walk that is D away after the log, the means of its two halves differ by D / sqrt(3). Of the
+    squared gaps, what the scatter of rewards explains is taken off; what is left may be nothing.
+    """
+    both = np.flatnonzero((early.pulls > 0) & (late.pulls > 0) & (early.pulls + late.pulls > 2))
+    if both.size == 0:
+        return None
+    before, after = scatter_of(early, both), scatter_of(late, both)
+    variance = (before.around + after.around) / (before.pulls + after.pulls - 2)
+    weight = before.pulls * after.pulls / (before.pulls + after.pulls)
+    moved = (weight * (after.mean - before.mean) ** 2 - variance).sum() / weight.sum()
+    return float(np.sqrt(3 * max(moved, 0.0)))
+
+
 class Comparison(NamedTuple):
     """The p-values of some arms."""
 

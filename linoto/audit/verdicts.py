@@ -13,7 +13,7 @@ from linoto.audit.adaptive import SHARE_LEVEL, share_p
 from linoto.audit.assume import certify_tolerance, propose_confidence, propose_tolerance
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.coverage import find_coverage
-from linoto.audit.drift import Drift, find_drift, why_untested
+from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
 from linoto.audit.fit import LackOfFit, lack_of_fit
 from linoto.audit.noise import LEVEL, estimate_noise, least_scale
 from linoto.audit.pvalues import TEST_LEVEL
@@ -127,6 +127,7 @@ class Audit(AuditFindings):
             source=source,
             verdict=self.verdict,
             reasons=self.reasons,
+            drift=size_of_drift(self.log.early, self.log.late),
         )
 
     def to_dict(self) -> dict[str, Any]:

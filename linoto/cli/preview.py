@@ -22,6 +22,7 @@ from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
+    from linoto.worlds.gates import GatePreview
     from linoto.worlds.preview import Preview
 
 
@@ -56,6 +57,13 @@ def add_preview(commands: Commands) -> None:
         metavar="SD",
         help="how much the arms' average rewards differ, as a standard deviation (default: from the log)",
     )
+    preview.add_argument(
+        "--drift",
+        type=drift,
+        metavar="SD|log",
+        help="let average rewards move, so far until the last round (standard deviation), or as far as those "
+        "of the log did (the word log), and play other gates in the same worlds",
+    )
     preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
     add_engine(preview, jobs="plays at a time")
     preview.add_argument("--out", type=Path, default=Path("linoto-preview.html"), help="the page")
@@ -73,6 +81,7 @@ def run_preview(arguments: argparse.Namespace) -> None:
     policy = read_policy(arguments, log)
     result = preview_of(log, policy, arguments)
     unit = arguments.unit or UNIT
+    gates = gates_of(log, result, arguments)
     path = write_preview(
         arguments.out,
         result,
@@ -82,17 +91,21 @@ def run_preview(arguments: argparse.Namespace) -> None:
         command=command_of(arguments),
         limit=arguments.limit,
         unit=unit,
+        gates=gates,
     )
     lines = answers(result, arguments.limit, unit)
     if arguments.json:
         facts = {"source": log.source, "answers": dict(lines), "unit": unit}
         facts |= result.to_dict(limit=arguments.limit) | audit_facts(policy, log, arguments)
+        facts |= {} if gates is None else {"gates": gates.to_dict()}
         print(json.dumps({**facts, "wrote": [str(path)]}))
         return
     print(TITLE)
     print_facts([*lines, *assumption_rows(policy, log, arguments)])
     print()
     print_table([table_row(row, result) for row in result.table()])
+    if gates is not None:
+        print_gates(gates, unit)
     print_written([path])
 
 
@@ -118,10 +131,81 @@ def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Name
             horizon=arguments.horizon,
             worlds=arguments.worlds,
             prior=arguments.prior,
+            drift=drift_of(log, arguments),
             seed=arguments.seed,
             engine=engine_of(arguments),
             track=track,
         )
+
+
+def drift(text: str) -> Any:
+    """A number > 0 or the word log, for argparse."""
+    if text == "log":
+        return text
+    try:
+        return above_zero(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"must be a number > 0 or the word log, got {text!r}") from None
+
+
+def drift_of(log: ArmsAndLog, arguments: argparse.Namespace) -> float:
+    """How far means move over the horizon: as given, as in the log if it lasted so long, or not at all."""
+    if arguments.drift != "log":
+        return arguments.drift or 0.0
+    found = None if log.saved is None else log.saved.drift
+    if found is None:
+        raise ValueError(
+            "--drift log needs statistics that linoto audit --save wrote, of arms that were chosen early and "
+            "late: give a number instead"
+        )
+    return float(found * (arguments.horizon / log.offline.total) ** 0.5)
+
+
+def gates_of(log: ArmsAndLog, result: Preview, arguments: argparse.Namespace) -> GatePreview | None:
+    """The gates in worlds that move, with the value that the answers are about; None without drift."""
+    from linoto.pages.preview import chosen_point
+    from linoto.worlds.gates import preview_gates
+
+    chosen = chosen_point(result, arguments.limit)
+    if result.drift == 0 or not chosen.certificate.holds:
+        return None
+    with progress("playing other gates") as track:
+        return preview_gates(
+            log.actions,
+            log.offline,
+            policy=result.policy.with_parameter(result.parameter, chosen.value),
+            drift=result.drift,
+            horizon=result.horizon,
+            worlds=result.worlds,
+            prior=arguments.prior,
+            seed=result.seed,
+            engine=engine_of(arguments),
+            track=track,
+        )
+
+
+def print_gates(gates: GatePreview, unit: str) -> None:
+    """Every gate in worlds that stand still and that move, and what kind of drift it is."""
+    from linoto.pages.preview import gate_answer, gate_row
+    from linoto.worlds.moving import drift_text
+
+    print("\nIf the world moves")
+    rows = [
+        ("Drift", drift_text(gates.drift, unit, gates.horizon)),
+        ("Gates", gate_answer(gates, unit)),
+        ("Below", "in worlds that stand still | in the same worlds, moving"),
+    ]
+    print_facts([*rows, *((f"No {name}", why) for name, why in gates.missing.items())])
+    print()
+    print_table([short_row(gate_row(row, gates)) for row in gates.table()])
+
+
+def short_row(row: dict[str, str]) -> dict[str, str]:
+    """A gate on one line of a terminal: what it is in worlds that stand still, and in those that move."""
+    gate, promised, still, moving, gain, moved, control = row.values()
+    lost = f"{still.partition(' ')[0]} | {moving}"
+    names = ("gate", "lose at most", "lost more", "mean gain", "control")
+    return dict(zip(names, (gate, promised, lost, f"{gain} | {moved}", control), strict=True))
 
 
 def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
@@ -161,7 +245,7 @@ def command_of(arguments: argparse.Namespace) -> str:
         if values is not None:
             words += [f"--{name.replace('_', '-')}", ",".join(map(shown, values))]
     return " ".join(
-        [*words, *typed_again(arguments, ("horizon", "worlds", "limit", "prior", "unit", "seed"))]
+        [*words, *typed_again(arguments, ("horizon", "worlds", "limit", "prior", "drift", "unit", "seed"))]
     )
 
 

@@ -21,7 +21,7 @@ from linoto.logs.arms import ArmTable, Encoding
 
 FORMAT = 1
 SAVED = "what linoto audit --save wrote"
-AUDITED = ("stated", "source", "verdict", "reasons")  # not in files of version 0.1
+AUDITED = ("stated", "source", "verdict", "reasons", "drift")  # some are not in files of earlier versions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +33,7 @@ class Audited:
     source: str = ""  # what was audited; "": an earlier version did not say
     verdict: str | None = None  # of the audit; None: as well
     reasons: tuple[str, ...] = ()  # for the verdict
+    drift: float | None = None  # how far an arm's mean moves in as many rounds as the log has; None: unknown
 
     def origin(self, name: str) -> str:
         """Where noise, bound or reward_range come from, as the end of a sentence."""

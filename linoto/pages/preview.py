@@ -18,7 +18,10 @@ from linoto.core.offline import Offline
 from linoto.pages.figures import preview as figures
 from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import fill, write_page
-from linoto.worlds.preview import GridPoint, Preview, quantile, smallest_of_best
+from linoto.worlds.gates import GateOutcome, GatePreview
+from linoto.worlds.moving import drift_text
+from linoto.worlds.outcomes import GridPoint, quantile
+from linoto.worlds.preview import Preview, smallest_of_best
 
 UNIT = "units of reward"
 TITLE = "What is the most we can lose, and what do we stand to gain?"
@@ -166,8 +169,9 @@ def write_preview(
     command: str,
     limit: float | None = None,
     unit: str = UNIT,
+    gates: GatePreview | None = None,
 ) -> Path:
-    """Write the page; the same arguments write the same bytes."""
+    """Write the page, with a section for `gates` if given; the same arguments write the same bytes."""
     found = findings(preview, limit, unit)
     drawn = figures.draw_all(preview, limit, unit)
     return write_page(
@@ -185,7 +189,60 @@ def write_preview(
         heading_with_unit=heading_with_unit(preview, unit),
         pictures=[as_svg(figure, f"picture-{i}", label) for i, (label, figure) in enumerate(drawn.items())],
         certificate=certificate_rows(found["chosen"].certificate, preview.horizon),
+        drift_words=drift_text(preview.drift, unit, preview.horizon),
+        **({"gates": None} if gates is None else gate_parts(gates, unit)),
         **arm_tables(preview, offline, names),
+    )
+
+
+def gate_parts(gates: GatePreview, unit: str) -> dict[str, Any]:
+    """What the section about gates in moving worlds shows."""
+    picture = as_svg(figures.draw_gates(gates, unit), "picture-gates", "largest shortfall behind each gate")
+    rows = [gate_row(row, gates) for row in gates.table()]
+    return {
+        "gates": gates,
+        "gate_rows": rows,
+        "gate_words": gate_answer(gates, unit),
+        "gate_picture": picture,
+    }
+
+
+def gate_row(row: dict[str, Any], gates: GatePreview) -> dict[str, str]:
+    """One gate, for people."""
+    return {
+        "gate": row["gate"],
+        "promised to lose at most": "no promise" if row["promised"] is None else amount(row["promised"]),
+        "worlds that lost more, standing still": f"{row['broken_still']} of {gates.worlds}",
+        "worlds that lost more, moving": f"{row['broken_moving']} of {gates.worlds}",
+        "mean gain, standing still": signed(row["gain_mean_still"]),
+        "mean gain, moving": signed(row["gain_mean_moving"]),
+        "control rounds, moving": percent(row["control_moving"]) if row["control_moving"] else "none",
+    }
+
+
+def gate_answer(gates: GatePreview, unit: str) -> str:
+    """Where the promises hold, and what Control costs, in words."""
+    found = [
+        f"{outcome.gate[0].upper()}{outcome.gate[1:]} {kept_text(outcome, gates)}."
+        for outcome in gates.outcomes
+        if outcome.still.certificate.holds
+    ]
+    if gates.price is not None:
+        difference = f"{amount(abs(gates.price))}\u00a0{unit} {'less' if gates.price >= 0 else 'more'}"
+        found.append(
+            f"Where nothing moves, Control gains {difference} than the log's gate: the price of control."
+        )
+    return " ".join(found)
+
+
+def kept_text(outcome: GateOutcome, gates: GatePreview) -> str:
+    """In how many worlds a gate kept its promise."""
+    still, moving = (point.broken_in(gates.horizon) for point in (outcome.still, outcome.moving))
+    if still + moving == 0:
+        return "kept its promise in every world, still or moving"
+    return (
+        f"lost more than promised in {still} of {gates.worlds} worlds that stand still, and in {moving} of "
+        f"{gates.worlds} that move"
     )
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
 from math import floor, log10, sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.certificates import LOG, PRACTICE, Certificate
+from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.codec import finite
 from linoto.core.gates import GATES, Tolerance
 from linoto.core.intervals import chance_of_at_least
@@ -23,75 +20,28 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
-from linoto.core.validation import as_actions, as_floats, check_count, check_positive, check_seed, one_of
-from linoto.engines import THREADS, Engine, Track, map_cells, tracked
-from linoto.worlds.bandits import Bandit
-from linoto.worlds.posterior import draw_means
+from linoto.core.validation import (
+    as_actions,
+    as_floats,
+    check_count,
+    check_nonnegative,
+    check_positive,
+    check_seed,
+    one_of,
+)
+from linoto.engines import THREADS, Engine, Track
+from linoto.worlds.outcomes import (
+    NOTHING,
+    GridPoint,
+    average_means,
+    draw_worlds,
+    headroom,
+    play_worlds,
+    quantile,
+)
 from linoto.worlds.reward_laws import RewardLaw, measure_law
-from linoto.worlds.simulate import simulate
 
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
-NOTHING = 1e-9  # what rounding leaves of no gain
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GridPoint:
-    """One value of the parameter: its promise, and what happened in each plausible world."""
-
-    value: float  # of the parameter
-    certificate: Certificate
-    regret: Floats  # (worlds,) R_n
-    worst_loss: Floats  # (worlds,) the largest shortfall below the log (R_t^off), from 0
-    final_loss: Floats  # (worlds,) R_n^off; negative is a gain
-    explored: Floats  # (worlds,) share of exploring rounds
-    first_explored: Floats  # (worlds,) round of the first exploration; NaN if never
-
-    @property
-    def gains(self) -> bool:
-        """Whether anything is gained on average, beyond what rounding leaves of nothing."""
-        return bool(self.final_loss.mean() < -NOTHING)
-
-    def broken_in(self, horizon: int) -> int:
-        """In how many worlds more was lost than promised, up to rounding; 0 without a promise."""
-        loss = self.certificate.loss(horizon)
-        return 0 if loss is None else int((self.worst_loss > loss * (1 + 1e-9)).sum())
-
-    def row(self, horizon: int) -> dict[str, float | None]:
-        """Means over worlds, and quantiles: between `_10` and `_90` lie eight worlds of ten."""
-        gain = -self.final_loss
-        return {
-            "knob": self.value,
-            "guaranteed_loss": self.certificate.loss(horizon),
-            "worst_loss_mean": float(self.worst_loss.mean()),
-            "worst_loss_10": quantile(self.worst_loss, 0.1),
-            "worst_loss_50": quantile(self.worst_loss, 0.5),
-            "worst_loss_90": quantile(self.worst_loss, 0.9),
-            "worst_loss_max": float(self.worst_loss.max()),
-            "gain_mean": float(gain.mean()),
-            "gain_10": quantile(gain, 0.1),
-            "gain_90": quantile(gain, 0.9),
-            "regret_mean": float(self.regret.mean()),
-            "regret_10": quantile(self.regret, 0.1),
-            "regret_90": quantile(self.regret, 0.9),
-            "explored": float(self.explored.mean()),
-            "explored_10": quantile(self.explored, 0.1),
-            "explored_90": quantile(self.explored, 0.9),
-            "first_explored": quantile(self.first_explored, 0.5),
-            "first_explored_10": quantile(self.first_explored, 0.1),
-            "first_explored_90": quantile(self.first_explored, 0.9),
-            "never_explored": float(np.isnan(self.first_explored).mean()),
-        }
-
-    def to_dict(self, horizon: int) -> dict[str, Any]:
-        """Plain JSON data: the summary, the promise, and every world."""
-        return {
-            "summary": self.row(horizon),
-            "certificate": self.certificate.to_dict(rounds=horizon),
-            "worlds": {
-                name: [finite(value) for value in getattr(self, name).tolist()]
-                for name in ("regret", "worst_loss", "final_loss", "explored", "first_explored")
-            },
-        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,12 +55,18 @@ class Preview:
     prior: (
         float  # how much the arms' average rewards differ (standard deviation): given, or the mean of spread
     )
+    drift: float  # how far an average reward moves until the last round (standard deviation); 0: not at all
     seed: int
     points: tuple[GridPoint, ...]
     best: Ints  # (worlds,) the best arm of each world
     headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
     spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
     earned: float  # by as many rounds of the log's average reward; NaN where it cannot be told from 0 or less
+
+    @property
+    def baseline(self) -> str:
+        """What losses and gains are counted against."""
+        return "current practice" if self.drift else "the log"
 
     def table(self) -> list[dict[str, float | None]]:
         """One row per value of the parameter."""
@@ -124,6 +80,7 @@ class Preview:
             "horizon": self.horizon,
             "worlds": self.worlds,
             "prior": self.prior,
+            "drift": self.drift,
             "spread": self.spread.tolist(),
             "earned": finite(self.earned),
             "broken_in": [point.broken_in(self.horizon) for point in self.points],
@@ -145,14 +102,15 @@ class Preview:
         columns = {
             "knob": self.parameter,
             "guaranteed_loss": "promised to lose at most",
-            "worst_loss_90": "largest shortfall below the log, 9 worlds of 10",
+            "worst_loss_90": f"largest shortfall below {self.baseline}, 9 worlds of 10",
             "gain_mean": "mean gain at the end",
             "explored": "share of exploring rounds",
         }
         rows = [
             ["none" if row[name] is None else f"{row[name]:.3g}" for name in columns] for row in self.table()
         ]
-        caption = f"{self.horizon:,} rounds in {self.worlds:,} plausible worlds"
+        moving = f" that move by {self.drift:.3g}" if self.drift else ""
+        caption = f"{self.horizon:,} rounds in {self.worlds:,} plausible worlds{moving}"
         return html_table(rows, columns=list(columns.values()), caption=caption)
 
     def recommend(self, limit: float) -> GridPoint | None:
@@ -204,15 +162,6 @@ class Preview:
         ]
 
 
-def quantile(values: Floats, q: float) -> float | None:
-    """What a new number is below with probability q, as far as these tell; None if there are none.
-
-    NumPy's usual quantile lies too far inside: of 30 worlds, it puts 75 % of new ones into eight of ten.
-    """
-    known = values[~np.isnan(values)]
-    return float(np.quantile(known, q, method="weibull")) if known.size else None
-
-
 def smallest_of_best(points: Sequence[GridPoint]) -> GridPoint | None:
     """The smallest value whose mean gain is within 5 % of the largest: a larger one only promises less."""
     if not points:
@@ -232,6 +181,7 @@ def preview(
     horizon: int = 5000,
     worlds: int = 30,
     prior: float | None = None,
+    drift: float = 0.0,
     seed: int = 0,
     engine: Engine = THREADS,
     track: Track | None = None,
@@ -242,6 +192,10 @@ def preview(
     differ comes from the log too, unless `prior` says it, as a standard deviation in units of reward: where
     the log says nothing, it decides. The grid is of the budget or of epsilon for a Tolerance, of alpha for a
     Budget; unless given, it is made of shares of what the log earns.
+
+    With `drift`, the means wander after the log: by the end of the horizon, that of an arm has moved by so
+    much (a standard deviation, in units of reward). Losses and gains are then against what the log's arms
+    earn *now*, in the log's shares: current practice. `preview_gates` plays other gates in the same worlds.
 
     >>> import numpy as np
     >>> log = Offline(pulls=[40, 40, 0], reward_sums=[20.0, 8.0, 0.0])
@@ -259,30 +213,25 @@ def preview(
     check_seed(seed)
     if prior is not None:
         check_positive("prior", prior)
+    check_nonnegative("drift", drift)
     law = measure_law(log, chosen.composed().assumed)
-    rng = np.random.default_rng([seed, 0])
-    means, spread = draw_means(arms, log, law, worlds=worlds, rng=rng, prior=prior)
-    bandits = [law.world(arms, row) for row in means]
-    seeds = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64).tolist()
+    drawn = draw_worlds(arms, log, law, worlds=worlds, prior=prior, drift=drift, horizon=horizon, seed=seed)
     variants = [chosen.with_parameter(parameter, value) for value in values]
-    plays = [(variant, *world) for variant, world in product(variants, zip(bandits, seeds, strict=True))]
-    with closing(map_cells(partial(summarise, log=log, horizon=horizon), plays, engine=engine)) as results:
-        rows = np.array(list(tracked(results, track, total=len(plays))))
+    points = play_worlds(variants, drawn, log, horizon=horizon, values=values, engine=engine, track=track)
+    averages = [average_means(world, horizon) for world in drawn.worlds]
     return Preview(
         policy=chosen,
         parameter=parameter,
         horizon=horizon,
         worlds=worlds,
-        prior=float(spread.mean()),
+        prior=float(drawn.spread.mean()),
+        drift=float(drift),
         seed=seed,
-        best=np.array([bandit.best for bandit in bandits]),
-        headroom=np.array([horizon * headroom(bandit, log) for bandit in bandits]),
-        spread=spread,
+        best=np.array([int(means.argmax()) for means in averages]),
+        headroom=np.array([horizon * headroom(means, log) for means in averages]),
+        spread=drawn.spread,
         earned=horizon * log.reference if is_above_zero(log, law) else float("nan"),
-        points=tuple(
-            grid_point(value, variant.certificate(arms, log), part)
-            for value, variant, part in zip(values, variants, np.split(rows, len(values)), strict=True)
-        ),
+        points=points,
     )
 
 
@@ -293,37 +242,6 @@ def as_grid(grid: Sequence[float]) -> list[float]:
         raise ValueError(f"grid must hold numbers >= 0, got {tried.tolist()}")
     values: list[float] = np.unique(tried).tolist()
     return values
-
-
-def summarise(play: tuple[Policy, Bandit, int], *, log: Offline, horizon: int) -> tuple[float, ...]:
-    """Simulate a policy in a world: what a GridPoint keeps of it, in the order of its columns."""
-    policy, bandit, seed = play
-    run = simulate(policy, bandit, log, horizon=horizon, seed=seed)
-    first = float(run.explored.argmax() + 1) if run.explored.any() else float("nan")
-    below = run.offline_regret
-    worst = max(0.0, float(below.max()))
-    return float(run.regret[-1]), worst, float(below[-1]), float(run.explored.mean()), first
-
-
-def headroom(bandit: Bandit, log: Offline) -> float:
-    """How much more the best arm earns a round than the log does; NaN without a log."""
-    if log.total == 0:
-        return float("nan")
-    return float(bandit.means.max() - log.pulls @ bandit.means / log.total)
-
-
-def grid_point(value: float, certificate: Certificate, rows: Floats) -> GridPoint:
-    """Columns of results as a GridPoint."""
-    regret, worst, final, explored, first = rows.T
-    return GridPoint(
-        value=value,
-        certificate=certificate,
-        regret=regret,
-        worst_loss=worst,
-        final_loss=final,
-        explored=explored,
-        first_explored=first,
-    )
 
 
 def parameter_of(policy: Policy) -> str:

@@ -20,6 +20,8 @@ from linoto.pages.preview import (
     amount,
     answers,
     chosen_point,
+    gate_answer,
+    gate_row,
     signed,
     value_cells,
     value_text,
@@ -292,7 +294,7 @@ def test_as_many_broken_worlds_as_chance_explains_are_no_alarm(unsupported: lino
     loss = point.certificate.loss(800) or 0.0
     for broken, alarm in ((0, False), (4, False), (5, True), (20, True)):
         worst = np.where(np.arange(20) < broken, 2 * loss, loss)
-        again = replace(unsupported, points=(replace(point, worst_loss=worst),))
+        again = replace(unsupported, points=(replace(point, excess=worst - loss),))
         assert (again.refuted() is not None) == alarm
 
 
@@ -318,3 +320,52 @@ def test_values_are_written_without_powers_of_ten() -> None:
     assert [value_text(v) for v in (1e9, 12345.0, 1000.0, 45.0, 0.025, 0.0)] == [
         *("1,000,000,000", "12,345", "1,000", "45", "0.025", "0")
     ]
+
+
+CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+CLICK_LOG = linoto.Offline(pulls=[400, 400, 0], reward_sums=[200.0, 240.0, 0.0])
+
+
+def moving_page(path: Path, gate: Any) -> tuple[str, linoto.GatePreview, linoto.Preview]:
+    """The page of a preview with drift, and what it is made of."""
+    policy = linoto.Gated(explorer=linoto.Random(), gate=gate, confidence=CLICKS)
+    options: dict[str, Any] = {"policy": policy, "drift": 0.5, "horizon": 400, "worlds": 12}
+    shown = linoto.preview(np.eye(3), CLICK_LOG, grid=[5.0], **options)
+    gates = linoto.preview_gates(np.eye(3), CLICK_LOG, **options)
+    facts: dict[str, Any] = {"names": list("abc"), "source": "log", "command": "linoto preview"}
+    page = write_preview(path, shown, CLICK_LOG, unit="clicks", gates=gates, **facts)
+    return page.read_text("utf-8"), gates, shown
+
+
+def test_worlds_that_move_are_compared_with_practice_and_with_other_gates(tmp_path: Path) -> None:
+    page, gates, shown = moving_page(tmp_path / "page.html", linoto.Tolerance(budget=5.0))
+    assert "If the world moves" in page and "These worlds move" in page
+    assert "to a standard deviation of 0.5\u00a0clicks at the end of 400 rounds" in page
+    assert Page(page).tags["svg"] == 2
+    rows = {row["gate"]: gate_row(row, gates) for row in gates.table()}
+    broken = shown.points[0].broken_in(400)
+    assert broken == gates.table()[1]["broken_moving"] > 0
+    assert (
+        list(rows["the log's gate"].values())[3] == f"{broken} of 12" and f"<td>{broken} of 12</td>" in page
+    )
+    assert f"{broken} of 12 lost more than that below current practice" in answers(shown)[1][1]
+    said = gate_answer(gates, "clicks")
+    assert (
+        f"The log's gate lost more than promised in 0 of 12 worlds that stand still, and in {broken}" in said
+    )
+    assert "Control kept its promise in every world" in said and "the price of control" in said
+    assert "shortfall below the log" not in " ".join(text for _, text in answers(shown))
+
+
+def test_a_control_gate_in_moving_worlds_keeps_its_sentence(tmp_path: Path) -> None:
+    page, _, shown = moving_page(tmp_path / "page.html", linoto.Control(budget=5.0))
+    assert "but only while the arms earn" not in answers(shown)[1][1]
+    assert "the true average of" not in page  # a Control gate does not ask the log
+
+
+def test_a_refuted_promise_of_moving_worlds_points_to_control() -> None:
+    policy = linoto.Gated(explorer=linoto.Random(), gate=linoto.Tolerance(budget=2.0), confidence=CLICKS)
+    shown = linoto.preview(np.eye(3), CLICK_LOG, policy=policy, grid=[2.0], drift=1.0, horizon=50, worlds=12)
+    shown = replace(shown, points=(replace(shown.points[0], excess=np.ones(12)),))
+    assert shown.refuted() is not None
+    assert "(--gate control)" in answers(shown)[0][1]

@@ -10,12 +10,13 @@ import numpy as np
 from linoto.core.hints import amount
 from linoto.core.kernels import Floats
 from linoto.pages.figures.pieces import COLOURS, panel, plain_numbers, styled, with_legend
-from linoto.worlds.preview import quantile
+from linoto.worlds.outcomes import quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from linoto.worlds.gates import GatePreview
     from linoto.worlds.preview import Preview
 
 PARAMETERS = {
@@ -59,8 +60,8 @@ def draw_cloud(preview: Preview, limit: float | None, unit: str) -> Figure:
     axes.plot(point.worst_loss, -point.final_loss, "o", color=COLOURS["Gated"], alpha=0.7, label="a world")
     low, high = (quantile(-point.final_loss, q) for q in (0.1, 0.9))
     axes.axhspan(low, high, color=COLOURS["Gated"], alpha=0.12, linewidth=0, label="eight worlds of ten")
-    finish_tradeoff(axes, limit, float(point.worst_loss.max()), unit)
-    axes.set_xlabel(f"largest shortfall below the log\n({unit})")
+    finish_tradeoff(axes, preview, limit, float(point.worst_loss.max()), unit)
+    axes.set_xlabel(f"largest shortfall below {preview.baseline}\n({unit})")
     return with_legend(figure)
 
 
@@ -76,19 +77,19 @@ def draw_tradeoff(preview: Preview, limit: float | None, unit: str) -> Figure:
     colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
     for row, colour in zip(rows, colours, strict=True):
         draw_cross(axes, row, colour)
-    finish_tradeoff(axes, limit, float(shortfall.max()), unit)
-    axes.set_xlabel(f"largest shortfall below the log,\n9 worlds of 10 ({unit})")
+    finish_tradeoff(axes, preview, limit, float(shortfall.max()), unit)
+    axes.set_xlabel(f"largest shortfall below {preview.baseline},\n9 worlds of 10 ({unit})")
     return with_legend(figure, columns=4, title=parameter_name(preview, unit))
 
 
-def finish_tradeoff(axes: Axes, limit: float | None, most: float, unit: str) -> None:
+def finish_tradeoff(axes: Axes, preview: Preview, limit: float | None, most: float, unit: str) -> None:
     """The limit where it is near, the line of no gain where it is inside, and what is on the axes."""
     if limit is not None and limit <= 2 * most:
         axes.axvline(limit, **BLACK, linestyle="--", label="your limit")
     if axes.get_ylim()[0] < 0:
         axes.axhline(0, **BLACK)
     axes.set_xlim(left=0)
-    axes.set_ylabel(f"gain over the log at the end\n({unit})")
+    axes.set_ylabel(f"gain over {preview.baseline} at the end\n({unit})")
 
 
 @styled()
@@ -109,7 +110,7 @@ def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
     axes.set_ylim(0, 2 * axes.get_ylim()[1])  # the highest point is not cut
     plain_numbers(axes)
     axes.set_xlabel(parameter_name(preview, unit))
-    axes.set_ylabel(f"largest shortfall below the log\n({unit})")
+    axes.set_ylabel(f"largest shortfall below {preview.baseline}\n({unit})")
     return with_legend(figure)
 
 
@@ -135,6 +136,28 @@ def draw_first(preview: Preview, name: str) -> Figure:
     plain_numbers(axes)
     axes.set(xlabel=name, ylabel="round of the first exploration")
     return with_legend(figure)
+
+
+@styled()
+def draw_gates(gates: GatePreview, unit: str) -> Figure:
+    """A point for each world: the largest shortfall behind each gate, standing still and moving."""
+    figure, axes = panel(extra=0.3)
+    limit, unit = gates.limit.loss(gates.horizon) or 0.0, unit.replace("$", r"\$")
+    for place, outcome in enumerate(gates.outcomes):
+        colour = COLOURS[outcome.gate]
+        for side, point, look in ((-0.18, outcome.still, "none"), (0.18, outcome.moving, colour)):
+            apart = side + 0.24 * (np.arange(gates.worlds) / max(gates.worlds - 1, 1) - 0.5)
+            dots: dict[str, Any] = {"color": colour, "markerfacecolor": look, "markersize": 4, "alpha": 0.8}
+            axes.plot(place + apart, point.worst_loss, "o", **dots)
+    for label, look in (("standing still", "none"), ("moving", "#555555")):
+        axes.plot([], [], "o", color="#555555", markerfacecolor=look, markersize=4, label=label)
+    axes.axhline(limit, **BLACK, linestyle="--", label="limit")
+    axes.set_yscale("symlog", linthresh=max(limit / 10, 1e-9))
+    axes.set_ylim(0, 1.5 * axes.get_ylim()[1])  # the highest point is not cut
+    plain_numbers(axes)
+    axes.set_xticks(range(len(gates.outcomes)), [outcome.gate for outcome in gates.outcomes])
+    axes.set_ylabel(f"largest shortfall below\ncurrent practice ({unit})")
+    return with_legend(figure, columns=3)
 
 
 def draw_band(axes: Axes, preview: Preview, low: Floats, middle: Floats, high: Floats, *, label: str) -> None:
