@@ -321,6 +321,18 @@ def test_commands_read_an_open_bandit_table(
     assert run("audit", path, "--format", "open-bandit", "--save", items) == 2
 
 
+def test_some_rows_and_arms_of_your_own_are_taken_as_for_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, arms = write_log(tmp_path, ROWS, "cb"), tmp_path / "arms.csv"
+    arms.write_text("id,price\n1,2\n2,3\n3,7\n")
+    words = ("--arms", arms, "--where", "User.age >= 40", "--noise", 1, "--json")
+    assert run("audit", path, *words) == 0
+    found = json.loads(capsys.readouterr().out)
+    older = sum(row.age >= 40 for row in ROWS)
+    assert f"where User.age >= 40 kept {older} of 60 rows" in found["notes"]
+
+
 def test_a_malformed_line_is_one_sentence_of_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
