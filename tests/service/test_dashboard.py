@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.loops_with_contexts import POLICIES, RECIPE, log_of
 from helpers.service_process import TOLERANT, Server, served
 from selenium.webdriver import Chrome
 from selenium.webdriver.chrome.options import Options
@@ -433,6 +434,32 @@ def test_a_loop_that_throws_coins_shows_what_practice_would_have_earned(page: Pa
     page.open("without-coin")
     page.until(lambda: page.text("[data-gain-title]").startswith("Reward against the log"))
     assert not page.one("[data-coin]").is_displayed() and page.one("[data-log]").is_displayed()
+
+
+def test_a_loop_with_contexts_says_who_asked_and_why(page: Page, client: Client) -> None:
+    client.create(
+        "contexts",
+        policy=POLICIES["model"],
+        recipe=RECIPE,
+        moments=log_of(2000),
+        practice="C",
+        default_reward=0.0,
+        unit="clicks",
+    )
+    made = client.decide("contexts", context={"age": 25, "country": "DE"})
+    assert made.arm == "A" and made.because[0]["part"] == "country=DE"
+    client.reward("contexts", made.decision_id, 1.0)
+    page.open("contexts")
+    page.until(lambda: "asked with age, country" in page.text("[data-policy]"))
+    page.until(lambda: "age=25, country=DE" in page.text("[data-decisions]"))
+    page.one("[data-decisions] button").click()
+    page.until(lambda: "because of country=DE" in page.text(".why"))
+    assert "the world is not the log's any more" in page.text("[data-watch]")
+    assert "practice in the same contexts" in page.text("[data-story]")
+    assert not page.one("[data-log]").is_displayed(), "the mean of the log is no reference with contexts"
+    client.create("unwatched", policy=linoto.LinTS(), recipe=RECIPE, default_reward=0.0)
+    page.open("unwatched")
+    page.until(lambda: "every context has its own mean reward" in page.text("[data-watch]"))
 
 
 def test_charts_have_a_time_axis_whose_labels_do_not_overlap(page: Page, client: Client) -> None:

@@ -20,7 +20,7 @@ const WATCHED = [
 
 const ZERO = "0 is what current practice would have earned in the explored decisions. From the lower line down to the promise is what may still be lost.";
 const PLENTY = 1e6; // evidence that needs no more digits
-const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions.";
+const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions, and a Tolerance gate with the linear model of its log.";
 const ITEMS = "What the plays of an arm have earned, whoever asked. An arm is played where it is expected to be good, so this does not say which arm is better.";
 const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a range that rewards keep to.";
 

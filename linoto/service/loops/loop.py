@@ -35,6 +35,7 @@ ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
     "drift": "plays of the logging mixture no longer earn what they earned in the log",
     "practice": "current practice would have earned more than the explored rounds did",
+    "model": "plays do not earn what the linear model of the log says they earn in their contexts",
 }
 
 
@@ -197,6 +198,9 @@ class Loop:
         self.pending[event.number] = event
         for totals in self._totals_of(event):
             totals.plays += 1
+        if self.watch.model is not None and event.action is not None:
+            before = state.played or [0.0] * len(event.action)
+            state.played = [total + x for total, x in zip(before, event.action, strict=True)]
         if self._shows_drift(event):
             state.detector.add_play(event.number, event.source == "mixture")
         if event.allowed is not None and self.agent.gate.needs_every_arm and self.contexts is None:
@@ -238,7 +242,7 @@ class Loop:
 
     def _shows_drift(self, decision: DecisionMade) -> bool:
         """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
-        if self.spec.version == 1 or not self.watch.watches_drift:
+        if self.spec.version == 1 or self.watch.claim is None or not self.watch.watches_drift:
             return False
         certified = self.watch.certified and decision.mode == "safe" and decision.source == "lcb"
         return decision.source == "mixture" or certified
@@ -265,7 +269,11 @@ class Loop:
         elif closed.counted and not state.promise_void:
             evidence = watch.promise(c.plays, *watch.known(c))
             self._raise_alarm("promise", state.promise, state.promise.update(evidence, watch.threshold))
-        if watch.claim is not None and self._shows_drift(closed):
+        if watch.model is not None:
+            evidence = watch.model_drift(c.plays, *watch.known(c), state.played)
+            due = state.drift.update(evidence, watch.threshold)
+            self._raise_alarm("drift", state.drift, due, ALARMS["model"])
+        elif watch.claim is not None and self._shows_drift(closed):
             rewards = watch.rewards_of(event.reward, self._is_lost(event))
             state.detector.add_reward(closed.number, closed.source == "mixture", rewards)
             if state.detector.is_due:
@@ -275,11 +283,11 @@ class Loop:
             evidence = watch.drift(m.plays, *watch.known(m))
             self._raise_alarm("drift", state.drift, state.drift.update(evidence, watch.threshold))
 
-    def _raise_alarm(self, kind: str, alarm: AlarmState, due: bool) -> None:
+    def _raise_alarm(self, kind: str, alarm: AlarmState, due: bool, message: str = "") -> None:
         if not due:
             return
         state = self.state
-        state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=ALARMS[kind]))
+        state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=message or ALARMS[kind]))
         if self.spec.on_alarm == "safe-only":
             self._change_mode("safe-only", f"{kind} alarm")
         else:
@@ -296,7 +304,7 @@ class Loop:
         elif mode == "safe-only":
             return
         state.promise.acknowledge()
-        if self.spec.version == 1:
+        if self.spec.version == 1 or self.watch.model is not None:
             state.drift.acknowledge()
         elif state.drift.raised or state.drift.next_threshold is not None:
             state.drift = AlarmState()

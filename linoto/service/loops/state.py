@@ -134,4 +134,7 @@ class LoopState(Struct):
     references: list[ReferenceSince] = field(default_factory=list)  # once practice has lost an arm
     practice: PracticeBooks | None = None  # where the gate throws a coin
     items: list[RewardTotals] = field(default_factory=list)  # (k,) by item, in a loop with contexts
+    played: list[float] = field(
+        default_factory=list
+    )  # (d,) summed features, where the log's model is watched
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import e, exp, inf, log
+from math import e, exp, inf, isfinite, log
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.kernels import Floats
 from linoto.service.loops.detector import Claim
+from linoto.service.loops.model_watch import ModelClaim
 from linoto.service.loops.references import ReferenceSince, beyond_first
 from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
@@ -111,6 +112,7 @@ class Watch:
     claim: Claim | None  # what plays earn while there is no drift; None: with contexts nobody knows
     run: float  # plays between two false alarms of drift, on average
     certified: bool  # whether safe plays outside the mixture are proven to earn as much as the log
+    model: ModelClaim | None = None  # with contexts: what the log says of plays, where a promise rests on it
 
     @classmethod
     def of(
@@ -140,8 +142,9 @@ class Watch:
 
     @classmethod
     def over_contexts(cls, agent: ContextualAgent, c: Certificate, spec: LoopSpec) -> Watch:
-        """With contexts every round has its own reference: no sum of rewards can contradict the log."""
+        """With contexts every round has its own mean: what plays earn is compared with the log's model."""
         (low, high), assumed = c.reward_range, agent.confidence
+        model = ModelClaim.of(agent) if c.holds else None
         return cls(
             scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
             error=spec.alarm_error,
@@ -154,7 +157,8 @@ class Watch:
             claim=None,
             run=spec.alarm_run,
             certified=False,
-            watches_drift=False,
+            watches_drift=model is not None,
+            model=model,
         )
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:
@@ -194,11 +198,28 @@ class Watch:
         """log evidence that plays of the logging mixture no longer earn what they earned in the log."""
         if not self.watches_drift:
             return -inf
-        s, (low, high) = self.scale, self.reference
-        rounding, open_plays = self.kappa * (s.high - s.low), plays - closed
-        below = log_evidence(s, rewards + open_plays * s.high, plays, plays * low - rounding)
+        rounding = self.kappa * (self.scale.high - self.scale.low)
+        low, high = plays * self.reference[0] - rounding, plays * self.reference[1] + rounding
+        return self.outside(plays, closed, rewards, low, high)
+
+    def model_drift(self, plays: int, closed: int, rewards: float, played: Sequence[float]) -> float:
+        """log evidence against what the model of the log says of plays whose features sum to `played`."""
+        if self.model is None:
+            return -inf
+        return self.outside(plays, closed, rewards, *self.model.bounds(np.array(played)))
+
+    def outside(self, plays: int, closed: int, rewards: float, low: float, high: float) -> float:
+        """log evidence that the means of plays sum to below `low`, or to above `high`.
+
+        Open plays count as the best or the worst they can be; nothing is said while that is unknown.
+        """
+        s, open_plays = self.scale, plays - closed
+        if open_plays and not (isfinite(s.low) and isfinite(s.high)):
+            return -inf
+        best, worst = (open_plays * end if open_plays else 0.0 for end in (s.high, s.low))
+        below = log_evidence(s, rewards + best, plays, low)
         mirrored = Scale(low=-s.high, high=-s.low, noise=s.noise, bounded=s.bounded)
-        above = log_evidence(mirrored, -(rewards + open_plays * s.low), plays, -(plays * high + rounding))
+        above = log_evidence(mirrored, -(rewards + worst), plays, -high)
         return max(below, above) - log(2.0)
 
     def rewards_of(self, reward: float, lost: bool) -> tuple[float, float]:
@@ -213,7 +234,7 @@ class Watch:
     @property
     def drift_threshold(self) -> float:
         """The same for drift, where evidence begins anew at all times."""
-        return log(self.run)
+        return log(self.run) if self.model is None else self.threshold
 
 
 def claim_of(agent: FixedAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:

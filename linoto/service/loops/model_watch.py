@@ -1,0 +1,54 @@
+"""What the log's linear model says that plays in their contexts earn.
+
+With probability 1 - delta the parameter lies in the confidence set of the log, fixed before the first round.
+The means of all plays so far sum to <theta, S>, S the sum of their features; on the set that is within
+r |S| + bias of <center, S>, with |S| in the norm of V^-1, and the bias of the ridge as in the gate. Evidence
+that rewards sum to less, or to more, is that of any sum of means: the watch over promises has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.kernels import Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelClaim:
+    """The confidence set of the log."""
+
+    center: Floats  # (d,)
+    inverse: Floats  # (d, d) V^-1
+    radius: float  # of the noise
+    bias: float  # sqrt(ridge) bound
+    ridge: float
+
+    @classmethod
+    def of(cls, agent: ContextualAgent) -> ModelClaim | None:
+        """That of a loop whose promise rests on the model of its log; None for any other."""
+        if not agent.gate.trusts_model or agent.gate.throws_coin or agent.moments.count == 0:
+            return None
+        start: Any = agent.policy.start_contextual(agent.moments, d=agent.d)
+        state, params = start._state, start._params[0]
+        return cls(
+            center=np.array(start.theta),
+            inverse=np.array(state.square[kernels.INVERSE]),
+            radius=float(state.run[0]["gate_radius"]),
+            bias=float(params["bias"]),
+            ridge=float(params["ridge"]),
+        )
+
+    def bounds(self, played: Floats) -> tuple[float, float]:
+        """The least and the most that plays whose features sum to `played` earn on average."""
+        middle = float(np.einsum("i,i", self.center, played))  # no BLAS: the same bits on any machine
+        image = np.einsum("ij,j", self.inverse, played)
+        spread = sqrt(max(float(np.einsum("i,i", played, image)), 0.0))
+        shared = sqrt(self.ridge * float(np.einsum("i,i", image, image)))
+        width = self.radius * spread + self.bias * min(spread, shared)
+        return middle - width, middle + width
