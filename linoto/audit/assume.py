@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import floor, log10
-from typing import Literal
+from typing import Any, Literal
 
 from linoto.audit.bound import propose_bound
 from linoto.audit.noise import estimate_noise, noisiest_arm, sums_equal_squares
 from linoto.core.certificates import Certificate
-from linoto.core.confidence import Confidence
+from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.policies import Gated
+from linoto.logs.contexts import ContextLog
 from linoto.logs.read import Log
 
 
-def is_binary(log: Log) -> bool:
+def is_binary(log: Log | ContextLog) -> bool:
     """Whether every reward is 0 or 1: between them, only these equal their squares."""
     return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
 
@@ -106,3 +108,10 @@ def certify_tolerance(log: Log, confidence: Confidence, gate: Tolerance) -> tupl
     except ValueError as error:
         return None, str(error)
     return (found, "") if found.holds else (None, found.theorem)
+
+
+def stated(confidence: Confidence | None, why: Mapping[str, str]) -> dict[str, Any]:
+    """What is assumed of rewards, and which of it was stated: the rest has a reason."""
+    known = () if confidence is None else ASSUMED
+    given = (name for name in known if getattr(confidence, name) is not None)
+    return {"confidence": confidence, "stated": tuple(name for name in given if name not in why)}

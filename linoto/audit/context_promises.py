@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any, Literal, NamedTuple
 
 from linoto.core.certificates import Certificate
@@ -12,12 +13,15 @@ from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount
 from linoto.core.policies import Gated, usual_contextual_gate
 
+DOUBTS = {"do not trust": "the log speaks against that", "not yet": "see the reasons above"}
 GateKind = Literal["control", "tolerance"]
 NAMES: dict[GateKind, str] = {"control": "Control", "tolerance": "Tolerance by the model"}
 NEEDS: dict[GateKind, str] = {
     "control": "no linear model and no log, but rounds in which practice is played",
     "tolerance": "that rewards are linear in these features in every context, and that the log still holds",
 }
+
+UNKNOWN_RANGE = "state the reward range: it must know what a round can lose"
 
 
 class ContextPromise(NamedTuple):
@@ -53,6 +57,9 @@ def find_promises(
     """What each gate would promise on this log, as a policy says it before its first round."""
     found = []
     for kind in NAMES:
+        if kind == "control" and confidence.reward_range is None:
+            found.append(ContextPromise(kind, None, UNKNOWN_RANGE))
+            continue
         gate = contextual_gate(kind, confidence, budget=budget, epsilon=epsilon)
         try:
             certificate = Gated(gate=gate, confidence=confidence).certificate_contextual(moments)
@@ -62,13 +69,17 @@ def find_promises(
     return tuple(found)
 
 
-def fitting(promises: tuple[ContextPromise, ...]) -> GateKind | None:
-    """The gate to take: that with the fewest assumptions of those that promise something."""
-    return next((promise.kind for promise in promises if promise.holds), None)
+def fitting(promises: tuple[ContextPromise, ...], verdict: str) -> ContextPromise | None:
+    """The gate to take: that with the fewest assumptions, and none that rests on a log in doubt."""
+    sound = (promise for promise in promises if promise.kind == "control" or verdict == "deploy")
+    return next((promise for promise in sound if promise.holds), None)
 
 
-def promise_texts(promises: tuple[ContextPromise, ...], mean: float, doubt: str) -> Iterator[tuple[str, str]]:
-    """What a person reads; `doubt` says why the log is not to be counted on, which Control does not do."""
+def promise_texts(
+    promises: tuple[ContextPromise, ...], mean: float, verdict: str
+) -> Iterator[tuple[str, str]]:
+    """What a person reads; a log in doubt is no reason against Control, which does not rest on it."""
+    doubt = DOUBTS.get(verdict, "")
     for promise in promises:
         certificate = promise.certificate
         if certificate is None or not certificate.holds:
@@ -77,13 +88,24 @@ def promise_texts(promises: tuple[ContextPromise, ...], mean: float, doubt: str)
         text = f"{NAMES[promise.kind]}: at most {lost(certificate)} less than practice in the same rounds"
         text += f", with probability {1 - certificate.delta:g}; it needs {NEEDS[promise.kind]}"
         yield "promise", text + (f" ({doubt})" if doubt and promise.kind == "tolerance" else "")
-    chosen = next((promise for promise in promises if promise.holds), None)
-    if chosen is None:
+    chosen = fitting(promises, verdict)
+    if chosen is None or chosen.certificate is None:
+        yield "gate", "none fits yet: see the reasons above"
         return
     yield "gate", f"{NAMES[chosen.kind]} fits: of those that promise something it assumes the least"
-    budget = chosen.certificate.budget if chosen.certificate is not None else None
-    if budget and mean > 0:
-        yield "budget", f"{amount(budget)} is what the log earns in {budget / mean:,.0f} rows"
+    yield from budget_texts(chosen.certificate, mean)
+
+
+def budget_texts(certificate: Certificate, mean: float) -> Iterator[tuple[str, str]]:
+    """How large the budget is, in rows of the log and in the worst that a round can be."""
+    low, high = certificate.reward_range
+    worth = []
+    if certificate.budget and mean > 0:
+        worth.append(f"what the log earns in {certificate.budget / mean:,.0f} rows")
+    if certificate.budget and isfinite(high - low):
+        worth.append(f"what {certificate.budget / (high - low):,.0f} rounds can lose at the most")
+    if worth:
+        yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}"
 
 
 def lost(certificate: Certificate) -> str:

@@ -8,17 +8,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linoto.audit.assume import round_up
+from linoto.audit.assume import is_binary, round_up, stated
 from linoto.audit.bound import propose_bound
 from linoto.audit.context_findings import ContextCoverage, ContextGain, find_context_coverage, find_gain
 from linoto.audit.context_promises import NAMES, ContextPromise, find_promises, fitting, promise_texts
 from linoto.audit.drift import Drift, find_drift, why_untested
-from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of, sums_equal_squares
+from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of
 from linoto.audit.propensities import find_miscalibrated
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import DROPPED, AuditVerdict, names_of
 from linoto.audit.verdicts import answer_text, without_nan
-from linoto.core.confidence import ASSUMED, Confidence
+from linoto.core.confidence import Confidence
 from linoto.core.hints import amount, shortened_list
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
@@ -26,8 +26,6 @@ from linoto.core.validation import as_range
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.contexts import ContextLog
 from linoto.logs.saved import SavedContexts
-
-DOUBTS = {"do not trust": "the log speaks against that", "not yet": "see the reasons above"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,11 +122,6 @@ def propose(
     return Confidence(**(asdict(started) | {"bound": bound})), why
 
 
-def is_binary(log: ContextLog) -> bool:
-    """Whether every reward is 0 or 1."""
-    return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
-
-
 # -- verdict ----------------------------------------------------------------------------------------------
 
 
@@ -200,16 +193,13 @@ class ContextAudit(ContextFindings):
 
     def saved(self, source: str = "") -> SavedContexts:
         """What the next step needs: `.save(path)` writes it."""
-        known = () if self.confidence is None else ASSUMED
-        given = (name for name in known if getattr(self.confidence, name) is not None)
         return SavedContexts(
             recipe=self.log.recipe,
             moments=self.log.moments,
-            confidence=self.confidence,
-            stated=tuple(name for name in given if name not in self.why),
             source=source or self.log.source,
             verdict=self.verdict,
             reasons=self.reasons,
+            **stated(self.confidence, self.why),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -237,7 +227,7 @@ class ContextAudit(ContextFindings):
                 else found.certificate.to_dict()
                 for found in self.promises
             },
-            "gate": fitting(self.promises),
+            "gate": None if (chosen := fitting(self.promises, self.verdict)) is None else chosen.kind,
         }
         plain: dict[str, Any] = without_nan(facts)
         return plain
@@ -269,7 +259,7 @@ class ContextAudit(ContextFindings):
             *self.gain_texts(),
             ("steady?", self.drift_text()),
             *self.propensity_texts(),
-            *promise_texts(self.promises, log.moments.reference, DOUBTS.get(self.verdict, "")),
+            *promise_texts(self.promises, log.moments.reference, self.verdict),
             *(("note", note) for note in log.notes),
         ]
 

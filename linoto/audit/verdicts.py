@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.audit.adaptive import SHARE_LEVEL, share_p
-from linoto.audit.assume import certify_tolerance, propose_confidence, propose_tolerance
+from linoto.audit.assume import certify_tolerance, propose_confidence, propose_tolerance, stated
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.coverage import find_coverage
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
@@ -19,7 +19,7 @@ from linoto.audit.noise import LEVEL, estimate_noise, least_scale
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
 from linoto.audit.tails import find_tails
-from linoto.core.confidence import ASSUMED, Confidence
+from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.hints import amount
 from linoto.core.notebook import html_table, text_table
@@ -117,17 +117,14 @@ class Audit(AuditFindings):
 
     def saved(self, source: str = "") -> SavedLog:
         """What the next step needs: `.save(path)` writes it. `source` is what messages call the log."""
-        known = () if self.confidence is None else ASSUMED
-        given = (name for name in known if getattr(self.confidence, name) is not None)
         return SavedLog(
             arms=self.log.arms,
             offline=self.log.offline,
-            confidence=self.confidence,
-            stated=tuple(name for name in given if name not in self.why),
             source=source,
             verdict=self.verdict,
             reasons=self.reasons,
             drift=size_of_drift(self.log.early, self.log.late),
+            **stated(self.confidence, self.why),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -283,8 +283,21 @@ class Operations:
 # -- what an audit saved
 
 
-class SavedLog(Protocol):
-    """What `linoto.load` returns, as far as a loop needs it."""
+class Audited(Protocol):
+    """What an audit found of a log, as far as a loop needs it."""
+
+    @property
+    def confidence(self) -> Any: ...
+
+    @property
+    def summary(self) -> str: ...
+
+    @property
+    def warning(self) -> str: ...
+
+
+class SavedLog(Audited, Protocol):
+    """What `linoto.load` returns."""
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -295,18 +308,9 @@ class SavedLog(Protocol):
     @property
     def offline(self) -> Offline: ...
 
-    @property
-    def confidence(self) -> Any: ...
-
-    @property
-    def summary(self) -> str: ...
-
-    @property
-    def warning(self) -> str: ...
-
 
 @runtime_checkable
-class SavedContexts(Protocol):
+class SavedContexts(Audited, Protocol):
     """The same of a log with contexts."""
 
     @property
@@ -314,15 +318,6 @@ class SavedContexts(Protocol):
 
     @property
     def moments(self) -> Moments: ...
-
-    @property
-    def confidence(self) -> Any: ...
-
-    @property
-    def summary(self) -> str: ...
-
-    @property
-    def warning(self) -> str: ...
 
 
 def refuse_others(**given: Any) -> None:
@@ -337,7 +332,7 @@ def arms_of(saved: SavedLog) -> dict[str, list[float]]:
     return dict(zip(saved.names, saved.actions.tolist(), strict=True))
 
 
-def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog | SavedContexts) -> Any:
+def assuming(policy: Policy | Mapping[str, Any], saved: Audited) -> Any:
     """The policy with what the audit found, where it says nothing of its own; warn of a log not to trust."""
     from linoto.core.confidence import with_assumptions
     from linoto.core.snapshots import from_dict

@@ -21,7 +21,7 @@ from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe, Term
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
-from linoto.engines import Engine, Track, map_cells, tracked
+from linoto.engines import Engine, Track, tracked
 from linoto.logs.context_queries import (
     ContextColumns,
     ContextRange,
@@ -32,8 +32,9 @@ from linoto.logs.context_queries import (
     stage_part,
     sum_products,
 )
+from linoto.logs.parts import ask_parts
 from linoto.logs.row_queries import ResultColumns
-from linoto.logs.tables import Connection, open_duckdb
+from linoto.logs.tables import Connection
 
 OF_ROWS: tuple[Sums, ...] = ((), ("y",), ("y", "y"))
 OF_ITEMS: tuple[Sums, ...] = (*OF_ROWS, ("w",), ("w", "w"))
@@ -189,8 +190,8 @@ def sum_contexts(
 ) -> Halves:
     """The sums of all parts, added in the order of their rows."""
     introduce_recipe(connection, plan.columns, plan.recipe)
-    sum_one = partial(sum_here, connection) if engine.kind == "threads" else sum_elsewhere
-    found = map_cells(partial(sum_one, plan=plan), parts, engine=engine)
+    introduce = partial(introduce_items_and_recipe, items=parts[0].items, plan=plan)
+    found = ask_parts(connection, engine, parts, partial(sum_part, plan=plan), introduce)
     return reduce(add_halves, tracked(found, track, total=len(parts)))
 
 
@@ -199,18 +200,10 @@ def add_halves(one: Halves, other: Halves) -> Halves:
     return one[0].added(other[0]), one[1].added(other[1])
 
 
-def sum_here(connection: Connection, rows: ContextRange, plan: SumPlan) -> Halves:
-    """The sums of a part, on a thread of this process: each query has its own cursor of one database."""
-    with connection.cursor() as cursor:
-        return sum_part(cursor, rows, plan)
-
-
-def sum_elsewhere(rows: ContextRange, plan: SumPlan) -> Halves:
-    """The sums of a part, on a worker that has no database open."""
-    with open_duckdb() as connection:
-        introduce_items(connection, rows.items)
-        introduce_recipe(connection, plan.columns, plan.recipe)
-        return sum_part(connection, rows, plan)
+def introduce_items_and_recipe(connection: Connection, items: Sequence[str], plan: SumPlan) -> None:
+    """Tell a database which items there are, and what their features are."""
+    introduce_items(connection, items)
+    introduce_recipe(connection, plan.columns, plan.recipe)
 
 
 def sum_part(connection: Connection, rows: ContextRange, plan: SumPlan) -> Halves:

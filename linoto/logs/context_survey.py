@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.engines import Engine, map_cells
+from linoto.engines import Engine
 from linoto.logs.context_queries import (
     ContextColumns,
     ContextRange,
@@ -21,8 +21,9 @@ from linoto.logs.context_queries import (
     refuse_bad_row,
     survey_numbers,
 )
+from linoto.logs.parts import ask_parts
 from linoto.logs.sums import cut_spans
-from linoto.logs.tables import Connection, StagedFile, open_duckdb, refuse_rejected
+from linoto.logs.tables import Connection, StagedFile, refuse_rejected
 
 PART = 2**19  # rows of a part: 20 columns of them are 84 MB, for each thread
 NOTHING = (np.inf, -np.inf)  # the ends of no numbers at all
@@ -119,9 +120,10 @@ def survey_files(
     spans = cut_spans(files, size=PART, halves=halves)
     parts = [ContextRange(span.file, options.columns, *span[1:], options.items) for span in spans]
     introduce_items(connection, options.items)
-    ask = partial(survey_here, connection) if engine.kind == "threads" else survey_elsewhere
+    introduce = partial(introduce_items, items=options.items)
+    found = ask_parts(connection, engine, parts, partial(survey_part, options=options), introduce)
     start = Survey.start(options.columns, malformed=sum(file.rejected for file in files))
-    survey = reduce(merge, map_cells(partial(ask, options=options), parts, engine=engine), start)
+    survey = reduce(merge, found, start)
     if not options.skip_bad:
         refuse_rejected(files)
     kept = [part._replace(good_only=not clean) for part, clean in zip(parts, survey.clean, strict=True)]
@@ -134,19 +136,6 @@ def merge(one: Survey, other: Survey) -> Survey:
     for name, counts in both.levels.items():
         check_levels(name, len(counts), both.rows)
     return both
-
-
-def survey_here(connection: Connection, rows: ContextRange, options: SurveyOptions) -> Survey:
-    """A part, on a thread of this process."""
-    with connection.cursor() as cursor:
-        return survey_part(cursor, rows, options)
-
-
-def survey_elsewhere(rows: ContextRange, options: SurveyOptions) -> Survey:
-    """A part, on a worker that has no database open."""
-    with open_duckdb() as connection:
-        introduce_items(connection, options.items)
-        return survey_part(connection, rows, options)
 
 
 def survey_part(connection: Connection, rows: ContextRange, options: SurveyOptions) -> Survey:

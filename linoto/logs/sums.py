@@ -18,7 +18,8 @@ import numpy as np
 
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
-from linoto.engines import Engine, Track, map_cells, tracked
+from linoto.engines import Engine, Track, tracked
+from linoto.logs.parts import ask_parts
 from linoto.logs.row_queries import (
     Columns,
     ResultColumns,
@@ -29,7 +30,7 @@ from linoto.logs.row_queries import (
     refuse_bad_row,
     sum_by_arm,
 )
-from linoto.logs.tables import Connection, StagedFile, open_duckdb, refuse_rejected
+from linoto.logs.tables import Connection, StagedFile, refuse_rejected
 
 PART = 2**22  # rows of a part: beside them the 5 ms that a query costs before its first row do not count
 
@@ -123,26 +124,13 @@ def sum_files(
 ) -> ArmSums:
     """The sums of all files, added in the order of their rows."""
     parts = cut_parts(files, columns, halves=options.cut is None)
-    sum_one = partial(sum_here, connection) if engine.kind == "threads" else sum_elsewhere
-    found = map_cells(partial(sum_one, options=options), parts, engine=engine)
+    introduce = partial(introduce_arms, ids=options.ids)
+    found = ask_parts(connection, engine, parts, partial(sum_part, options=options), introduce)
     start = ArmSums.start(len(options.ids), malformed=sum(file.rejected for file in files))
     sums = reduce(add, tracked(found, track, total=len(parts)), start)
     if not options.skip_bad:
         refuse_rejected(files)
     return sums
-
-
-def sum_here(connection: Connection, rows: RowRange, options: SumOptions) -> ArmSums:
-    """The sums of a part, on a thread of this process: each query has its own cursor of one database."""
-    with connection.cursor() as cursor:
-        return sum_part(cursor, rows, options)
-
-
-def sum_elsewhere(rows: RowRange, options: SumOptions) -> ArmSums:
-    """The sums of a part, on a worker that has no database open."""
-    with open_duckdb() as connection:
-        introduce_arms(connection, options.ids)
-        return sum_part(connection, rows, options)
 
 
 def sum_part(connection: Connection, rows: RowRange, options: SumOptions) -> ArmSums:

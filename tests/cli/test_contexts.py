@@ -63,7 +63,9 @@ def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path,
     out = " ".join(capsys.readouterr().out.split())
     assert "promise Control: at most 30 in all and 0.01 a round less than practice" in out
     assert "promise Tolerance by the model: at most 30 in all and 0.01 a round" in out
-    assert "gate Control fits" in out and re.search(r"budget 30 is what the log earns in 1\d\d rows", out)
+    assert "gate Control fits" in out and re.search(
+        r"budget 30 is what the log earns in 1\d\d rows, and what 30 rounds can lose", out
+    )
     assert run(*words, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["gate"] == "control"
@@ -83,6 +85,19 @@ def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path,
     )
     told = json.loads(policy.certificate_contextual(log.moments).to_json())
     assert found["promises"]["Control"] == told
+
+
+def test_a_gate_fits_only_where_what_it_rests_on_is_not_in_doubt(folder: Path, capsys: Captured) -> None:
+    words = ("audit-contexts", "june clicks.csv", *COLUMNS, "--json")
+    assert run(*words, "--noise", 2) == 0  # 0 and 1 are known to be the range
+    assert json.loads(capsys.readouterr().out)["gate"] == "control"
+    Path("money.csv").write_text(Path("june clicks.csv").read_text().replace(",1\n", ",7.5\n"))
+    assert run("audit-contexts", "money.csv", *COLUMNS) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "verdict not yet" in out and "promise Control: none, state the reward range" in out
+    assert "gate none fits yet" in out
+    assert run("audit-contexts", "money.csv", *COLUMNS, "--noise", 4) == 0
+    assert "gate Tolerance by the model fits" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_audit_refuses_to_write_over_what_it_reads(folder: Path, capsys: Captured) -> None:

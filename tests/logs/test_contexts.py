@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import linoto
 from linoto import ArmTable, Engine, Recipe, read_context_log
 from linoto.core.contexts.moments import Moments
 from linoto.logs import context_survey
-from linoto.logs.context_queries import ContextColumns, ContextRange
-from linoto.logs.context_sums import SumPlan, sum_elsewhere
-from linoto.logs.context_survey import SurveyOptions, survey_elsewhere
+from linoto.logs.context_queries import ContextColumns, ContextRange, introduce_items
+from linoto.logs.context_sums import SumPlan, introduce_items_and_recipe, sum_part
+from linoto.logs.context_survey import SurveyOptions, survey_part
+from linoto.logs.parts import ask_elsewhere
 from linoto.logs.tables import open_source
 
 CROSSES = [("item", "country"), ("item", "age"), ("age", "country"), ("age", "age")]
@@ -157,6 +159,11 @@ def test_dask_gives_the_same_bits(tmp_path: Path) -> None:
     assert same(here.early, there.early) and same(here.late, there.late)
 
 
+def sent(what: Any) -> Any:
+    """The same as it arrives on a worker."""
+    return pickle.loads(pickle.dumps(what))
+
+
 def test_a_worker_elsewhere_finds_the_same_sums(tmp_path: Path) -> None:
     table = frame(100)
     table["age"] *= 0.1
@@ -167,12 +174,17 @@ def test_a_worker_elsewhere_finds_the_same_sums(tmp_path: Path) -> None:
     with open_source(tmp_path / "log.parquet", columns.given()) as (_, (file,)):
         parts = [ContextRange(file, columns, *ends) for ends in ((0, 50, False), (50, 100, True))]
     options = SurveyOptions(columns, (), True)
-    surveys = [survey_elsewhere(*pickle.loads(pickle.dumps((part, options)))) for part in parts]
+    survey_one = sent(
+        partial(ask_elsewhere, partial(survey_part, options=options), partial(introduce_items, items=()))
+    )
+    surveys = [survey_one(sent(part)) for part in parts]
     assert sum(survey.good for survey in surveys) == log.count
     plan = SumPlan(recipe=log.recipe, columns=columns)
+    introduce = partial(introduce_items_and_recipe, items=(), plan=plan)
+    sum_one = sent(partial(ask_elsewhere, partial(sum_part, plan=plan), introduce))
     for part, survey, expected in zip(parts, surveys, (log.early, log.late), strict=True):
         kept = part._replace(good_only=not survey.clean[0])
-        halves = sum_elsewhere(*pickle.loads(pickle.dumps((kept, plan))))
+        halves = sum_one(sent(kept))
         assert same(plan.moments(halves[part.late]), expected)
 
 
