@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from linoto.cli.log_and_policy import told
 
 if TYPE_CHECKING:
+    from linoto.core.certificates import Certificate
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.saved import Audited
 
@@ -42,9 +43,14 @@ def origin(name: str, policy: ComposedPolicy, log: AuditedLog, arguments: argpar
     return log.saved.origin(name)
 
 
-def promise_rows(rows: Sequence[tuple[str, str]], log: AuditedLog) -> list[tuple[str, str]]:
-    """The rows of a certificate; where the audit says not to trust the log, that the promise rests on it."""
-    if log.saved is None or log.saved.verdict != "do not trust":
+def promise_rows(
+    certificate: Certificate, rows: Sequence[tuple[str, str]], log: AuditedLog
+) -> list[tuple[str, str]]:
+    """Rows of a certificate; where it rests on a log that the audit says not to trust, it says so."""
+    from linoto.core.certificates import PRACTICE
+
+    sound = log.saved is None or log.saved.verdict != "do not trust" or certificate.against == PRACTICE
+    if sound:
         return list(rows)
     doubt = "would hold, but the log is not to be trusted: see the warning"
     return [(name, doubt if (name, text) == ("promise", "holds") else text) for name, text in rows]

@@ -61,5 +61,5 @@ def run_certificate(arguments: argparse.Namespace) -> None:
         facts = {"source": log.source, "policy": to_dict(policy), **audit_facts(policy, log, arguments)}
         print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.rounds)}))
         return
-    promised = promise_rows(found.rows(rounds=arguments.rounds), log)
+    promised = promise_rows(found, found.rows(rounds=arguments.rounds), log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])

@@ -152,7 +152,7 @@ def run_create(arguments: argparse.Namespace) -> None:
     print(
         f"{'made' if made else 'there is already'} {kind} {loop.name!r} in {arguments.db}, from {log.source}"
     )
-    promised = promise_rows([row for row in certificate.rows() if row[0] in SHOWN], log)
+    promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in SHOWN], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 

@@ -253,3 +253,15 @@ def test_a_recipe_must_be_one(stats: Path, capsys: Captured) -> None:
         words = ("evaluate", "june clicks.csv", "--reward", "click", "--uniform", "--greedy")
         assert run(*words, "--recipe", wrong) == 1
         assert f"{wrong} must be what linoto audit-contexts --save wrote" in capsys.readouterr().err
+
+
+def test_a_promise_that_does_not_rest_on_the_log_is_not_in_doubt_with_it(
+    folder: Path, capsys: Captured
+) -> None:
+    words = ("audit-contexts", "june clicks.csv", *COLUMNS, "--reward-range", 0, 0.5, "--save", "doubt.npz")
+    assert run(*words) == 0 and linoto.load("doubt.npz").verdict == "do not trust"
+    options = ("--noise", "bounded", "--reward-range", 0, 1, "--budget", 30)
+    for gate, text in (("control", "holds"), ("tolerance", "would hold, but the log is not to be trusted")):
+        capsys.readouterr()
+        assert run("certificate", "doubt.npz", "--gate", gate, *options) == 0
+        assert f"promise {text}" in " ".join(capsys.readouterr().out.split())

@@ -365,3 +365,33 @@ def test_a_fixed_loop_refuses_what_is_only_for_contexts(tmp_path: Path) -> None:
                 decide(service, **{field: value})
         made = decide(service)
         assert made.reason is None and made.because == []
+
+
+def test_a_value_that_the_log_never_had_is_named(tmp_path: Path) -> None:
+    """A misspelt word would otherwise be a new level for ever, and nobody would see it."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        made = decide(service, context={"age": 25, "country": "de"})
+        named = "Nothing is known of country=de: the log has no such level."
+        assert made.reason is not None and made.reason.endswith(named)
+        why = service.store.read_database(lambda c: explain(c, service.loops.get("loop"), made.decision_id))
+        assert why.reasons[-1] == named
+        for known in ("DE", None):
+            made = decide(service, context={"age": 25, "country": known})
+            assert made.reason is not None and "Nothing is known" not in made.reason
+        contexts = service.loops.get("loop").contextual[1]
+        country = linoto.Category(name="country", levels=("DE", "NO"))  # a log without missing values
+        complete = replace(contexts, recipe=replace(RECIPE, context=(RECIPE.context[0], country)))
+        assert complete.unseen({"age": 25, "country": None}) == ["country=(missing)"]
+
+
+def test_a_number_in_other_units_is_named_and_one_that_the_log_could_have_is_not(tmp_path: Path) -> None:
+    """400 rows of ages from 18 to 69, with mean 40 and scale 10: none can be 20 root means square away."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        for age, far in ((69, False), (18, False), (45 * 365, True), (-3000, True)):
+            made = decide(service, context={"age": age, "country": "DE"})
+            assert made.reason is not None and ("are the units right?" in made.reason) == far
+            assert not far or f"age={age} is farther from the mean than any row of the log" in made.reason
+        create(service, "empty", moments=None)
+        assert "units" not in (decide(service, "empty", context={"age": 1e6, "country": "DE"}).reason or "")

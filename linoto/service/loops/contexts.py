@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linoto.core.cells import is_missing, level_of, number_of
-from linoto.core.contexts.columns import Numeric
+from linoto.core.contexts.columns import MISSING, Category, Numeric
+from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
 from linoto.core.kernels import Floats, Ints
 from linoto.service.errors import invalid
@@ -127,6 +128,32 @@ class LoopContexts:
             " × ".join(f"{label}={context[label]}" if label in numbers else label for label in part) or ITSELF
         )
 
+    def unseen(self, context: Context) -> list[str]:
+        """The values of a context that the recipe has no level for: a new word, or one that is misspelt."""
+        words = [column for column in self.recipe.context if isinstance(column, Category)]
+        asked = {column.name: word_of(context.get(column.name)) for column in words}
+        return [
+            f"{column.name}={asked[column.name]}"
+            for column in words
+            if asked[column.name] not in (*column.levels, *((MISSING,) if column.missing else ()))
+        ]
+
+    def beyond(self, context: Context, moments: Moments) -> list[str]:
+        """The numbers of a context that are farther from the mean than any of the log: in other units, maybe.
+
+        No feature of a row is longer than the root of what all rows sum to in squares.
+        """
+        if moments.count == 0:
+            return []
+        found = []
+        for column in self.recipe.context:
+            if isinstance(column, Numeric):
+                place = self.recipe.names.index(column.name)
+                value = float(column.vector(context.get(column.name))[0])
+                if value**2 > moments.gram[place, place] * (1 + 1e-9):
+                    found.append(f"{column.name}={context[column.name]}")
+        return found
+
     # -- exporting
 
     def columns(self, context: Context) -> dict[str, str | float | None]:
@@ -135,6 +162,11 @@ class LoopContexts:
             column.name: column_value(context.get(column.name), isinstance(column, Numeric))
             for column in self.recipe.context
         }
+
+
+def word_of(value: Any) -> str:
+    """A value of a category as people read it."""
+    return MISSING if is_missing(value) else level_of(value)
 
 
 def column_value(value: Any, numeric: bool) -> str | float | None:

@@ -170,7 +170,20 @@ def reason(event: DecisionMade, loop: Loop) -> str | None:
     """The decision in one sentence, in a loop with contexts."""
     if loop.contexts is None:
         return None
-    return gain_reason(event, loop) if event.source == "explorer" else reasons(event, loop)[-1]
+    said = gain_reason(event, loop) if event.source == "explorer" else decided_reasons(event, loop)[-1]
+    return " ".join([said, *unseen_reasons(event, loop)])
+
+
+def unseen_reasons(event: DecisionMade, loop: Loop) -> list[str]:
+    """What the log never had: a misspelt word, or a number in other units, must not stay unnoticed."""
+    if loop.contexts is None:
+        return []
+    agent, contexts = loop.contextual
+    unseen = contexts.unseen(event.context or {})
+    beyond = contexts.beyond(event.context or {}, agent.moments)
+    said = [f"Nothing is known of {' and '.join(unseen)}: the log has no such level."] if unseen else []
+    far = f"{' and '.join(beyond)} is farther from the mean than any row of the log: are the units right?"
+    return [*said, far] if beyond else said
 
 
 def gain_reason(event: DecisionMade, loop: Loop) -> str:
@@ -200,7 +213,12 @@ def compared_with(event: DecisionMade, loop: Loop) -> str:
 
 
 def reasons(event: DecisionMade, loop: Loop) -> list[str]:
-    """The decision in sentences."""
+    """The decision in sentences, and what was not known of the context."""
+    return [*decided_reasons(event, loop), *unseen_reasons(event, loop)]
+
+
+def decided_reasons(event: DecisionMade, loop: Loop) -> list[str]:
+    """What was wanted, what the gate said, and what was played."""
     names = loop.names
     who = "The policy" if event.proposal is None else "The caller"
     lines = [f"{who} wanted to play {names[event.favourite]}."]
