@@ -36,6 +36,7 @@ SHOWN = (
     "promise",
     "compared with",
     "most lost in all",
+    "most lost in a stretch",
     "most lost per round",
     "probability",
 )  # of the certificate

@@ -108,9 +108,12 @@ class Certificate:
         if not self.holds:
             return lines
         if self.per_round:
+            once = "once" if self.every is None else "in each stretch"
             lines.append(
-                ("most lost per round", f"{amount(self.per_round)}, plus {amount(self.constant)} once")
+                ("most lost per round", f"{amount(self.per_round)}, plus {amount(self.constant)} {once}")
             )
+        elif self.every is not None:
+            lines.append(("most lost in a stretch", f"{amount(self.constant)}, however long it is"))
         else:
             lines.append(("most lost in all", f"{amount(self.constant)}, however many rounds"))
         if self.kappa is not None:

@@ -88,6 +88,16 @@ class Control(Gate):
         return tuple(float(f"{share * earned * rounds:.1g}") for share in SHARES)
 
     @property
+    def share_text(self) -> str:
+        """How many rounds are control rounds, in words."""
+        if self.share is not None:
+            return f"by the coin in {self.share:.2g} of the rounds in which the explorer wants another arm"
+        return (
+            f"by the coin in at least {kernels.LEAST_SHARE:g} of the rounds in which the explorer wants "
+            "another arm, in more where less may still be lost"
+        )
+
+    @property
     def vouched_by(self) -> int:
         """Who vouches for the loan: the log knows rewards as they come, the model means."""
         if self.loan == 0:
@@ -189,14 +199,13 @@ class Control(Gate):
         terms = [("budget", self.budget > 0), ("loan", self.loan > 0), ("epsilon t", self.epsilon > 0)]
         limit = " + ".join(name for name, there in terms if there)
         counted = "rewards as they come" if self.promise == "realised" else "mean rewards"
-        theorem = (
-            f"in every t rounds, the explored ones earn at most {limit} less than current practice would in "
-            f"the same rounds, counted in {counted}"
-        )
+        when = "in the first t rounds, for every t"
         if self.every is not None:
-            theorem = theorem.replace(
-                "in every t rounds", f"in t rounds from any multiple of {self.every} on"
-            )
+            when = f"in t rounds from any multiple of {self.every} on"
+        theorem = (
+            f"{when}, the explored ones earn at most {limit} less than current practice would in the same "
+            f"rounds, counted in {counted}"
+        )
         if self.loan > 0:
             witness = "the log's arms earn what they did" if self.promise == "realised" else "the model holds"
             theorem = f"{theorem}; without the loan if {witness}"
@@ -227,7 +236,7 @@ class Control(Gate):
             f"mean rewards lie in {limits}": not bounded,
             f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
             "which rewards arrive, and when, does not depend on their values": not bounded,
-            f"current practice is {practice}, and can still be played": True,
+            f"current practice is {practice}, and can still be played: {self.share_text}": True,
             "the coin is ours: nobody sees it before the decision, and what an arm would earn in a round "
             "does not depend on it": True,
             "practice is compared in the same round after the same history: what a play changes in later "

@@ -18,7 +18,7 @@ const WATCHED = [
   ["evidence_of_drift", "drift_alarm_at", "Evidence that the world is not the log's any more"],
 ];
 
-const ZERO = "0 is what current practice would have earned in the explored decisions. From the lower line down to the promise is what may still be lost.";
+const ZERO = "0 is what current practice would have earned in the explored decisions. From the lower line down to the promise is about what may still be lost: both lines hold together with a probability of 95 %, while the promise is about the lower one alone, so that the lower line is drawn a little lower than the gate counts, and may even cross the promise while the promise is kept.";
 const PLENTY = 1e6; // evidence that needs no more digits
 const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions, and a Tolerance gate with the linear model of its log.";
 const ITEMS = "What the plays of an arm have earned, whoever asked. An arm is played where it is expected to be good, so this does not say which arm is better.";
