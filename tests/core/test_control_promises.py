@@ -80,7 +80,7 @@ def test_no_adversary_breaks_the_promise_in_a_thousand_runs(
 
 def compile_adversaries() -> Any:
     """The same functions, compiled."""
-    names = ("practice_mean", "explorer_mean", "deliver")
+    names = ("practice_mean", "explorer_mean", "deliver", "deliver_block")
     for name in names:
         function = getattr(adversaries, name)
         if not hasattr(function, "py_func"):

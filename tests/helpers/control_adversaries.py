@@ -22,6 +22,12 @@ SCENARIOS = (
     "foresees",  # knows what practice earns in this round, and disputes only where that is the most
     "hides",  # disputes only while its real loss is close to what the books know of
     "waits for luck",  # spends after controls that earned nothing
+    "copies until it falls",  # disputes where practice earns nothing, and later where it earns the most
+    "follows the coin",  # practice is good, and the explorer bad, in the round after a control round
+    "few controls",  # bad only where control rounds are rare
+    "bad news last",  # what is bad for the books comes in blocks of 100, the latest first
+    "moves the share",  # the share of control is .9 near the boundary and .05 away from it
+    "catches the books",  # as uncertain as can be until the bound is below the truth, then as bad as can be
 )
 LATE = 100
 (
@@ -39,7 +45,13 @@ LATE = 100
     FORESEES,
     HIDES,
     LUCK,
-) = range(14)
+    FALLS,
+    FOLLOWS,
+    FEW,
+    NEWS,
+    SHARES,
+    CATCHES,
+) = range(20)
 
 
 def practice_mean(scenario, t, n, room, centre, spending):  # type: ignore[no-untyped-def] # numba
@@ -56,6 +68,12 @@ def practice_mean(scenario, t, n, room, centre, spending):  # type: ignore[no-un
         return 1.0 if centre < 0.5 else 0.0
     if scenario == CRASH:
         return 0.5 if 2 * t < n else 0.9
+    if scenario == FOLLOWS:
+        return 1.0 if spending else 0.3
+    if scenario == FEW:
+        return 0.9 if spending else 0.5
+    if scenario == CATCHES:
+        return 1.0 if spending else 0.5
     if scenario == SINE:
         return 0.5 + 0.4 * np.sin(12.0 * np.pi * t / n)
     return 0.6
@@ -71,9 +89,17 @@ def explorer_mean(scenario, t, n, room, spending):  # type: ignore[no-untyped-de
         return 0.8 if 2 * t < n else 0.1
     if scenario == LUCK:
         return 0.0 if spending else 0.7
+    if scenario == FALLS:
+        return 0.0 if spending else 0.5
+    if scenario == FOLLOWS:
+        return 0.0 if spending else 0.4
+    if scenario == FEW:
+        return 0.0 if spending else 0.7
+    if scenario == CATCHES:
+        return 0.0 if spending else 0.6
     if scenario in (DRIFT, SEASONS, CENTRE, SINE):
         return 0.5
-    if scenario in (LOST, DELAYED):
+    if scenario in (LOST, DELAYED, NEWS):
         return 0.4
     return 0.0
 
@@ -84,6 +110,13 @@ def deliver(params, run, ticket):  # type: ignore[no-untyped-def] # numba
     kernels.coin_observe(params, run, ticket[3])
 
 
+def deliver_block(params, run, tickets, t):  # type: ignore[no-untyped-def] # numba
+    """The bad news of the last 100 rounds, the latest first."""
+    for i in range(t, t - LATE, -1):
+        if tickets[i, 0] >= 2 and (tickets[i, 3] > 0.5) == (tickets[i, 0] == 3):
+            deliver(params, run, tickets[i])
+
+
 def play_scenario(params, run, scenario, uniforms, normals, tickets):  # type: ignore[no-untyped-def] # numba
     """The largest excess over the promise in any round: in rewards as they came, and in means.
 
@@ -92,7 +125,7 @@ def play_scenario(params, run, scenario, uniforms, normals, tickets):  # type: i
     """
     n, p = uniforms.shape[0], params[0]
     gaussian = normals.shape[0] > 0
-    lost = mean_lost = start = 0.0
+    lost = mean_lost = start = total = 0.0
     over, mean_over, spending = -np.inf, -np.inf, False
     for t in range(n):
         room, unlucky = run[0]["room"], t > 0 and tickets[t - 1, 0] == 3 and tickets[t - 1, 3] <= 0.0
@@ -100,7 +133,19 @@ def play_scenario(params, run, scenario, uniforms, normals, tickets):  # type: i
             spending = room >= (0.0 if spending else 25.0)
         elif scenario == LUCK:
             spending = unlucky or (spending and room >= 0.0)
+        elif scenario == FALLS:
+            spending = room >= (0.0 if spending else 25.0)
+        elif scenario == FOLLOWS:
+            spending = t > 0 and tickets[t - 1, 0] == 3
+        elif scenario == FEW:
+            spending = t > 0 and tickets[t - 1, 1] < 0.1
+        elif scenario == CATCHES:
+            spending = (total if p["realised"] == 1 else mean_lost) > run[0]["upper_practice"]
+        elif scenario == SHARES:
+            params[0]["share"] = 0.9 if room < 5.0 else 0.05
         due = practice_mean(scenario, t, n, room, run[0]["centre"], spending)
+        if scenario == FALLS:  # known to the explorer
+            due = 1.0 if uniforms[t, 1] < 0.6 else 0.0
         own = explorer_mean(scenario, t, n, room, spending)
         practice, earned = 1.0 * (uniforms[t, 1] < due), 1.0 * (uniforms[t, 2] < own)
         if gaussian:
@@ -108,6 +153,8 @@ def play_scenario(params, run, scenario, uniforms, normals, tickets):  # type: i
         agrees = scenario == FORESEES and practice < 0.5
         if scenario == FORESEES and not gaussian:
             due = practice
+        if scenario == FALLS:
+            agrees = spending != (due > 0.5)
         if scenario == HIDES:
             agrees = run[0]["upper_practice"] - run[0]["earned"] > lost + 4.0
         run[0]["coin"], run[0]["fallback"], run[0]["fallback_source"] = uniforms[t, 0], 0, 2
@@ -121,12 +168,18 @@ def play_scenario(params, run, scenario, uniforms, normals, tickets):  # type: i
         kernels.coin_commit(params, run)
         if explored:
             lost += practice - earned
+            total += practice
             mean_lost += due - own
         allowed = p["budget"] + p["epsilon"] * (t + 1) + start
         over, mean_over = max(over, lost - allowed), max(mean_over, mean_lost - allowed)
         if scenario == LOST and (tickets[t, 3] > 0.5) != explored:
             continue
-        if scenario != DELAYED:
+        if scenario == NEWS:
+            if not (tickets[t, 0] >= 2 and (tickets[t, 3] > 0.5) == (tickets[t, 0] == 3)):
+                deliver(params, run, tickets[t])
+            if (t + 1) % LATE == 0:
+                deliver_block(params, run, tickets, t)
+        elif scenario != DELAYED:
             deliver(params, run, tickets[t])
         elif t >= LATE:
             deliver(params, run, tickets[t - LATE])

@@ -110,6 +110,34 @@ def test_the_interval_holds_at_all_times_at_once(lost: bool) -> None:
     assert sum(misses(run, lost) for run in range(60)) <= 9
 
 
+def test_the_interval_holds_against_practice_that_watches_the_books() -> None:
+    """Practice earns 1 or 0 as the last coin and the ends of the interval are; 60 runs, as above."""
+    assert sum(misses_by_watching(run) for run in range(60)) <= 9
+
+
+def misses_by_watching(run: int) -> bool:
+    terms, books, rng = terms_of(promise="realised"), PracticeBooks(), np.random.default_rng([5, run])
+    known, last, kept = 0.0, False, []
+    for _ in range(120):
+        lower, upper = terms.bounds(books)
+        if not lower - 1e-9 <= known <= upper + 1e-9:
+            return True
+        near_top = upper - known < known - lower
+        share, centre = (0.05, 1.0) if near_top else (0.7, 0.0)
+        practice = float(last if rng.random() < 0.3 else near_top)
+        last = bool(rng.random() < share)
+        decision = thrown(last, share=share, centre=centre)
+        terms.play(books, decision)
+        if decision.source == "explorer":
+            known += practice
+            terms.reward(books, decision, 0.0)
+            continue
+        kept.append((decision, practice))  # controls are told in blocks, the latest first, and some never
+        while len(kept) >= 5 and rng.random() < 0.9:
+            terms.reward(books, *kept.pop())
+    return False
+
+
 def misses(run: int, lost: bool) -> bool:
     terms, books, rng = terms_of(promise="realised"), PracticeBooks(), np.random.default_rng(run)
     known, missed = 0.0, False
