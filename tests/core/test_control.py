@@ -502,8 +502,8 @@ def test_the_certificate_names_loan_stretches_and_practice() -> None:
     assert "in t rounds from any multiple of 100 on" in stretches and "for every t" not in stretches
     assert "most lost in a stretch" in stretches and "30, however long it is" in stretches
     assert "0.01, plus 30 in each stretch" in of(Control(budget=30.0, epsilon=0.01, every=100))
-    assert "by the coin in 0.2 of the rounds" in of(Control(budget=30.0, share=0.2))
-    assert "by the coin in at least 0.05 of the rounds" in stretches
+    assert "the coin plays practice in 0.2 of the rounds" in of(Control(budget=30.0, share=0.2))
+    assert "the coin plays practice in at least 0.05 of the rounds" in stretches
     assert "current practice is arm 1" in of(Control(budget=5.0), fallback=1)
     gaussian = Confidence(reward_range=(0, 1), noise=0.3)
     subgaussian = of(Control(budget=5.0, promise="expected"), confidence=gaussian)

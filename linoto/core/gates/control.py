@@ -90,12 +90,11 @@ class Control(Gate):
     @property
     def share_text(self) -> str:
         """How many rounds are control rounds, in words."""
+        disputed = "of the rounds in which the explorer wants another arm"
         if self.share is not None:
-            return f"by the coin in {self.share:.2g} of the rounds in which the explorer wants another arm"
-        return (
-            f"by the coin in at least {kernels.LEAST_SHARE:g} of the rounds in which the explorer wants "
-            "another arm, in more where less may still be lost"
-        )
+            return f"the coin plays practice in {self.share:.2g} {disputed}"
+        least = f"{kernels.LEAST_SHARE:g} {disputed}"
+        return f"the coin plays practice in at least {least}, in more where less may still be lost"
 
     @property
     def vouched_by(self) -> int:
@@ -236,7 +235,8 @@ class Control(Gate):
             f"mean rewards lie in {limits}": not bounded,
             f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
             "which rewards arrive, and when, does not depend on their values": not bounded,
-            f"current practice is {practice}, and can still be played: {self.share_text}": True,
+            f"current practice is {practice}, and can still be played": True,
+            self.share_text: True,
             "the coin is ours: nobody sees it before the decision, and what an arm would earn in a round "
             "does not depend on it": True,
             "practice is compared in the same round after the same history: what a play changes in later "
