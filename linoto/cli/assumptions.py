@@ -62,6 +62,7 @@ def audit_facts(policy: ComposedPolicy, log: AuditedLog, arguments: argparse.Nam
 
     assumed = policy.composed().assumed
     found = {name: value for name in ASSUMED if (value := getattr(assumed, name)) is not None}
+    found |= {"shift": assumed.shift} if assumed.shift > 0 else {}
     return {
         "verdict": None if log.saved is None else log.saved.verdict,
         "assumed": {

@@ -109,6 +109,7 @@ def add_policy_options(command: Any) -> None:
     command.add_argument("--noise", type=noise, help="of a reward, or the word bounded (default: 1)")
     command.add_argument("--bound", type=above_zero, help="of the parameter (default: 1)")
     command.add_argument("--delta", type=above_zero, help="of the policy's promise (default: 0.05)")
+    command.add_argument("--shift", type=at_least_zero, help="of average rewards since the log (default: 0)")
     command.add_argument(
         "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where rewards lie"
     )
@@ -135,7 +136,7 @@ def check_options(arguments: argparse.Namespace) -> None:
     """Refuse what would be ignored."""
     if arguments.policy is not None:
         return
-    for name in ("warm", "epsilon", "noise", "bound", "delta"):
+    for name in ("warm", "epsilon", "noise", "bound", "delta", "shift"):
         if getattr(arguments, name) is not None:
             arguments.refuse(f"--{name} is for --policy")
 

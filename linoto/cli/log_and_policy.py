@@ -74,6 +74,12 @@ def add_log_and_policy(command: Any) -> None:
     command.add_argument(
         "--delta", type=above_zero, help="how improbable a broken promise must be (default: 0.05)"
     )
+    command.add_argument(
+        "--shift",
+        type=at_least_zero,
+        help="how far average rewards may have moved since the log: the root mean square over its rows "
+        "(default: 0, they have not)",
+    )
 
 
 def add_gate(command: Any) -> None:
@@ -101,7 +107,7 @@ def log_and_policy_again(arguments: argparse.Namespace) -> list[str]:
     words = ["--paper"] if arguments.paper else [arguments.stats.name]
     if arguments.policy != "Gated":
         words += ["--policy", arguments.policy]
-    names = ("explorer", "gate", "evidence", "noise", "reward_range", "bound", "delta")
+    names = ("explorer", "gate", "evidence", "noise", "reward_range", "bound", "delta", "shift")
     return [shlex.quote(word) for word in [*words, *typed_again(arguments, names)]]
 
 
@@ -229,8 +235,8 @@ def read_policy(arguments: argparse.Namespace, log: ArmsAndLog | None = None) ->
 
 def told(arguments: argparse.Namespace) -> dict[str, Any]:
     """What the options say about rewards."""
-    names = ("noise", "bound", "delta", "reward_range")
-    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    names = ("noise", "bound", "delta", "reward_range", "shift")
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
 def with_facts(record: Any, facts: Mapping[str, Any]) -> Any:

@@ -44,7 +44,7 @@ class LinearAgent:
         *,
         policy: PolicyWithPromise,
         composition: Composition,
-        params: Records,  # (1,) of kernels.PARAMS
+        params: Records,  # (1,) of kernels.PARAMS; (2,) where the log may have moved
         state: State,
         rng: np.random.Generator,
         coins: np.random.Generator | None = None,  # of a gate that throws one
@@ -309,9 +309,8 @@ class LinearAgent:
 
     def interval(self, arm: int) -> tuple[float, float]:
         """The bounds of one arm's mean reward, as in `lcb` and `ucb`."""
-        index, arms = as_arm(arm, self.k), self._state.arms
-        bonus = self._radius * float(arms[kernels.WIDTH, index])
-        return float(arms[kernels.LCB, index]), float(arms[kernels.MEAN, index]) + bonus
+        index = as_arm(arm, self.k)
+        return float(self._state.arms[kernels.LCB, index]), float(self.ucb[index])
 
     def next_mixture_arm(self, plays: npt.ArrayLike | None = None) -> int:
         """The logged arm that is furthest behind its share of the mixture plays.
@@ -393,8 +392,10 @@ class LinearAgent:
     @property
     def ucb(self) -> Floats:
         """(k,) the current upper bound on each mean reward, ucb_t of eq. (3)."""
-        mean, width = self._state.arms[kernels.MEAN], self._state.arms[kernels.WIDTH]
-        return np.array(mean + self._radius * width)
+        upper = upper_bounds(self._state) + kernels.lifts(self._state)
+        if not kernels.is_shifted(self._state):
+            return upper
+        return np.minimum(upper, upper_bounds(kernels.online_part(self._state)))
 
     @property
     def baseline(self) -> float:
@@ -403,9 +404,10 @@ class LinearAgent:
 
     @property
     def ellipsoid(self) -> Ellipsoid:
-        """The confidence set C_t of eq. (2)."""
-        V = kernels.square_of(self._state, kernels.GRAM)
-        return Ellipsoid(center=self.theta, V=V, radius=self._radius)
+        """The confidence set C_t of eq. (2), as much larger as the log may have moved."""
+        V, run = kernels.square_of(self._state, kernels.GRAM), self._state.run[0]
+        moved = self.confidence.shift * float(np.sqrt(run["logged"]))
+        return Ellipsoid(center=self.theta, V=V, radius=float(run["radius"] + run["doubt"]) + moved)
 
     @property
     def certificate(self) -> Certificate:
@@ -442,12 +444,6 @@ class LinearAgent:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
 
     # -- inside
-
-    @property
-    def _radius(self) -> float:
-        """Of the confidence set, lost rewards included."""
-        run = self._state.run[0]
-        return float(run["radius"] + run["doubt"])
 
     @property
     def _plays_mixture(self) -> bool:
@@ -622,6 +618,13 @@ class LinearAgent:
     def _coin_rows(self, rounds: int) -> Floats:
         """(rounds, 2 or 0): practice's draws and coins."""
         return np.empty((rounds, 0)) if self._coins is None else self._coins.random((rounds, 2))
+
+
+def upper_bounds(state: State) -> Floats:
+    """(k,) of one estimate, lost rewards included."""
+    run = state.run[0]
+    mean, width = state.arms[kernels.MEAN], state.arms[kernels.WIDTH]
+    return np.array(mean + float(run["radius"] + run["doubt"]) * width)
 
 
 def offline_of(state: State, squares: Floats | None) -> Offline:

@@ -68,6 +68,11 @@ def check_change(agent: LinearAgent) -> None:
         raise ValueError(
             f"explorer must score the arms in every round where they come and go, got {agent.explorer!r}"
         )
+    if agent.confidence.shift > 0:
+        raise ValueError(
+            f"shift must be 0 for arms that come and go, got {agent.confidence.shift:g}: the estimate "
+            "without the log is kept for the arms of the start; start a new agent from the rewards so far"
+        )
     if agent.confidence.radius == "arms":
         raise ValueError("radius must be another than 'arms' for arms that come and go: it counts the arms")
     if agent._state.run[0]["thrown"]:

@@ -239,12 +239,21 @@ class Situation(NamedTuple):
         xbar = self.state.vectors[kernels.PRACTICE_MEAN if changed else kernels.XBAR]
         if self.confidence.radius == "arms":  # each arm has its own interval, and no ellipsoid holds them all
             weights = self.state.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
-            width = float(weights @ self.state.arms[kernels.WIDTH]) / max(int(weights.sum()), 1)
-            return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
+            half = radius * self.state.arms[kernels.WIDTH] + kernels.lifts(self.state)
+            mean = float(self.state.vectors[kernels.THETA] @ xbar)
+            return mean + float(weights @ half) / max(int(weights.sum()), 1)
         inverse = self.state.square[kernels.INVERSE]
         image = inverse[0] * xbar if run["one_hot"] else xbar @ inverse
         width = sqrt(max(float(image @ xbar), 0.0))
-        return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width
+        return float(self.state.vectors[kernels.THETA] @ xbar) + radius * width + self.moved(image)
+
+    def moved(self, image: Floats) -> float:
+        """How far the log's shift may have moved <theta, y>, where this is V^-1 y."""
+        if self.state is None or self.confidence.shift == 0:
+            return 0.0
+        rows = self.state.square[kernels.LOG_GRAM]
+        square = rows[0] @ image**2 if self.state.run[0]["one_hot"] else image @ rows @ image
+        return self.confidence.shift * sqrt(self.offline.total * max(float(square), 0.0))
 
 
 def limits_of(confidence: Confidence, actions: Floats) -> tuple[float, float]:
@@ -290,8 +299,9 @@ def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float
     mean = total / n
     if confidence.noise == "bounded" and low <= mean <= high:
         options: dict[str, Any] = {"reward_range": (low, high), "level": 1 - confidence.delta}
-        return mean, mean_from_total(total, n, adaptive=confidence.design == "adaptive", **options)
-    spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / n)
+        least, most = mean_from_total(total, n, adaptive=confidence.design == "adaptive", **options)
+        return mean, (max(least - confidence.shift, low), min(most + confidence.shift, high))
+    spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / n) + confidence.shift
     if mean - spread > high or mean + spread < low:  # contradicted: `why_not` says so
         return mean, (mean - spread, mean + spread)
     return mean, (max(mean - spread, low), min(mean + spread, high))
@@ -334,7 +344,8 @@ def contradicts_bound(state: State, bound: float) -> bool:
 def bound_excess(state: State, bound: float) -> kernels.Floats:
     """(k,) how far each arm's interval from the log lies beyond bound |a|."""
     possible = bound * np.sqrt((state.actions**2).sum(axis=0))
-    mean, half = state.arms[kernels.MEAN], float(state.run[0]["radius"]) * state.arms[kernels.WIDTH]
+    half = float(state.run[0]["radius"]) * state.arms[kernels.WIDTH] + kernels.lifts(state)
+    mean = state.arms[kernels.MEAN]
     return np.asarray(np.abs(mean) - half - possible)
 
 
@@ -385,7 +396,11 @@ def stationary_assumptions(
         f"no more than {confidence.horizon or 0:,} rounds are played": confidence.horizon is not None,
         "the bias of the ridge is negligible": linear and confidence.radius == "paper",
         "the number of logged rewards was not chosen by looking at them": by_rewards and not bounded,
-        "the arms earn online what they earned in the log: no drift": True,
+        "the arms earn online what they earned in the log: no drift": confidence.shift == 0,
+        f"the mean rewards of the log's rows differ from those online by at most {amount(confidence.shift)} "
+        "(root mean square over the rows); the log's mean reward is what its arms earn online": (
+            confidence.shift > 0
+        ),
         "the logged arms can still be played": mixture,
         "no round is restricted to other arms": every_arm,
         "every round is played as decided, and committed before the next one is asked for": True,

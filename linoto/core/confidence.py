@@ -49,6 +49,9 @@ class Confidence:
     design: Literal["fixed", "adaptive"] = "fixed"  # of the log: chosen ahead, or as rewards came in
     reward_range: tuple[float, float] | None = None  # of the mean rewards, where known
     horizon: int | None = None  # rounds that the radius "arms" holds for: it bounds one-hot arms one by one
+    shift: float = (
+        0.0  # how far logged means may have moved since: their root mean square over the log's rows
+    )
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -71,6 +74,7 @@ class Confidence:
             )
         if self.horizon is not None:
             check_count("horizon", self.horizon)
+        check_nonnegative("shift", self.shift)
         if self.design == "adaptive" and self.radius != "self_normalised":
             raise ValueError(
                 f"radius must be 'self_normalised' for an adaptive design, got {self.radius!r}, "
@@ -78,6 +82,15 @@ class Confidence:
             )
         if self.reward_range is not None:
             object.__setattr__(self, "reward_range", as_range(self.reward_range))
+
+    @property
+    def radius_delta(self) -> float:
+        """The share of delta of one confidence set: with a shift there are two, with the log and without."""
+        return self.delta / 2 if self.shift > 0 else self.delta
+
+    def without_log(self) -> Confidence:
+        """The same for online rewards alone: arms were chosen as they came, no design was fixed."""
+        return self if self.radius == "arms" else replace(self, radius="self_normalised")
 
     @property
     def scale(self) -> float:
@@ -94,9 +107,13 @@ class Confidence:
         """
         limits = self.reward_range
         shown = "" if limits is None else f"[{exact(limits[0])}, {exact(limits[1])}]"
-        if self.noise == "bounded":
-            return {"noise": f"bounded in {shown}", "bound": f"{amount(self.bound)}"}
-        texts = {"noise": f"{amount(self.noise)}", "bound": f"{amount(self.bound)}", "reward_range": shown}
+        bounded = self.noise == "bounded"
+        texts = {
+            "noise": f"bounded in {shown}" if bounded else f"{amount(self.scale)}",
+            "bound": f"{amount(self.bound)}",
+            "reward_range": "" if bounded else shown,
+            "shift": f"{amount(self.shift)}" if self.shift > 0 else "",
+        }
         return {name: text for name, text in texts.items() if text}
 
     def ridge_for(self, d: int) -> float:
@@ -113,11 +130,12 @@ PAPER = Confidence(radius="paper", ridge=1e-4)
 """The paper's experiments to the letter: its covering radius, ridge 1e-4, no bias term."""
 
 
-def least_noise(offline: Offline) -> float:
+def least_noise(offline: Offline, shift: float = 0.0) -> float:
     """The smallest sub-Gaussian scale that the squares of a log do not refute; 0 where they are not known.
 
     Squares around the means of arms are at most the squared noise, and of n rewards with scale s
-    P(sum of squared noise >= n u s^2) <= (u e^(1 - u))^(n / 2) for u > 1, however arms were chosen.
+    P(sum of squared noise >= n u s^2) <= (u e^(1 - u))^(n / 2) for u > 1, however arms were chosen. What
+    their means have moved by is part of what they scatter.
     """
     if offline.reward_squares is None or offline.total == 0:
         return 0.0
@@ -125,7 +143,7 @@ def least_noise(offline: Offline) -> float:
     rounding = (1e-13 + 4e-16 * pulls) * squares  # of both sums, at worst
     means = offline.reward_sums / pulls
     around = float(np.maximum(squares - offline.reward_sums * means - rounding, 0.0).sum())
-    return least_scale(around, offline.total)
+    return least_scale(max(sqrt(around) - shift * sqrt(offline.total), 0.0) ** 2, offline.total)
 
 
 def least_scale(around: float, total: int) -> float:
@@ -141,7 +159,7 @@ def why_noise_refuted(confidence: Confidence, offline: Offline) -> str:
     """How the squares of a log contradict what is assumed of the noise, or nothing."""
     if confidence.noise == "bounded":
         return why_range_refuted(confidence, offline)
-    least = least_noise(offline)
+    least = least_noise(offline, confidence.shift)
     if confidence.scale >= least:
         return ""
     return (
@@ -223,22 +241,21 @@ def radius_terms(confidence: Confidence, actions: Floats, offline: Offline) -> R
 def terms_of_arms(confidence: Confidence, k: int, horizon: int) -> RadiusTerms:
     """The scalars that bound k one-hot arms one by one: two sides, k arms, and n + 1 counts of each."""
     c, ridge = confidence, confidence.ridge_for(k)
-    fixed = c.scale * sqrt(2 * log(2 * k * (horizon + 1) / c.delta))
+    fixed = c.scale * sqrt(2 * log(2 * k * (horizon + 1) / c.radius_delta))
     return RadiusTerms(fixed, 0.0, sqrt(ridge) * c.bound, prior_is_log=False, constant=True)
 
 
 def terms_of_log(confidence: Confidence, d: int, spectrum: Floats) -> RadiusTerms:
     """The scalars of a radius for a log whose X'X has these eigenvalues, which only an hkz radius reads."""
-    c, ridge = confidence, confidence.ridge_for(d)
+    c, ridge, delta = confidence, confidence.ridge_for(d), confidence.radius_delta
     bias = sqrt(ridge) * c.bound
     if c.radius == "self_normalised":
-        return RadiusTerms(0.0, 2 * log(1 / c.delta), bias, prior_is_log=False)
+        return RadiusTerms(0.0, 2 * log(1 / delta), bias, prior_is_log=False)
     if c.radius == "paper":  # Proposition 1: sqrt(beta_off) + sqrt(beta_t)
-        return RadiusTerms(
-            c.scale * sqrt(covering(d, c.delta / 2)), 2 * log(2 / c.delta), 0.0, prior_is_log=True
-        )
-    offline_part = c.scale * sqrt(quadratic_form(spectrum, ridge, c.delta / 2))
-    return RadiusTerms(offline_part, 2 * log(2 / c.delta), bias, prior_is_log=True)
+        fixed = c.scale * sqrt(covering(d, delta / 2))
+        return RadiusTerms(fixed, 2 * log(2 / delta), 0.0, prior_is_log=True)
+    offline_part = c.scale * sqrt(quadratic_form(spectrum, ridge, delta / 2))
+    return RadiusTerms(offline_part, 2 * log(2 / delta), bias, prior_is_log=True)
 
 
 def covering(d: int, delta: float) -> float:

@@ -97,6 +97,7 @@ class Rule(NamedTuple):
     propensity: Callable[[Odds, int], float | None] = certain
     one_hot: bool = False  # whether it needs arms that share no feature
     keeps_scores: bool = False  # whether it scores in some rounds only: the arms must stay the same
+    reads_bounds: bool = False  # whether it scores by the bounds of the confidence, as they are in each round
 
     @property
     def deterministic(self) -> bool:
@@ -109,7 +110,7 @@ class Rule(NamedTuple):
         return self.propensity is by_redrawing
 
 
-OWN = Rule(code=kernels.GIVEN, draws=kernels.NORMAL_DRAWS, propensity=unknown)
+OWN = Rule(code=kernels.GIVEN, draws=kernels.NORMAL_DRAWS, propensity=unknown, reads_bounds=True)
 OWN_DETERMINISTIC = OWN._replace(propensity=certain)
 
 

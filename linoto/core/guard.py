@@ -82,7 +82,7 @@ class Guard:
         self._mixed = np.zeros_like(self._shares)
         self._counts = np.zeros((kernels.ALLOWED + 1, k), dtype=np.int64)  # pending plays, as in State
         self._params = np.zeros(1, dtype=kernels.PARAMS)
-        self._params["noise"] = confidence.scale
+        self._params["noise"], self._params["shift"] = confidence.scale, confidence.shift
         gate.fill(self._params[0], confidence, np.ones((k, 1)), offline)
         self._run: Records = np.zeros(1, dtype=kernels.RUN)
         self._run["logged"] = offline.total

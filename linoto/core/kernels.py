@@ -75,6 +75,7 @@ PARAMS = np.dtype(
         ("fixed_radius", np.int64),  # 1: it does not grow with log det V
         ("floor", np.float64),  # no lower bound is below it
         ("log_shift", np.float64),  # how far an arm's mean may be from that in the log, by MIN-UCB
+        ("shift", np.float64),  # how far logged means may have moved: the root mean square over the rows
         ("prior_is_log", np.int64),  # 1: log det is counted from V_0 and beta_1 = 0; 0: from ridge * I
         ("gate_fixed", np.float64),  # radius_fixed and radius_level at the gate's share of delta
         ("gate_level", np.float64),
@@ -294,7 +295,20 @@ ARM_BOUND_ROWS = {"arm_upper", "arm_lower"}
 GATE_ROWS = COIN_ROWS | ARM_BOUND_ROWS  # kept by some gates only
 TALLIES = {"own_mean", "own_width", "pooled_mean", "pooled_width"}  # of counts and sums: made anew by `tally`
 PRACTICE_ROWS = {"practice"}  # of vectors and of counts
-SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross"}
+# Where the log may have moved, a second state lies behind the rows above: that of online rewards alone. Then:
+SHIFT_SQUARES = ("log_gram", "log_root")  # X'X of the logged rows X, and R_0 with R_0'R_0 = X'X
+SHIFT_ARMS = ("moved", "lift", "move")  # |X V^-1 a|^2; shift sqrt(m) |X V^-1 a|; scratch: that of y + a
+LOG_GRAM, LOG_ROOT = range(2 * len(SQUARE_ROWS), 2 * len(SQUARE_ROWS) + 2)
+MOVED, LIFT, MOVE = range(2 * len(ARM_ROWS), 2 * len(ARM_ROWS) + 3)
+ONLINE_ROWS = {  # of the second state, that rewards have taught; `tell_online` brings the others
+    *("gram", "inverse", "target", "theta", "seen", "sums", "mean", "variance", "width", "lcb", "lost"),
+    *("place", *ARM_BOUND_ROWS),
+}
+ONLINE_FIELDS = {
+    *("rewards", "since_refresh", "one_hot", "widest", "log_det", "log_det_base"),
+    *("radius", "gate_radius", "doubt"),
+}
+SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross", "move"}
 DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
     "restricted",
     "fresh",
@@ -345,25 +359,29 @@ def compiled(function: F) -> F:
         return cast(F, numba.njit(**options)(function))
 
 
-def allocate(actions: Floats, pulls: Ints, reward_sums: Floats) -> State:
-    """An empty state for these arms (k, d) and their log; `begin` fills it."""
-    state = empty_state(actions, find_units(actions))
+def allocate(actions: Floats, pulls: Ints, reward_sums: Floats, shifted: bool = False) -> State:
+    """An empty state for these arms (k, d) and their log, which may have moved; `begin` fills it."""
+    state = empty_state(actions, find_units(actions), shifted)
     state.counts[LOGGED] = pulls
     state.counts[ALLOWED] = 1
     state.arms[OFFLINE_SUMS] = reward_sums
     return state
 
 
-def empty_state(actions: Floats, units: Units | None) -> State:
+def empty_state(actions: Floats, units: Units | None, shifted: bool = False) -> State:
     """Zeros for these arms: (k, d), of which nothing is read where they are given as units."""
     k, d = actions.shape if units is None else (units.scales.size, units.d)
+    squares, rows = len(SQUARE_ROWS), len(ARM_ROWS)
+    if shifted:
+        squares, rows = 2 * squares + len(SHIFT_SQUARES), 2 * rows + len(SHIFT_ARMS)
+    states = 2 if shifted else 1
     state = State(
         actions=np.ascontiguousarray(actions.T) if units is None else np.array(units.scales[None, :]),
-        square=np.zeros((len(SQUARE_ROWS), d if units is None else 1, d)),
-        vectors=np.zeros((len(VECTOR_ROWS), d)),
-        arms=np.zeros((len(ARM_ROWS), k)),
+        square=np.zeros((squares, d if units is None else 1, d)),
+        vectors=np.zeros((states * len(VECTOR_ROWS), d)),
+        arms=np.zeros((rows, k)),
         counts=np.zeros((len(COUNT_ROWS), k), dtype=np.int64),
-        run=np.zeros(1, dtype=RUN),
+        run=np.zeros(states, dtype=RUN),
     )
     if units is not None:
         state.arms[PLACE], state.run["one_hot"] = units.places, 1
@@ -377,12 +395,45 @@ def actions_of(s: State) -> Floats:
     return dense(Units(s.arms[PLACE].astype(np.int64), s.actions[0], s.vectors.shape[1]))
 
 
+def is_shifted(s: State) -> bool:
+    """Whether the log of this state may have moved."""
+    return s.run.size > 1
+
+
+def row_names(shifted: bool) -> dict[str, tuple[str, ...]]:
+    """The names of all rows in their order, those of the second state as `online_...`."""
+    if not shifted:
+        return ROWS
+    online_rows = {group: tuple(f"online_{name}" for name in names) for group, names in ROWS.items()}
+    return {
+        "square": ROWS["square"] + online_rows["square"] + SHIFT_SQUARES,
+        "vectors": ROWS["vectors"] + online_rows["vectors"],
+        "arms": ROWS["arms"] + online_rows["arms"] + SHIFT_ARMS,
+        "counts": ROWS["counts"],
+    }
+
+
+def lifts(s: State) -> Floats | float:
+    """(k,) how far the log's shift may have moved the estimate of each arm; 0 without one."""
+    return s.arms[LIFT] if is_shifted(s) else 0.0
+
+
 def square_of(s: State, row: int) -> Floats:
     """(d, d) one of the square arrays, with all its zeros where arms are one-hot."""
     return np.diag(s.square[row, 0]) if s.run[0]["one_hot"] == 1 else s.square[row]
 
 
 # -- estimate ---------------------------------------------------------------------------------------------
+
+
+def online_part(s: State) -> State:
+    """The state of online rewards alone, where the log may have moved."""
+    squares, vectors, arms = len(SQUARE_ROWS), len(VECTOR_ROWS), len(ARM_ROWS)
+    rows = s.arms[arms : 2 * arms]
+    return State(s.actions, s.square[squares : 2 * squares], s.vectors[vectors:], rows, s.counts, s.run[1:])
+
+
+online = compiled(online_part)
 
 
 @compiled
@@ -525,6 +576,8 @@ def settle(p: Any, s: State, arm: int) -> None:
     s.arms[WIDTH, arm] = abs(scale) / root
     if p.explorer >= UCB1:
         tally_arm(p, s, arm)
+    if p.shift > 0.0:
+        s.arms[MOVED, arm] = s.square[LOG_GRAM, 0, i] * (scale / gram) ** 2
 
 
 @compiled
@@ -591,6 +644,18 @@ def invert(s: State) -> None:
 
 
 @compiled
+def refresh_moved(s: State) -> None:
+    """|X V^-1 a|^2 of every arm, from R_0 V^-1."""
+    moved, row, image = s.arms[MOVED], s.vectors[STEP], s.arms[CROSS]
+    moved[:] = 0.0
+    for i in range(row.size):
+        combine(s.square[INVERSE, i:], s.square[LOG_ROOT, i, i:], row)
+        combine(s.actions, row, image)
+        for a in range(moved.size):
+            moved[a] += image[a] * image[a]
+
+
+@compiled
 def refresh(p: Any, s: State) -> None:
     """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
     if s.run[0].one_hot == 1:
@@ -607,6 +672,8 @@ def refresh(p: Any, s: State) -> None:
         combine(s.actions[: i + 1], lower[i, : i + 1], row)
         for a in range(k):
             variance[a] += row[a] * row[a]
+    if p.shift > 0.0:
+        refresh_moved(s)
 
 
 @compiled
@@ -650,10 +717,25 @@ def raise_bounds(p: Any, s: State) -> None:
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
     bonus = r.radius + r.doubt
+    if p.shift > 0.0:
+        raise_by_both(p, s, bonus)
+        return
     for a in range(mean.size):
         lower = mean[a] - bonus * width[a]
         lower = lower if lower > p.floor else p.floor
         lcb[a] = lower if lower > lcb[a] else lcb[a]
+
+
+@compiled
+def raise_by_both(p: Any, s: State, bonus: float) -> None:
+    """The better lower bound of two: with the log and all that it may have moved, and without the log."""
+    mean, width, lcb, without = s.arms[MEAN], s.arms[WIDTH], s.arms[LCB], online(s).arms[LCB]
+    moved, lift, scale = s.arms[MOVED], s.arms[LIFT], p.shift * sqrt(float(s.run[0].logged))
+    for a in range(mean.size):
+        lift[a] = scale * sqrt(moved[a])
+        lower = max(mean[a] - bonus * width[a] - lift[a], p.floor)
+        lcb[a] = max(lower, lcb[a], without[a])
+        without[a] = lcb[a]  # what the gate asks both states about
 
 
 @compiled
@@ -668,6 +750,40 @@ def forget(p: Any, s: State) -> None:
     refresh(p, s)
     if p.prior_is_log == 1:
         r.log_det_base = r.log_det
+
+
+@compiled
+def begin_online(params: Records, s: State) -> None:
+    """X'X of the log and its root, and a state that knows no reward at all."""
+    p, other = params[1], online(s)
+    x, nothing = s.vectors[WORK], s.vectors[HALF]
+    gram, root = s.square[LOG_GRAM], s.square[LOG_ROOT]
+    gram[:] = 0.0
+    root[:] = 0.0
+    for i in range(root.shape[0]):
+        root[i, i] = 1e-100  # a pivot of 0 would not be a number
+    for a in range(s.counts.shape[1]):
+        pulls = s.counts[LOGGED, a]
+        if pulls == 0:
+            continue
+        x[:] = 0.0
+        add_action(s, a, sqrt(float(pulls)), x)
+        if s.run[0].one_hot == 1:
+            gram[0, int(s.arms[PLACE, a])] = pulls * s.actions[0, a] ** 2
+            continue
+        for i in range(x.size):
+            for j in range(x.size):
+                gram[i, j] += x[i] * x[j]
+        update_factor(root, nothing, x, 0.0)
+    copy(s.arms[PLACE], other.arms[PLACE])
+    other.arms[LCB] = -inf
+    other.run[0].rewards = 0
+    refresh(p, other)
+    other.run[0].log_det_base = s.vectors.shape[1] * log(p.ridge)
+    raise_bounds(p, other)
+    if p.gate == CONSERVATIVE:
+        for a in range(s.counts.shape[1]):
+            bound_arm(p, other, a)
 
 
 @compiled
@@ -702,6 +818,8 @@ def begin(params: Records, s: State) -> None:
         for i in range(rows):
             square += s.actions[i, a] ** 2
         r.longest = max(r.longest, square)
+    if p.shift > 0.0:
+        begin_online(params, s)
     refresh(p, s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s)
@@ -717,14 +835,15 @@ def begin(params: Records, s: State) -> None:
     if r.logged == 0:
         r.slack, r.baseline = inf, -inf  # nothing was promised: the budget is open
         return
-    r.slack = r.radius * sqrt(d / r.logged)
+    radius = r.radius + p.shift * sqrt(float(r.logged))  # |X V^-1 a| is at most the width of a
+    r.slack = radius * sqrt(d / r.logged)
     if p.coverage_slack == 2:
-        r.slack = r.radius / sqrt(float(r.logged))
+        r.slack = radius / sqrt(float(r.logged))
     elif p.coverage_slack == 1:
         logged_width = 0.0
         for a in range(k):
             logged_width += s.counts[LOGGED, a] * s.arms[WIDTH, a]
-        r.slack = r.radius * logged_width / r.logged
+        r.slack = radius * logged_width / r.logged
     r.baseline = s.arms[LCB, best(s.arms[LCB])] - p.alpha * r.slack
 
 
@@ -832,7 +951,34 @@ def learn_arm(p: Any, s: State, arm: int, reward: float) -> float:
         mean[a] += gain * cross[a]
         left = variance[a] - shrink * cross[a] * cross[a]
         variance[a] = left if left > 0.0 else 0.0
+    if p.shift > 0.0:
+        update_moved(s, shrink)
     return growth
+
+
+@compiled
+def log_image(s: State, y: Floats, out: Floats) -> None:
+    """out = X'X y, X the logged rows."""
+    if s.run[0].one_hot == 0:
+        combine(s.square[LOG_GRAM], y, out)
+        return
+    for i in range(y.size):
+        out[i] = s.square[LOG_GRAM, 0, i] * y[i]
+
+
+@compiled
+def update_moved(s: State, shrink: float) -> None:
+    """|X V^-1 a|^2 after a rank-one step u, with c = <a, u> / growth: less 2 c a'V^-1 X'X u + c^2 |X u|^2."""
+    step, image, back = s.vectors[STEP], s.vectors[RESIDUE], s.vectors[REFINED]
+    cross, moved, change = s.arms[CROSS], s.arms[MOVED], s.arms[MOVE]
+    log_image(s, step, image)
+    solve(s, image, back)
+    project(s, back, change)
+    square = dot(step, image)
+    for a in range(moved.size):
+        share = shrink * cross[a]
+        left = moved[a] - share * (2.0 * change[a] + share * square)
+        moved[a] = left if left > 0.0 else 0.0
 
 
 @compiled
@@ -863,9 +1009,27 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
         refresh(p, s)
     elif p.keeps_factor == 1 and r.one_hot == 0:
         update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward)
+    if p.shift > 0.0:
+        observe_online(params, s, arm, reward, error)
     raise_bounds(p, s)
     if p.explorer == RARE:
         keep_scores(p, s)
+
+
+@compiled
+def observe_online(params: Records, s: State, arm: int, reward: float, error: float) -> None:
+    """What the reward says without the log."""
+    p, other = params[1], online(s)
+    other.arms[SEEN, arm] += 1.0
+    other.arms[SUMS, arm] += reward
+    other.arms[LOST, arm] += error
+    one_hot = s.run[0].one_hot == 1
+    growth = learn_one_hot(p, other, arm, reward) if one_hot else learn_arm(p, other, arm, reward)
+    if is_worn(other.run[0], growth):
+        refresh(p, other)
+    if p.gate == CONSERVATIVE:
+        bound_arm(p, other, arm)
+    raise_bounds(p, other)
 
 
 @compiled
@@ -932,7 +1096,7 @@ def move_reference(p: Any, r: Any) -> None:
     rows, joined = r.logged + r.mixed, p.joint == 1 and r.ventured > 0
     if p.bounded == 0:
         mean = r.logged_rewards / r.logged
-        spread = p.noise * sqrt(2.0 * p.reference_level / r.logged)
+        spread = p.noise * sqrt(2.0 * p.reference_level / r.logged) + p.shift
         r.lower_reference = mean - spread
         if p.joint == 1:  # log and mixture grow together: a boundary for every number of rows
             grown = rows + r.logged / LOG_START
@@ -942,19 +1106,27 @@ def move_reference(p: Any, r: Any) -> None:
         return
     seen = seen_by_reference(p, r)
     level = p.reference_level + log(float(TILTS))
-    rounding = p.kappa / rows if r.mixed > 0 else 0.0
+    rounding = reference_error(p, r)
     below = 1.0 - tilted_mean(rows - seen, rows, level) - rounding  # a pending reward may be the lowest
     r.lower_reference = max(r.lower_reference, p.low + p.unit * below)
     if not joined:
         above = tilted_mean(seen + r.mixed_pending, rows, level) + rounding  # or the highest
         above = reference_at(p, r, above) if p.averaged == 1 else above
+        above = min(above, 1.0) if p.shift > 0.0 else above
         r.upper_reference = min(r.upper_reference, p.low + p.unit * above)
 
 
 @compiled
+def reference_error(p: Any, r: Any) -> float:
+    """How far the mean of log and mixture may be from mu_off, rewards in [0, 1]: rounding, and the shift."""
+    rows = r.logged + r.mixed
+    return float((p.kappa / rows if r.mixed > 0 else 0.0) + p.shift * r.logged / (p.unit * rows))
+
+
+@compiled
 def reference_mean(p: Any, r: Any) -> float:
-    """The mean reward of log and mixture, a pending one at the high end, plus what the mixture is behind."""
-    rounding = p.kappa * p.unit if r.mixed > 0 else 0.0
+    """The mean reward of log and mixture, a pending one at the high end, plus what they may be behind."""
+    rounding = (p.kappa * p.unit if r.mixed > 0 else 0.0) + p.shift * r.logged
     pending = (p.low + p.unit) * r.mixed_pending
     return float((r.logged_rewards + r.mixed_rewards + pending + rounding) / (r.logged + r.mixed))
 
@@ -967,7 +1139,7 @@ def reference_evidence(p: Any, r: Any, u: float) -> tuple[float, float, float]:
     Y, in whatever order they came: a nonnegative supermartingale where u is mu_off.
     """
     rows, total = r.logged + r.mixed, seen_by_reference(p, r) + r.mixed_pending
-    mean = min(u - (p.kappa / rows if r.mixed > 0 else 0.0), 1.0)
+    mean = min(u - reference_error(p, r), 1.0)
     top, mass, first, second = -inf, 0.0, 0.0, 0.0
     for j in range(TILTS):
         power, rate = -TILT[j] * total - rows * log1p(-mean * GAP[j]), GAP[j] / (1.0 - mean * GAP[j])
@@ -1635,6 +1807,19 @@ def optimistic(p: Any, s: State, out: Floats) -> None:
     bonus = p.scale * noise_share(p, s.run[0]) * s.run[0].radius
     for a in range(mean.size):
         out[a] = mean[a] + bonus * width[a]
+    if p.shift > 0.0:
+        for a in range(mean.size):
+            out[a] += p.scale * s.arms[LIFT, a]
+
+
+@compiled
+def cap_scores(params: Records, s: State) -> None:
+    """No score is above what it would be without the log: the smaller of two upper bounds."""
+    p, other, score = params[1], online(s), s.arms[SCORE]
+    other.run[0].residuals, other.run[0].residual_count = s.run[0].residuals, s.run[0].residual_count
+    optimistic(p, other, other.arms[SCORE])
+    for a in range(score.size):
+        score[a] = min(score[a], other.arms[SCORE, a])
 
 
 @compiled
@@ -1687,12 +1872,40 @@ def score_arms(p: Any, s: State) -> None:
 
 
 @compiled
-def lower_bound(s: State, y: Floats) -> float:
+def move_of(p: Any, s: State, y: Floats, image: Floats) -> float:
+    """How far the log's shift may have moved <theta, y>: shift sqrt(m) |X V^-1 y|; image = V^-1 y.
+
+    With m rows and errors e of their means, X'e moves it by <X V^-1 y, e>, and |e| <= shift sqrt(m).
+    """
+    if p.shift == 0.0:
+        return 0.0
+    r, back = s.run[0], s.vectors[RESIDUE]
+    log_image(s, image, back)
+    return float(p.shift * sqrt(r.logged * (max(dot(image, back), 0.0) + ROUNDING * r.widest * dot(y, y))))
+
+
+@compiled
+def move_with_arms(p: Any, s: State, y: Floats, image: Floats) -> None:
+    """The same for y + a, for every arm a, into `move`."""
+    r, log_of, back = s.run[0], s.vectors[RESIDUE], s.vectors[REFINED]
+    moved, move = s.arms[MOVED], s.arms[MOVE]
+    log_image(s, image, log_of)
+    solve(s, log_of, back)
+    project(s, back, move)
+    base, doubt = dot(image, log_of), ROUNDING * r.widest * (dot(y, y) + r.longest)
+    for a in range(move.size):
+        square = max(base + 2.0 * move[a] + moved[a], 0.0) + doubt
+        move[a] = p.shift * sqrt(r.logged * square)
+
+
+@compiled
+def lower_bound(p: Any, s: State, y: Floats) -> float:
     """inf over C_t of <theta, y>."""
     image = s.vectors[STEP]
     solve(s, y, image)
     bonus = s.run[0].radius + s.run[0].doubt
-    return float(dot(s.vectors[THETA], y) - bonus * sqrt(max(dot(y, image), 0.0)))
+    least = dot(s.vectors[THETA], y) - bonus * sqrt(max(dot(y, image), 0.0))
+    return float(least - move_of(p, s, y, image))
 
 
 @compiled
@@ -1710,15 +1923,15 @@ def measure_budget(p: Any, s: State) -> None:
     if p.form != AGGREGATE:
         past = dot(s.arms[PLAYS], lcb)  # equal arms grouped: the sum over s < t is a dot product
     if p.form != EXACT:
-        past = max(past, lower_bound(s, s.vectors[PLAYED]))
+        past = max(past, lower_bound(p, s, s.vectors[PLAYED]))
     for a in range(lcb.size):
         room[a] = past + lcb[a] - due
     if p.form == MAX:
-        join_aggregate(s, due)
+        join_aggregate(p, s, due)
 
 
 @compiled
-def join_aggregate(s: State, due: float) -> None:
+def join_aggregate(p: Any, s: State, due: float) -> None:
     """Raise the room of each arm to the lower bound of its sum with all past actions, minus t r_b."""
     total, image, cross = s.vectors[PLAYED], s.vectors[STEP], s.arms[CROSS]
     mean, variance, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[ROOM]
@@ -1726,8 +1939,11 @@ def join_aggregate(s: State, due: float) -> None:
     project(s, image, cross)
     base, square = dot(s.vectors[THETA], total), dot(total, image)
     bonus = s.run[0].radius + s.run[0].doubt
+    if p.shift > 0.0:
+        move_with_arms(p, s, total, image)
     for a in range(room.size):
         joint = base + mean[a] - bonus * sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0)) - due
+        joint -= s.arms[MOVE, a] if p.shift > 0.0 else 0.0
         room[a] = joint if joint > room[a] else room[a]
 
 
@@ -1772,6 +1988,10 @@ def measure_excess(p: Any, s: State, owed: float, besides: float) -> None:
         spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0) + doubt)
         bias = min(p.bias * spread, shared + p.bias * width[a])
         room[a] = base + mean[a] - r.gate_radius * spread - bias
+    if p.shift > 0.0:
+        move_with_arms(p, s, y, image)
+        for a in range(room.size):
+            room[a] -= s.arms[MOVE, a]
 
 
 @compiled
@@ -1814,7 +2034,7 @@ def measure_conservative(p: Any, s: State) -> None:
         solve(s, xbar, image)
         spread = sqrt(cautious_square(s, xbar, image))
         bias = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
-        margin = r.gate_radius * spread + min(p.bias * spread, bias)
+        margin = r.gate_radius * spread + min(p.bias * spread, bias) + move_of(p, s, xbar, image)
         middle = dot(s.vectors[THETA], xbar)
         saved = p.epsilon * max(held * (middle - margin), 0.0)
         measure_excess(p, s, -1.0 * r.ventured, saved - (owed - (1.0 - p.epsilon) * held) * (middle + margin))
@@ -1835,6 +2055,7 @@ def bound_arm(p: Any, s: State, arm: int) -> None:
     seen, low, high = s.arms[SEEN, arm], p.low, p.low + p.unit
     if seen > 0.0:
         mean, margin = s.arms[SUMS, arm] / seen, arm_margin(p, seen) + s.arms[LOST, arm] / seen
+        margin += p.shift * sqrt(s.run[0].logged * float(s.counts[LOGGED, arm])) / seen
         low, high = max(mean - margin, low), min(mean + margin, high)
     s.arms[ARM_LOWER, arm], s.arms[ARM_UPPER, arm] = low, high
 
@@ -1859,6 +2080,30 @@ def measure_by_arms(p: Any, s: State, owed: float, held: int) -> None:
         room[a] = earned + lower[a]
     if p.fallback == FIXED_ARM and p.baseline_known == 1:
         room[p.fixed_arm] = earned + mean
+
+
+@compiled
+def tell_online(s: State) -> None:
+    """What a gate asks besides the estimate, for the state of online rewards alone."""
+    other = online(s)
+    r, o = s.run[0], other.run[0]
+    o.rounds, o.ventured, o.logged, o.longest = r.rounds, r.ventured, r.logged, r.longest
+    o.vetoed, o.premium, o.slack, o.baseline, o.arrears = r.vetoed, r.premium, r.slack, r.baseline, r.arrears
+    o.lower_reference, o.upper_reference = r.lower_reference, r.upper_reference
+    o.proposal, o.fallback = r.proposal, r.fallback
+    copy(s.arms[PLAYS], other.arms[PLAYS])
+    for row in (XBAR, PLAYED, EXCESS, PRACTICE_MEAN):
+        copy(s.vectors[row], other.vectors[row])
+
+
+@compiled
+def measure_without_log(params: Records, s: State) -> None:
+    """An arm is affordable by either estimate: both hold at once."""
+    other, room = online(s), s.arms[ROOM]
+    tell_online(s)
+    measure_room(params[1], other)
+    for a in range(room.size):
+        room[a] = max(room[a], other.arms[ROOM, a])
 
 
 @compiled
@@ -1913,7 +2158,19 @@ def is_certified(p: Any, s: State, arm: int) -> bool:
     bias = p.bias * spread
     if p.loose_bias == 0:
         bias = min(bias, p.bias * sqrt(p.ridge * dot(image, image)))
-    return bool(dot(s.vectors[THETA], y) - s.run[0].gate_radius * spread - bias >= 0.0)
+    least = dot(s.vectors[THETA], y) - s.run[0].gate_radius * spread - bias
+    return bool(least - move_of(p, s, y, image) >= 0.0)
+
+
+@compiled
+def is_certified_by_either(params: Records, s: State, arm: int) -> bool:
+    """The same, by the estimate with the log or by that without it."""
+    if is_certified(params[0], s, arm):
+        return True
+    if params[0].shift == 0.0:
+        return False
+    tell_online(s)
+    return is_certified(params[1], online(s), arm)
 
 
 @compiled
@@ -1949,9 +2206,9 @@ def rounding(logged: Ints, mixed: Ints) -> tuple[float, float]:
 
 
 @compiled
-def fall_back(p: Any, s: State) -> None:
+def fall_back(params: Records, s: State) -> None:
     """The safe arm and where it comes from; -1 where no safe arm is allowed."""
-    r = s.run[0]
+    p, r = params[0], s.run[0]
     r.fallback_source = FROM_LCB
     if p.fallback == FIXED_ARM:
         r.fallback, r.fallback_source = p.fixed_arm, FROM_FIXED
@@ -1959,7 +2216,9 @@ def fall_back(p: Any, s: State) -> None:
         r.fallback = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
         if p.gate == BUDGET and r.restricted == 1 and s.arms[LCB, r.fallback] < r.baseline:
             r.fallback = -1
-    if p.fallback == MIXTURE or (p.fallback == CERTIFIED and not is_certified(p, s, r.fallback)):
+    if p.fallback == MIXTURE or (
+        p.fallback == CERTIFIED and not is_certified_by_either(params, s, r.fallback)
+    ):
         if r.premium == 0.0:
             r.fallback = most_behind(s.counts[LOGGED], s.counts[MIXED], r.logged, r.mixed)
         else:
@@ -2000,18 +2259,21 @@ def vouched_room(p: Any, s: State) -> float:
         solve(s, y, image)
         spread = sqrt(cautious_square(s, y, image))
         bias = min(p.bias * spread, p.bias * sqrt(p.ridge * dot(image, image)))
-        return float(allowed + dot(s.vectors[THETA], y) - r.gate_radius * spread - bias)
+        least = allowed + dot(s.vectors[THETA], y) - r.gate_radius * spread - bias
+        return float(least - move_of(p, s, y, image))
     return -inf
 
 
 @compiled
-def decide_by_coin(p: Any, s: State, proposal: int) -> int:
+def decide_by_coin(params: Records, s: State, proposal: int) -> int:
     """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
-    r, score = s.run[0], s.arms[SCORE]
+    p, r, score = params[0], s.run[0], s.arms[SCORE]
     if r.thrown == 1:
         return int(r.arm)
     if proposal < 0:
         score_arms(p, s)
+        if p.shift > 0.0 and p.explorer == UCB:
+            cap_scores(params, s)
         if r.restricted == 1:
             for a in range(score.size):
                 if s.counts[ALLOWED, a] == 0:
@@ -2022,11 +2284,15 @@ def decide_by_coin(p: Any, s: State, proposal: int) -> int:
         r.fallback = draw_practice(s.counts[LOGGED], s.counts[ALLOWED], total, r.practice_draw)
         r.fallback_source = FROM_MIXTURE
     else:
-        fall_back(p, s)
+        fall_back(params, s)
     if r.fallback < 0:
         r.arm, r.explored, r.fresh = -1, 0, 1
         return -1
-    throw_coin(p, r, vouched_room(p, s), s.counts[ALLOWED, r.proposal] == 0)
+    vouched = vouched_room(p, s)
+    if p.shift > 0.0 and p.vouched_by == THE_MODEL:
+        tell_online(s)
+        vouched = max(vouched, vouched_room(params[1], online(s)))
+    throw_coin(p, r, vouched, s.counts[ALLOWED, r.proposal] == 0)
     return int(r.arm)
 
 
@@ -2054,17 +2320,21 @@ def decide(params: Records, s: State, proposal: int) -> int:
     """
     p, r = params[0], s.run[0]
     if p.gate == CONTROL:
-        return decide_by_coin(p, s, proposal)
+        return decide_by_coin(params, s, proposal)
     score, room = s.arms[SCORE], s.arms[ROOM]
     measure_room(p, s)
+    if p.shift > 0.0 and p.gate != OPEN:
+        measure_without_log(params, s)
     if proposal < 0:
         score_arms(p, s)
+        if p.shift > 0.0 and p.explorer == UCB:
+            cap_scores(params, s)
     if r.restricted == 1:
         for a in range(score.size):
             if s.counts[ALLOWED, a] == 0:
                 score[a] = room[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)  # U_t
-    fall_back(p, s)  # L_t
+    fall_back(params, s)  # L_t
     choose(p, s, proposal)
     return int(r.arm)
 

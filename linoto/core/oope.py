@@ -43,6 +43,11 @@ class OOPE:
         check_choice("design", self.design, tuple(DESIGNS))
         check_choice("bound", self.bound, BOUNDS)
         check_confidence(self.confidence)
+        if self.confidence is not None and self.confidence.shift > 0:
+            raise ValueError(
+                f"shift must be 0 for OOPE, got {self.confidence.shift:g}: it eliminates arms for good, by "
+                "the log"
+            )
 
     def start(
         self,

@@ -37,6 +37,7 @@ from linoto.core.validation import (
     check_choice,
     check_count,
     check_nonnegative,
+    exact,
     normalise,
     one_of,
 )
@@ -107,7 +108,7 @@ class Composed:
             policy=self,
             composition=gated,
             params=gated.params(arms, log),
-            state=kernels.allocate(arms, log.pulls, log.reward_sums),
+            state=kernels.allocate(arms, log.pulls, log.reward_sums, gated.assumed.shift > 0),
             rng=as_generator(rng),
             reward_squares=log.reward_squares,
             names=as_names(names, len(arms)),
@@ -197,7 +198,7 @@ class LinUCB(Composed):
     be valid and is often far larger. No promise of a gate needs it: the gate keeps the assumed one.
     """
 
-    rule: ClassVar[Rule] = Rule(code=kernels.UCB)
+    rule: ClassVar[Rule] = Rule(code=kernels.UCB, reads_bounds=True)
 
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
 
@@ -410,6 +411,7 @@ class Gated(Composed):
         check_choice("reach", self.reach, REACHES)
         check_confidence(self.confidence)
         self.check_forgetting()
+        self.check_shift()
 
     def check_forgetting(self) -> None:
         """Refuse a gate or a fallback whose proof needs every reward that an explorer would forget."""
@@ -425,6 +427,27 @@ class Gated(Composed):
             raise ValueError(
                 "fallback must be 'mixture' or an arm for an explorer with a memory, got "
                 f"{self.fallback!r}: bounds that forget have no theorem"
+            )
+
+    def check_shift(self) -> None:
+        """Refuse a shift of the log that nothing here would allow for."""
+        shift, name = self.assumed.shift, type(self.explorer).__name__
+        if shift == 0:
+            return
+        if getattr(self.explorer, "memory", None) is not None:
+            raise ValueError(
+                f"memory must be None where the log may have moved, got {self.explorer!r}: a log that is "
+                "forgotten has no shift"
+            )
+        if rule_of(self.explorer).keeps_scores:
+            raise ValueError(
+                f"shift must be 0 for {name}, got {exact(shift)}: how rarely it may score is known for one "
+                "estimate, and with a shift there are two"
+            )
+        if self.composed().gate.code == kernels.OPEN and not rule_of(self.explorer).reads_bounds:
+            raise ValueError(
+                f"shift must be 0 for {name} without a gate, got {exact(shift)}: it reads no bounds, so that "
+                "nothing would allow for it"
             )
 
     def composed(self) -> Gated:
@@ -447,8 +470,16 @@ class Gated(Composed):
         return self.confidence or Confidence()
 
     def params(self, actions: kernels.Floats, offline: Offline) -> Records:
-        """This composition as the kernels read it: codes and scalars."""
-        confidence = self.assumed
+        """This composition as the kernels read it: codes and scalars; with a shift, without the log too."""
+        params = self.params_with(self.assumed, actions, offline)
+        if self.assumed.shift == 0:
+            return params
+        alone = self.params_with(self.assumed.without_log(), actions, offline)
+        alone["shift"], alone["explorer"], alone["by_rewards"], alone["joint"] = 0.0, kernels.UCB, 0, 0
+        return np.concatenate([params, alone])
+
+    def params_with(self, confidence: Confidence, actions: kernels.Floats, offline: Offline) -> Records:
+        """The same for one estimate."""
         check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
         if rule_of(self.explorer).one_hot and find_units(actions) is None:
             name = type(self.explorer).__name__
@@ -456,6 +487,7 @@ class Gated(Composed):
         if confidence.radius == "arms" and self.gate.bounds_sums(confidence):
             raise ValueError(f"radius must be another than 'arms' for {self.gate!r}: it bounds sums of arms")
         params = self.explorer_params(actions.shape[1], radius_terms(confidence, actions, offline))
+        params["shift"] = confidence.shift
         p = params[0]
         p["memory"] = getattr(self.explorer, "memory", None) or 0
         self.gate.fill(p, confidence, actions, offline)

@@ -49,15 +49,23 @@ def rows_left_out(agent: LinearAgent) -> set[str]:
     }
 
 
+def is_lasting(name: str, without: set[str]) -> bool:
+    """Whether a row is stored; of the estimate without the log, only what rewards have taught."""
+    own = name.removeprefix("online_")
+    return own not in without and (own == name or own in kernels.ONLINE_ROWS)
+
+
 def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
     """The state row by row, each under its name, but for some rows and a decision that may change."""
     run = state.run.copy()
     for name in () if run[0]["thrown"] else kernels.DECIDED:
         run[name] = 0
+    for name in set(kernels.RUN.names or ()) - kernels.ONLINE_FIELDS:
+        run[1:][name] = 0
     rows = {
         f"{group}.{name}": getattr(state, group)[index]
-        for group, names in kernels.ROWS.items()
+        for group, names in kernels.row_names(kernels.is_shifted(state)).items()
         for index, name in enumerate(names)
-        if name not in without
+        if is_lasting(name, without)
     }
     return {"actions": state.actions, "run": run, **rows}

@@ -34,16 +34,17 @@ def shifted_bounds(
     offline: Offline,
     online: Offline,
     *,
-    shift: float,
+    shift: float | None = None,
     confidence: Confidence | None = None,
 ) -> tuple[Floats, Floats]:
     """Lower and upper bounds (k,) on what each arm earns online, where the log may have moved by `shift`.
 
-    `online` are the rewards since the log. The bounds are the better ones of two: of log and online rewards
-    together, widened by what the log may have moved; and of online rewards alone. Both hold with probability
-    1 - delta, at all times and for all arms at once, if the log has moved by no more than `shift` (the root
-    mean square over its rows). They are never wider than sqrt(log(2/delta) / log(1/delta)) times those of
-    online rewards alone. With a shift of 0 they are those of a warm-started LinUCB.
+    `online` are the rewards since the log; a shift that is not given is that of the confidence. The bounds
+    are the better ones of two: of log and online rewards together, widened by what the log may have moved;
+    and of online rewards alone. Both hold with probability 1 - delta, at all times and for all arms at once,
+    if the log has moved by no more than `shift` (the root mean square over its rows). They are never wider
+    than sqrt(log(2/delta) / log(1/delta)) times those of online rewards alone. With a shift of 0 they are
+    those of a warm-started LinUCB. An agent with `Confidence(shift=...)` has the same bounds, compiled.
 
     >>> log = Offline(pulls=[1000, 0], reward_sums=[600.0, 0.0])
     >>> for shift in (0.0, 0.2):
@@ -52,8 +53,10 @@ def shifted_bounds(
     0.44 0.75
     0.24 0.96
     """
-    check_nonnegative("shift", shift)
     arms, assumed = as_actions(actions), confidence or Confidence()
+    shift = assumed.shift if shift is None else shift
+    check_nonnegative("shift", shift)
+    assumed = replace(assumed, shift=0.0)
     log_rows, since = as_offline(offline, len(arms)), as_offline(online, len(arms))
     share = assumed if shift == 0 else replace(assumed, delta=assumed.delta / 2)
     pooled = pooled_estimate(arms, log_rows, since, share)
@@ -80,7 +83,7 @@ def least_shift(
     >>> round(least_shift([[1.0]], log, log), 2), round(least_shift([[1.0]], log, since), 2)
     (0.0, 0.08)
     """
-    arms, assumed = as_actions(actions), confidence or Confidence()
+    arms, assumed = as_actions(actions), replace(confidence or Confidence(), shift=0.0)
     log_rows, since = as_offline(offline, len(arms)), as_offline(online, len(arms))
     if log_rows.total == 0 or since.total == 0:
         return 0.0
@@ -122,8 +125,7 @@ def pooled_estimate(arms: Floats, log_rows: Offline, since: Offline, confidence:
 
 def online_estimate(arms: Floats, since: Offline, confidence: Confidence) -> Estimate:
     """Of online rewards alone; they were chosen as they came, so that the radius is self-normalised."""
-    own = replace(confidence, radius="self_normalised")
-    return pooled_estimate(arms, Offline.empty(len(arms)), since, own)
+    return pooled_estimate(arms, Offline.empty(len(arms)), since, confidence.without_log())
 
 
 def least_squares(arms: Floats, rows: Offline, ridge: float) -> tuple[Floats, Floats]:

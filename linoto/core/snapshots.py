@@ -62,6 +62,10 @@ OLDER_ROWS = {  # format 1 held the rows by their place
 }
 SINCE = {"lost": 3}  # rows that came later, and the format that must hold them
 NOT_ALWAYS = kernels.SCRATCH | {"given"}  # rows that a snapshot may leave out
+ALWAYS_SHIFTED = {  # rows of every agent whose log may have moved
+    *("log_gram", "log_root", "moved", "lift"),
+    *(f"online_{name}" for name in kernels.ONLINE_ROWS - kernels.ARM_BOUND_ROWS - {"place"}),
+}
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -151,7 +155,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
     if any(change.left is not None for change in changes):
         needed |= kernels.PRACTICE_ROWS
     rows = by_name(arrays) if header["format"] == 1 else arrays
-    state = restored_state(rows, header["format"], needed)
+    state = restored_state(rows, header["format"], needed, shifted=composition.assumed.shift > 0)
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
     warm_up()
     params = composition.params(kernels.actions_of(state), offline)
@@ -193,7 +197,7 @@ def by_name(arrays: Arrays) -> Arrays:
     return {"actions": arrays["actions"], "run": arrays["run"], **rows}
 
 
-def restored_state(arrays: Arrays, format: int, special: Set[str]) -> kernels.State:
+def restored_state(arrays: Arrays, format: int, special: Set[str], *, shifted: bool) -> kernels.State:
     """A state with every row and field that the snapshot holds; those of later versions begin at 0.
 
     `special` rows are those that its gate, its explorer or its changes of arms need besides.
@@ -202,11 +206,11 @@ def restored_state(arrays: Arrays, format: int, special: Set[str]) -> kernels.St
     if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
         raise ValueError(f"snapshot must hold the actions of an agent, got shape {actions.shape}")
     units = units_of(arrays)
-    state = kernels.empty_state(actions.T, units)
-    for group, names in kernels.ROWS.items():
+    state = kernels.empty_state(actions.T, units, shifted)
+    for group, names in kernels.row_names(shifted).items():
         for index, name in enumerate(names):
             known = name in OLDER_ROWS[group] or SINCE.get(name, format + 1) <= format
-            needed = name in special or (known and name not in NOT_ALWAYS)
+            needed = name in special or (known and name not in NOT_ALWAYS) or name in ALWAYS_SHIFTED
             if needed or f"{group}.{name}" in arrays:
                 copy_exactly(f"{group}.{name}", arrays, getattr(state, group)[index])
     copy_fields(arrays, state.run)

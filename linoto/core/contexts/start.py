@@ -70,6 +70,11 @@ def dimension(d: int | None, features: Any) -> int | None:
 def contextual_params(gated: Any, moments: Moments) -> Records:
     """A composition as the kernels read it, for rounds that bring their own arms."""
     confidence: Confidence = gated.assumed
+    if confidence.shift > 0:
+        raise ValueError(
+            f"shift must be 0 with contexts, got {confidence.shift:g}: one estimate is kept there, and it "
+            "uses the log"
+        )
     ridge = confidence.ridge_for(moments.d)
     largest = float(np.abs(moments.gram).max()) / ridge
     if not largest < 1e100 or ridge < 1e-100:

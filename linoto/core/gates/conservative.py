@@ -81,6 +81,7 @@ class Conservative(Gate):
         p["low"], p["unit"] = low, high - low
         share = confidence.delta  # where the baseline's mean is to be bounded too, on either side, a half
         share *= 0.5 if self.mean is None else 1.0
+        share *= 0.5 if confidence.shift > 0 else 1.0  # with the log and without it
         p["arm_level"], p["reference_level"] = log(2 * len(actions) / share), log(2 / share)
 
     def check_start(self, state: State, confidence: Confidence) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log
+from math import log, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -113,7 +113,8 @@ class Control(Gate):
         terms = radius_terms(replace(confidence, delta=delta), actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         if self.vouched_by == kernels.THE_LOG and offline.total:
-            p["log_upper"] = bounds_of(offline.reward_sums.sum(), offline.total, confidence, delta / 2)[1]
+            upper = bounds_of(offline.reward_sums.sum(), offline.total, confidence, delta / 2)[1]
+            p["log_upper"] = min(upper + confidence.shift, p["log_upper"])
 
     def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
@@ -169,7 +170,9 @@ class Control(Gate):
             error = confidence.delta / 4 / logged.size  # half of the log's half; the rest is its mean's
             pulls, total = int(offline.pulls[arm]), float(offline.reward_sums[arm])
             bounds[1, arm], bounds[0, arm] = bounds_of(total, pulls, confidence, error)
-        return bounds
+            moved = confidence.shift * sqrt(offline.total / pulls)  # at most: no other row has moved
+            bounds[:, arm] += moved, -moved
+        return np.asarray(np.clip(bounds, low, high))
 
     def check_start(self, state: State, confidence: Confidence) -> None:
         if self.vouched_by == kernels.THE_MODEL:

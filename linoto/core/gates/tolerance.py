@@ -271,6 +271,7 @@ def check_logged_range(confidence: Confidence, offline: Offline) -> None:
     if confidence.noise != "bounded":  # each mean may be off by its noise
         level = 2 * log(2 * offline.pulls.size / SURELY)
         give = confidence.scale * np.sqrt(level * offline.pulls)
+        give = give + confidence.shift * np.sqrt(offline.total * offline.pulls)
     outside = (offline.reward_sums < low * offline.pulls - give) | (
         offline.reward_sums > high * offline.pulls + give
     )
