@@ -11,7 +11,8 @@ from linoto.core.confidence import Confidence
 from linoto.core.contexts.moments import Moments
 from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount
-from linoto.core.policies import Gated, usual_contextual_gate
+from linoto.core.policies import Gated
+from linoto.core.usual import usual_contextual_gate
 
 DOUBTS = {"do not trust": "the log speaks against that", "not yet": "see the reasons above"}
 GateKind = Literal["control", "tolerance"]

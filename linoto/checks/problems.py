@@ -11,7 +11,7 @@ import numpy as np
 
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
-from linoto.core.policies import is_arm
+from linoto.core.parameters import is_arm
 from linoto.core.protocols import Agent, FullAgent, Policy
 from linoto.worlds.bandits import LinearBandit, on_sphere
 

@@ -308,7 +308,8 @@ def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> 
 def with_usual_gate(policy: ComposedPolicy) -> ComposedPolicy:
     """A Gated that allows what Gated() does with its confidence, paid for by the evidence that it has."""
     from linoto.core.gates import Tolerance
-    from linoto.core.policies import Gated, usual_gate
+    from linoto.core.policies import Gated
+    from linoto.core.usual import usual_gate
 
     composed = policy.composed()
     if not isinstance(policy, Gated) or not isinstance(composed.gate, Tolerance):

@@ -11,10 +11,11 @@ from math import inf
 from typing import ClassVar
 
 from linoto.core import kernels
+from linoto.core.composed import Composed
 from linoto.core.confidence import Confidence, check_confidence
 from linoto.core.explorers import Rule
-from linoto.core.gates import Budget, Open
-from linoto.core.policies import Composed, Gated, LinUCB
+from linoto.core.gates import Budget
+from linoto.core.policies import Gated, LinUCB, without_gate
 from linoto.core.validation import check_count, check_nonnegative, normalise
 
 
@@ -39,7 +40,7 @@ class UCB1(Composed):
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
-        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class HUCB1(Composed):
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
-        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class MinUCB(Composed):
         return inf if self.shift is None else float(self.shift)
 
     def composed(self) -> Gated:
-        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,33 +7,20 @@ a closed one, LinOtO the paper's budget between the two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log, log1p
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from linoto.core import kernels
-from linoto.core.agent import LinearAgent
-from linoto.core.certificates import Certificate, Situation, certify
-from linoto.core.confidence import PAPER, Confidence, RadiusTerms, check_confidence, radius_terms
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.rounds import Features
-from linoto.core.contexts.start import start_contextual
+from linoto.core.composed import Composed
+from linoto.core.confidence import PAPER, Confidence, check_confidence
 from linoto.core.explorers import Proposer, Rule, Scorer, by_redrawing, has_rule, is_own, rule_of, uniform
-from linoto.core.gates import GATES, Budget, Closed, Control, Gate, Open, Tolerance, mixture_rounding
+from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
-from linoto.core.kernels import Records
-from linoto.core.offline import Offline, as_offline
-from linoto.core.units import find_units, squared_lengths
+from linoto.core.kernels import Floats, Records
+from linoto.core.offline import Offline
+from linoto.core.parameters import LAWS, REACHES, is_arm, params_of
+from linoto.core.usual import usual_contextual_gate, usual_gate
 from linoto.core.validation import (
-    as_actions,
-    as_arm,
-    as_generator,
-    as_names,
     check_choice,
     check_count,
     check_nonnegative,
@@ -42,118 +29,20 @@ from linoto.core.validation import (
     one_of,
 )
 
-FALLBACK_CODES: dict[str | int, int] = {
-    "lcb": kernels.LCB_ARM,
-    "frozen": kernels.FROZEN_ARM,
-    "mixture": kernels.MIXTURE,
-    "certified": kernels.CERTIFIED,
-}
 FALLBACKS = ("auto", "lcb", "frozen", "mixture")
-REACHES = ("proposal", "affordable")
 NOISES = ("auto", "assumed", "estimated")
-LAWS = ("posterior", "agrawal-goyal", "abeille-lazaric")
 
 
-def check_scales(ridge: float, actions: kernels.Floats, offline: Offline) -> None:
-    """Refuse numbers so large or small that V would overflow or vanish."""
-    with np.errstate(over="ignore"):
-        largest = float(squared_lengths(actions).max()) * max(int(offline.pulls.max()), 1) / ridge
-    if not np.isfinite(largest) or largest > 1e200:
-        raise ValueError(
-            f"actions must be of a size that ridge {ridge:g} can regularise, got |a|^2 / ridge = {largest:g}"
-        )
+def without_gate(explorer: Composed, confidence: Confidence | None) -> Gated:
+    """An explorer alone, by an open gate; what it assumes of rewards is said once, by the composition."""
+    unsaid: dict[str, None] = {"confidence": None}
+    return Gated(explorer=replace(explorer, **unsaid), gate=Open(), confidence=confidence)
 
 
 def check_memory(memory: int | None) -> None:
     """Refuse a memory that holds no reward."""
     if memory is not None:
         check_count("memory", memory)
-
-
-def is_arm(fallback: Any) -> bool:
-    """Whether a fallback names one arm."""
-    return isinstance(fallback, int | np.integer) and not isinstance(fallback, bool)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Composed:
-    """Shared by the policies below: start what they are composed of."""
-
-    def composed(self) -> Gated:
-        """This policy as explorer, gate and fallback."""
-        raise TypeError(f"{type(self).__name__} must say what it is composed of")
-
-    @property
-    def needs_one_hot(self) -> bool:
-        """Whether it plays one-hot arms only."""
-        gated = self.composed()
-        return rule_of(gated.explorer).one_hot or gated.assumed.radius == "arms"
-
-    def with_parameter(self, name: str, value: float) -> Any:
-        """The policy with another value of one of its gate's parameters."""
-        raise ValueError(f"policy must have a gate with {name}, got {self!r}")
-
-    def start(
-        self,
-        actions: npt.ArrayLike,
-        offline: Offline,
-        rng: int | np.random.Generator = 0,
-        names: Sequence[str] | None = None,
-    ) -> LinearAgent:
-        """A running agent for these arms (k, d) and this log; `rng` is a seed or a generator."""
-        arms = as_actions(actions)
-        log = as_offline(offline, len(arms))
-        gated = self.composed()
-        agent = LinearAgent.begin(
-            policy=self,
-            composition=gated,
-            params=gated.params(arms, log),
-            state=kernels.allocate(arms, log.pulls, log.reward_sums, gated.assumed.shift > 0),
-            rng=as_generator(rng),
-            reward_squares=log.reward_squares,
-            names=as_names(names, len(arms)),
-        )
-        gated.gate.check_start(agent._state, gated.assumed)
-        return agent
-
-    def composed_contextual(self) -> Gated:
-        """The same for rounds that bring their own arms."""
-        return self.composed()
-
-    def start_contextual(
-        self,
-        offline: Moments | None = None,
-        *,
-        d: int | None = None,
-        features: Features | None = None,
-        rng: int | np.random.Generator = 0,
-    ) -> ContextualAgent:
-        """A running agent for rounds that bring their own arms, each a vector of d features.
-
-        `features`, an object with `d` and `transform(context, arms)`, makes those from contexts.
-        """
-        return start_contextual(self, offline, d, features, rng)
-
-    def certificate_contextual(
-        self, offline: Moments | None = None, *, d: int | None = None, features: Features | None = None
-    ) -> Certificate:
-        """What is guaranteed with contexts, against the practice that is given with each decision."""
-        return self.start_contextual(offline, d=d, features=features).certificate
-
-    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
-        """What is guaranteed on these arms with this log, before the first round."""
-        gated, agent = self.composed(), self.start(actions, offline)
-        return certify(
-            Situation(
-                gate=gated.gate,
-                fallback=gated.resolved_fallback(),
-                confidence=gated.assumed,
-                params=agent._params,
-                run=agent._state.run,
-                state=agent._state,
-                offline=offline,
-            )
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +109,7 @@ class LinUCB(Composed):
         return self.noise == "estimated" or (self.noise == "auto" and self.scale != 1.0)
 
     def composed(self) -> Gated:
-        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +134,7 @@ class RareLinUCB(Composed):
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
-        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +190,7 @@ class LinTS(Composed):
         return self.noise == "estimated" or (self.noise == "auto" and self.law == "posterior")
 
     def composed(self) -> Gated:
-        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +207,7 @@ class Greedy(Composed):
         check_confidence(self.confidence)
 
     def composed(self) -> Gated:
-        return Gated(explorer=replace(self, confidence=None), gate=Open(), confidence=self.confidence)
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,35 +218,6 @@ class Random(Composed):
 
     def composed(self) -> Gated:
         return Gated(explorer=self, gate=Open())
-
-
-USUAL_BUDGET, USUAL_SHARE = 100.0, 0.02
-
-
-def usual_gate(confidence: Confidence) -> Tolerance:
-    """What `Gated` takes where no gate is given: what 100 rounds are worth may be lost.
-
-    Where rewards cannot be negative (a `reward_range` from 0 or above) a round is worth the log's mean
-    reward, and 2 % of that may be lost per round besides: rare clicks need it. Elsewhere a round is worth the
-    noise scale.
-    """
-    if confidence.reward_range is not None and confidence.reward_range[0] >= 0:
-        return Tolerance(budget=USUAL_BUDGET, epsilon=USUAL_SHARE, relative=True)
-    return Tolerance(budget=USUAL_BUDGET * confidence.scale)
-
-
-def usual_contextual_gate(confidence: Confidence) -> Gate:
-    """The same with contexts, in units of the noise: a log's mean is no reference where rounds differ.
-
-    Where the range of rewards is known it is a Control gate: that a linear model holds in every context is
-    more than most can say, and the coin needs no model.
-    """
-    budget = USUAL_BUDGET * confidence.scale
-    if confidence.reward_range is None:
-        return Tolerance(budget=budget, evidence="model")
-    low, high = confidence.reward_range
-    promise: Any = "realised" if confidence.noise == "bounded" else "expected"
-    return Control(budget=max(budget, high - low), promise=promise)
 
 
 EXPLORERS = (LinUCB, LinTS, Greedy, Random, RareLinUCB)
@@ -469,58 +329,9 @@ class Gated(Composed):
         """The confidence, the usual one where none was given."""
         return self.confidence or Confidence()
 
-    def params(self, actions: kernels.Floats, offline: Offline) -> Records:
+    def params(self, actions: Floats, offline: Offline) -> Records:
         """This composition as the kernels read it: codes and scalars; with a shift, without the log too."""
-        params = self.params_with(self.assumed, actions, offline)
-        if self.assumed.shift == 0:
-            return params
-        alone = self.params_with(self.assumed.without_log(), actions, offline)
-        alone["shift"], alone["explorer"], alone["by_rewards"], alone["joint"] = 0.0, kernels.UCB, 0, 0
-        return np.concatenate([params, alone])
-
-    def params_with(self, confidence: Confidence, actions: kernels.Floats, offline: Offline) -> Records:
-        """The same for one estimate."""
-        check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
-        if rule_of(self.explorer).one_hot and find_units(actions) is None:
-            name = type(self.explorer).__name__
-            raise ValueError(f"actions must be one-hot for {name}, got arms that share features")
-        if confidence.radius == "arms" and self.gate.bounds_sums(confidence):
-            raise ValueError(f"radius must be another than 'arms' for {self.gate!r}: it bounds sums of arms")
-        params = self.explorer_params(actions.shape[1], radius_terms(confidence, actions, offline))
-        params["shift"] = confidence.shift
-        p = params[0]
-        p["memory"] = getattr(self.explorer, "memory", None) or 0
-        self.gate.fill(p, confidence, actions, offline)
-        if is_arm(self.fallback):
-            p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(self.fallback, len(actions), "fallback")
-        else:
-            p["fallback"] = FALLBACK_CODES[self.resolved_fallback()]
-        if p["fallback"] == kernels.MIXTURE and not self.gate.keeps_ledger:
-            if offline.total == 0:
-                raise ValueError("offline must hold at least one reward for fallback='mixture', got none")
-            p["kappa"] = 0.0 if self.gate.throws_coin else mixture_rounding(offline)  # drawn, not rounded
-        return params
-
-    def explorer_params(self, d: int, terms: RadiusTerms) -> Records:
-        """What explorer and confidence are, as the kernels read it, in d dimensions."""
-        confidence = self.assumed
-        params = np.zeros(1, dtype=kernels.PARAMS)
-        p, rule = params[0], rule_of(self.explorer)
-        p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
-        p["scale"] = getattr(self.explorer, "scale", 0.0)
-        p["log_shift"] = getattr(self.explorer, "log_shift", 0.0)
-        least = None if confidence.reward_range is None else confidence.reward_range[0]
-        p["floor"] = least if least is not None and confidence.radius == "arms" else -np.inf
-        p["estimates_noise"] = getattr(self.explorer, "estimates_noise", False)
-        p["law"] = LAWS.index(getattr(self.explorer, "law", "posterior"))
-        p["level"], p["growth"] = log(1 / confidence.delta), log1p(getattr(self.explorer, "growth", 0.0))
-        p["reach"] = REACHES.index(self.reach)
-        p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(d)
-        p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"], p["fixed_radius"] = terms
-        if confidence.noise == "bounded" and confidence.reward_range is not None:
-            low, high = confidence.reward_range  # what leaves it is refused, whatever the gate makes of it
-            p["bounded"], p["low"], p["unit"] = 1, low, high - low
-        return params
+        return params_of(self, actions, offline)
 
     def resolved_fallback(self) -> str | int:
         """The fallback, the gate's own choice where it is "auto"."""

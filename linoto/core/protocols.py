@@ -11,7 +11,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.gates import Gate
-from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.kernels import Bools, Floats, Ints, Records
 from linoto.core.offline import Offline
 
 
@@ -74,7 +74,15 @@ class Composition(Protocol):
     def gate(self) -> Gate: ...
 
     @property
+    def fallback(self) -> str | int: ...
+
+    @property
+    def reach(self) -> str: ...
+
+    @property
     def assumed(self) -> Confidence: ...
+
+    def params(self, actions: Floats, offline: Offline) -> Records: ...
 
     def resolved_fallback(self) -> str | int: ...
 

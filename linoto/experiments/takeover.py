@@ -15,10 +15,11 @@ import numpy as np
 
 from linoto.core.certificates import Certificate
 from linoto.core.codec import finite
+from linoto.core.composed import Composed
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.offline import Offline
-from linoto.core.policies import Composed, Gated, LinLCB, LinOtO, LinUCB
+from linoto.core.policies import Gated, LinLCB, LinOtO, LinUCB
 from linoto.core.protocols import Policy, PolicyWithPromise
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments.results import Curve, Results, mean_and_error

@@ -77,7 +77,7 @@ def spec_of(scene: Scene) -> LoopSpec:
     good = world.log.reward_sums.tolist()  # rewards are 0 or 1: the squares are the same
     policy = contenders()["Gated"]
     if scene.by_coin:
-        policy = Gated(gate=Control(budget=BUDGET), confidence=policy.composed().confidence)
+        policy = Gated(gate=Control(budget=BUDGET), confidence=policy.composed().assumed)
     return canonical(
         LoopSpec(
             arms=[Arm(name=name, features=action) for name, action in arms],

@@ -15,6 +15,7 @@ from linoto.core.contexts.moments import Moments, as_moments
 from linoto.core.contexts.protocols import ComposedForContexts
 from linoto.core.explorers import rule_of
 from linoto.core.kernels import Floats, Records
+from linoto.core.parameters import explorer_params
 from linoto.core.validation import as_generator, exact, rounded_up
 
 FALLBACK_CODES = {
@@ -83,7 +84,7 @@ def contextual_params(gated: Any, moments: Moments) -> Records:
         )
     if gated.gate.measures:
         check_range(confidence, moments)
-    params: Records = gated.explorer_params(moments.d, terms_of_log(confidence, moments.d, moments.spectrum))
+    params: Records = explorer_params(gated, moments.d, terms_of_log(confidence, moments.d, moments.spectrum))
     gated.gate.fill_contextual(params[0], confidence, moments)
     fallback = gated.resolved_fallback()
     if fallback not in FALLBACK_CODES or (gated.gate.throws_coin and fallback != "mixture"):

@@ -1,0 +1,101 @@
+"""A composition as the kernels read it: codes and scalars."""
+
+from __future__ import annotations
+
+from math import log, log1p
+from typing import Any
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.confidence import Confidence, RadiusTerms, radius_terms
+from linoto.core.explorers import rule_of
+from linoto.core.gates import mixture_rounding
+from linoto.core.kernels import Floats, Records
+from linoto.core.offline import Offline
+from linoto.core.protocols import Composition
+from linoto.core.units import find_units, squared_lengths
+from linoto.core.validation import as_arm
+
+FALLBACK_CODES: dict[str | int, int] = {
+    "lcb": kernels.LCB_ARM,
+    "frozen": kernels.FROZEN_ARM,
+    "mixture": kernels.MIXTURE,
+    "certified": kernels.CERTIFIED,
+}
+REACHES = ("proposal", "affordable")
+LAWS = ("posterior", "agrawal-goyal", "abeille-lazaric")
+
+
+def check_scales(ridge: float, actions: Floats, offline: Offline) -> None:
+    """Refuse numbers so large or small that V would overflow or vanish."""
+    with np.errstate(over="ignore"):
+        largest = float(squared_lengths(actions).max()) * max(int(offline.pulls.max()), 1) / ridge
+    if not np.isfinite(largest) or largest > 1e200:
+        raise ValueError(
+            f"actions must be of a size that ridge {ridge:g} can regularise, got |a|^2 / ridge = {largest:g}"
+        )
+
+
+def is_arm(fallback: Any) -> bool:
+    """Whether a fallback names one arm."""
+    return isinstance(fallback, int | np.integer) and not isinstance(fallback, bool)
+
+
+def params_of(composition: Composition, actions: Floats, offline: Offline) -> Records:
+    """(1,) for these arms (k, d) and this log; (2,) with a shift: the second without the log."""
+    params = params_with(composition, composition.assumed, actions, offline)
+    if composition.assumed.shift == 0:
+        return params
+    alone = params_with(composition, composition.assumed.without_log(), actions, offline)
+    alone["shift"], alone["explorer"], alone["by_rewards"], alone["joint"] = 0.0, kernels.UCB, 0, 0
+    return np.concatenate([params, alone])
+
+
+def params_with(
+    composition: Composition, confidence: Confidence, actions: Floats, offline: Offline
+) -> Records:
+    """The same for one estimate."""
+    explorer, gate, fallback = composition.explorer, composition.gate, composition.fallback
+    check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
+    if rule_of(explorer).one_hot and find_units(actions) is None:
+        name = type(explorer).__name__
+        raise ValueError(f"actions must be one-hot for {name}, got arms that share features")
+    if confidence.radius == "arms" and gate.bounds_sums(confidence):
+        raise ValueError(f"radius must be another than 'arms' for {gate!r}: it bounds sums of arms")
+    params = explorer_params(composition, actions.shape[1], radius_terms(confidence, actions, offline))
+    params["shift"] = confidence.shift
+    p = params[0]
+    p["memory"] = getattr(explorer, "memory", None) or 0
+    gate.fill(p, confidence, actions, offline)
+    if is_arm(fallback):
+        p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(fallback, len(actions), "fallback")
+    else:
+        p["fallback"] = FALLBACK_CODES[composition.resolved_fallback()]
+    if p["fallback"] == kernels.MIXTURE and not gate.keeps_ledger:
+        if offline.total == 0:
+            raise ValueError("offline must hold at least one reward for fallback='mixture', got none")
+        p["kappa"] = 0.0 if gate.throws_coin else mixture_rounding(offline)  # drawn, not rounded
+    return params
+
+
+def explorer_params(composition: Composition, d: int, terms: RadiusTerms) -> Records:
+    """What explorer and confidence are, as the kernels read it, in d dimensions."""
+    confidence, explorer = composition.assumed, composition.explorer
+    params = np.zeros(1, dtype=kernels.PARAMS)
+    p, rule = params[0], rule_of(explorer)
+    p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
+    p["scale"] = getattr(explorer, "scale", 0.0)
+    p["log_shift"] = getattr(explorer, "log_shift", 0.0)
+    least = None if confidence.reward_range is None else confidence.reward_range[0]
+    p["floor"] = least if least is not None and confidence.radius == "arms" else -np.inf
+    p["estimates_noise"] = getattr(explorer, "estimates_noise", False)
+    p["law"] = LAWS.index(getattr(explorer, "law", "posterior"))
+    p["level"], p["growth"] = log(1 / confidence.delta), log1p(getattr(explorer, "growth", 0.0))
+    p["reach"] = REACHES.index(composition.reach)
+    p["noise"], p["ridge"] = confidence.scale, confidence.ridge_for(d)
+    p["radius_fixed"], p["radius_level"], p["bias"], p["prior_is_log"], p["fixed_radius"] = terms
+    if confidence.noise == "bounded" and confidence.reward_range is not None:
+        low, high = confidence.reward_range  # what leaves it is refused, whatever the gate makes of it
+        p["bounded"], p["low"], p["unit"] = 1, low, high - low
+    return params
