@@ -27,7 +27,8 @@ def add_reproduce(commands: Commands) -> None:
         "  remarks            forms of the budget, doubling, the trade-off in alpha\n"
         "  all                everything above",
         examples="  linoto reproduce\n  linoto reproduce all --runs 30 --out paper\n"
-        "  linoto reproduce horizon alpha --runs 10 --bounds",
+        "  linoto reproduce horizon alpha --runs 10 --bounds\n"
+        "  linoto reproduce dimension --runs 10 --field",
     )
     reproduce.add_argument(
         "figure",
@@ -39,6 +40,11 @@ def add_reproduce(commands: Commands) -> None:
     add_runner_options(reproduce, out="linoto-reproduce")
     reproduce.add_argument(
         "--bounds", action="store_true", help="draw the paper's bounds beside the measured regrets"
+    )
+    reproduce.add_argument(
+        "--field",
+        action="store_true",
+        help="draw the figures by horizon, size and dimension again with the systems that the paper cites",
     )
     reproduce.set_defaults(run=run_reproduce, refuse=reproduce.error)
 
@@ -55,11 +61,17 @@ def run_reproduce(arguments: argparse.Namespace) -> None:
     for name in asked:
         if name not in ("all", *FIGURES):  # only now, so that a wrong option is named first
             arguments.refuse(unknown_figure(name))
-    from linoto.experiments import paper, sentences
+    from linoto.experiments import field, paper, sentences
 
     chosen = FIGURES if "all" in asked else [name for name in FIGURES if name in asked]
     experiments = [experiment for name in chosen for experiment in paper.FIGURES[name]]
     words = "all" if "all" in asked else " ".join(chosen)
+    if arguments.field:
+        added = [field.FIELD[name] for name in chosen if name in field.FIELD]
+        if not added:
+            arguments.refuse(f"--field is for {', '.join(field.FIELD)}, got {words}")
+        experiments += added
+        words = f"{words} --field"
     run_and_report(
         experiments,
         sentences.CLAIMS,

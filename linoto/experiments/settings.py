@@ -151,7 +151,7 @@ class Experiment:
     settings: tuple[Setting, ...]
     title: str = ""
     caption: str = ""  # what a reader should know to read the figure
-    view: Literal["curves", "alpha", "pareto", "radius", "bars", "promise"] = "curves"  # how figures draw it
+    view: Literal["curves", "field", "alpha", "pareto", "radius", "bars", "promise"] = "curves"  # of figures
 
     def __post_init__(self) -> None:
         check_label("name", self.name)

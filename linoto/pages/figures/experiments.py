@@ -9,6 +9,7 @@ import numpy as np
 
 from linoto.core.kernels import Floats
 from linoto.experiments.claims import late_rate
+from linoto.experiments.field import EMPHASISED
 from linoto.experiments.results import Results, mean_and_error
 from linoto.experiments.run import draw_instance
 from linoto.experiments.settings import Setting
@@ -31,6 +32,7 @@ def draw(results: Results) -> Figure:
     """The figure of an experiment, in the way the experiment asks for."""
     views = {
         "curves": draw_regret,
+        "field": draw_field,
         "alpha": draw_alpha,
         "radius": draw_radius,
         "pareto": draw_pareto,
@@ -60,6 +62,18 @@ def draw_regret(results: Results) -> Figure:
         axes.set(ylim=(0, None), xlabel="online round $t$")
     grid[0][0].set_ylabel("cumulative regret $R_t$")
     return with_legend(figure)
+
+
+def draw_field(results: Results) -> Figure:
+    """R_t of many policies: the paper's own thick, the others thin, each named where its line ends."""
+    figure, grid, columns = setting_panels(results, width=5.2, height=3.6)
+    for (axes,), setting in columns:
+        curves = [results.curve(setting.name, label, "regret") for label in setting.labels]
+        pieces.draw_curves(axes, curves, thick=EMPHASISED)
+        axes.set(ylim=(0, None), xlabel="online round $t$")
+        pieces.name_ends(axes, curves, thick=EMPHASISED)
+    grid[0][0].set_ylabel("cumulative regret $R_t$")
+    return figure
 
 
 @styled()

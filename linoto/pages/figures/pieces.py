@@ -26,6 +26,12 @@ COLOURS = {
     "LinLCB": "#edae49",
     "Random": "#8d96a3",
     "LinTS": "#6a4c93",
+    "LinTS, Agrawal-Goyal": "#b07aa1",
+    "LinTS, Abeille-Lazaric": "#8d5a97",
+    "OFUL": "#2e7d32",
+    "OFUL, rarely switching": "#90be6d",
+    "OOPE": "#9c6644",
+    "OOPE, Frank-Wolfe": "#c98b5e",
     "Greedy": "#30638e",
     "Gated": "#2e7d32",
     "Gated, Thompson": "#90be6d",
@@ -91,11 +97,19 @@ def styled() -> Iterator[None]:
         yield
 
 
-def panels(rows: int, columns: int, *, extra: float = 0.0, **options: Any) -> tuple[Figure, Any]:
-    """An empty figure with its axes (rows, columns)."""
+def panels(
+    rows: int,
+    columns: int,
+    *,
+    extra: float = 0.0,
+    width: float = PANEL[0],
+    height: float = PANEL[1],
+    **options: Any,
+) -> tuple[Figure, Any]:
+    """An empty figure with its axes (rows, columns), each so many inches wide and high."""
     from matplotlib.figure import Figure
 
-    size = (PANEL[0] * columns + 0.3, PANEL[1] * rows + LEGEND + extra)
+    size = (width * columns + 0.3, height * rows + LEGEND + extra)
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
@@ -118,17 +132,62 @@ def with_legend(figure: Figure, *, columns: int = 0, title: str | None = None) -
     return figure
 
 
-def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Lines with one standard error shaded."""
+def draw_curves(axes: Axes, curves: Sequence[Curve], thick: Sequence[str] | None = None) -> None:
+    """Lines with one standard error shaded; where some are `thick`, the others are thin."""
     labels = [curve.label for curve in curves]
     for curve in curves:
         style: dict[str, Any] = {
             "color": colour_of(curve.label, labels),
             "linestyle": STYLES.get(curve.label, "-"),
         }
-        axes.plot(curve.rounds, curve.mean, label=curve.label, linewidth=1.6, **style)
+        width = 1.6 if thick is None else 2.4 if curve.label in thick else 0.9
+        axes.plot(curve.rounds, curve.mean, label=curve.label, linewidth=width, **style)
         shade(axes, curve.rounds, curve.mean - curve.error, curve.mean + curve.error, style["color"])
     axes.margins(x=0)
+
+
+def name_ends(axes: Axes, curves: Sequence[Curve], thick: Sequence[str]) -> None:
+    """The name of each curve at the right of its end, moved apart where ends are close."""
+    labels, top = [curve.label for curve in curves], axes.get_ylim()[1]
+    ordered = sorted(curves, key=lambda curve: curve.mean[-1])
+    places = moved_apart([float(curve.mean[-1]) / top for curve in ordered], gap=0.062)
+    for curve, place in zip(ordered, places, strict=True):
+        end, colour = (1.0, float(curve.mean[-1]) / top), colour_of(curve.label, labels)
+        weight = "bold" if curve.label in thick else "normal"
+        axes.annotate(
+            f"{curve.label} {curve.mean[-1]:,.0f}",
+            xy=end,
+            xytext=(1.07, place),
+            xycoords="axes fraction",
+            va="center",
+            fontsize=7.5,
+            fontweight=weight,
+            color=colour,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0.0, 0.5),  # from the left end of the name
+            },
+        )
+
+
+def moved_apart(places: Sequence[float], gap: float) -> list[float]:
+    """Rising numbers, moved so that none is closer than `gap` to the next, and none is above 1.
+
+    >>> [round(place, 2) for place in moved_apart([0.1, 0.1, 0.5, 1.0, 1.0], gap=0.1)]
+    [0.1, 0.2, 0.5, 0.9, 1.0]
+    """
+    found: list[float] = []
+    for place in places:
+        found.append(max(place, found[-1] + gap) if found else place)
+    limit = 1.0
+    for index in range(len(found) - 1, -1, -1):
+        found[index] = min(found[index], limit)
+        limit = found[index] - gap
+    return found
 
 
 def draw_points(axes: Axes, x: Sequence[float], samples: Sequence[Floats], **style: Any) -> None:
