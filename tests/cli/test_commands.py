@@ -91,6 +91,7 @@ def test_the_figures_offered_are_those_there_are() -> None:
         ("reproduce --runs 0", "--runs: must be a whole number >= 1, got '0'"),
         ("reproduce --runs 1e3", "must be a whole number >= 1, got '1e3'"),
         ("reproduce --seed -1", "--seed"),
+        ("reproduce alpha remarks --field", "--field is for horizon, offline-size, offline-size-best"),
         ("reproduce --jbos 2", "unrecognized arguments: --jbos: did you mean '--jobs'?"),
         ("demo --run 3", "unrecognized arguments: --run: did you mean '--runs'?"),
         ("study", "the following arguments are required: FILE.toml"),
@@ -339,6 +340,20 @@ def test_a_certificate_is_a_table_and_an_object(capsys: pytest.CaptureFixture[st
     code, out, _ = run(capsys, *command, "--json")
     data = json.loads(out)
     assert code == 0 and data["certificate"]["loss"] == 21.0 and data["policy"]["gate"]["epsilon"] == 0.02
+
+
+def test_a_certificate_says_how_far_the_log_may_have_moved(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "log.npz", **STATS)
+    command = ("certificate", tmp_path / "log.npz", "--epsilon", 0.02, "--shift", 0.1)
+    code, out, err = run(capsys, *command)
+    assert (code, err) == (0, "") and re.search(r"^shift +0\.1, as given$", out, re.MULTILINE)
+    assert "differ from those" in out and "no drift" not in out
+    data = json.loads(run(capsys, *command, "--json")[1])
+    assert data["policy"]["confidence"]["shift"] == 0.1
+    code, _, err = run(capsys, "certificate", "--paper", "--policy", '{"type": "Greedy"}', "--shift", 0.1)
+    assert code == 1 and "shift must be 0 for Greedy without a gate, got 0.1" in err
 
 
 def test_a_certificate_of_the_papers_policy_is_turned_by_alpha(
