@@ -103,7 +103,7 @@ lock: ## renew the pins from what the package index offers today
 	@echo "wrote $(PINS): run make test before you commit it"
 
 clean: ## remove everything that was made here
-	@rm -rf .venv .venv-3.* dist build site htmlcov linoto-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-3.* .benchmarks dist build site htmlcov linoto-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find linoto tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): pyproject.toml $(PINS)

@@ -1,0 +1,76 @@
+"""Ours, by its public names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from common import Floats, Ints
+
+import linoto
+
+CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+POLICIES: dict[str, Any] = {
+    "LinUCB": linoto.LinUCB(),
+    "LinTS": linoto.LinTS(),
+    "Gated": linoto.Gated(gate=linoto.Tolerance(budget=100, evidence="model")),
+}
+WITH_CONTEXTS: dict[str, Any] = {
+    "LinUCB": linoto.LinUCB(confidence=CLICKS),
+    "LinUCB, scale 0.25": linoto.LinUCB(scale=0.25, confidence=CLICKS),
+    "LinTS": linoto.LinTS(confidence=CLICKS),
+    "LinTS, scale 0.25": linoto.LinTS(scale=0.25, confidence=CLICKS),
+}
+
+
+class Agent:
+    """One agent for arms that stay."""
+
+    def __init__(self, policy: Any, actions: Floats) -> None:
+        self.policy, self.actions = policy, actions
+        k = len(actions)
+        # A gate compares with a log: it gets one pull of each arm.
+        pulls = int(isinstance(policy, linoto.Gated))
+        self.offline = linoto.Offline(pulls=[pulls] * k, reward_sums=[0.0] * k)
+        self.agent = policy.start(actions, self.offline, rng=0)
+        self.decide, self.update = self.agent.select, self.agent.update
+
+    def run(self, means: Floats, draws: Floats) -> Ints:
+        """The simulator's compiled loop: the arms of all rounds."""
+        theta = np.linalg.lstsq(self.actions, means, rcond=None)[0]
+        bandit = linoto.LinearBandit(actions=self.actions, theta=theta)
+        return linoto.simulate(self.policy, bandit, self.offline, horizon=len(draws), noise=draws).arms
+
+    def fit(self, arms: Ints, rewards: Floats, _: Floats) -> None:
+        """Start from the rows of a log."""
+        offline = linoto.Offline.from_rows(arms, rewards, k=len(self.actions))
+        self.agent = self.policy.start(self.actions, offline, rng=0)
+        self.decide, self.update = self.agent.select, self.agent.update
+
+
+class ContextualAgent:
+    """One agent for rounds that bring their own arms."""
+
+    def __init__(self, policy: Any, d: int) -> None:
+        self.agent = policy.start_contextual(None, d=d)
+
+    def describe(self, actions: Floats) -> Floats:
+        """The arms as they are."""
+        return actions
+
+    def decide(self, actions: Floats) -> int:
+        """The arm to play."""
+        self.decision = self.agent.decide(actions=actions)
+        return int(self.decision.arm)
+
+    def update(self, actions: Floats, arm: int, reward: float) -> None:
+        """Learn from the play that was just decided."""
+        self.agent.update(self.decision, reward)
+
+
+def fixed(policy: str, actions: Floats) -> Agent:
+    return Agent(POLICIES[policy], actions)
+
+
+def contextual(policy: str, k: int, d: int) -> ContextualAgent:
+    return ContextualAgent(WITH_CONTEXTS[policy], d)
