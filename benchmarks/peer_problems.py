@@ -18,7 +18,7 @@ class Sizes:
     run: tuple[int, int, int] = (100, 20, 8000)  # k, d, n
     decide: tuple[tuple[int, int], ...] = ((100, 20), (10_000, 50), (100_000, 100))  # k, d
     warm: tuple[int, int, int] = (100, 20, 1_000_000)  # k, d, rows
-    contexts: tuple[int, int, int] = (10, 10, 5000)  # k, d, n
+    contexts: tuple[int, int, int] = (10, 10, 2000)  # k, d, n
     turns: int = 5
     runs: int = 10  # with contexts: a turn is a run of its own
 

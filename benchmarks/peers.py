@@ -16,8 +16,9 @@ import platform
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -66,6 +67,7 @@ WITH_CONTEXTS = (
     Contestant("vowpalwabbit", "SquareCB, gamma scale 100", GRADIENT),
     Contestant("vowpalwabbit", "SquareCB, gamma scale 1000", GRADIENT),
 )
+KINDS = ("run", "decide", "warm", "contexts")
 PEERS = tuple(dict.fromkeys(one.package for one in FIXED_ARMS if one.package not in PRESENT))
 
 
@@ -102,7 +104,6 @@ def workloads_of(sizes: Sizes) -> Iterator[Workload]:
 
 def keep(file: Path, text: str) -> None:
     """Write a whole file or nothing."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(file.name + ".part")
     part.write_text(text, encoding="utf-8")
     part.replace(file)
@@ -117,6 +118,12 @@ def earlier(file: Path, settings: dict[str, Any]) -> dict[str, Any]:
         return dict(found["workloads"]) if found["settings"] == settings else {}
     except (ValueError, KeyError, TypeError):
         raise SystemExit(f"{file} must be a result of this command, or not be there: remove it") from None
+
+
+def as_json(command: str, sizes: Sizes, settings: dict[str, Any], done: dict[str, Any]) -> str:
+    """Everything that was measured, and how."""
+    about = {"command": command, "machine": machine(), "sizes": sizes.as_dict(), "settings": settings}
+    return json.dumps({**about, "workloads": done}, indent=1, ensure_ascii=False) + "\n"
 
 
 def machine() -> dict[str, Any]:
@@ -141,20 +148,32 @@ def commands_of(peers: Sequence[str], cache: Path) -> tuple[dict[str, list[str]]
     return commands, missing
 
 
+def out_of(smaller: dict[str, Any]) -> dict[str, str]:
+    """Who ran out of time or memory at a smaller size, and so would again."""
+    reasons = {name: outcome["reason"] for name, outcome in smaller.items()}
+    return {name: reason for name, reason in reasons.items() if reason.startswith(("over ", "needs more"))}
+
+
 def measure(
-    workload: Workload, commands: dict[str, list[str]], missing: dict[str, str], limits: Limits
+    workload: Workload,
+    commands: dict[str, list[str]],
+    missing: dict[str, str],  # packages, and why they cannot take part
+    limits: Limits,
+    smaller: dict[str, Any] | None = None,  # the outcomes of a smaller size
 ) -> dict[str, Any]:
     """The outcome of every contestant of one workload, those that cannot take part included."""
     print(workload.title, flush=True)
-    able = [one for one in workload.contestants if one.package in commands]
+    if workload.kind == "contexts":
+        limits = replace(limits, long=inf)  # every turn is a run of its own, and all of them count
+    absent = out_of(smaller or {})
+    absent |= {one.name: missing[one.package] for one in workload.contestants if one.package in missing}
+    able = [one for one in workload.contestants if one.package in commands and one.name not in absent]
     with TemporaryDirectory() as folder:
         problem = Path(folder) / "problem.npz"
         workload.write(problem)
         task = {"workload": workload.kind, "problem": str(problem)}
         outcomes = take_turns(able, commands, task, limits=limits, turns=workload.turns)
-    for one in workload.contestants:
-        if one.package in missing:
-            outcomes[one.name] = Outcome(reason=missing[one.package])
+    outcomes |= {name: Outcome(reason=reason) for name, reason in absent.items()}
     return {name: outcome.as_dict() for name, outcome in outcomes.items()}
 
 
@@ -188,48 +207,37 @@ def versions(done: dict[str, Any]) -> str:
 # -- the command --------------------------------------------------------------------------------------------
 
 
-def arguments(given: Sequence[str] | None) -> argparse.Namespace:
-    """What was asked for."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    say = parser.add_argument
-    say(
-        "--peers",
-        default=",".join(PEERS),
-        metavar="NAMES",
-        help="packages, with commas between them ('' for none)",
+def parser_of() -> argparse.ArgumentParser:
+    """What may be asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    say(
-        "--only",
-        default="run,decide,warm,contexts",
-        metavar="KINDS",
-        help="workloads, with commas between them",
-    )
+    say, every, kinds = parser.add_argument, ",".join(PEERS), ",".join(KINDS)
+    say("--peers", default=every, metavar="NAMES", help=f"some of {every} ('' for none; default all)")
+    say("--only", default=kinds, metavar="KINDS", help=f"some of {kinds} (default all)")
     say("--quick", action="store_true", help="small sizes: shows that everything works, measures nothing")
-    say(
-        "--seconds",
-        type=float,
-        default=1.0,
-        help="of a turn, where a slow contestant may stop early (default 1)",
-    )
+    say("--seconds", type=float, default=1.0, help="of a turn; who is slower does less in it (default 1)")
     say("--patience", type=float, default=60.0, help="seconds for one answer of a worker (default 60)")
     say("--gibibytes", type=float, default=4.0, help="of memory for each worker (default 4)")
+    kept = Path(".benchmarks/peers")
     say(
-        "--environments",
-        type=Path,
-        default=Path(".benchmarks/peers"),
-        metavar="DIR",
-        help="where they are kept",
+        "--environments", type=Path, default=kept, metavar="DIR", help=f"where they are kept (default {kept})"
     )
-    say("--out", type=Path, default=Path("results/peers"), metavar="DIR", help="gets peers.json and peers.md")
+    out = Path("results/peers")
+    say("--out", type=Path, default=out, metavar="DIR", help=f"gets peers.json and peers.md (default {out})")
     say("--again", action="store_true", help="measure again what an earlier run has finished")
+    return parser
+
+
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    """What was asked for."""
+    parser = parser_of()
     options = parser.parse_args(given)
-    options.peers = [name for name in options.peers.split(",") if name]
-    options.only = options.only.split(",")
-    if unknown := sorted(set(options.peers) - set(PEERS)):
-        parser.error(f"--peers must be some of {', '.join(PEERS)}, got {', '.join(unknown)}")
-    if unknown := sorted(set(options.only) - {"run", "decide", "warm", "contexts"}):
-        parser.error(f"--only must be some of run, decide, warm, contexts, got {', '.join(unknown)}")
+    for name, known in (("peers", PEERS), ("only", KINDS)):
+        named = [one for one in getattr(options, name).split(",") if one]
+        if unknown := [one for one in named if one not in known]:
+            parser.error(f"--{name} must be some of {', '.join(known)}, got {', '.join(unknown)}")
+        setattr(options, name, named)
     if min(options.seconds, options.patience, options.gibibytes) <= 0:
         parser.error("--seconds, --patience and --gibibytes must be above 0")
     return options
@@ -241,22 +249,22 @@ def main(given: Sequence[str] | None = None) -> None:
     limits = Limits(options.seconds, options.patience, options.gibibytes)
     workloads = [one for one in workloads_of(sizes) if one.kind in options.only]
     command = shlex.join(["python", "benchmarks/peers.py", *(sys.argv[1:] if given is None else given)])
-    settings = {
-        "sizes": json.loads(json.dumps(sizes.as_dict())),
-        "peers": options.peers,
-        "seconds": limits.seconds,
-    }
+    settings = {"peers": options.peers, "turns": sizes.turns, "runs": sizes.runs, **asdict(limits)}
+    options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "peers.json"
     done = {} if options.again else earlier(file, settings)
     print(f"{command}\n{machine()}, linoto {linoto.__version__}, load {os.getloadavg()[0]:.1f}\n{settings}")
+    print(f"sizes: {sizes.as_dict()}")
     commands, missing = commands_of(options.peers, options.environments)
+    smaller: dict[str, dict[str, Any]] = {}  # the latest outcomes of each kind
     for workload in workloads:
+        before = smaller.get(workload.kind)
         if workload.title in done:
             print(f"{workload.title}: measured before, --again measures it again")
-            continue
-        done[workload.title] = measure(workload, commands, missing, limits)
-        result = {"command": command, "machine": machine(), "settings": settings, "workloads": done}
-        keep(file, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        else:
+            done[workload.title] = measure(workload, commands, missing, limits, before)
+            keep(file, as_json(command, sizes, settings, done))
+        smaller[workload.kind] = done[workload.title]
     text = f"{tables(workloads, done)}\n\n{versions(done)}\n"
     keep(options.out / "peers.md", text)
     print(f"\n{text}\nwrote {file} and {options.out / 'peers.md'}")
@@ -267,3 +275,5 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         sys.exit("stopped: the same command goes on after the last workload that was finished")
+    except OSError as error:
+        sys.exit(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}")

@@ -111,6 +111,14 @@ def test_a_peer_that_cannot_be_installed_is_in_the_table_with_the_reason(peers: 
     assert "| numpy: LinUCB | 1 (1.0 ms) |" in peers.tables([workload], done)
 
 
+def test_who_ran_out_of_time_is_not_asked_at_a_larger_size(peers: Any) -> None:
+    workload = peers.Workload("a larger one", "decide", Path.touch, 1, (peers.REFERENCE, peers.FIXED_ARMS[0]))
+    smaller = {"linoto: LinUCB": outcome(reason="over 60 s"), "numpy: LinUCB": outcome(1.0)}
+    commands = {"numpy": fake("1e-3"), "linoto": ["this would not start"]}
+    done = peers.measure(workload, commands, {}, limits(peers), smaller)
+    assert done["linoto: LinUCB"]["reason"] == "over 60 s" and done["numpy: LinUCB"]["turns"]
+
+
 def test_every_cell_in_which_a_peer_is_faster_is_said(peers: Any) -> None:
     times = {"linoto: LinUCB": outcome(2.0), "numpy: LinUCB": outcome(1.0), "coba: LinUCB": outcome(0.5)}
     column = peers.Column("one run", times)
@@ -158,7 +166,7 @@ def test_every_peer_has_a_worker_and_exact_pins(peers: Any) -> None:
 
 
 def test_finished_workloads_are_used_again_and_foreign_files_refused(peers: Any, tmp_path: Path) -> None:
-    file, settings = tmp_path / "deep" / "peers.json", {"sizes": 1}
+    file, settings = tmp_path / "peers.json", {"sizes": 1}
     assert peers.earlier(file, settings) == {}
     peers.keep(file, json.dumps({"settings": settings, "workloads": {"one run": {}}}))
     assert peers.earlier(file, settings) == {"one run": {}}
