@@ -59,7 +59,8 @@ def cell(outcome: Mapping[str, Any] | None, reference: Mapping[str, Any]) -> str
         return str(outcome["reason"]) or "not measured"
     if ratio is None:
         return spell(seconds)
-    return f"{spell_ratio(ratio)} ({spell(seconds)})"
+    about = "≈ " if outcome["turns"][0].get("computed") else ""  # from fewer rows
+    return f"{about}{spell_ratio(ratio)} ({spell(seconds)})"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

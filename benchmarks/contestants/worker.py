@@ -94,7 +94,8 @@ def warm(module: Any, policy: str, problem: Any, seconds: float) -> Turn:
         else:
             learnt = row_by_row(getattr(player, "learn", player.update), arms, rewards, seconds)
         player.decide()
-        return {"seconds": (process_time() - start) * len(arms) / learnt, "units": learnt}
+        taken = (process_time() - start) * len(arms) / learnt
+        return {"seconds": taken, "units": learnt, "computed": learnt < len(arms)}
 
     return turn
 
