@@ -45,9 +45,7 @@ def spell(seconds: float) -> str:
 
 def spell_ratio(ratio: float) -> str:
     """Two significant digits, without exponents."""
-    if ratio >= 10:
-        return f"{ratio:,.0f}"
-    return f"{ratio:.2g}"
+    return f"{ratio:.2g}" if ratio < 10 else f"{float(f'{ratio:.2g}'):,.0f}"
 
 
 def cell(outcome: Mapping[str, Any] | None, reference: Mapping[str, Any]) -> str:

@@ -58,6 +58,7 @@ def test_a_ratio_is_the_median_of_ratios_within_turns(peers: Any) -> None:
     assert cell(outcome(reason="over 60 s"), reference) == "over 60 s"
     assert cell(outcome(2e-6, 4e-6, 8e-6), outcome(1e-3, 2e-3, 4e-3)) == "0.002 (4.0 µs)"
     assert cell({**outcome(), "turns": [{"seconds": 30.0, "computed": True}]}, outcome(0.1)) == "≈ 300 (30 s)"
+    assert cell(outcome(1.0), outcome(3.48e-5)) == "29,000 (1.0 s)"
 
 
 def test_workers_take_turns_and_one_that_fails_stops_nobody_else(peers: Any) -> None:
