@@ -22,7 +22,47 @@ CHECKS = (
     "check_set_params",
     "check_valid_tag_types",
 )
-"""Those that do not call fit(X, y): a bandit learns from what was played and what that earned."""
+"""Those that do not call fit(X, y)."""
+WITH_TARGETS = (
+    "check_complex_data",
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimators_dtypes",
+    "check_estimators_empty_data_messages",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_partial_fit_n_features",
+    "check_estimators_pickle",
+    "check_estimators_unfitted",
+    "check_f_contiguous_array_estimator",
+    "check_fit1d",
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_readonly_memmap_input",
+)
+
+
+class WithTargets(BanditEstimator):
+    """fit(X, y) for those checks: two arms were played in turns, and earned y."""
+
+    def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
+        return super().fit(X, np.arange(len(y)) % 2, y)
+
+    def partial_fit(self, X: Any, actions: Any, rewards: Any = None) -> Any:
+        if rewards is None:
+            actions, rewards = np.arange(len(actions)) % 2, actions
+        return super().partial_fit(X, actions, rewards)
 
 
 def rows(n: int = 300, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -37,6 +77,11 @@ def rows(n: int = 300, seed: int = 0) -> tuple[Any, Any, Any]:
 def test_checks_of_scikit_learn_pass(name: str) -> None:
     estimator = BanditEstimator(linoto.Greedy(), arms=3)
     getattr(estimator_checks, name)("BanditEstimator", estimator)
+
+
+@pytest.mark.parametrize("name", WITH_TARGETS)
+def test_checks_of_scikit_learn_that_fit_pass(name: str) -> None:
+    getattr(estimator_checks, name)("BanditEstimator", WithTargets(linoto.Greedy()))
 
 
 def test_a_clone_has_the_parameters_and_nothing_that_was_learnt() -> None:
