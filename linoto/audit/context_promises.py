@@ -77,7 +77,7 @@ def fitting(promises: tuple[ContextPromise, ...], verdict: str) -> ContextPromis
 
 
 def promise_texts(
-    promises: tuple[ContextPromise, ...], mean: float, verdict: str
+    promises: tuple[ContextPromise, ...], moments: Moments, verdict: str
 ) -> Iterator[tuple[str, str]]:
     """What a person reads; a log in doubt is no reason against Control, which does not rest on it."""
     doubt = DOUBTS.get(verdict, "")
@@ -94,15 +94,17 @@ def promise_texts(
         yield "gate", "none fits yet: see the reasons above"
         return
     yield "gate", f"{NAMES[chosen.kind]} fits: of those that promise something it assumes the least"
-    yield from budget_texts(chosen.certificate, mean)
+    yield from budget_texts(chosen.certificate, moments)
 
 
-def budget_texts(certificate: Certificate, mean: float) -> Iterator[tuple[str, str]]:
+def budget_texts(certificate: Certificate, moments: Moments) -> Iterator[tuple[str, str]]:
     """How large the budget is, in rows of the log and in the worst that a round can be."""
     low, high = certificate.reward_range
     worth = []
-    if certificate.budget and mean > 0:
-        worth.append(f"what the log earns in {certificate.budget / mean:,.0f} rows")
+    if certificate.budget and moments.reward_sum > 0:
+        rows = certificate.budget / moments.reference
+        more = ", more than it has" if rows > moments.count else ""
+        worth.append(f"what the log earns in {rows:,.0f} rows{more}")
     if certificate.budget and isfinite(high - low):
         worth.append(f"what {certificate.budget / (high - low):,.0f} rounds can lose at the most")
     if worth:

@@ -259,7 +259,7 @@ class ContextAudit(ContextFindings):
             *self.gain_texts(),
             ("steady?", self.drift_text()),
             *self.propensity_texts(),
-            *promise_texts(self.promises, log.moments.reference, self.verdict),
+            *promise_texts(self.promises, log.moments, self.verdict),
             *(("note", note) for note in log.notes),
         ]
 

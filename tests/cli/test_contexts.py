@@ -100,6 +100,12 @@ def test_a_gate_fits_only_where_what_it_rests_on_is_not_in_doubt(folder: Path, c
     assert "gate Tolerance by the model fits" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_budget_beyond_what_the_whole_log_earned_is_named(folder: Path, capsys: Captured) -> None:
+    assert run("audit-contexts", "june clicks.csv", *COLUMNS, "--budget", 900) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"budget 900 is what the log earns in 3,\d\d\d rows, more than it has, and what", out)
+
+
 def test_an_audit_refuses_to_write_over_what_it_reads(folder: Path, capsys: Captured) -> None:
     before = Path("june clicks.csv").read_bytes()
     for option in ("--save", "--out"):
