@@ -11,14 +11,18 @@ from linoto.service.loops.context_spec import MOST_WORK
 from linoto.service.loops.loop import Loop
 
 MOST_IN_BATCH = 1000
+LEAST_WIDTH = 10  # features that an arm counts as, so that many arms with few features stay small too
 
 
 def most_in_batch(loop: Loop) -> int:
-    """How many decisions of a loop nobody waits long for: all their multiplications take 0.1 s or so."""
+    """How many decisions of a loop nobody waits long for: a millisecond each, and 0.1 s of multiplications.
+
+    The features of all of them are held in memory: 160 MB at the most.
+    """
     agent = loop.agent
     draws = loop.spec.redraws if agent.rule.needs_redraws else 0
     if isinstance(agent, ContextualAgent):
-        work = len(loop.names) * agent.d**2 * (1 + draws)
+        work = len(loop.names) * agent.d * max(agent.d * (1 + draws), LEAST_WIDTH)
     else:
         k, d = agent.actions.shape
         work = k * d + d * (k + d) * draws

@@ -193,14 +193,16 @@ class Loops:
         """
         loop = self.get(name)
         check_batch(loop, len(asked))
+        requests, made = list[DecisionRequest](), list[DecisionMade]()
         for place, each in enumerate(asked):
             with in_place(place):
-                self._known(connection, loop, read_request(loop, **each))
-        before, made = loop.state.seq, list[DecisionMade]()
+                requests.append(read_request(loop, **each))
+                self._known(connection, loop, requests[-1])
+        before = loop.state.seq
         try:
-            for place, each in enumerate(asked):
+            for place, request in enumerate(requests):
                 with in_place(place):
-                    made.append(self._answer(connection, loop, read_request(loop, **each)))
+                    made.append(self._answer(connection, loop, request))
         except Refused as refusal:
             raise (refusal if loop.state.seq == before else Undone(refusal)) from None
         return made
