@@ -172,7 +172,9 @@ def reasons_to_wait(found: ContextFindings) -> Iterator[str]:
 
 def reasons_for(found: ContextFindings) -> Iterator[str]:
     """What speaks for the log."""
-    if found.gain is not None and not found.gain.reason and found.gain.low > 0:
+    if found.gain is not None and found.gain.reason:
+        yield f"whether contexts help could not be tested: {found.gain.reason}"
+    elif found.gain is not None and found.gain.low > 0:
         yield "contexts explain rewards that the means of items do not"
     elif found.gain is not None:
         nothing = "nothing shows that contexts explain more than the means of items do"

@@ -54,6 +54,13 @@ def test_contexts_that_say_nothing_are_not_said_to_help() -> None:
     assert found.gain.low < 0 and "would do as well" in found.reasons[0]
 
 
+def test_a_log_with_a_handful_of_clicks_is_not_said_to_show_anything() -> None:
+    table = frame()
+    table["y"] = [1 if row % 500 == 0 else 0 for row in range(len(table))]
+    because = audited(table).reasons[0]
+    assert because.startswith("whether contexts help could not be tested: too few events to say: 6 of")
+
+
 def test_drift_and_wrong_propensities_are_reasons_against_a_log() -> None:
     found = audited(frame(drift=0.3, p=0.9))
     assert found.verdict == "do not trust" and len(found.reasons) == 2
