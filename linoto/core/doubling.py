@@ -17,7 +17,7 @@ from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import FullAgent, Policy
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.units import is_compact
+from linoto.core.units import RECOGNISED, is_compact, recognising
 from linoto.core.validation import as_actions, as_arm, as_floats, as_generator, as_names, as_reward
 
 FIXED_ARMS = (
@@ -66,6 +66,7 @@ class Doubling:
             offline=as_offline(offline, len(arms)),
             rng=as_generator(rng),
             extra=extra,
+            recognises=RECOGNISED.get(),
         )
         agent.restart(epoch=0)
         return agent
@@ -126,8 +127,10 @@ class DoublingAgent:
         offline: Offline,
         rng: np.random.Generator,
         extra: dict[str, Any],
+        recognises: bool,
     ) -> None:
         self.policy, self.actions, self.offline = policy, actions, offline
+        self.recognises = recognises  # one-hot arms, in every epoch: zeros give other last digits
         self.epoch = 0
         self.played = 0  # rounds of this epoch
         self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
@@ -162,7 +165,8 @@ class DoublingAgent:
             self.stale = self.pending
         self.epoch, self.played = epoch, 0
         policy = self.policy.in_epoch(epoch)
-        agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
+        with recognising(self.recognises):
+            agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
         self.inner = agent  # what it lacks of a FullAgent, this one lacks too
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
@@ -242,8 +246,9 @@ class DoublingAgent:
             "played": self.played,
             "extra": self._extra,
         }
+        inside = self.recognises and is_compact(self.actions)  # the inner agent holds them too
         arrays = {
-            **({} if is_compact(self.actions) else {"actions": self.actions}),  # the inner agent has them too
+            **({} if inside else {"actions": self.actions}),
             "pulls": self.offline.pulls,
             "reward_sums": self.offline.reward_sums,
             "stale": self.stale,

@@ -29,7 +29,7 @@ from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
 from linoto.core.protocols import Policy
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.units import Units, is_compact, same_arms
+from linoto.core.units import Units, find_units, is_compact, same_arms
 from linoto.core.validation import as_actions
 from linoto.core.warm_up import warm_up, warm_up_contexts
 
@@ -288,9 +288,10 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
     policy = known_policy(header["policy"], given)
     inner_policy = None if given is None else policy.in_epoch(header["epoch"])
     inner = restore(arrays["inner"].tobytes(), policy=inner_policy)
+    actions = arrays["actions"] if "actions" in arrays else compact_arms(inner)
     agent = DoublingAgent(
         policy=policy,
-        actions=arrays["actions"] if "actions" in arrays else compact_arms(inner),
+        actions=actions,
         offline=Offline(
             pulls=arrays["pulls"],
             reward_sums=arrays["reward_sums"],
@@ -298,6 +299,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
         ),
         rng=inner._rng,
         extra=header["extra"],
+        recognises=not keeps_zeros(inner, actions),
     )
     agent.inner, agent.epoch, agent.played = inner, header["epoch"], header["played"]
     if arrays["stale"].shape != agent.stale.shape or arrays["stale"].dtype != agent.stale.dtype:
@@ -306,6 +308,13 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
         )
     agent.stale[:] = arrays["stale"]
     return agent
+
+
+def keeps_zeros(agent: LinearAgent | DoublingAgent, actions: kernels.Floats) -> bool:
+    """Whether an agent goes on with the zeros of one-hot arms, because an older version began it so."""
+    if isinstance(agent, DoublingAgent):
+        return not agent.recognises
+    return not agent._state.run[0]["one_hot"] and find_units(actions) is not None
 
 
 def compact_arms(agent: LinearAgent) -> kernels.Floats:

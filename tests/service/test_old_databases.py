@@ -1,4 +1,4 @@
-"""A database that version 0.1 wrote goes on as if nothing had changed: pruned loops, open decisions, keys."""
+"""A database that an older version wrote goes on as if nothing had changed: pruned loops, open decisions, keys."""
 
 from __future__ import annotations
 
@@ -57,3 +57,20 @@ def test_the_check_accepts_a_database_of_version_0_1(path: Path) -> None:
     _, *loops = check(path)
     assert len(loops) == 3
     assert all("agree" in line for line in loops)
+
+
+def test_epochs_after_an_upgrade_keep_the_zeros_of_arms_without_features(tmp_path: Path) -> None:
+    """Version 0.2 wrote it, with every epoch's agent in full: forty decisions later another epoch has begun."""
+    folder = FOLDER.parent / "version-0.2"
+    wanted: dict[str, Any] = json.loads((folder / "doubling.json").read_text())
+    path = Path(shutil.copy(folder / "doubling.sqlite", tmp_path / "loops.sqlite"))
+    clock = FakeClock(wanted["clock"])
+    assert [line.endswith(("ok", "agree")) for line in check(path)] == [True, True]
+    with opened(path, clock=clock, snapshot_every=60) as service:
+        for turn, (arm, mode, propensity, holdback) in enumerate(wanted["next"]):
+            clock.now += 1
+            made = decide(service, "doubling")
+            assert (made.arm, made.mode, made.propensity, made.holdback) == (arm, mode, propensity, holdback)
+            reward(service, made.decision_id, float(turn % 2), "doubling")
+        assert len(set(digests(service, "doubling"))) == 1
+    assert [line.endswith(("ok", "agree")) for line in check(path)] == [True, True]
