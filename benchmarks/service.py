@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def serve_bare(path: str, port: str) -> None:
 
 
 def start(function: str, path: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A server process, once it listens."""
+    """A server process, once it listens and has read its loops."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -78,12 +79,14 @@ def start(function: str, path: Path) -> tuple[subprocess.Popen[bytes], int]:
         code += "run(Path(sys.argv[1]), port=int(sys.argv[2]))"
         command = [sys.executable, "-c", code, str(path), str(port)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    for _ in range(600):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return process, port
-        except OSError:
-            time.sleep(0.05)
+    for _ in range(1200):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        with suppress(OSError):
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status != 503:
+                return process, port
+        connection.close()
+        time.sleep(0.05)
     raise RuntimeError("the server did not start")
 
 

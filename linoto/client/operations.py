@@ -150,6 +150,13 @@ class Operations:
         return get("/v1/loops", search=search, limit=limit, after=after)
 
     @operation
+    def overview(
+        self, *, search: str | None = None, limit: int | None = None, after: str | None = None
+    ) -> Request[list[dict[str, Any]]]:
+        """Every loop in a line: mode, decisions, pending, unanswered alarms; quick for any number."""
+        return get("/v1/overview", search=search, limit=limit, after=after)
+
+    @operation
     def loop(self, loop: str) -> Request[dict[str, Any]]:
         """The live numbers of one."""
         return get(path_to(loop))

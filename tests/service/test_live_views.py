@@ -16,6 +16,7 @@ from helpers.service_process import opened, served, spec_of
 
 from linoto.service.loops import views
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.state import Alarm
 from linoto.service.server import Service
 from linoto.service.web.live_views import LiveViews, Shown, page_of, search
 
@@ -57,6 +58,23 @@ def test_what_is_shown_is_exact_and_only_computed_where_something_happened(tmp_p
             service.store.write_sync(lambda c: [service.loops.archive(c, "loop-5", "me"), {}["undone"]])
         again = show(shown, service)
         assert [each.view for each in again] == [each.view for each in after]
+
+
+def test_a_line_of_a_loop_says_what_its_live_numbers_say(tmp_path: Path) -> None:
+    with with_loops(tmp_path / "x.sqlite", 6) as (service, shown):
+        change(service, name="loop-3", mode="shadow")
+        service.store.write_sync(lambda c: service.loops.archive(c, "loop-5", "me"))
+        lines = asyncio.run(shown.lines([*service.loops.by_name, "gone"]))
+        for line, loop in zip(lines, service.loops.by_name.values(), strict=True):
+            view = views.loop_view(loop)
+            same = ("name", "description", "mode", "archived", "decisions", "pending")
+            assert all(getattr(line, field) == getattr(view, field) for field in same)
+            assert line.alarms == sum(not alarm.answered for alarm in view.alarms) == 0
+        state = service.loops.get("loop-1").state
+        state.alarms = [Alarm(kind="drift", at=0.0, seq=1, message="") for _ in range(3)]
+        for state.answered in (0, 2, 3):
+            (line,) = asyncio.run(shown.lines(["loop-1"]))
+            assert line.alarms == 3 - state.answered
 
 
 def test_showing_many_loops_gives_others_their_turn(tmp_path: Path) -> None:
@@ -103,6 +121,8 @@ def test_pages_of_loops_over_http(tmp_path: Path) -> None:
         client = server.client()
         assert [loop["name"] for loop in client.loops(limit=2, after="loop-1")] == ["loop-2", "loop-3"]
         assert [loop["name"] for loop in client.loops(search="mails")] == ["loop-1", "loop-3"]
+        assert [line["name"] for line in client.overview(limit=2, after="loop-1")] == ["loop-2", "loop-3"]
+        assert [line["decisions"] for line in client.overview(search="mails")] == [1, 1]
         client.close()
 
 
@@ -113,3 +133,6 @@ def test_a_thousand_loops_are_listed_within_a_tenth_of_a_second(tmp_path: Path) 
         began = time.perf_counter()
         found = show(shown, service)
         assert len(found) == 1000 and time.perf_counter() - began < 0.1
+        began = time.perf_counter()
+        lines = asyncio.run(shown.lines(list(service.loops.by_name)))
+        assert len(lines) == 1000 and time.perf_counter() - began < 0.1

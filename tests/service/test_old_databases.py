@@ -1,4 +1,4 @@
-"""A database that an older version wrote goes on as if nothing had changed: pruned loops, open decisions, keys."""
+"""A database of an older version goes on as if nothing had changed: pruned loops, open decisions, keys."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_check_accepts_a_database_of_version_0_1(path: Path) -> None:
 
 
 def test_epochs_after_an_upgrade_keep_the_zeros_of_arms_without_features(tmp_path: Path) -> None:
-    """Version 0.2 wrote it, with every epoch's agent in full: forty decisions later another epoch has begun."""
+    """Version 0.2 wrote it, with every agent in full: forty decisions later another epoch has begun."""
     folder = FOLDER.parent / "version-0.2"
     wanted: dict[str, Any] = json.loads((folder / "doubling.json").read_text())
     path = Path(shutil.copy(folder / "doubling.sqlite", tmp_path / "loops.sqlite"))

@@ -34,7 +34,7 @@ function card(cards, loop) {
   const [, state, alarm, numbers] = found.children;
   say(state, loop.archived ? "archived" : loop.mode);
   state.className = `badge ${state.textContent}`;
-  alarm.hidden = loop.alarms.every(({ answered }) => answered);
+  alarm.hidden = loop.alarms === 0;
   say(numbers, count(loop.decisions, "decision"));
   if (loop.name === open.name) found.setAttribute("aria-current", "page");
   else found.removeAttribute("aria-current");
@@ -88,7 +88,7 @@ function showEmpty() {
 }
 
 async function load() {
-  loops = await ask("GET", `v1/loops?${new URLSearchParams({ limit: MOST + 1, search: find.value })}`);
+  loops = await ask("GET", `v1/overview?${new URLSearchParams({ limit: MOST + 1, search: find.value })}`);
   choose();
   if (open.name === null) return showEmpty();
   const name = open.name;

@@ -94,6 +94,18 @@ class LoopView(Struct):
     arm_changes: list[ArmsChangeView]
 
 
+class LoopLine(Struct):
+    """A loop in a line, for a list of many: nothing in it has to be computed."""
+
+    name: str
+    description: str
+    mode: Mode
+    archived: bool
+    decisions: int
+    pending: int
+    alarms: int  # those that nobody has answered
+
+
 class PointView(Struct):
     """A point in the course of a loop; what it says of rewards is about the `closed` decisions."""
 
@@ -227,6 +239,14 @@ def loop_view(loop: Loop) -> LoopView:
             for change in state.arm_changes
         ],
     )
+
+
+def loop_line(loop: Loop) -> LoopLine:
+    """The same in a line."""
+    state = loop.state
+    unanswered = max(len(state.alarms) - state.answered, 0)
+    counts = state.decided, len(loop.pending), unanswered
+    return LoopLine(loop.name, loop.spec.description, state.mode, state.archived, *counts)
 
 
 def alarm_views(loop: Loop) -> list[AlarmView]:

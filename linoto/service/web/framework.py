@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -75,7 +76,9 @@ class Description(JsonRenderPlugin):
 class JsonResponse:
     """An answer in JSON, sent as it is: the framework's own takes several times as long to make."""
 
-    def __init__(self, answer: msgspec.Struct | list[msgspec.Raw], **headers: int) -> None:
+    def __init__(
+        self, answer: msgspec.Struct | Sequence[msgspec.Struct | msgspec.Raw], **headers: int
+    ) -> None:
         self.body = msgspec.json.encode(answer)
         self.headers = [(name.replace("_", "-").encode(), b"%d" % value) for name, value in headers.items()]
 

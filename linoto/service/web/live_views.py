@@ -39,6 +39,13 @@ class LiveViews:
             await self.store.read_memory(lambda: self._show_some(waiting, found))
         return found
 
+    async def lines(self, names: Iterable[str]) -> list[views.LoopLine]:
+        """These loops in a line each, all of the same moment; without those that are gone."""
+        found = (self.loops.by_name.get(name) for name in names)
+        return await self.store.read_memory(
+            lambda: [views.loop_line(loop) for loop in found if loop is not None]
+        )
+
     def _show_some(self, waiting: list[str], found: list[Shown]) -> None:
         end = time.perf_counter() + SLICE
         while waiting:

@@ -62,6 +62,16 @@ async def list_loops(
     return JsonResponse([msgspec.Raw(each.body) for each in shown], x_total_count=len(names))
 
 
+@route(get, "/overview", "reader", responses=responses_with(list[views.LoopLine]))
+async def list_lines(
+    request: AnyRequest, limit: Most = None, after: After = None, search: Search = None
+) -> ASGIApp:
+    """List the loops in a line each, quick however many there are; the header x-total-count as in a list."""
+    names = live_views.search(loops_of(request), search, request.user.may_see)
+    lines = await shown_of(request).lines(live_views.page_of(names, after, limit))
+    return JsonResponse(lines, x_total_count=len(names))
+
+
 @route(put, "/loops/{name:str}", "admin", request_max_body_size=SPEC_BODY)
 async def create_loop(request: AnyRequest, name: LoopName, data: Json[LoopSpec]) -> views.LoopView:
     """Create a loop; the same again changes nothing."""
@@ -179,6 +189,7 @@ async def export_loop(request: AnyRequest, name: LoopName, pending: Pending = Fa
 
 HANDLERS = (
     list_loops,
+    list_lines,
     create_loop,
     inspect_loop,
     loop_ready,
