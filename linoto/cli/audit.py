@@ -19,12 +19,13 @@ from linoto.cli.outputs import (
     with_known_columns,
 )
 from linoto.cli.reading import (
+    add_arms_notation,
     add_format,
     add_reading_options,
+    arms_notation_of,
     files_read,
     known_format,
     named_columns,
-    notation_of,
     read_known,
 )
 from linoto.cli.terminal import print_facts, print_written, progress
@@ -64,6 +65,8 @@ VALUES = (
     "where",
     "decimal",
     "thousands",
+    "arms_decimal",
+    "arms_thousands",
     "budget",
     "epsilon",
     "noise",
@@ -118,6 +121,7 @@ def add_log_options(audit: Any) -> None:
     add_assumed(audit)
     add_format(audit)
     add_reading_options(audit)
+    add_arms_notation(audit)
     add_engine(audit, jobs="threads that read")
 
 
@@ -162,7 +166,7 @@ def read_either(arguments: argparse.Namespace, **options: Any) -> Log:
         arms = read_arms(
             arguments.arms,
             id=arguments.id,
-            **notation_of(arguments),
+            **arms_notation_of(arguments),
             **made,
             categorical=arguments.categorical,
         )

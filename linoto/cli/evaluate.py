@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from linoto.cli.evaluate_contexts import check_kind, estimate_in_context, read_rows_in_context
 from linoto.cli.log_and_policy import noise, read_policy
 from linoto.cli.outputs import limits_of, with_known_columns
-from linoto.cli.reading import add_reading_options, notation_of
+from linoto.cli.reading import add_arms_notation, add_reading_options, arms_notation_of, notation_of
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
 from linoto.cli.usage import Commands, add_command, shown
 from linoto.core.hints import amount, nearest
@@ -100,6 +100,7 @@ def add_log_options(command: Any) -> None:
         "--time", metavar="COL", help="column of the time: earlier rows warm-start, later ones evaluate"
     )
     add_reading_options(command)
+    add_arms_notation(command)
 
 
 def add_policy_options(command: Any) -> None:
@@ -167,9 +168,8 @@ def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
     from linoto.logs.rows import read_rows
 
     columns = {name: getattr(arguments, name) for name in ("action", "reward", "propensity", "time", "where")}
-    notation = notation_of(arguments)
-    arms = read_arms(arguments.arms, id=arguments.id, **notation)
-    rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns, **notation)
+    arms = read_arms(arguments.arms, id=arguments.id, **arms_notation_of(arguments))
+    rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns, **notation_of(arguments))
     return arms, replace(rows, propensities="uniform") if arguments.uniform else rows
 
 

@@ -29,9 +29,29 @@ def add_reading_options(command: Any) -> None:
     )
 
 
+def add_arms_notation(command: Any) -> None:
+    """How numbers are written in ARMS, where that is otherwise than in LOG."""
+    command.add_argument(
+        "--arms-decimal", choices=(".", ","), help="the same in ARMS (default: as --decimal)"
+    )
+    command.add_argument(
+        "--arms-thousands",
+        choices=(".", ",", " ", "'", "_"),
+        help="the same in ARMS (default: as --thousands; none with --arms-decimal)",
+    )
+
+
 def notation_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The marks in numbers, as `read_log` takes them."""
     return {"decimal": arguments.decimal or ".", "thousands": arguments.thousands}
+
+
+def arms_notation_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The marks in numbers of the arms: those of the log unless they are said."""
+    decimal, thousands = arguments.arms_decimal, arguments.arms_thousands
+    if decimal is None and thousands is None:
+        return notation_of(arguments)
+    return {"decimal": decimal or arguments.decimal or ".", "thousands": thousands}
 
 
 # -- logs of other packages -------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from linoto.core.cells import is_missing, number_of, text_of
 from linoto.core.hints import nearest
 from linoto.core.kernels import Floats
 from linoto.core.validation import as_actions, check_positive
-from linoto.logs.notation import looks_like_dates, other_notation
+from linoto.logs.notation import looks_like_compact_dates, looks_like_dates, other_notation
 from linoto.logs.values import Table, check_columns
 
 
@@ -126,6 +126,8 @@ def levels_of(values: Sequence[Any], name: str, where: str, *, forced: bool) -> 
             raise ValueError(f"{where}, column {name!r}: must be one value per row, got a {got}")
     numeric = [number_of(value) is not None for value in values]
     if all(numeric) and not forced:
+        if looks_like_compact_dates(values):
+            refuse_dates(values[0], name, where)
         return None
     if not forced:
         refuse_disguised([value for value in values if number_of(value) is None], name, where)
@@ -140,18 +142,22 @@ def levels_of(values: Sequence[Any], name: str, where: str, *, forced: bool) -> 
 
 def refuse_disguised(words: Sequence[Any], name: str, where: str) -> None:
     """Refuse to take dates, or numbers in another notation, for words: one-hot they would fit anything."""
-    shown = text_of(words[0])
     if looks_like_dates(words):
-        raise ValueError(
-            f"{where}, column {name!r}: must be numbers or words, got dates such as {shown!r}: make a number "
-            "of them, such as an age in days, or name the column categorical"
-        )
+        refuse_dates(words[0], name, where)
     look = other_notation(words)
     if look:
         raise ValueError(
-            f"{where}, column {name!r}: must be numbers or words, got {shown!r}, which {look}: say so, or "
-            "name the column categorical"
+            f"{where}, column {name!r}: must be numbers or words, got {text_of(words[0])!r}, which {look}: "
+            "say so, or name the column categorical"
         )
+
+
+def refuse_dates(value: Any, name: str, where: str) -> NoReturn:
+    """Dates are neither words nor numbers: nothing is linear in 20260131."""
+    raise ValueError(
+        f"{where}, column {name!r}: must be numbers or words, got dates such as {text_of(value)!r}: make a "
+        "number of them, such as an age in days, or name the column categorical"
+    )
 
 
 def numbers_of(values: Sequence[Any], name: str, where: str) -> Floats:

@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, time
 from typing import Any
 
-from linoto.core.cells import TRUTH_WORDS, number_of
+from linoto.core.cells import TRUTH_WORDS, number_of, text_of
 
 SPACES = " \u00a0\u202f"  # also those that do not break, which spreadsheets write
 SIGNS = "$€£¥%"  # beside a number they are no part of it
-DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]([A-Za-z]{3,9}|\d{1,2})[-/.]\d{2,4}( .*)?"
+MONTHS = "jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?"
+MONTH = rf"({MONTHS}|nov(ember)?|dec(ember)?)\.?"
+DATE = "|".join(
+    (
+        r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?",  # 2026-01-31, also with a time
+        r"\d{1,2}[-/.](\d{1,2}|[a-z]{3,9})[-/.]\d{2,4}( .*)?",  # 31.1.2026, 31-Jan-26
+        r"(19|20)\d\d[-/.](0?[1-9]|1[0-2])|(0?[1-9]|1[0-2])[-/](19|20)\d\d",  # 2026-01, 01/2026
+        rf"(\d{{1,2}}\.? )?{MONTH}[ ,-]*((\d{{1,2}},? )?\d{{4}}|'?\d\d)( .*)?",  # Jan 31, 2026
+        rf"\d{{4}}[ -]{MONTH}([ -]\d{{1,2}})?",  # 2026 Jan
+        r"\d{4}[ -]?[qw]\d{1,2}|q[1-4][ -/]\d{4}",  # 2026-Q1, 2026W05, Q1 2026
+        r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?",  # 10:30
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -102,9 +114,36 @@ def other_notation(values: Iterable[Any]) -> str:
 
 
 def looks_like_dates(values: Sequence[Any]) -> bool:
-    """Whether half of these values or more are dates."""
-    found = [
-        isinstance(value, date) or (isinstance(value, str) and re.fullmatch(DATE, value.strip()) is not None)
-        for value in values
-    ]
+    """Whether half of these values or more are dates, months, quarters, weeks or times of the day.
+
+    >>> looks_like_dates(["Jan 2026", "Feb 2026"]), looks_like_dates(["Mayor 12", "jan"])
+    (True, False)
+    """
+    found = [isinstance(value, date | time) or is_date(value) for value in values]
     return 2 * sum(found) >= len(found) > 0
+
+
+def is_date(value: Any) -> bool:
+    """Whether a value is a text that says when."""
+    return isinstance(value, str) and re.fullmatch(DATE, value.strip().lower()) is not None
+
+
+def looks_like_compact_dates(values: Sequence[Any]) -> bool:
+    """Whether all of these numbers are days of the calendar such as 20260131, and not all the same day.
+
+    >>> looks_like_compact_dates([20260131, "20251201"]), looks_like_compact_dates([20260131, 20260132])
+    (True, False)
+    """
+    texts = {text_of(value) for value in values}
+    return len(texts) > 1 and all(is_compact_date(text) for text in texts)
+
+
+def is_compact_date(text: str) -> bool:
+    """Whether eight digits are a day between 1900 and 2099."""
+    if re.fullmatch(r"(19|20)\d{6}", text) is None:
+        return False
+    try:
+        date(int(text[:4]), int(text[4:6]), int(text[6:]))
+    except ValueError:
+        return False
+    return True

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linoto import ArmTable, read_arms, read_log, read_rows
-from linoto.logs.notation import Notation, other_notation
+from linoto import ArmTable, load, read_arms, read_log, read_rows
+from linoto.cli import main
+from linoto.logs.notation import Notation, looks_like_dates, other_notation
 from linoto.logs.tables import open_duckdb
 from linoto.logs.value_sql import notated_sql
 from linoto.logs.values import UnknownColumn
@@ -157,13 +158,48 @@ def test_a_reward_with_a_comma_is_refused_with_the_reason(tmp_path: Path) -> Non
         read_log(log, **COLUMNS)
 
 
-@pytest.mark.parametrize("day", ["2026-01-31", "31.1.2026", "01/31/2026", "2026-01-31 10:00", "31-Jan-2026"])
+DAYS = "2026-01-31 | 31.1.2026 | 01/31/2026 | 2026-01-31 10:00 | 31-Jan-2026 | Jan 31, 2026 | 31 January 2026"
+MONTHS = (
+    "Jan 2026 | january 2026 | Jan-26 | Sept. '26 | 2026 Jan | 2026-01 | 1/2026 | Q1 2026 | 2026-Q1 | 2026W05"
+)
+
+
+@pytest.mark.parametrize("day", [*DAYS.split(" | "), *MONTHS.split(" | "), "10:30", "9:05 pm", "20260131"])
 def test_dates_are_never_one_hot(day: str) -> None:
-    table = pd.DataFrame({"id": ["a", "b"], "since": [day, day.replace("31", "30")]})
+    later = day.replace("31", "30").replace("26", "25").replace(":", ":1", 1)[: len(day)]
+    table = pd.DataFrame({"id": ["a", "b"], "since": [day, later]})
     with pytest.raises(ValueError, match=r"column 'since': must be numbers or words, got dates such as"):
         read_arms(table)
     with pytest.raises(ValueError, match=r"column 'since': .* got dates"):
         read_arms(pd.DataFrame({"id": ["a", "b"], "since": [date(2026, 1, 31), date(2026, 2, 28)]}))
+
+
+def test_eight_digits_are_dates_only_if_all_of_them_are_days() -> None:
+    def features(*values: int) -> int:
+        return len(read_arms(pd.DataFrame({"id": range(len(values)), "n": values})).encoding.features)
+
+    with pytest.raises(
+        ValueError, match=r"column 'n': must be numbers or words, got dates such as '20200101'"
+    ):
+        features(20200101, 20191231)
+    assert features(20200101, 20200101) == features(20200101, 20201301) == features(18991231, 20200101) == 2
+
+
+def test_words_that_begin_like_months_are_words() -> None:
+    words = "Mayor 12 | Marseille 24 | Decider 10 | jan | Monday | v2026-1 | 2026-13 | 12-pack | B 10:30"
+    assert not any(looks_like_dates([word]) for word in words.split(" | "))
+
+
+def test_the_arms_may_be_written_otherwise_than_the_log(tmp_path: Path) -> None:
+    log = written(tmp_path / "log.csv", "arm;r\n" + "a;1.000,5\nb;0,25\n" * 20)
+    table = written(tmp_path / "arms.csv", "id,size\na,1.5\nb,2.5\n")
+    words = ["audit", str(log), "--arms", str(table), "--action", "arm", "--reward", "r"]
+    words += ["--decimal", ",", "--thousands", "."]
+    assert main([*words, "--save", str(tmp_path / "stats.npz")]) == 1  # 1.5 is no number with a comma
+    assert main([*words, "--arms-decimal", ".", "--save", str(tmp_path / "stats.npz")]) == 0
+    saved = load(tmp_path / "stats.npz")
+    assert saved.offline.reward_sums.tolist() == [20010.0, 5.0]
+    assert saved.arms.actions[:, 1].tolist() == [1.5, 2.5]
 
 
 # -- nested columns
