@@ -252,12 +252,13 @@ def command_of(arguments: argparse.Namespace) -> str:
 def table_row(row: dict[str, Any], result: Preview) -> dict[str, str]:
     """A row of the terminal's table."""
     from linoto.pages.preview import heading, value_cells
+    from linoto.worlds.outcomes import FEW
 
     value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
     return {
         heading(result.parameter): value,
         "lose at most": guaranteed,
-        "9 worlds of 10" if result.worlds >= 10 else "worst world": lost,
+        "9 worlds of 10" if result.worlds >= FEW else "worst world": lost,
         "mean gain": gain,
         "explored": explored,
         "first at": first,

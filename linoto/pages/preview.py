@@ -20,7 +20,7 @@ from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import fill, write_page
 from linoto.worlds.gates import GateOutcome, GatePreview
 from linoto.worlds.moving import drift_text
-from linoto.worlds.outcomes import GridPoint, quantile
+from linoto.worlds.outcomes import FEW, GridPoint, quantile
 from linoto.worlds.preview import Preview, smallest_of_best
 
 UNIT = "units of reward"
@@ -73,6 +73,7 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
         "below_practice": preview.points[0].certificate.against == PRACTICE,
         "least_useful": least_useful,
         "deploys": bool(preview.worth_having(limit)),
+        "pays": any(preview.gains(point) for point in preview.points),
         "empty": least_useful is not None and preview.is_empty(least_useful),
         "rounding": 0.0 if least_useful is None else rounding_share(least_useful, preview.horizon),
         "relative": getattr(preview.policy.composed().gate, "relative", False),
@@ -81,7 +82,8 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
         "total": lambda value: f"{amount(value)}\u00a0{unit}",
         "amount": amount,
         "exact": value_text,
-        "few": preview.worlds < 10,  # too few to speak of nine of ten
+        "few": preview.worlds < FEW,
+        "most": max(preview.points, key=lambda point: point.mean_gain),
         "inf": inf,
         "signed": signed,
         "percent": percent,

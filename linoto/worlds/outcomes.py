@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from linoto.worlds.simulate import simulate
 from linoto.worlds.violations import promised_shortfall
 
 NOTHING = 1e-9  # what rounding leaves of no gain
+FEW = 10  # worlds, from which on one may speak of nine of ten
 COLUMNS = ("regret", "worst_loss", "final_loss", "explored", "first_explored", "excess", "control")
 
 
@@ -43,9 +45,15 @@ class GridPoint:
     control: Floats  # (worlds,) share of control rounds
 
     @property
-    def gains(self) -> bool:
-        """Whether anything is gained on average, beyond what rounding leaves of nothing."""
-        return bool(self.final_loss.mean() < -NOTHING)
+    def mean_gain(self) -> float:
+        """What is gained at the end, on average over the worlds."""
+        return -float(self.final_loss.mean())
+
+    @property
+    def chance(self) -> float:
+        """Two standard errors of the mean gain: what the choice of worlds alone may make of nothing."""
+        n = self.final_loss.size
+        return 2 * float(self.final_loss.std(ddof=1)) / sqrt(n) if n > 1 else 0.0
 
     def broken_in(self, horizon: int) -> int:
         """In how many worlds more was lost than promised, in any round; 0 without a promise."""
@@ -89,6 +97,13 @@ class GridPoint:
             "certificate": self.certificate.to_dict(rounds=horizon),
             "worlds": {name: [finite(value) for value in getattr(self, name).tolist()] for name in COLUMNS},
         }
+
+
+def worlds_shown(of_ten: int, worlds: int) -> str:
+    """What lies between two quantiles, in words: fewer than ten worlds are all of them."""
+    if worlds < FEW:
+        return "the one world" if worlds == 1 else f"all {worlds} worlds"
+    return f"{of_ten} worlds of 10"
 
 
 def quantile(values: Floats, q: float) -> float | None:

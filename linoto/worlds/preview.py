@@ -38,10 +38,12 @@ from linoto.worlds.outcomes import (
     headroom,
     play_worlds,
     quantile,
+    worlds_shown,
 )
 from linoto.worlds.reward_laws import RewardLaw, measure_law
 
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
+WORTH = 0.001  # of what the log earns: nobody changes anything for a smaller gain
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,7 +104,7 @@ class Preview:
         columns = {
             "knob": self.parameter,
             "guaranteed_loss": "promised to lose at most",
-            "worst_loss_90": f"largest shortfall below {self.baseline}, 9 worlds of 10",
+            "worst_loss_90": f"largest shortfall below {self.baseline}, {worlds_shown(9, self.worlds)}",
             "gain_mean": "mean gain at the end",
             "explored": "share of exploring rounds",
         }
@@ -141,9 +143,14 @@ class Preview:
         loss, first = point.certificate.loss(self.horizon), point.certificate.says_something_from
         return loss is None or first is None or self.horizon < first or loss >= self.earned
 
+    def gains(self, point: GridPoint) -> bool:
+        """Whether what is gained on average is more than chance makes of nothing, and enough to notice."""
+        least = WORTH * self.earned if self.earned > 0 else 0.0
+        return point.mean_gain > max(NOTHING, point.chance, least)
+
     def least_useful(self) -> GridPoint | None:
         """The smallest promise with which something is gained on average; None: with none of them."""
-        fits = [point for point in self.points if point.certificate.holds and point.gains]
+        fits = [point for point in self.points if point.certificate.holds and point.mean_gain > NOTHING]
         return min(fits, key=lambda point: point.certificate.loss(self.horizon) or 0.0, default=None)
 
     def worth_having(self, limit: float | None = None) -> list[GridPoint]:
@@ -157,7 +164,7 @@ class Preview:
             point
             for point in self.points
             if not self.is_empty(point)
-            and point.gains
+            and self.gains(point)
             and (limit is None or (point.certificate.loss(self.horizon) or 0.0) <= limit)
         ]
 
@@ -166,7 +173,7 @@ def smallest_of_best(points: Sequence[GridPoint]) -> GridPoint | None:
     """The smallest value whose mean gain is within 5 % of the largest: a larger one only promises less."""
     if not points:
         return None
-    gains = [-float(point.final_loss.mean()) for point in points]
+    gains = [point.mean_gain for point in points]
     enough = max(gains) - AS_GOOD * abs(max(gains)) - NOTHING
     fits = [point for point, gain in zip(points, gains, strict=True) if gain >= enough]
     return min(fits, key=lambda point: point.value)

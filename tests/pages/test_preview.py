@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from helpers.html import Page
 from markupsafe import escape
+from matplotlib.text import Text
 
 import linoto
 from linoto.cli.log_and_policy import ArmsAndLog
+from linoto.pages.figures.preview import draw_all
 from linoto.pages.preview import (
     TITLE,
     amount,
@@ -314,6 +316,37 @@ def test_what_gains_nothing_is_not_deployed() -> None:
     idle = replace(shown, points=(replace(point, final_loss=np.full(6, -1e-15)),))
     assert answers(idle)[0][1].startswith("Do not deploy yet: with none of the values tried does it gain")
     assert "a budget of 0" in answers(idle)[1][1]
+
+
+def test_what_gains_too_little_to_notice_or_by_chance_is_not_deployed() -> None:
+    """A tenth of a per cent of what the log earns, and two standard errors over the worlds."""
+    shown = result(policy=linoto.Gated(gate=linoto.Tolerance(budget=1.0)), grid=[0.0], worlds=12)
+    (point,) = shown.points
+    for gain, scatter, said in (
+        (
+            0.02,
+            0.0,
+            "Do not deploy yet: with none of the values tried does it gain more than 0.02\u00a0units",
+        ),
+        (0.2, 0.0, "Deploy with a budget of 0"),
+        (0.2, 1.0, "Do not deploy yet: with none of the values tried does it gain more than 0.2\u00a0units"),
+        (5.0, 1.0, "Deploy with a budget of 0"),
+    ):
+        losses = -gain + scatter * np.tile([-1.0, 1.0], 6)
+        other = replace(shown, points=(replace(point, final_loss=losses),), earned=100.0)
+        todo = answers(other)[0][1]
+        assert todo.startswith(said)
+        assert ("(0.02\u00a0% of what the log earns in as many rounds), too little" in todo) == (gain == 0.02)
+        assert ("which may be chance" in todo) == (scatter == 1.0 and gain == 0.2)
+
+
+def test_few_worlds_are_all_of_them_in_legends() -> None:
+    for worlds, wanted in ((1, "the one world"), (6, "all 6 worlds"), (10, "worlds of 10")):
+        for grid in ([1.0], [0.0, 1.0]):
+            shown = result(policy=linoto.Gated(gate=linoto.Tolerance(budget=1.0)), grid=grid, worlds=worlds)
+            for figure in draw_all(shown, None, "clicks").values():
+                texts = " ".join(text.get_text() for text in figure.findobj(Text))
+                assert wanted in texts and (worlds == 10 or "of 10" not in texts)
 
 
 def test_values_are_written_without_powers_of_ten() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from linoto.core.hints import amount
 from linoto.core.kernels import Floats
 from linoto.pages.figures.pieces import COLOURS, panel, plain_numbers, styled, with_legend
-from linoto.worlds.outcomes import quantile
+from linoto.worlds.outcomes import quantile, worlds_shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,9 @@ def draw_cloud(preview: Preview, limit: float | None, unit: str) -> Figure:
     figure, axes = panel(extra=0.3)
     axes.plot(point.worst_loss, -point.final_loss, "o", color=COLOURS["Gated"], alpha=0.7, label="a world")
     low, high = (quantile(-point.final_loss, q) for q in (0.1, 0.9))
-    axes.axhspan(low, high, color=COLOURS["Gated"], alpha=0.12, linewidth=0, label="eight worlds of ten")
+    axes.axhspan(
+        low, high, color=COLOURS["Gated"], alpha=0.12, linewidth=0, label=worlds_shown(8, preview.worlds)
+    )
     finish_tradeoff(axes, preview, limit, float(point.worst_loss.max()), unit)
     axes.set_xlabel(f"largest shortfall below {preview.baseline}\n({unit})")
     return with_legend(figure)
@@ -78,7 +80,9 @@ def draw_tradeoff(preview: Preview, limit: float | None, unit: str) -> Figure:
     for row, colour in zip(rows, colours, strict=True):
         draw_cross(axes, row, colour)
     finish_tradeoff(axes, preview, limit, float(shortfall.max()), unit)
-    axes.set_xlabel(f"largest shortfall below {preview.baseline},\n9 worlds of 10 ({unit})")
+    axes.set_xlabel(
+        f"largest shortfall below {preview.baseline},\n{worlds_shown(9, preview.worlds)} ({unit})"
+    )
     return with_legend(figure, columns=4, title=parameter_name(preview, unit))
 
 
@@ -98,7 +102,7 @@ def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
     rows = preview.table()
     figure, axes = panel(extra=0.3)
     bands = (column(rows, f"worst_loss_{part}") for part in ("10", "50", "90"))
-    draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+    draw_band(axes, preview, *bands, label=f"median, {worlds_shown(8, preview.worlds)}")
     dotted: dict[str, Any] = {"color": COLOURS["Gated"], "linewidth": 1.0, "linestyle": ":"}
     axes.plot(column(rows, "worst_loss_max"), **dotted, label="worst world")
     guaranteed = column(rows, "guaranteed_loss")
@@ -119,7 +123,7 @@ def draw_share(preview: Preview, name: str) -> Figure:
     """The share of exploring rounds against the parameter."""
     figure, axes = panel()
     bands = (100 * column(preview.table(), name) for name in ("explored_10", "explored", "explored_90"))
-    draw_band(axes, preview, *bands, label="mean, 8 worlds of 10")
+    draw_band(axes, preview, *bands, label=f"mean, {worlds_shown(8, preview.worlds)}")
     axes.set(ylim=(0, 104), xlabel=name, ylabel="exploring rounds (%)")
     return with_legend(figure)
 
@@ -129,7 +133,7 @@ def draw_first(preview: Preview, name: str) -> Figure:
     """The round of the first exploration against the parameter."""
     figure, axes = panel()
     bands = (column(preview.table(), f"first_explored{part}") for part in ("_10", "", "_90"))
-    draw_band(axes, preview, *bands, label="median, 8 worlds of 10")
+    draw_band(axes, preview, *bands, label=f"median, {worlds_shown(8, preview.worlds)}")
     if all(point.explored.any() for point in preview.points):
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.9)  # there is no round before the first
