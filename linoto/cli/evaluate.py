@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from linoto.cli.evaluate_contexts import check_kind, estimate_in_context, read_rows_in_context
-from linoto.cli.log_and_policy import noise, read_policy
+from linoto.cli.log_and_policy import add_gate_options, noise, read_policy, with_gate_options
 from linoto.cli.outputs import limits_of, with_known_columns
 from linoto.cli.reading import add_arms_notation, add_reading_options, arms_notation_of, notation_of
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
@@ -49,7 +49,7 @@ def add_evaluate(commands: Commands) -> None:
         examples="  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
         "--propensity p --play B\n"
         "  linoto evaluate log.csv --arms arms.csv --action arm --reward click --uniform "
-        "--policy Gated --epsilon 0.02\n"
+        "--policy Gated --budget 40\n"
         "  linoto evaluate played.parquet --recipe clicks.npz --reward reward --propensity propensity "
         "--greedy",
     )
@@ -106,7 +106,7 @@ def add_log_options(command: Any) -> None:
 def add_policy_options(command: Any) -> None:
     """What a policy is told, and how many rows it starts from."""
     command.add_argument("--warm", type=above_zero, help="share of rows a policy starts from (default: 0.5)")
-    command.add_argument("--epsilon", type=at_least_zero, help="tolerance of Gated (default: 0.1)")
+    add_gate_options(command)
     command.add_argument("--noise", type=noise, help="of a reward, or the word bounded (default: 1)")
     command.add_argument("--bound", type=above_zero, help="of the parameter (default: 1)")
     command.add_argument("--delta", type=above_zero, help="of the policy's promise (default: 0.05)")
@@ -137,7 +137,7 @@ def check_options(arguments: argparse.Namespace) -> None:
     """Refuse what would be ignored."""
     if arguments.policy is not None:
         return
-    for name in ("warm", "epsilon", "noise", "bound", "delta", "shift"):
+    for name in ("warm", "budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
         if getattr(arguments, name) is not None:
             arguments.refuse(f"--{name} is for --policy")
 
@@ -196,15 +196,8 @@ def estimate_arms(
 
 
 def policy_of(arguments: argparse.Namespace) -> Any:
-    """The policy that was asked for, with its tolerance."""
-    from linoto.worlds.preview import parameter_of
-
-    policy = read_policy(arguments)
-    if arguments.epsilon is None:
-        return policy
-    if parameter_of(policy) != "epsilon":
-        raise ValueError(f"--epsilon is for a Tolerance gate, got --policy {type(policy).__name__}")
-    return policy.with_parameter("epsilon", arguments.epsilon)
+    """The policy that was asked for, with what it may lose."""
+    return with_gate_options(read_policy(arguments), arguments)
 
 
 def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:

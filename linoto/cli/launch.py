@@ -15,7 +15,7 @@ from linoto.cli.certificate import add_certificate
 from linoto.cli.contexts import add_audit_contexts, add_columns, columns_again
 from linoto.cli.contextual import PRACTICE
 from linoto.cli.create import add_create, add_loop_options, loop_options_again
-from linoto.cli.log_and_policy import add_gate
+from linoto.cli.log_and_policy import add_gate, read_policy, read_statistics, with_gate_options
 from linoto.cli.preview import add_preview
 from linoto.cli.serve import add_serve, port
 from linoto.cli.terminal import positive
@@ -89,11 +89,15 @@ def run_launch(arguments: argparse.Namespace) -> None:
     stats = audited(arguments)
     gate = typed_again(arguments, ["gate"])
     budget = typed_again(arguments, ["gate", "budget", "epsilon"])
-    run_step("What is promised?", ["certificate", stats, *budget, "--rounds", arguments.horizon])
+    certificate = ["certificate", stats, *budget, "--rounds", arguments.horizon]
+    run_step("What is promised?", certificate)
     page = arguments.out / "preview.html"
     run_step(
         "What could be lost and gained?",
-        ["preview", stats, *gate, *grid_of(arguments), "--horizon", arguments.horizon, "--out", page],
+        [
+            *("preview", stats, *gate, *grid_of(arguments), *limit_of(arguments, certificate)),
+            *("--horizon", arguments.horizon, "--out", page),
+        ],
     )
     make_and_serve(arguments, stats)
 
@@ -158,6 +162,19 @@ def grid_of(arguments: argparse.Namespace) -> list[str]:
     if not arguments.budget:
         return []
     return ["--budget-grid", ",".join(f"{share * arguments.budget:g}" for share in (0.25, 0.5, 1, 2, 4))]
+
+
+def limit_of(arguments: argparse.Namespace, certificate: Sequence[Any]) -> list[str]:
+    """What the budget promises as the limit: a larger budget is shown, but not advised."""
+    if not arguments.budget:
+        return []
+    from linoto.core.validation import rounded_up
+
+    asked = steps().parse_args([str(word) for word in certificate])
+    log = read_statistics(asked)
+    policy = with_gate_options(read_policy(asked, log), asked)
+    loss = policy.certificate(log.actions, log.offline).loss(arguments.horizon)
+    return ["--limit", f"{rounded_up(loss, 4):g}"] if loss else []
 
 
 def run_step(title: str, words: Sequence[Any]) -> None:

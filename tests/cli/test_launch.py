@@ -47,6 +47,8 @@ def test_every_step_is_a_command_that_does_the_same_alone(
     loop = service.loops.get("june-clicks")
     service.close()
     assert loop.spec.holdback == 0.1 and loop.certificate.budget == 15
+    limit, promised = float(commands[2][commands[2].index("--limit") + 1]), loop.certificate.loss(20)
+    assert promised is not None and promised <= limit <= 1.001 * promised, "no larger budget is advised"
     pages = {path.name: path.read_bytes() for path in Path("linoto-launch").glob("*.html")}
     assert set(pages) == {"audit.html", "preview.html"}
     for command in commands:

@@ -572,7 +572,7 @@ def test_the_example_on_the_empty_page_runs_as_it_stands(browser: Chrome, tmp_pa
 
 
 def test_the_demo_looks_healthy_from_the_start_and_can_be_stopped(browser: Chrome, tmp_path: Path) -> None:
-    """Twenty seconds of the demo, four times as fast; its seeds are fixed, and its storm is another loop's."""
+    """Twenty seconds of the demo, four times as fast; seeds are fixed, and the storm is another loop's."""
     red = "return [...document.querySelectorAll('.alarm-box, [aria-current] .alarm, .bad, .wrong, .lost')]"
     red += ".filter((one) => one.checkVisibility() && one.textContent.trim()).map((one) => one.outerHTML)"
     with Process(tmp_path / "demo.sqlite", demo=True, pace=4.0) as demo:
