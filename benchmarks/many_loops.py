@@ -194,7 +194,7 @@ def main() -> None:
     )
     parser.add_argument("--loops", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=15, help="0 to leave pages and lists out")
     parser.add_argument("--expiring", type=int, default=129_000, help="0 to leave the expiry out")
     arguments = parser.parse_args()
     cores, busy = os.cpu_count(), os.getloadavg()[0]
@@ -202,12 +202,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "many.sqlite"
         # all of it has to happen before the windows end: making the decisions, the pages, the lists
-        planned = arguments.expiring / 2000 + 2 * arguments.rounds * (arguments.seconds + 0.5) + 30 + LEAD
+        planned = arguments.expiring / 1000 + 2 * arguments.rounds * (arguments.seconds + 0.5) + 10 + LEAD
         ends = make_database(path, arguments.loops, arguments.expiring, planned)
         process, port = start("service", path)
         try:
-            show(cost_of_pages(port, arguments.loops, arguments.seconds, arguments.rounds))
-            show(lists(port, arguments.loops))
+            if arguments.rounds:
+                show(cost_of_pages(port, arguments.loops, arguments.seconds, arguments.rounds))
+                show(lists(port, arguments.loops))
             if arguments.expiring:
                 show(expiry(port, arguments.loops, ends))
         finally:
