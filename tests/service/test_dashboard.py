@@ -575,6 +575,7 @@ def test_the_demo_looks_healthy_from_the_start_and_can_be_stopped(browser: Chrom
     """Twenty seconds of the demo, four times as fast; seeds are fixed, and the storm is another loop's."""
     red = "return [...document.querySelectorAll('.alarm-box, [aria-current] .alarm, .bad, .wrong, .lost')]"
     red += ".filter((one) => one.checkVisibility() && one.textContent.trim()).map((one) => one.outerHTML)"
+    forget_complaints(browser)
     with Process(tmp_path / "demo.sqlite", demo=True, pace=4.0) as demo:
         page = Page(browser, f"http://127.0.0.1:{demo.port}/")
         page.open("flights")
