@@ -61,21 +61,18 @@ def test_no_adversary_breaks_the_promise_more_often_than_delta(promise: str) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delta, limit", [(0.05, 82), (0.5, 568), (0.95, 977)])
 @pytest.mark.parametrize("promise", PROMISES)
 def test_no_adversary_breaks_the_promise_in_a_thousand_runs(
-    promise: str, capsys: pytest.CaptureFixture[str]
+    promise: str, delta: float, limit: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Binomial(1000, delta) is beyond these with probability 1e-5. A gate that never fails is too timid."""
-    compiled = compile_adversaries()
-    for delta, limit in ((0.05, 82), (0.5, 568), (0.95, 977)):
-        options: dict[str, Any] = {"runs": 1000, "rounds": 3000, "play": compiled}
-        broken = [violations(promise, scenario, delta, **options) for scenario in SCENARIOS]
-        with capsys.disabled():
-            rates = ", ".join(
-                f"{name} {count / 1000:.3f}" for name, count in zip(SCENARIOS, broken, strict=True)
-            )
-            print(f"\n{promise}, delta {delta}: {rates}", file=sys.stderr)
-        assert max(broken) <= limit
+    options: dict[str, Any] = {"runs": 1000, "rounds": 3000, "play": compile_adversaries()}
+    broken = [violations(promise, scenario, delta, **options) for scenario in SCENARIOS]
+    with capsys.disabled():
+        rates = ", ".join(f"{name} {count / 1000:.3f}" for name, count in zip(SCENARIOS, broken, strict=True))
+        print(f"\n{promise}, delta {delta}: {rates}", file=sys.stderr)
+    assert max(broken) <= limit
 
 
 def compile_adversaries() -> Any:
