@@ -88,12 +88,16 @@ def run_compare(arguments: argparse.Namespace) -> None:
 
 def print_leagues(found: Comparison) -> None:
     """One table per setting."""
-    from linoto.pages.compare import league_row
+    from linoto.pages.compare import league_row, left_out
 
     for setting in found.results.experiment.settings:
         print(f"\n{setting.name}: {setting.horizon} rounds, {found.results.runs} runs, mean ± standard error")
+        if setting.compares_with != "the log":
+            print(f"the shortfall is below {setting.compares_with} in the same rounds")
         rows = [league_row(row, found.against) for row in found.league(setting)]
         print_table([{name: text for name, text in row.items() if name not in ON_THE_PAGE} for row in rows])
+        for labels, why in left_out(setting):
+            print(f"left out: {labels}: {why}")
 
 
 def chosen_settings(arguments: argparse.Namespace) -> list[Setting]:
@@ -110,6 +114,8 @@ def chosen_settings(arguments: argparse.Namespace) -> list[Setting]:
         chosen = choose(dict(map(labelled, arguments.policy))) if arguments.policy else everyone
         found = problems(chosen)
     for name in arguments.setting or ():
+        if name not in found and arguments.file is None and name in problems():
+            arguments.refuse(f"--policy must name somebody who can play in the setting {name!r}")
         if name not in found:
             others = f": it must be one of {', '.join(found)}"
             arguments.refuse(f"there is no setting {name!r}{nearest(name, found, others)}")
@@ -122,7 +128,7 @@ def labelled(text: str) -> tuple[str, Policy | None]:
     from linoto.experiments.study import as_policy
 
     label, word = re.fullmatch(r"(?:([^={}]+)=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    if word in everyone(CLICKS, one_hot=True) and label in (None, word):
+    if word in everyone(CLICKS, one_hot=True, contexts=True) and label in (None, word):
         return word, None
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the caller, as `python -m` finds them

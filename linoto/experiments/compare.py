@@ -16,7 +16,9 @@ import numpy as np
 
 from linoto.core.codec import finite
 from linoto.core.confidence import PAPER, Confidence
-from linoto.core.gates import Conservative, Control
+from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.start import composition
+from linoto.core.gates import Conservative, Control, Tolerance
 from linoto.core.offline import Offline
 from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
 from linoto.core.oope import OOPE
@@ -27,9 +29,12 @@ from linoto.experiments import seasons as season
 from linoto.experiments import takeover
 from linoto.experiments.cells import Curves
 from linoto.experiments.claims import student
+from linoto.experiments.digits import Digits
+from linoto.experiments.flights_by_time import FlightsByTime
 from linoto.experiments.results import Results, mean_and_error
 from linoto.experiments.run import draw_instance, run_experiment
-from linoto.experiments.settings import Experiment, Setting
+from linoto.experiments.settings import ContextualSetting, Experiment, Setting
+from linoto.worlds import digits
 from linoto.worlds.bandits import Bandit
 from linoto.worlds.flights import BOUND
 from linoto.worlds.simulate import simulate
@@ -43,11 +48,13 @@ TIMED_RUNS = 3
 # -- who plays, and where ---------------------------------------------------------------------------------
 
 
-def everyone(sure: Confidence | None = None, one_hot: bool = False) -> dict[str, Policy]:
+def everyone(
+    sure: Confidence | None = None, one_hot: bool = False, contexts: bool = False
+) -> dict[str, Policy]:
     """Every policy that can play, as the paper sets it up, or with a confidence that suits the rewards.
 
-    Where rewards are never negative, the gates that need this play too, and on one-hot arms the policies for
-    arms without features.
+    Where rewards are never negative, the gates that need this play too, on one-hot arms the policies for
+    arms without features, and with contexts the gate by the model (there the usual gate is a Control gate).
     """
     paper = sure or PAPER
     alpha: dict[str, Any] = {} if sure is None else {"confidence": sure}
@@ -56,6 +63,7 @@ def everyone(sure: Confidence | None = None, one_hot: bool = False) -> dict[str,
         "Gated, Thompson": Gated(explorer=LinTS(), confidence=sure or Confidence()),
         **({} if sure is None else shares_and_coins(sure)),
         **(featureless(sure or Confidence(), OneHot.horizon) if one_hot else {}),
+        **({"Gated, by the model": by_model(sure or Confidence())} if contexts else {}),
         "LinOtO": LinOtO(**alpha),
         "LinUCB": LinUCB(confidence=paper),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=sure),
@@ -76,6 +84,11 @@ def shares_and_coins(sure: Confidence) -> dict[str, Policy]:
         "CUCB": conservative("arms", *published, sure),
         "Conservative, 0.25 UCB": conservative("joint", LinUCB(scale=0.25), "mixture", "affordable", sure),
     }
+
+
+def by_model(sure: Confidence) -> Gated:
+    """A budget that the linear model guards alone."""
+    return Gated(gate=Tolerance(budget=USUAL_LOSS, evidence="model"), confidence=sure)
 
 
 def conservative(form: Any, explorer: LinUCB, fallback: Any, reach: Any, sure: Confidence) -> Gated:
@@ -123,13 +136,15 @@ class BiasedLog(Setting):
         return Offline(pulls=right.pulls, reward_sums=sums, reward_squares=squares)
 
 
-Chosen = Callable[[Confidence | None, bool], Mapping[str, Policy]]
-"""The policies of a problem: what is known of its rewards (None: as in the paper), and if it is one-hot."""
+Chosen = Callable[[Confidence | None, bool, bool], Mapping[str, Policy]]
+"""The policies of a problem: what is known of its rewards (None: as in the paper), if it is one-hot, and if
+its rounds bring their own arms."""
 
 
 def problems(chosen: Chosen = everyone) -> dict[str, Setting]:
-    """The problems by name: the paper's, a log that is wrong, clicks, arms without features, real flights."""
-    paper, clicks = chosen(None, False), chosen(CLICKS, False)
+    """The problems by name: the paper's, a log that is wrong, clicks, arms without features, real flights,
+    and those with contexts. A problem that nobody of the chosen can play is not there."""
+    paper, clicks = chosen(None, False, False), chosen(CLICKS, False, False)
     flights, backwards = takeover.experiment().settings[0], season.experiment().setting("backwards")
     found: tuple[tuple[Mapping[str, Policy], Callable[..., Setting]], ...] = (
         (paper, partial(Setting, name="poor log", m=100)),
@@ -137,19 +152,52 @@ def problems(chosen: Chosen = everyone) -> dict[str, Setting]:
         (paper, partial(Setting, name="best action logged", m=500, include_best=True)),
         (paper, partial(BiasedLog, name="biased log", m=1000)),
         (clicks, partial(Setting, name="clicks", m=500, rewards="bernoulli")),
-        (chosen(CLICKS, True), partial(OneHot, name="one-hot", m=200, rewards="bernoulli")),
+        (chosen(CLICKS, True, False), partial(OneHot, name="one-hot", m=200, rewards="bernoulli")),
         (clicks, partial(replace, flights, name="flights")),
         (clicks, partial(replace, backwards, name="flights, a log of a worse season")),
     )
     played = [make(policies=policies) for policies, make in found if policies]
-    return {setting.name: setting for setting in played}
+    return {setting.name: setting for setting in played} | contextual_problems(chosen)
+
+
+def contextual_problems(chosen: Chosen) -> dict[str, Setting]:
+    """The problems whose rounds bring their own arms, with those who can play them."""
+    images = replace(CLICKS, bound=digits.BOUND)
+    found: tuple[tuple[Confidence, int, Callable[..., Setting]], ...] = (
+        (CLICKS, 10, partial(ContextualSetting, name="contexts", m=500, rewards="bernoulli")),
+        (images, Digits.d, partial(Digits, name="digits")),
+        (CLICKS, FlightsByTime.d, partial(FlightsByTime, name="flights by time")),
+    )
+    played = {}
+    for sure, d, make in found:
+        policies = chosen(sure, False, True)
+        reasons = {label: why_not_with_contexts(policy, d) for label, policy in policies.items()}
+        able = {label: policy for label, policy in policies.items() if not reasons[label]}
+        if able:
+            setting = make(policies=able, left_out={who: why for who, why in reasons.items() if why})
+            played[setting.name] = setting
+    return played
+
+
+def why_not_with_contexts(policy: Any, d: int) -> str:
+    """Why a policy cannot play rounds that bring their own arms of d features, or nothing."""
+    if not callable(getattr(policy, "start_contextual", None)):
+        return "it has no start_contextual method"
+    try:
+        if hasattr(policy, "composed_contextual"):
+            composition(policy, Moments.empty(1))  # what it refuses does not depend on d
+        else:
+            policy.start_contextual(None, d=d)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def choose(own: Mapping[str, Policy | None]) -> Chosen:
     """Policies by label: your own, or None for the one of this package with that label, where it can play."""
 
-    def chosen(sure: Confidence | None, one_hot: bool) -> dict[str, Policy]:
-        known = everyone(sure, one_hot)
+    def chosen(sure: Confidence | None, one_hot: bool, contexts: bool) -> dict[str, Policy]:
+        known = everyone(sure, one_hot, contexts)
         found = {label: known.get(label) if policy is None else policy for label, policy in own.items()}
         return {label: policy for label, policy in found.items() if policy is not None}
 
@@ -206,6 +254,7 @@ class Comparison:
             "seed": self.results.seed,
             "against": self.against,
             "leagues": {setting.name: self.league(setting) for setting in settings},
+            "left_out": {setting.name: setting.absent for setting in settings if setting.absent},
         }
 
 

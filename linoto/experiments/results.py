@@ -92,7 +92,8 @@ class Results:
         ]
 
     def _repr_html_(self) -> str:
-        shortfall = ("shortfall below the log", "largest shortfall below the log")
+        below = " or ".join(dict.fromkeys(setting.compares_with for setting in self.experiment.settings))
+        shortfall = (f"shortfall below {below}", f"largest shortfall below {below}")
         columns = ("setting", "policy", "regret", *shortfall, "explored")
         name = self.experiment.title or self.experiment.name
         caption = f"{name}: {self.runs} runs, mean ± standard error"

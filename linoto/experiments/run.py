@@ -12,7 +12,7 @@ from contextlib import closing
 from functools import partial
 from itertools import filterfalse, tee
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from linoto.worlds.bandits import LinearBandit
 from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.simulate import simulate
 from linoto.worlds.violations import contextual_violation, promise_violation
+
+UNPLAYED = ("name", "policies", "left_out")  # of a setting: what does not decide the numbers of a cell
 
 
 class CellFailed(RuntimeError):  # noqa: N818 - what happened, like KeyboardInterrupt
@@ -110,11 +112,8 @@ def run_cell(cell: Cell, seed: int) -> Curves:
         policy = setting.policy(cell.label)
         run = simulate(policy, bandit, offline, horizon=setting.horizon, seed=own)
         contextual = isinstance(bandit, ContextualBandit)
-        violation = (
-            contextual_violation(policy, run)
-            if contextual
-            else promise_violation(policy, bandit, offline, run)
-        )
+        judge: Any = contextual_violation if contextual else promise_violation
+        violation: float = judge(policy, bandit, offline, run)
     except Exception as error:
         raise CellFailed(f"{cell} failed: {type(error).__name__}: {error}") from error
     kept = setting.rounds - 1
@@ -140,7 +139,7 @@ def describe(experiment: Experiment, seed: int) -> dict[tuple[str, str], str]:
     keys = {}
     for setting in experiment.settings:
         world = {"world": type(setting).__qualname__, "code": code_of(type(setting))}
-        problem = {name: value for name, value in vars(setting).items() if name not in ("name", "policies")}
+        problem = {name: value for name, value in vars(setting).items() if name not in UNPLAYED}
         for label, policy in setting.pairs:
             facts = {**world, "problem": problem, "policy": policy, "seed": seed}
             keys[setting.name, label] = digest(facts)

@@ -18,6 +18,7 @@ from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere, sphere_
 from linoto.worlds.contexts import ContextualBandit
 
 Policies = tuple[tuple[str, Policy], ...]
+Reasons = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ class Setting:
     noise: float = 1.0
     rewards: Literal["gaussian", "bernoulli"] = "gaussian"
     points: int = 161  # rounds kept of each curve, the first and the last among them
+    left_out: Reasons | Mapping[str, str] = ()  # who cannot play here, and why; kept as pairs
 
     def __post_init__(self) -> None:
         for name in ("k", "d", "m", "logged_arms", "horizon"):
@@ -57,6 +59,10 @@ class Setting:
             raise ValueError(f"logged_arms must be at most {most} here, got {self.logged_arms}")
         check_label("name", self.name)
         object.__setattr__(self, "policies", as_policies(self.policies))
+        reasons = self.left_out
+        object.__setattr__(
+            self, "left_out", tuple(reasons.items() if isinstance(reasons, Mapping) else reasons)
+        )
 
     def bandit(self, rng: np.random.Generator) -> LinearBandit:
         """The world of one run: actions and parameter uniform on the unit sphere.
@@ -87,6 +93,11 @@ class Setting:
     def labels(self) -> tuple[str, ...]:
         """The labels of the policies, in order."""
         return tuple(label for label, _ in self.pairs)
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Why somebody cannot play here, by label."""
+        return dict(self.left_out)
 
     @property
     def rounds(self) -> Ints:

@@ -39,7 +39,7 @@ from linoto.experiments.settings import Experiment, Setting
 
 TOP = ("name", "title", "caption", "policies", "setting")
 UNNAMED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-FACTS = tuple(field.name for field in fields(Setting))
+FACTS = tuple(field.name for field in fields(Setting) if field.name != "left_out")
 
 
 def read_study(path: Path) -> Experiment:

@@ -61,7 +61,8 @@ def section(found: Comparison, setting: Setting, picture: Path, stem: str) -> di
         "id": stem,
         "name": setting.name,
         "facts": f"{setting.k} arms, {setting.d} features, {setting.m} logged rewards, {setting.horizon} "
-        f"rounds; regret at rounds {early}, {half} and {last}",
+        f"rounds; regret at rounds {early}, {half} and {last}; shortfall below {setting.compares_with}",
+        "left_out": left_out(setting),
         "columns": list(rows[0]),
         "rows": [list(row.values()) for row in rows],
         "svg": inline(
@@ -70,6 +71,20 @@ def section(found: Comparison, setting: Setting, picture: Path, stem: str) -> di
             f"Regret and shortfall below {setting.compares_with}: {setting.name}",
         ),
     }
+
+
+def left_out(setting: Setting) -> list[tuple[str, str]]:
+    """Who cannot play in a setting, and why: those with the same reason together.
+
+    >>> from linoto import Random
+    >>> left_out(Setting(name="a", policies={"any": Random()}, left_out={"x": "too short", "y": "too short"}))
+    [('x, y', 'too short')]
+    """
+    absent = setting.absent
+    return [
+        (", ".join(who for who, reason in absent.items() if reason == why), why)
+        for why in dict.fromkeys(absent.values())
+    ]
 
 
 def league_row(row: dict[str, Any], against: str) -> dict[str, str]:

@@ -155,7 +155,7 @@ class ContextualBandit:
         check_count("m", m)
         if not is_number(uniform) or not 0 <= uniform <= 1:
             raise ValueError(f"uniform must be in [0, 1], got {uniform!r}")
-        generator, found = as_generator(rng), Moments.empty(self.d)
+        generator, parts = as_generator(rng), []
         for first in range(0, m, BLOCK):
             n = min(BLOCK, m - first)
             drawn = self.rounds(n, generator)
@@ -168,8 +168,8 @@ class ContextualBandit:
             )
             played = np.append(0, drawn.ends[:-1]) + arms
             rewards = self.pay(drawn.means[played], self.draw(n, generator))
-            found += Moments.from_rows(drawn.actions[played], rewards)
-        return found
+            parts.append((drawn.actions[played], rewards))
+        return Moments.from_blocks(parts)
 
     def until(self, round: int, then: ContextualBandit) -> ContextualBandit:
         """This world for so many rounds, and another one afterwards; a log of it is one of this world."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from math import nan
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from linoto.core.certificates import LOG, PRACTICE, Certificate, largest_excess
+from linoto.core.certificates import LOG, PRACTICE, Certificate
+from linoto.core.contexts.moments import Moments
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.worlds.bandits import World
+from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.run import Run
 
 
@@ -50,16 +52,11 @@ def as_realised(shortfall: Floats, run: Run) -> Floats:
     return np.asarray(shortfall + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0)))
 
 
-def contextual_violation(policy: Policy, run: Run) -> float:
+def contextual_violation(policy: Policy, bandit: ContextualBandit, offline: Moments, run: Run) -> float:
     """The same with contexts, where every promise is about practice in the same rounds."""
-    composed = getattr(policy, "composed_contextual", None)
-    gate: Any = composed().gate if callable(composed) else None
-    if not hasattr(gate, "budget"):
+    certify = getattr(policy, "certificate_contextual", None)
+    certificate: Certificate | None = certify(offline, d=bandit.d) if callable(certify) else None
+    if certificate is None or not certificate.holds:
         return nan
     lost = run.practice_shortfall
-    return largest_excess(
-        as_realised(lost, run) if gate.promise == "realised" else lost,
-        per_round=gate.epsilon,
-        once=gate.budget + getattr(gate, "loan", 0.0),
-        every=getattr(gate, "every", None),
-    )
+    return float(certificate.excess(as_realised(lost, run) if certificate.realised else lost))

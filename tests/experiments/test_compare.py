@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.html import Page
 
-from linoto import Gated, LinTS, LinUCB, Random, to_dict
+from linoto import Doubling, Gated, LinOtO, LinTS, LinUCB, Random, to_dict
 from linoto.cli import main
 from linoto.experiments.compare import (
     CLICKS,
@@ -20,7 +20,7 @@ from linoto.experiments.compare import (
     promise_kept,
     shown_rounds,
 )
-from linoto.experiments.settings import Setting
+from linoto.experiments.settings import ContextualSetting, Setting
 from linoto.pages.compare import interval, kept, league_row
 
 SMALL = Setting(
@@ -116,6 +116,16 @@ def test_everybody_plays_every_problem() -> None:
     sizes = {setting.name: len(found.league(setting)) for setting in short}
     assert sizes["poor log"] == sizes["biased log"] == least < sizes["clicks"] == sizes["flights"] < most
     assert sizes["one-hot"] == most
+    for setting in short:  # with contexts, who does not play is named with a reason
+        known = everyone(CLICKS, contexts=True) if setting.absent else setting.labels
+        assert {*setting.labels, *setting.absent} == set(known), setting.name
+    data = json.loads(json.dumps(found.to_dict()))
+    assert set(data["left_out"]) == {"contexts", "digits", "flights by time"}
+    assert {"LinOtO", "OOPE"} <= set(data["left_out"]["digits"])
+    for name in data["left_out"]:
+        promises = {row["policy"]: row["promise"] for row in data["leagues"][name]}
+        assert promises["Control"] == promises["Gated, by the model"] == {"kept": 1, "runs": 1}
+        assert promises["LinUCB"] is None
 
 
 def test_a_policy_plays_where_it_can() -> None:
@@ -125,7 +135,43 @@ def test_a_policy_plays_where_it_can() -> None:
         "one-hot": ("UCB1", "Control"),
         "flights": ("Control",),
         "flights, a log of a worse season": ("Control",),
+        "contexts": ("Control",),
+        "digits": ("Control",),
+        "flights by time": ("Control",),
     }
+
+
+def test_who_cannot_play_contexts_says_why_in_its_own_words() -> None:
+    class Fixed:
+        def start(self, actions: object, offline: object, rng: int = 0) -> object: ...
+
+    own = {"LinOtO": None, "mine": Fixed(), "twice": Doubling(policy=LinUCB()), "LinTS": None}
+    contexts = problems(choose(own))["contexts"]  # type: ignore[arg-type]
+    assert contexts.labels == ("LinTS",)
+    for label, start in (("LinOtO", LinOtO().start_contextual), ("twice", own["twice"].start_contextual)):  # type: ignore[union-attr]
+        with pytest.raises(ValueError) as refused:
+            start(None, d=10)
+        assert contexts.absent[label] == str(refused.value)
+    assert contexts.absent["mine"] == "it has no start_contextual method"
+
+
+def test_a_league_with_contexts_is_printed_and_shown_with_who_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ContextualSetting, "horizon", 40)
+    words = ["compare", "--setting", "contexts", "--policy", "Gated", "--policy", "OOPE", "--runs", "2"]
+    assert main([*words, "--policy", "LinOtO"]) == 0
+    out = capsys.readouterr().out
+    assert "the shortfall is below practice in the same rounds" in out
+    assert "left out: OOPE: it has no start_contextual method" in out
+    assert "left out: LinOtO: gate must be Open, Closed, Tolerance or Control" in out
+    page = (tmp_path / "linoto-compare" / "compare.html").read_text()
+    assert "Left out: <b>OOPE</b>: it has no start_contextual method." in page
+    assert "shortfall below practice" in page
+    with pytest.raises(SystemExit):
+        main(["compare", "--setting", "digits", "--policy", "OOPE"])
+    assert "--policy must name somebody who can play in the setting 'digits'" in capsys.readouterr().err
 
 
 def test_a_biased_log_is_a_right_one_moved_by_its_shift() -> None:

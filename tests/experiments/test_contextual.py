@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from linoto import (
+    Closed,
     Confidence,
     ContextualBandit,
     ContextualSetting,
@@ -26,7 +27,7 @@ from linoto import (
 )
 from linoto.experiments.compare import compare
 from linoto.experiments.flights_by_time import FlightsByTime
-from linoto.experiments.run import draw_instance
+from linoto.experiments.run import contextual_violation, draw_instance
 
 SURE = Confidence(noise="bounded", reward_range=(0, 1), bound=2)
 POLICIES = {
@@ -79,6 +80,42 @@ def test_a_promise_whose_model_is_wrong_is_seen_to_be_broken_and_that_of_the_coi
     results = run_experiment(Experiment(name="mine", settings=(turning,)), runs=2)
     assert (results.promise_violation("turning", "model") > 0).all()
     assert (results.promise_violation("turning", "control") <= 0).all()
+
+
+def test_a_promise_is_judged_by_the_certificate_of_its_own_log() -> None:
+    """A noise that the log refutes: the gate has a budget, but nothing is promised."""
+    small = setting(rewards="gaussian", noise=1.0, m=200, policies={"LinTS": LinTS()})
+    bandit, log, own = draw_instance(small, 0, 0)
+    gate = Tolerance(budget=10, evidence="model")
+    for noise, promised in ((0.05, False), (1.0, True)):
+        policy = Gated(gate=gate, confidence=Confidence(noise=noise, bound=2))
+        run = simulate(policy, bandit, log, horizon=200, seed=own)
+        assert policy.certificate_contextual(log).holds == promised
+        found = contextual_violation(policy, bandit, log, run)
+        assert np.isnan(found) != promised
+        if promised:
+            assert found == pytest.approx(run.practice_shortfall.max() - 10)
+
+
+def test_a_loan_is_part_of_what_is_promised_and_realised_rewards_count_as_they_came() -> None:
+    small = setting()
+    bandit, log, own = draw_instance(small, 0, 0)
+    for gate in (Control(budget=3, epsilon=0.01), Control(budget=3, loan=4, promise="expected")):
+        policy = Gated(explorer=Random(), gate=gate, confidence=SURE)
+        run = simulate(policy, bandit, log, horizon=300, seed=own)
+        lost = run.practice_shortfall
+        if gate.promise == "realised":
+            lost = lost + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0))
+        assert run.explored.any() and policy.certificate_contextual(log).realised == (gate.loan == 0)
+        expected = (lost - gate.epsilon * np.arange(1, 301)).max() - gate.budget - gate.loan
+        assert contextual_violation(policy, bandit, log, run) == pytest.approx(expected)
+
+
+def test_practice_in_every_round_is_a_promise_of_nothing_lost() -> None:
+    bandit, log, own = draw_instance(setting(), 0, 0)
+    policy = Gated(gate=Closed(), fallback="mixture", confidence=SURE)
+    run = simulate(policy, bandit, log, horizon=50, seed=own)
+    assert contextual_violation(policy, bandit, log, run) == 0.0
 
 
 def test_a_policy_that_does_not_know_contexts_is_refused_by_name() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy.typing as npt
 from linoto.core.kernels import Floats
 from linoto.core.validation import as_floats, as_reward, check_count, exact, is_number
 
+SUMS = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
 ROUNDING = 1e-9  # share of the largest entry by which sums over many rows may be off
 
 
@@ -56,19 +59,18 @@ class Moments:
     @classmethod
     def from_rows(cls, features: npt.ArrayLike, rewards: npt.ArrayLike) -> Moments:
         """Sum a log given as rows: the features (n, d) of what was played, and its rewards (n,)."""
-        rows = as_floats("features", features, ndim=2)
-        values = as_floats("rewards", rewards, ndim=1)
-        if len(rows) != values.size:
-            raise ValueError(
-                f"rewards must have one entry per row of features, {len(rows)}, got {values.size}"
-            )
-        return cls(
-            count=len(rows),
-            gram=rows.T @ rows,
-            reward_vector=rows.T @ values,
-            reward_sum=float(values.sum()),
-            reward_squares=float(values @ values),
-        )
+        return cls.from_blocks([(features, rewards)])
+
+    @classmethod
+    def from_blocks(cls, blocks: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Moments:
+        """The same of several blocks of rows, one after the other."""
+        found = None
+        for features, rewards in blocks:
+            now = sums_of(features, rewards)
+            found = now if found is None else [old + new for old, new in zip(found, now, strict=True)]
+        if found is None:
+            raise ValueError("blocks must hold at least one block of rows, got none")
+        return cls(**dict(zip(SUMS, found, strict=True)))
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
@@ -108,16 +110,23 @@ class Moments:
         """The mean logged reward; NaN for an empty log."""
         return self.reward_sum / self.count if self.count else float("nan")
 
-    @property
+    @cached_property
     def spectrum(self) -> Floats:
         """(d,) the eigenvalues of X'X: how much is known in each direction."""
-        return np.asarray(np.linalg.eigvalsh(self.gram))
+        found = np.asarray(np.linalg.eigvalsh(self.gram))
+        found.flags.writeable = False
+        return found
+
+    @cached_property
+    def _axes(self) -> tuple[Floats, Floats]:
+        """The directions of X'X, (d, n), and its square root along each, (n,): where it is not 0."""
+        spectrum, directions = np.linalg.eigh(self.gram)
+        known = spectrum > np.finfo(float).eps * self.d * max(float(spectrum[-1]), 0.0)
+        return directions[:, known], np.sqrt(spectrum[known])
 
     def as_rows(self) -> tuple[Floats, Floats]:
         """At most d rows (n, d) and outcomes (n,) of the same X'X and X'y: one per known direction."""
-        spectrum, directions = np.linalg.eigh(self.gram)
-        known = spectrum > np.finfo(float).eps * self.d * max(float(spectrum[-1]), 0.0)
-        lengths, axes = np.sqrt(spectrum[known]), directions[:, known]
+        axes, lengths = self._axes
         return np.ascontiguousarray((axes * lengths).T), axes.T @ self.reward_vector / lengths
 
     def residuals(self) -> tuple[float, float]:
@@ -131,6 +140,15 @@ class Moments:
         if self.reward_squares is None or freedom <= 0:
             return 0.0, 0.0
         return max(self.reward_squares - float(outcomes @ outcomes), 0.0), float(freedom)
+
+
+def sums_of(features: Any, rewards: Any) -> list[Any]:
+    """The sums of some rows, in the order of SUMS."""
+    rows = as_floats("features", features, ndim=2)
+    values = as_floats("rewards", rewards, ndim=1)
+    if len(rows) != values.size:
+        raise ValueError(f"rewards must have one entry per row of features, {len(rows)}, got {values.size}")
+    return [len(rows), rows.T @ rows, rows.T @ values, float(values.sum()), float(values @ values)]
 
 
 def as_count(value: Any) -> int:
@@ -149,7 +167,7 @@ def as_sum(name: str, value: Any) -> float:
 
 
 def as_gram(value: Any) -> Floats:
-    """X'X: square, symmetric and positive semidefinite, to rounding; made exactly symmetric."""
+    """X'X: square and symmetric, to rounding; made exactly symmetric."""
     gram = as_floats("gram", value, ndim=2)
     if gram.shape[0] != gram.shape[1] or gram.size == 0:
         raise ValueError(f"gram must be square with at least one feature, got shape {gram.shape}")
@@ -158,18 +176,17 @@ def as_gram(value: Any) -> Floats:
         raise ValueError(f"gram must have entries of at most 1e200, got {largest:g}")
     if np.abs(gram - gram.T).max() > ROUNDING * largest:
         raise ValueError("gram must be symmetric, as X'X is, got one that is not")
-    gram = (gram + gram.T) / 2
-    least = float(np.linalg.eigvalsh(gram)[0])
-    if least < -ROUNDING * largest * len(gram):
-        raise ValueError(
-            f"gram must be positive semidefinite, as X'X is, got an eigenvalue of {exact(least)}"
-        )
-    return gram
+    return np.asarray((gram + gram.T) / 2)
 
 
 def check_consistent(moments: Moments) -> None:
     """Refuse sums that no rows can have."""
     gram, vector, squares = moments.gram, moments.reward_vector, moments.reward_squares
+    least = float(moments.spectrum[0])
+    if least < -ROUNDING * float(np.abs(gram).max()) * moments.d:
+        raise ValueError(
+            f"gram must be positive semidefinite, as X'X is, got an eigenvalue of {exact(least)}"
+        )
     if moments.count == 0 and (gram.any() or vector.any() or moments.reward_sum or squares):
         raise ValueError("count must be at least 1 where the sums are not 0, got 0")
     silent = (np.diag(gram) <= 0) & (vector != 0)

@@ -29,6 +29,23 @@ def start_contextual(
     policy: ComposedForContexts, offline: Moments | None, d: int | None, features: Any, rng: Any
 ) -> ContextualAgent:
     """A running agent of a policy whose gate has a theorem for it."""
+    moments = as_moments(offline, dimension(d, features))
+    gated, params = composition(policy, moments)
+    agent = ContextualAgent.begin(
+        policy=policy,
+        composition=gated,
+        params=params,
+        moments=moments,
+        rng=as_generator(rng),
+        features=features,
+    )
+    if agent._params[0]["by_model"] or agent._params[0]["vouched_by"] == kernels.THE_MODEL:
+        check_length(agent, gated.assumed.bound)
+    return agent
+
+
+def composition(policy: ComposedForContexts, moments: Moments) -> tuple[Any, Records]:
+    """What a policy is made of with contexts, and as the kernels read it; refuses what cannot be."""
     gated = policy.composed_contextual()
     if getattr(gated.explorer, "memory", None) is not None:
         raise ValueError(
@@ -43,18 +60,7 @@ def start_contextual(
         raise ValueError(
             f"explorer must score the arms in every round with contexts, got {type(gated.explorer).__name__}"
         )
-    moments = as_moments(offline, dimension(d, features))
-    agent = ContextualAgent.begin(
-        policy=policy,
-        composition=gated,
-        params=contextual_params(gated, moments),
-        moments=moments,
-        rng=as_generator(rng),
-        features=features,
-    )
-    if agent._params[0]["by_model"] or agent._params[0]["vouched_by"] == kernels.THE_MODEL:
-        check_length(agent, gated.assumed.bound)
-    return agent
+    return gated, contextual_params(gated, moments)
 
 
 def dimension(d: int | None, features: Any) -> int | None:
