@@ -278,7 +278,9 @@ def restore_contextual(
     )
     if header.get("thrown") is not None:
         names = None if header["names"] is None else tuple(header["names"])
-        asked = Round(arrays["actions"], arrays["weights"], header["offered"], names)
+        asked = Round(
+            arrays["actions"], arrays["weights"], header["offered"], names, float(arrays["weights"].max())
+        )
         agent._thrown = asked, ContextualDecision.from_dict(header["thrown"])
     return agent
 

@@ -177,20 +177,12 @@ class ContextualAgent:
 
     def commit(self, decision: ContextualDecision) -> None:
         """Count a decision as played. Its reward may come later through `observe`."""
-        check_current(decision, self.rounds + 1)
-        action, practice = decision.vectors(self.d)
-        if self._thrown is not None and decision != self._thrown[1]:
-            raise ValueError(
-                "decision must be the one for which the coin of this round is thrown, got another"
-            )
-        self._put_on_desk(decision)
-        kernels.context_commit(self._params, self._state, action, practice, decision.by_practice)
-        self._thrown = None
-        self._draw()
+        self._play(decision)
 
     def observe(self, decision: ContextualDecision, reward: float) -> None:
         """Learn from the reward of a decision that was committed earlier."""
-        self._learn(decision, check_reward(self._params, reward), 0.0)
+        value = check_reward(self._params, reward)
+        self._learn(decision, self._awaited(decision), value, 0.0)
 
     def lose(self, decision: ContextualDecision, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.
@@ -199,13 +191,12 @@ class ContextualAgent:
         """
         value = check_reward(self._params, stand_in)
         low, high = self._limits(decision)
-        self._learn(decision, value, max(high - value, value - low))
+        self._learn(decision, self._awaited(decision), value, max(high - value, value - low))
 
     def update(self, decision: ContextualDecision, reward: float) -> None:
         """Commit and observe at once."""
-        self.check_reward(reward)
-        self.commit(decision)
-        self.observe(decision, reward)
+        value = check_reward(self._params, reward)
+        self._learn(decision, self._play(decision), value, 0.0)
 
     # -- looking
 
@@ -337,7 +328,7 @@ class ContextualAgent:
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             drawn = self.gate.throws_coin
             practice = asked.actions[:, fallback] if drawn else self._state.vectors[kernels.XBAR]
-        if explored and not self.gate.throws_coin and asked.weights.max() < 1.0:
+        if explored and not self.gate.throws_coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
         coin = {}
         if run["thrown"]:
@@ -356,8 +347,22 @@ class ContextualAgent:
             **coin,
         )
 
-    def _learn(self, decision: ContextualDecision, value: float, error: float) -> None:
-        """One reward of a committed decision, or what stands in for it."""
+    def _play(self, decision: ContextualDecision) -> Floats:
+        """Count a decision as played; (d,) its action."""
+        check_current(decision, self.rounds + 1)
+        action, practice = decision.vectors(self.d)
+        if self._thrown is not None and decision != self._thrown[1]:
+            raise ValueError(
+                "decision must be the one for which the coin of this round is thrown, got another"
+            )
+        self._put_on_desk(decision)
+        kernels.context_commit(self._params, self._state, action, practice, decision.by_practice)
+        self._thrown = None
+        self._draw()
+        return action
+
+    def _awaited(self, decision: ContextualDecision) -> Floats:
+        """(d,) the action of a committed decision; refuses one that awaits no reward."""
         if not isinstance(decision, ContextualDecision):
             raise ValueError(f"decision must be a ContextualDecision, got {type(decision).__name__}")
         if decision.round > self.rounds or self.pending == 0:
@@ -365,7 +370,10 @@ class ContextualAgent:
                 f"decision must be committed and await its reward, got one of round {decision.round} "
                 f"after {self.rounds} rounds and {self.rewards} rewards"
             )
-        action, _ = decision.vectors(self.d)
+        return decision.vectors(self.d)[0]
+
+    def _learn(self, decision: ContextualDecision, action: Floats, value: float, error: float) -> None:
+        """One reward of a committed decision, or what stands in for it."""
         self._put_on_desk(decision)
         kernels.context_observe(self._params, self._state, action, value, error)
 

@@ -32,7 +32,7 @@ def propensity(
         agent._thrown, state.run["thrown"] = kept, thrown  # nobody was shown the coin
         share = float(run["entry_share"]) if decision.control_share is None else decision.control_share
         fixed = wanted is not None or agent.rule.deterministic
-        if params["loan"] > 0 and not (fixed and asked.weights.max() == 1.0):
+        if params["loan"] > 0 and not (fixed and asked.peak == 1.0):
             return None  # then the share depends on both draws
         if wanted is not None:
             return coins.mixed_propensity(float(arm == wanted), share, practice)

@@ -32,11 +32,12 @@ class Round(NamedTuple):
     weights: Floats  # (n,) practice's; all 0 where there is none
     offered: int  # k, the arms that may be explored
     names: tuple[str, ...] | None
+    peak: float  # the largest weight: 0 where there is no practice, 1 where it is certain
 
     @property
     def has_practice(self) -> bool:
         """Whether it is known what practice does."""
-        return bool(self.weights.any())
+        return self.peak > 0.0
 
     def same_as(self, other: Round) -> bool:
         """Whether this is the same question."""
@@ -57,7 +58,9 @@ def as_round(actions: Any, practice: Any, names: Sequence[str] | None, d: int) -
     if not np.vdot(columns, columns) < LARGEST:  # the fastest way to see a number that is none, too
         as_rows(actions)  # says where
         raise ValueError(f"actions must have entries of a size below {LARGEST**0.5:g}, got larger ones")
-    return Round(columns, weights, len(arms), known)
+    sure = practice is None or vector is not None or isinstance(practice, int | str)
+    peak = (0.0 if practice is None else 1.0) if sure else float(weights.max())
+    return Round(columns, weights, len(arms), known, peak)
 
 
 def as_rows(actions: Any) -> Floats:
