@@ -22,7 +22,7 @@ def coins_from(rng: np.random.Generator) -> np.random.Generator:
 
 def draw_coins(run: Records, coins: np.random.Generator) -> None:
     """Practice's arm and the coin of the next round, as uniform numbers that nobody is shown."""
-    run[0]["practice_draw"], run[0]["coin"] = coins.random(2)
+    run["practice_draw"][0], run["coin"][0] = coins.random(2).tolist()
 
 
 def check_same_round(run: Records, proposal: int, mask: Bools | None) -> None:
@@ -103,9 +103,8 @@ def is_practice(run: Records, arm: int) -> bool:
 
 def write(run: Records, entry: int, share: float, centre: float, practice: int) -> None:
     """What the kernels' next commit or observe is about."""
-    desk = run[0]
-    desk["entry"], desk["entry_share"], desk["entry_centre"] = entry, share, centre
-    desk["entry_practice"] = practice
+    run["entry"][0], run["entry_share"][0], run["entry_centre"][0] = entry, share, centre
+    run["entry_practice"][0] = practice
 
 
 def mixed_propensity(chosen: float, share: float, practice: float) -> float:

@@ -222,12 +222,12 @@ class ContextualAgent:
     @property
     def rounds(self) -> int:
         """Decisions committed so far."""
-        return int(self._state.run[0]["rounds"])
+        return self._read("rounds")
 
     @property
     def rewards(self) -> int:
         """Rewards observed so far, and those that a value stands in for."""
-        return int(self._state.run[0]["rewards"])
+        return self._read("rewards")
 
     @property
     def pending(self) -> int:
@@ -312,7 +312,7 @@ class ContextualAgent:
         proposal = wanted if wanted is not None else self._propose(asked) if self._own else -1
         self._ask(asked, proposal)
         decision = self._decision(asked)
-        if self._state.run[0]["thrown"]:
+        if decision.control_share is not None:
             self._thrown = asked, decision
         return decision
 
@@ -322,30 +322,34 @@ class ContextualAgent:
         kernels.context_decide(*table, asked.offered, proposal)
 
     def _decision(self, asked: Round) -> ContextualDecision:
-        run = self._state.run[0]
-        arm, fallback, explored = int(run["arm"]), int(run["fallback"]), bool(run["explored"])
+        read = self._read
+        arm, fallback, explored = read("arm"), read("fallback"), bool(read("explored"))
+        played = arm < asked.offered
         practice: Floats | None = None
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             drawn = self.gate.throws_coin
             practice = asked.actions[:, fallback] if drawn else self._state.vectors[kernels.XBAR]
         if explored and not self.gate.throws_coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
-        coin = {}
-        if run["thrown"]:
-            coin = {"control_share": float(run["entry_share"]), "centre": float(run["entry_centre"])}
-        return ContextualDecision(
-            arm=arm if arm < asked.offered else None,
-            name=asked.names[arm] if asked.names and arm < asked.offered else None,
+        thrown = self.gate.throws_coin and bool(read("thrown"))
+        return ContextualDecision.of(
+            arm=arm if played else None,
+            name=asked.names[arm] if asked.names and played else None,
             mode="explore" if explored else "safe",
-            source=SOURCES[run["source"]],  # type: ignore[arg-type]
-            proposal=int(run["proposal"]),
+            source=SOURCES[read("source")],
+            proposal=read("proposal"),
             fallback=fallback if 0 <= fallback < asked.offered else None,
-            budget=float(run["room"]) if self.gate.measures else None,
+            budget=read("room") if self.gate.measures else None,
             round=self.rounds + 1,
             action=tuple(asked.actions[:, arm].tolist()),
             practice=None if practice is None else tuple(practice.tolist()),
-            **coin,
+            control_share=read("entry_share") if thrown else None,
+            centre=read("entry_centre") if thrown else None,
         )
+
+    def _read(self, name: str) -> Any:
+        """A number that the kernels keep; a third of the time of `run[0][name]`."""
+        return self._state.run[name].item()
 
     def _play(self, decision: ContextualDecision) -> Floats:
         """Count a decision as played; (d,) its action."""

@@ -51,10 +51,7 @@ def as_round(actions: Any, practice: Any, names: Sequence[str] | None, d: int) -
         raise ValueError(f"actions must have shape (k, {d}) with k >= 1, got {arms.shape}")
     known = as_names(names, len(arms))
     weights, vector = as_practice(practice, len(arms), d, known)
-    columns = np.empty((d, weights.size))
-    columns[:, : len(arms)] = arms.T
-    if vector is not None:
-        columns[:, -1] = vector
+    columns = np.array(arms.T if vector is None else np.vstack([arms, vector]).T, order="C")
     if not np.vdot(columns, columns) < LARGEST:  # the fastest way to see a number that is none, too
         as_rows(actions)  # says where
         raise ValueError(f"actions must have entries of a size below {LARGEST**0.5:g}, got larger ones")
@@ -75,14 +72,16 @@ def as_practice(practice: Any, k: int, d: int, names: tuple[str, ...] | None) ->
     """
     if practice is None:
         return np.zeros(k), None
+    if type(practice) is int and 0 <= practice < k:  # the usual case
+        weights = np.zeros(k)
+        weights[practice] = 1.0
+        return weights, None
     if isinstance(practice, str):
         if names is None or practice not in names:
             raise ValueError(f"practice must be one of this round's arms, got {practice!r}")
         practice = names.index(practice)
     if isinstance(practice, int | np.integer | bool):
-        weights = np.zeros(k)
-        weights[as_arm(practice, k, "practice")] = 1.0
-        return weights, None
+        return as_practice(as_arm(practice, k, "practice"), k, d, None)
     array = as_floats("practice", practice, ndim=np.ndim(practice))
     if array.shape == (k,):
         return as_weights(array), None
