@@ -62,6 +62,13 @@ class StagedFile(NamedTuple):
 # -- connections ------------------------------------------------------------------------------------------
 
 
+GLOBAL = (
+    "TimeZone = 'UTC'",
+    "parquet_metadata_cache = true",
+    "disable_parquet_prefetching = true",  # else a row group is in memory twice, in every thread
+)
+
+
 @contextmanager
 def open_duckdb() -> Iterator[Connection]:
     """A database in memory that fetches nothing from elsewhere, with one thread for each query."""
@@ -70,8 +77,8 @@ def open_duckdb() -> Iterator[Connection]:
     except ImportError:
         raise ImportError('reading logs needs DuckDB: pip install "linoto[logs]"') from None
     with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET parquet_metadata_cache = true")
+        for setting in GLOBAL:  # each query has a cursor of its own, which would not know them otherwise
+            connection.execute(f"SET GLOBAL {setting}")
         yield connection
 
 

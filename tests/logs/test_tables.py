@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from linoto import ArmTable, read_arms, read_log
+from linoto.logs import tables
 from linoto.logs.rows import read_rows
 
 ARMS = ArmTable.from_columns({"id": ["a", "b"]})
@@ -214,3 +215,10 @@ def test_an_id_that_is_nan_is_no_id(tmp_path: Path) -> None:
         read_log(path, **COLUMNS, arms=ArmTable.from_columns({"id": [1]}))
     with pytest.raises(ValueError, match="row 2, column 'arm': the id is missing"):
         read_rows(path, action="r", reward="r", id="arm", arms=ArmTable.from_columns({"id": [1, 2]}))
+
+
+def test_every_query_knows_the_settings_of_its_database() -> None:
+    """A query has a cursor of its own: without GLOBAL it had the time zone of the machine."""
+    with tables.open_duckdb() as connection, connection.cursor() as cursor:
+        for name, value in (("TimeZone", "UTC"), ("disable_parquet_prefetching", True)):
+            assert cursor.execute(f"SELECT current_setting('{name}')").fetchone() == (value,)
