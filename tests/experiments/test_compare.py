@@ -106,9 +106,11 @@ def test_a_single_run_has_no_interval() -> None:
     assert "±" not in league_row(row, "UCB")["regret"]
 
 
-def test_everybody_plays_every_problem() -> None:
-    """A few rounds each: whether they can play, not how well."""
+def test_everybody_plays_every_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rounds each: whether they can play, not how well or how fast."""
     from dataclasses import replace
+
+    monkeypatch.setattr("linoto.experiments.compare.TIMED_RUNS", 1)
 
     short = [replace(setting, horizon=12, points=2) for setting in problems().values()]
     found = compare(short, runs=1)
