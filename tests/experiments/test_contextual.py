@@ -27,7 +27,8 @@ from linoto import (
 )
 from linoto.experiments.compare import compare
 from linoto.experiments.flights_by_time import FlightsByTime
-from linoto.experiments.run import contextual_violation, draw_instance
+from linoto.experiments.run import draw_instance
+from linoto.worlds.violations import contextual_violation
 
 SURE = Confidence(noise="bounded", reward_range=(0, 1), bound=2)
 POLICIES = {

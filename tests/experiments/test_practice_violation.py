@@ -74,4 +74,6 @@ def test_with_contexts_stretches_are_judged_too() -> None:
     policies = [
         linoto.Gated(gate=linoto.Control(budget=9, every=every), confidence=sure) for every in (2, None)
     ]
-    assert [contextual_violation(policy, run) for policy in policies] == [2.0 - 9.0, 0.0 - 9.0]
+    world, log = linoto.ContextualBandit.synthetic(k=3, d=2, rewards="bernoulli"), linoto.Moments.empty(2)
+    found = [contextual_violation(policy, world, log, run) for policy in policies]
+    assert found == [2.0 - 9.0, 0.0 - 9.0]

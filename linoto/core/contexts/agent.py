@@ -222,12 +222,12 @@ class ContextualAgent:
     @property
     def rounds(self) -> int:
         """Decisions committed so far."""
-        return self._read("rounds")
+        return int(self._read("rounds"))
 
     @property
     def rewards(self) -> int:
         """Rewards observed so far, and those that a value stands in for."""
-        return self._read("rewards")
+        return int(self._read("rewards"))
 
     @property
     def pending(self) -> int:
