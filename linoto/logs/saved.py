@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.confidence import Confidence
-from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.moments import SUMS, Moments
 from linoto.core.contexts.recipe import Recipe
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline, as_offline
@@ -115,7 +115,7 @@ class SavedContexts(Audited):
     def save(self, path: str | Path) -> Path:
         """Write it as npz, never pickle."""
         header = {"format": FORMAT, "recipe": self.recipe.to_dict(), **self.header()}
-        moments = {name: np.asarray(value) for name, value in vars(self.moments).items()}
+        moments = {name: np.asarray(getattr(self.moments, name)) for name in SUMS}
         return write_arrays(Path(path), header, moments)
 
 

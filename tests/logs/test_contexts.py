@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ def rows_of(recipe: Recipe, table: pd.DataFrame) -> np.ndarray:
 
 
 def same(one: Moments, other: Moments) -> bool:
-    return all(np.array_equal(value, getattr(other, name)) for name, value in vars(one).items())
+    names = [field.name for field in fields(Moments)]
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def test_moments_are_those_of_the_rows_as_served_to_the_last_bit() -> None:
