@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from linoto.core.codec import finite
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.protocols import ComposedForContexts, PolicyForContexts
 from linoto.core.contexts.start import composition
 from linoto.core.gates import Conservative, Control, Tolerance
 from linoto.core.offline import Offline
@@ -179,15 +180,16 @@ def contextual_problems(chosen: Chosen) -> dict[str, Setting]:
     return played
 
 
-def why_not_with_contexts(policy: Any, d: int) -> str:
+def why_not_with_contexts(policy: Policy, d: int) -> str:
     """Why a policy cannot play rounds that bring their own arms of d features, or nothing."""
     if not callable(getattr(policy, "start_contextual", None)):
         return "it has no start_contextual method"
     try:
         if hasattr(policy, "composed_contextual"):
-            composition(policy, Moments.empty(1))  # what it refuses does not depend on d
+            composed = cast(ComposedForContexts, policy)
+            composition(composed, Moments.empty(1))  # what it refuses does not depend on d
         else:
-            policy.start_contextual(None, d=d)
+            cast(PolicyForContexts, policy).start_contextual(None, d=d)
     except ValueError as error:
         return str(error)
     return ""
