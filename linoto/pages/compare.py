@@ -78,11 +78,11 @@ def left_out(setting: Setting) -> list[tuple[str, str]]:
 
     >>> from linoto import Random
     >>> left_out(Setting(name="a", policies={"any": Random()}, left_out={"x": "too short", "y": "too short"}))
-    [('x, y', 'too short')]
+    [('x; y', 'too short')]
     """
     absent = setting.absent
     return [
-        (", ".join(who for who, reason in absent.items() if reason == why), why)
+        ("; ".join(who for who, reason in absent.items() if reason == why), why)
         for why in dict.fromkeys(absent.values())
     ]
 
