@@ -1438,10 +1438,11 @@ def centre_weight(p: Any, odds: float, centre: float, fraction: float) -> float:
 
 
 @compiled
-def control_bet(p: Any, share: float, centre: float, fraction: float, reward: float) -> float:
-    """The logarithm of what a bet of this fraction becomes by a control play that earned this much."""
-    odds = log1p(-share)
-    weight = centre_weight(p, odds, centre, fraction)
+def control_bet(p: Any, share: float, odds: float, weight: float, fraction: float, reward: float) -> float:
+    """The logarithm of what a bet of this fraction becomes by a control play that earned this much.
+
+    `odds` is log(1 - share), and `weight` what `centre_weight` says: they are the same for other rewards.
+    """
     if p.bounded == 1:
         return float(log(-expm1(odds + fraction * reward - weight) / share))
     lever, penalty = (1.0 - share) / share, 0.0
@@ -1453,9 +1454,8 @@ def control_bet(p: Any, share: float, centre: float, fraction: float, reward: fl
 
 
 @compiled
-def explored_bet(p: Any, odds: float, centre: float, fraction: float, reward: float) -> float:
+def explored_bet(p: Any, weight: float, fraction: float, reward: float) -> float:
     """The same by an explored play; what it earned is in these books only where means are promised."""
-    weight = centre_weight(p, odds, centre, fraction)
     if p.realised == 1:
         return -weight
     if p.bounded == 1:
@@ -1549,25 +1549,43 @@ def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
 
 
 @compiled
-def add_bets(p: Any, r: Any, reward: float, sign: float) -> None:
-    """Make the bets of the play at hand with this reward, or take them back."""
-    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+def place_worst(p: Any, r: Any) -> None:
+    """Make the bets of a play whose reward is to come, as if it were the worst for the bound.
+
+    For stretches also: what a pending control play would add to the bets, were its reward the lowest.
+    """
+    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
     for j in range(COIN_BETS):
+        weight = centre_weight(p, odds, r.entry_centre, fraction)
         if r.entry == CONTROL_PLAY:
-            bet = control_bet(p, r.entry_share, r.entry_centre, fraction, reward)
+            bet = control_bet(p, r.entry_share, odds, weight, fraction, high)
+            if p.every > 0:
+                r.coin_hopes[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low) - bet
         else:
-            bet = explored_bet(p, odds, r.entry_centre, fraction, reward)
-        r.coin_bets[j] += sign * bet
+            bet = explored_bet(p, weight, fraction, p.low)
+        r.coin_bets[j] += bet
         fraction *= 0.6
 
 
 @compiled
-def add_hopes(p: Any, r: Any, sign: float) -> None:
-    """What a pending control play would add to the bets, were it the lowest: its best."""
-    high, fraction = p.low + p.unit, 0.9 / p.unit
+def replace_worst(p: Any, r: Any, reward: float) -> None:
+    """Take back the bets at the worst of the play at hand, and make them with its reward."""
+    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
     for j in range(COIN_BETS):
-        best_bet = control_bet(p, r.entry_share, r.entry_centre, fraction, p.low)
-        r.coin_hopes[j] += sign * (best_bet - control_bet(p, r.entry_share, r.entry_centre, fraction, high))
+        weight = centre_weight(p, odds, r.entry_centre, fraction)
+        if r.entry == CONTROL_PLAY:
+            worst = control_bet(p, r.entry_share, odds, weight, fraction, high)
+            bet = worst if reward == high else control_bet(p, r.entry_share, odds, weight, fraction, reward)
+            if p.every > 0:
+                best_bet = bet
+                if reward != p.low:
+                    best_bet = control_bet(p, r.entry_share, odds, weight, fraction, p.low)
+                r.coin_hopes[j] -= best_bet - worst
+        else:
+            worst, bet = explored_bet(p, weight, fraction, p.low), explored_bet(p, weight, fraction, reward)
+        if reward != (high if r.entry == CONTROL_PLAY else p.low):
+            r.coin_bets[j] -= worst
+            r.coin_bets[j] += bet
         fraction *= 0.6
 
 
@@ -1578,16 +1596,14 @@ def enter_coin_play(p: Any, r: Any) -> None:
         mark_stretch(p, r)
     most = p.low + p.unit if p.realised == 1 else p.unit  # that a round can add to what is bounded
     if r.entry == CONTROL_PLAY:
-        add_bets(p, r, p.low + p.unit, 1.0)
-        if p.every > 0:
-            add_hopes(p, r, 1.0)
+        place_worst(p, r)
     elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
         r.ventured += 1
         r.pending += 1
         guess = r.upper_practice + (r.entry_centre if p.realised == 1 else 0.0)
         r.upper_practice += most
         if r.entry == EXPLORED_PLAY:
-            add_bets(p, r, p.low, 1.0)
+            place_worst(p, r)
         else:
             add_unasked(p, r, most)
         if p.every == 0 and (p.realised == 1 or r.entry == UNASKED_PLAY):  # else, its reward will lower it
@@ -1600,11 +1616,12 @@ def add_unasked(p: Any, r: Any, most: float) -> None:
 
     Its share is above 0 where the coin had said control.
     """
-    fraction = 0.9 / p.unit
+    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
     for j in range(COIN_BETS):
         r.coin_bets[j] -= fraction * most
         if r.entry_share > 0.0:
-            r.coin_bets[j] += control_bet(p, r.entry_share, r.entry_centre, fraction, p.low + p.unit)
+            weight = centre_weight(p, odds, r.entry_centre, fraction)
+            r.coin_bets[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low + p.unit)
         fraction *= 0.6
 
 
@@ -1616,11 +1633,8 @@ def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
     if r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
         r.pending -= 1
         r.earned += reward
-    if (r.entry == CONTROL_PLAY or means) and reward != worst:
-        add_bets(p, r, worst, -1.0)
-        add_bets(p, r, reward, 1.0)
-    if r.entry == CONTROL_PLAY and p.every > 0:
-        add_hopes(p, r, -1.0)
+    if (means and reward != worst) or (r.entry == CONTROL_PLAY and (p.every > 0 or reward != worst)):
+        replace_worst(p, r, reward)
     if r.entry == CONTROL_PLAY or r.entry == PRACTICE_PLAY:
         r.centre_weight = min(r.centre_weight + 1.0, CENTRE_MEMORY)
         value = min(max(reward, p.low), p.low + p.unit)
