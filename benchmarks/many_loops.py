@@ -155,12 +155,12 @@ def lists(port: int, loops: int) -> dict[str, Any]:
 
 def expiry(port: int, loops: int, ends: float) -> dict[str, Any]:
     """Milliseconds of decisions and rewards in other loops before the windows end, and meanwhile."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def work(other: http.client.HTTPConnection, lags: list[float]) -> None:
         pair(other, lags, loops)
 
     def still_open() -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)  # an idle one is closed
         return int(json.loads(get(connection, "/v1/loops/loop-0"))["pending"])
 
     before: list[float] = []
