@@ -22,7 +22,7 @@ help: ## show this list
 demo: $(READY) ## real flights: who may take over, and at what risk
 	@$(BIN)/linoto demo
 
-# Three workers on two cores: many tests wait for servers, browsers and clusters. Each takes whole files until it is idle.
+# Each worker takes whole files until it is idle, then tests of the other.
 test: $(READY) ## the tests, the examples in docstrings, the snippets of the docs
 	@$(BIN)/pytest -n 2 --dist worksteal $(TESTS)
 

@@ -880,7 +880,7 @@ def test_the_command_says_where_there_is_too_little(
     ("words", "message"),
     [
         (("--play", "C"), "one of the arguments --propensity --uniform is required"),
-        (("--uniform",), "one of the arguments --play --probabilities --policy is required"),
+        (("--uniform",), "one of the arguments --play --probabilities --greedy --policy is required"),
         (("--propensity", "q", "--play", "C"), "propensity must be a column of"),
         (("--uniform", "--play", "C", "--epsilon", "0.1"), "--epsilon is for --policy"),
     ],
