@@ -19,6 +19,7 @@ import random
 import signal
 import sqlite3
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -197,6 +198,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="0 to leave pages and lists out")
     parser.add_argument("--expiring", type=int, default=129_000, help="0 to leave the expiry out")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server ends with us
     cores, busy = os.cpu_count(), os.getloadavg()[0]
     print(f"{platform.machine()}, {cores} cores, load {busy:.1f}, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as folder:

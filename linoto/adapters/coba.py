@@ -54,8 +54,8 @@ class CobaLearner:
         """What to play, how likely it was, and the decision, which coba gives to `learn` again."""
         agent, question = self._asked(context, actions)
         decision = agent.decide(**question)
-        action = actions[int(decision.arm)]  # type: ignore[arg-type]  # practice is one of the actions here
-        likely = agent.propensity(int(decision.arm), **question)  # type: ignore[arg-type]
+        arm = int(decision.arm)  # type: ignore[arg-type]  # practice is one of the actions here
+        action, likely = actions[arm], agent.propensity(arm, **question)
         if likely is None:
             return {"action": action}, {"decision": decision}
         return action, likely, {"decision": decision}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.terminal import above_zero, at_least_zero, number, seed
+from linoto.cli.terminal import above_zero, above_zero_or, at_least_zero, number, seed
 from linoto.cli.usage import typed_again
 from linoto.core.hints import nearest
 
@@ -32,6 +32,8 @@ FILE_HELP = (
     '  {"actions": [[1, 0], [0.6, 0.8]], "pulls": [900, 100], "reward_sums": [310.0, 52.0],\n'
     '   "names": ["old banner", "new banner"]}'
 )
+
+noise = above_zero_or("bounded")  # the type of --noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,16 +92,6 @@ def add_gate(command: Any) -> None:
         help="what Gated compares with: the log (tolerance, the default), or current practice as it is now, "
         "which is played in some of the rounds (control)",
     )
-
-
-def noise(text: str) -> Any:
-    """A number > 0 or the word bounded, for argparse."""
-    if text == "bounded":
-        return text
-    try:
-        return above_zero(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"must be a number > 0 or the word bounded, got {text!r}") from None
 
 
 def log_and_policy_again(arguments: argparse.Namespace) -> list[str]:

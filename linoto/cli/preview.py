@@ -17,7 +17,16 @@ from linoto.cli.log_and_policy import (
     read_statistics,
     with_gate_options,
 )
-from linoto.cli.terminal import above_zero, grid, positive, print_facts, print_table, print_written, progress
+from linoto.cli.terminal import (
+    above_zero,
+    above_zero_or,
+    grid,
+    positive,
+    print_facts,
+    print_table,
+    print_written,
+    progress,
+)
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
 
 if TYPE_CHECKING:
@@ -59,7 +68,7 @@ def add_preview(commands: Commands) -> None:
     )
     preview.add_argument(
         "--drift",
-        type=drift,
+        type=above_zero_or("log"),
         metavar="SD|log",
         help="let average rewards move, so far until the last round (standard deviation), or as far as those "
         "of the log did (the word log), and play other gates in the same worlds",
@@ -136,16 +145,6 @@ def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Name
             engine=engine_of(arguments),
             track=track,
         )
-
-
-def drift(text: str) -> Any:
-    """A number > 0 or the word log, for argparse."""
-    if text == "log":
-        return text
-    try:
-        return above_zero(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"must be a number > 0 or the word log, got {text!r}") from None
 
 
 def drift_of(log: ArmsAndLog, arguments: argparse.Namespace) -> float:

@@ -50,6 +50,19 @@ def argument_type(
     return value_of
 
 
+def above_zero_or(word: str) -> Callable[[str], float | str]:
+    """A number > 0 or one word, for argparse."""
+
+    def convert(text: str) -> float | str:
+        return text if text == word else float(text)
+
+    return argument_type(
+        f"a number > 0 or the word {word}",
+        convert,
+        lambda value: value == word if isinstance(value, str) else 0 < value < inf,
+    )
+
+
 positive = argument_type("a whole number >= 1", whole, lambda value: value >= 1)
 seed = argument_type("a whole number >= 0", whole, lambda value: value >= 0)
 number = argument_type("a number", float, isfinite)

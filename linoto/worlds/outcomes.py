@@ -17,6 +17,7 @@ from linoto.core.codec import finite
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy
+from linoto.core.validation import check_positive
 from linoto.engines import Engine, Track, map_cells, tracked
 from linoto.worlds.bandits import World
 from linoto.worlds.moving import moving_world
@@ -135,6 +136,8 @@ def draw_worlds(
     seed: int,
 ) -> DrawnWorlds:
     """Worlds drawn from the log's posterior; with a drift the same ones, whose means then move."""
+    if prior is not None:
+        check_positive("prior", prior)
     rng = np.random.default_rng([seed, 0])
     means, spread = draw_means(arms, log, law, worlds=worlds, rng=rng, prior=prior)
     moves = np.random.default_rng([seed, 2])

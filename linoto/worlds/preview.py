@@ -218,8 +218,6 @@ def preview(
     values = as_grid(grid_of(chosen, log, horizon) if grid is None else grid)
     check_count("worlds", worlds)
     check_seed(seed)
-    if prior is not None:
-        check_positive("prior", prior)
     check_nonnegative("drift", drift)
     law = measure_law(log, chosen.composed().assumed)
     drawn = draw_worlds(arms, log, law, worlds=worlds, prior=prior, drift=drift, horizon=horizon, seed=seed)

@@ -142,6 +142,8 @@ def test_a_gate_that_cannot_be_made_is_named() -> None:
         linoto.preview_gates(ARMS, LOG, policy=linoto.LinUCB(), drift=0.1)
     with pytest.raises(ValueError, match="drift must be a positive number"):
         linoto.preview_gates(ARMS, LOG, policy=policy, drift=0.0)
+    with pytest.raises(ValueError, match="prior must be a positive number"):
+        linoto.preview_gates(ARMS, LOG, policy=policy, drift=0.1, prior=-1.0)
     with pytest.raises(ValueError, match="drift must be a number >= 0"):
         preview(drift=-0.1)
 
