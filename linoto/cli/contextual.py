@@ -21,7 +21,7 @@ CONTEXTS_HELP = (
     "of its features, and Gated then compares with practice in the same rounds."
 )
 
-PRACTICE = "the item that is played today, ITEM=WEIGHT for each of several, or the word given"
+PRACTICE = "the item that is played today, ITEM=WEIGHT for each of several, or the word log or given"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +90,15 @@ def with_contextual_gate(policy: Gated, arguments: argparse.Namespace) -> Gated:
     return replace(policy, gate=gate)
 
 
-def practice_of(given: Sequence[str], items: Sequence[str]) -> str | dict[str, float] | None:
-    """What is done today: an item, "given", or weights of items as ITEM=WEIGHT, relative to each other."""
+def practice_of(given: Sequence[str], saved: SavedContexts) -> str | dict[str, float] | None:
+    """What is done today: an item, "given", the shares of the "log", or weights as ITEM=WEIGHT."""
+    items = saved.recipe.items
     if not given:
         return None
     if len(given) == 1 and (given[0] in items or given[0] == "given"):
         return given[0]
+    if list(given) == ["log"]:
+        return logged_shares(saved)
     weights = dict[str, float]()
     for word in given:
         item, _, text = word.rpartition("=")
@@ -106,10 +109,20 @@ def practice_of(given: Sequence[str], items: Sequence[str]) -> str | dict[str, f
         if item not in items:
             some = ", ".join(items[:5]) + (" ..." if len(items) > 5 else "")
             raise ValueError(
-                f"--practice must be an item, ITEM=WEIGHT for each item, or the word given, got {word!r}: "
+                f"--practice must be an item, ITEM=WEIGHT for each item, or log or given, got {word!r}: "
                 f"the items are {some}"
             )
     total = sum(weights.values())
     if not 0 < total < inf or min(weights.values()) < 0:
         raise ValueError(f"--practice must have weights >= 0, one of them above 0, got {' '.join(given)}")
     return {item: weight / total for item, weight in weights.items()}
+
+
+def logged_shares(saved: SavedContexts) -> dict[str, float]:
+    """How often each item was played in the log: where items have effects, X'X has counted them."""
+    recipe, moments = saved.recipe, saved.moments
+    place = recipe.slices.get((recipe.item,))
+    if place is None:
+        raise ValueError("--practice log needs a recipe with item effects: give ITEM=WEIGHT for each item")
+    counts = moments.gram.diagonal()[place].tolist()
+    return {item: n / moments.count for item, n in zip(recipe.items, counts, strict=True) if n > 0}

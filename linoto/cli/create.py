@@ -77,7 +77,8 @@ def add_loop_options(command: Any) -> None:
         default=[],
         metavar="ITEM[=WEIGHT]",
         help="what is done today, in a loop with contexts: an item, ITEM=WEIGHT for each of several (repeat "
-        "the option; weights are relative), or the word given, if it is sent with each decision",
+        "the option; weights are relative), the word log for the shares of the items in the log, or the word "
+        "given, if it is sent with each decision",
     )
     command.add_argument(
         "--default-reward",
@@ -177,7 +178,7 @@ def contextual_parts(arguments: argparse.Namespace, log: ContextsAndLog) -> dict
         from linoto.service.loops.context_spec import as_spec, as_statistics
 
     recipe = log.saved.recipe
-    practice = practice_of(arguments.practice, recipe.items)
+    practice = practice_of(arguments.practice, log.saved)
     if practice is None:
         arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
     return {

@@ -2451,15 +2451,16 @@ def play(
 # what practice does in this round; R is kept after every reward, since widths of arms are computed from it.
 
 LOST_GRAM = len(SQUARE_ROWS)  # one more square: the sum of e x x' over lost rewards
+RECENT_FACTOR, RECENT_HALF = LOST_GRAM + 1, len(VECTOR_ROWS)  # with a memory: R and half of the last rewards
 
 
-def allocate_rounds(gram: Floats, target: Floats) -> State:
+def allocate_rounds(gram: Floats, target: Floats, forgets: bool = False) -> State:
     """A state without arms that knows the log's X'X and X'y; `context_begin` starts it."""
     d = target.size
     state = State(
         actions=np.zeros((d, 0)),
-        square=np.zeros((len(SQUARE_ROWS) + 1, d, d)),
-        vectors=np.zeros((len(VECTOR_ROWS), d)),
+        square=np.zeros((len(SQUARE_ROWS) + 1 + forgets, d, d)),
+        vectors=np.zeros((len(VECTOR_ROWS) + forgets, d)),
         arms=np.zeros((len(ARM_ROWS), 0)),
         counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
         run=np.zeros(1, dtype=RUN),
@@ -2488,10 +2489,45 @@ def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats) -> 
         s.square[GRAM, i, i] += p.ridge
     for j in range(outcomes.size):
         update_factor(factor, half, rows[j], outcomes[j])
+    if p.memory > 0:
+        begin_recent(p, s)
     invert(s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     widen(p, s)
     open_control(p, r)
+
+
+@compiled
+def begin_recent(p: Any, s: State) -> None:
+    """Least squares that know no reward yet, beside those of the estimate."""
+    factor = s.square[RECENT_FACTOR]
+    factor[:] = 0.0
+    s.vectors[RECENT_HALF] = 0.0
+    for i in range(factor.shape[0]):
+        factor[i, i] = sqrt(p.ridge)
+
+
+@compiled
+def forget_rounds(p: Any, s: State) -> None:
+    """Drop what is older than the last `memory` rewards, and what was lost so far: V = R'R of those alone."""
+    r, d = s.run[0], s.vectors.shape[1]
+    gram, factor, target, half = s.square[GRAM], s.square[FACTOR], s.vectors[TARGET], s.vectors[HALF]
+    for i in range(d):
+        copy(s.square[RECENT_FACTOR, i], factor[i])
+    copy(s.vectors[RECENT_HALF], half)
+    gram[:] = 0.0
+    target[:] = 0.0
+    for i in range(d):
+        for j in range(i, d):
+            target[j] += factor[i, j] * half[i]
+            for column in range(i, d):
+                gram[j, column] += factor[i, j] * factor[i, column]
+    begin_recent(p, s)
+    r.lost_sum = r.lost_squares = 0.0
+    s.square[LOST_GRAM] = 0.0
+    invert(s)
+    if p.prior_is_log == 1:
+        r.log_det_base = r.log_det
 
 
 @compiled
@@ -2510,6 +2546,12 @@ def widen(p: Any, s: State) -> None:
         r.doubt = sqrt(min(r.lost_squares, r.lost_sum * max(trace, 0.0)))
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
+
+
+@compiled
+def context_widen(params: Records, s: State) -> None:
+    """The radii anew, for who changed what they depend on."""
+    widen(params[0], s)
 
 
 @compiled
@@ -2650,7 +2692,12 @@ def context_observe(params: Records, s: State, action: Floats, reward: float, er
     elif p.gate == CONTROL:
         enter_coin_reward(p, r, reward)
     update_factor(factor, s.vectors[HALF], x, reward)
-    if is_worn(r, growth):
+    if p.memory > 0:
+        copy(action, x)
+        update_factor(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward)
+    if p.memory > 0 and r.rewards % p.memory == 0:
+        forget_rounds(p, s)
+    elif is_worn(r, growth):
         invert(s)
     widen(p, s)
 

@@ -18,10 +18,12 @@ from linoto.core.codec import foreign_types
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.decisions import ContextualDecision
+from linoto.core.contexts.growth import ItemChange, recipe_after
+from linoto.core.contexts.growth import composition_after as items_after
 from linoto.core.contexts.moments import Moments
+from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.rounds import Features, Round
 from linoto.core.contexts.saving import lasting_rows
-from linoto.core.contexts.start import contextual_params
 from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
@@ -256,12 +258,14 @@ def restore_contextual(
 ) -> ContextualAgent:
     """A ContextualAgent from its log, its estimate and its books, and the round whose coin is thrown."""
     policy = known_policy(header["policy"], given)
-    gated = policy.composed_contextual()
+    changes = tuple(ItemChange.from_dict(change) for change in header.get("changes", ()))
+    gated, features = items_after(policy.composed_contextual(), changes), recipe_after(features, changes)
     scalars = {name: header[name] for name in ("count", "reward_sum", "reward_squares")}
     moments = Moments(gram=arrays["gram"], reward_vector=arrays["reward_vector"], **scalars)
     if features is not None and features.d != moments.d:
         raise ValueError(f"features must have d = {moments.d} like the snapshot, got {features.d}")
-    state = kernels.allocate_rounds(moments.gram, moments.reward_vector)
+    params = contextual_params(gated, moments)
+    state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
     for name, row in lasting_rows(state).items():
         copy_exactly(name, arrays, row)
     copy_fields(arrays, state.run)
@@ -269,12 +273,13 @@ def restore_contextual(
     agent = ContextualAgent(
         policy=policy,
         composition=gated,
-        params=contextual_params(gated, moments),
+        params=params,
         state=state,
         moments=moments,
         rng=codec.decode_rng(header["rng"]),
         coins=codec.decode_rng(header["coins"]),
         features=features,
+        changes=changes,
     )
     if header.get("thrown") is not None:
         names = None if header["names"] is None else tuple(header["names"])

@@ -75,6 +75,7 @@ def warm_up_contexts() -> None:
         kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1)
         kernels.context_commit(params, state, one, one, False)
         kernels.context_observe(params, state, one, 0.0, 0.0)
+        kernels.context_widen(params, state)
 
 
 @cache

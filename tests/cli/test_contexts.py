@@ -184,6 +184,15 @@ def open_names(db: str) -> list[str]:
     return names
 
 
+def test_practice_may_be_what_the_log_did(folder: Path) -> None:
+    """Its shares are those of the rows."""
+    items = [line.split(",")[0] for line in (folder / "june clicks.csv").read_text().split("\n")[1:]]
+    assert run("create", "shop", "stats.npz", "--practice", "log", "--budget", 40) == 0
+    contexts = loop_in("loops.sqlite", "shop").contexts
+    assert contexts is not None
+    assert contexts.practice == {item: items.count(item) / len(items) for item in "ABC"}
+
+
 def test_practice_is_not_for_a_loop_of_fixed_arms(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "stats.json"
     path.write_text(json.dumps({"actions": [[1, 0], [0, 1]], "pulls": [9, 1], "reward_sums": [3, 1]}))

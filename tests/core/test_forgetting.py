@@ -111,5 +111,77 @@ def test_a_gate_that_does_not_is_accepted() -> None:
         assert linoto.from_dict(linoto.to_dict(policy)) == policy
     with pytest.raises(ValueError, match="memory must be"):
         linoto.LinUCB(memory=0)
-    with pytest.raises(ValueError, match="memory must be None with contexts, got 9"):
-        linoto.LinUCB(memory=9).start_contextual(d=3)
+
+
+# -- contexts: every round brings its own arms
+
+
+ROWS = linoto.Moments.from_rows(np.random.default_rng(6).normal(size=(30, D)), np.linspace(0, 1, 30))
+
+
+def round_of(rng: np.random.Generator) -> dict[str, Any]:
+    return {"actions": rng.normal(size=(4, D)), "practice": int(rng.integers(4))}
+
+
+@pytest.mark.parametrize("explorer", [linoto.LinUCB(memory=MEMORY), linoto.LinTS(memory=MEMORY)])
+def test_with_contexts_the_estimate_is_that_of_the_last_rewards_alone(explorer: Any) -> None:
+    agent, rng = explorer.start_contextual(ROWS), np.random.default_rng(1)
+    ridge = linoto.Confidence().ridge_for(D)
+    history: list[tuple[Any, float]] = []
+    for _ in range(3 * MEMORY + 7):
+        decision, reward = agent.decide(**round_of(rng)), float(rng.normal())
+        agent.update(decision, reward)
+        history.append((np.array(decision.action), reward))
+        last = history[max(len(history) // MEMORY * MEMORY - MEMORY, 0) :]
+        gram, target = (0.0, 0.0) if len(history) >= MEMORY else (ROWS.gram, ROWS.reward_vector)
+        gram = ridge * np.eye(D) + gram + sum(np.outer(x, x) for x, _ in last)
+        target = target + sum(x * y for x, y in last)
+        assert agent.theta == pytest.approx(np.linalg.solve(gram, target), abs=1e-9)
+        assert np.allclose(agent.ellipsoid.V, gram, atol=1e-9)
+
+
+def test_with_contexts_it_is_restored_in_the_middle_of_it_with_the_same_future() -> None:
+    agent, rng = drifting(MEMORY).start_contextual(ROWS, rng=2), np.random.default_rng(3)
+    late = []
+    for number in range(3 * MEMORY):
+        decision = agent.decide(**round_of(rng))
+        agent.commit(decision)
+        late.append(decision)
+        if number % 3 == 2:  # rewards come late, and not in their order
+            agent.observe(late.pop(0 if number % 2 else -1), float(rng.random()))
+        if number == MEMORY + 5:
+            agent.lose(late.pop(), 0.5)
+        agent = linoto.restore(agent.snapshot()) if number % 7 == 0 else agent
+        assert linoto.restore(agent.snapshot()).snapshot() == agent.snapshot()
+    question = round_of(rng)
+    assert linoto.restore(agent.snapshot()).decide(**question) == agent.decide(**question)
+
+
+def test_with_contexts_a_memory_that_never_ends_changes_nothing() -> None:
+    agents = [linoto.LinTS(memory=memory).start_contextual(ROWS, rng=3) for memory in (None, 10**6)]
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        question, reward = round_of(rng), float(rng.normal())
+        decisions = [agent.decide(**question) for agent in agents]
+        assert decisions[0] == decisions[1]
+        for agent, decision in zip(agents, decisions, strict=True):
+            agent.update(decision, reward)
+    assert np.array_equal(agents[0].theta, agents[1].theta)
+
+
+def test_where_labels_turn_an_explorer_that_forgets_finds_the_new_ones() -> None:
+    """Fixed seeds; in each of the three runs the gain is above 0.2 a round, ten times the bar's noise."""
+    rng = np.random.default_rng(7)
+    labels = rng.integers(3, size=300)
+    features = np.column_stack([np.ones(300), np.eye(3)[labels] + 0.2 * rng.normal(size=(300, 3))]) / 2
+    for seed in range(3):
+        wrong = rng.random(300) < 0.3
+        now, then = (
+            linoto.ContextualBandit.from_table(features, right, practice=(right + wrong) % 3)
+            for right in (labels, (labels + 1) % 3)
+        )
+        world = now.until(1500, then)
+        log = world.log(300, rng=seed)
+        runs = [linoto.simulate(drifting(w), world, log, horizon=2500, seed=seed) for w in (None, 200)]
+        earned = [float(np.asarray(run.rewards)[1500:].mean()) for run in runs]
+        assert earned[1] > earned[0] + 0.05

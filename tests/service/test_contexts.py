@@ -31,7 +31,7 @@ from linoto.service.loops.context_spec import as_statistics
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.explanations import explain, recent
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.spec import Arm, LogStatistics
+from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.server import Service
 from linoto.service.storage import sql
@@ -345,16 +345,6 @@ def test_a_mode_that_plays_safe_plays_practice_and_records_the_rest(tmp_path: Pa
         }
         change(service, mode="live")
         assert decide(service, context=YOUNG_GERMAN).loop_mode == "live"
-
-
-def test_the_arms_of_a_loop_with_contexts_stay_the_items_of_its_recipe(tmp_path: Path) -> None:
-    with opened(tmp_path / "x.sqlite") as service:
-        create(service)
-        loops, write = service.loops, service.store.write_sync
-        with pytest.raises(Refused, match="arms must stay the items of the recipe"):
-            write(lambda c: loops.add_arms(c, "loop", by="test", arms=[Arm(name="D")]))
-        with pytest.raises(Refused, match="arms must stay the items of the recipe"):
-            write(lambda c: loops.remove_arms(c, "loop", by="test", arms=["A"], fallback=None))
 
 
 def test_a_fixed_loop_refuses_what_is_only_for_contexts(tmp_path: Path) -> None:

@@ -15,9 +15,22 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Ellipsoid
 from linoto.core.contexts.certificates import certify_contextual
 from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
+from linoto.core.contexts.growth import (
+    ItemChange,
+    as_bound,
+    as_removed,
+    composition_after,
+    grown,
+    older_places,
+    recipe_of,
+    removed_by,
+    text_of,
+)
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.odds import propensity
+from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.protocols import PolicyForContexts
+from linoto.core.contexts.recipe import Recipe
 from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
@@ -52,8 +65,10 @@ class ContextualAgent:
         rng: np.random.Generator,
         coins: np.random.Generator,  # practice's draws, and those of a gate that throws a coin
         features: Features | None = None,
+        changes: tuple[ItemChange, ...] = (),  # of the items so far
     ) -> None:
         self.policy, self.moments, self.features = policy, moments, features
+        self.changes, self._composition = changes, composition
         self.explorer, self.gate, self.confidence = (
             composition.explorer,
             composition.gate,
@@ -64,6 +79,7 @@ class ContextualAgent:
         self._own = is_own(self.explorer)
         self._params, self._state = params, state
         self._rng, self._coins = rng, coins
+        self._places = older_places(changes)
         self._whitened = np.empty((self.d, 0))
         self._needs_practice = int(params[0]["fallback"]) != kernels.LCB_ARM
         self._thrown: tuple[Round, ContextualDecision] | None = None  # while a coin awaits its commit
@@ -75,7 +91,7 @@ class ContextualAgent:
     ) -> ContextualAgent:
         """A fresh agent that knows the log and nothing else."""
         warm_up_contexts()
-        state = kernels.allocate_rounds(moments.gram, moments.reward_vector)
+        state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
@@ -198,6 +214,48 @@ class ContextualAgent:
         value = check_reward(self._params, reward)
         self._learn(decision, self._play(decision), value, 0.0)
 
+    # -- items that come and go
+
+    def add_arms(
+        self,
+        names: Sequence[str],
+        *,
+        values: Sequence[Sequence[float]] | None = None,
+        bound: float | None = None,
+    ) -> None:
+        """Items of the recipe that can be played from the next round on.
+
+        `values` (j, w) are the numbers of the recipe's item columns. Where items have features of their own,
+        each new one adds some: nothing is known of them, and `bound` is on |theta| with them (as before).
+        """
+        recipe = self._changing()
+        larger = recipe.with_items(names, values)
+        known = tuple(tuple(map(float, row)) for row in values or ())
+        added = larger.items[len(recipe.items) :]
+        change = ItemChange(round=self.rounds + 1, added=added, values=known)
+        if larger.d > recipe.d:
+            change = replace(
+                change,
+                places=tuple(recipe.places_in(larger).tolist()),
+                features=larger.d - recipe.d,
+                ridge=float(self._params[0]["ridge"]),
+                bound=as_bound(bound, self.confidence),
+            )
+            self._grow(change, larger.d)
+        elif bound is not None:
+            raise ValueError(f"bound must be None where no feature is new, got {bound!r}")
+        self.features, self.changes = larger, (*self.changes, change)
+
+    def remove_arms(self, names: Sequence[str]) -> None:
+        """Items that are not played again; what was played of them, and its rewards, still count."""
+        leaving = as_removed(names, self._changing(), self.removed)
+        self.changes = (*self.changes, ItemChange(round=self.rounds + 1, removed=leaving))
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """The items that can not be played any more."""
+        return removed_by(self.changes)
+
     # -- looking
 
     def check_reward(self, reward: float) -> None:
@@ -248,8 +306,24 @@ class ContextualAgent:
 
     @property
     def certificate(self) -> Certificate:
-        """What was promised before the first round, and against which practice."""
-        return certify_contextual(self.gate, self._fallback, self.confidence, self.moments)
+        """What was promised before the first round, against which practice, and how items changed since."""
+        found = certify_contextual(self.gate, self._fallback, self.confidence, self.moments)
+        return replace(found, changes=self.change_texts)
+
+    @property
+    def change_texts(self) -> tuple[str, ...]:
+        """The changes of the items, for people."""
+        return tuple(text_of(change, self._by_model) for change in self.changes)
+
+    def at_start(self) -> ContextualAgent:
+        """The agent that knows the log, with the features of now, and nothing else."""
+        return type(self).begin(
+            policy=self.policy,
+            composition=self._composition,
+            params=self._params.copy(),
+            moments=self.moments,
+            rng=np.random.default_rng(0),
+        )
 
     def snapshot(self) -> bytes:
         """Everything needed to continue, as bytes that `linoto.restore` reads: npz, never pickle.
@@ -277,6 +351,7 @@ class ContextualAgent:
                 raise ValueError("actions must be given: this agent was started without features")
             if actions is not None:
                 raise ValueError("actions must be None where a context is given, got both")
+            arms = self._offered(arms)
             actions = self.features.transform(context, arms)
             names = list(arms) if arms is not None else getattr(self.features, "items", None) or None
         if actions is None:
@@ -288,6 +363,54 @@ class ContextualAgent:
         if self.gate.throws_coin and asked.weights.size > asked.offered:
             raise ValueError("practice must be one of the arms or weights for a Control gate, got an action")
         return asked
+
+    @property
+    def _by_model(self) -> bool:
+        """Whether something is promised that rests on the linear model."""
+        p = self._params[0]
+        return bool(p["by_model"] or p["vouched_by"] == kernels.THE_MODEL)
+
+    def _offered(self, arms: Any) -> Any:
+        """The items of this round: those that were asked for, or all; none that was removed."""
+        gone = self.removed
+        if not gone:
+            return arms
+        if arms is None:
+            return [name for name in recipe_of(self.features).items if name not in gone]
+        for name in arms:
+            if name in gone:
+                raise ValueError(f"arms must be present, got {name!r}, which was removed")
+        return arms
+
+    def _changing(self) -> Recipe:
+        """The recipe whose items change now."""
+        if self._thrown is not None:
+            raise ValueError(
+                "arms must stay until the decision is committed for which the coin of this round is thrown"
+            )
+        return recipe_of(self.features)
+
+    def _grow(self, change: ItemChange, d: int) -> None:
+        """Go on with d features, of which the new ones are 0 in everything so far."""
+        composition = composition_after(self._composition, [change])
+        moments = self.moments.with_features(change.places, d)
+        params = contextual_params(composition, moments)
+        self._state, self._params, self.moments = grown(self._state, change), params, moments
+        self._composition, self.confidence, self._asked = composition, composition.assumed, None
+        self._places = older_places((*self.changes, change))
+        kernels.context_widen(params, self._state)
+        if self.rule.draws == kernels.NORMAL_DRAWS:
+            new = np.setdiff1d(np.arange(d), change.places)
+            self._state.vectors[kernels.NORMALS, new] = self._rng.standard_normal(new.size)
+
+    def _vectors(self, decision: ContextualDecision) -> tuple[Floats, Floats]:
+        """What a decision plays and what practice does, with the features of now."""
+        places = self._places.get(len(decision.action))
+        if places is None:
+            return decision.vectors(self.d)
+        longer = np.zeros((2, self.d))
+        longer[:, places] = decision.vectors(places.size)
+        return longer[0], longer[1]
 
     def _latest(self, decision: ContextualDecision) -> Round:
         """The question of the decision just made; refuses any other."""
@@ -354,7 +477,7 @@ class ContextualAgent:
     def _play(self, decision: ContextualDecision) -> Floats:
         """Count a decision as played; (d,) its action."""
         check_current(decision, self.rounds + 1)
-        action, practice = decision.vectors(self.d)
+        action, practice = self._vectors(decision)
         if self._thrown is not None and decision != self._thrown[1]:
             raise ValueError(
                 "decision must be the one for which the coin of this round is thrown, got another"
@@ -374,7 +497,7 @@ class ContextualAgent:
                 f"decision must be committed and await its reward, got one of round {decision.round} "
                 f"after {self.rounds} rounds and {self.rewards} rewards"
             )
-        return decision.vectors(self.d)[0]
+        return self._vectors(decision)[0]
 
     def _learn(self, decision: ContextualDecision, action: Floats, value: float, error: float) -> None:
         """One reward of a committed decision, or what stands in for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -87,6 +87,19 @@ class Moments:
             reward_sum=self.reward_sum + other.reward_sum,
             reward_squares=squares,
         )
+
+    def with_features(self, places: npt.ArrayLike, d: int) -> Moments:
+        """The same log with d features, of which these are those from before; the others were always 0.
+
+        >>> Moments.from_rows([[1.0, 2.0]], [3.0]).with_features([0, 2], 3).reward_vector.tolist()
+        [3.0, 0.0, 6.0]
+        """
+        now = np.asarray(places)
+        if now.shape != (self.d,) or not np.isin(now, np.arange(d)).all() or np.unique(now).size != self.d:
+            raise ValueError(f"places must be {self.d} different features of {d}, got {now.tolist()}")
+        gram, vector = np.zeros((d, d)), np.zeros(d)
+        gram[now[:, None], now], vector[now] = self.gram, self.reward_vector
+        return replace(self, gram=gram, reward_vector=vector)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moments):

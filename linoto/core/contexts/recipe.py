@@ -8,7 +8,7 @@ a feature of the one with a feature of the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -200,6 +200,42 @@ class Recipe:
                 )
             features[:, place] = block
         return features
+
+    # -- items that come later ------------------------------------------------------------------------
+
+    def with_items(self, names: Sequence[str], values: Sequence[Sequence[float]] | None = None) -> Recipe:
+        """The same recipe with more items: each with the numbers of the item columns, in their order.
+
+        >>> Recipe(items=("A", "B"), crosses=()).with_items(["C"]).names
+        ('intercept', 'item=A', 'item=B', 'item=C')
+        """
+        added = [text_of(name) for name in names]
+        if not self.items or not added or not all(added):
+            raise ValueError(f"items must be added to a recipe with items, and have names, got {added}")
+        widths = [len(column.labels) for column in self.item_columns]
+        rows = [[] for _ in added] if values is None else [list(row) for row in values]
+        if len(rows) != len(added) or any(len(row) != sum(widths) for row in rows):
+            labels = [repr(label) for column in self.item_columns for label in column.labels]
+            raise ValueError(
+                f"features must have {sum(widths)} numbers for each new item"
+                + (f", {shortened_list(labels)}" if labels else ", the recipe knows nothing of items")
+                + f", got {[len(row) for row in rows]}"
+            )
+        ends = np.cumsum([0, *widths])
+        columns = [
+            replace(column, values=(*column.values, *(tuple(row[first:last]) for row in rows)))
+            for column, first, last in zip(self.item_columns, ends, ends[1:], strict=False)
+        ]
+        return replace(self, items=(*self.items, *added), item_columns=tuple(columns))
+
+    def places_in(self, larger: Recipe) -> Ints:
+        """(d,) where each feature is in a recipe that has more items, and is the same otherwise."""
+        found = []
+        for term, place in larger.slices.items():
+            widths = [len(larger.labels[name]) for name in term]
+            features = np.arange(place.start, place.stop).reshape(widths or [1])
+            found.append(features[tuple(slice(len(self.labels[name])) for name in term)].ravel())
+        return np.concatenate(found)
 
     # -- what a parameter says ------------------------------------------------------------------------
 

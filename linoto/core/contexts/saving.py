@@ -21,7 +21,10 @@ def lasting_rows(state: State) -> dict[str, npt.NDArray[Any]]:
     """The rows of a state that a snapshot holds, each under its name: views."""
     squares = {f"square.{name}": state.square[SQUARE_ROWS.index(name)] for name in LASTING_SQUARES}
     vectors = {f"vectors.{name}": state.vectors[kernels.VECTOR_ROWS.index(name)] for name in LASTING_VECTORS}
-    return squares | vectors
+    if len(state.square) == kernels.LOST_GRAM + 1:
+        return squares | vectors
+    recent = state.square[kernels.RECENT_FACTOR], state.vectors[kernels.RECENT_HALF]
+    return squares | vectors | {"square.recent": recent[0], "vectors.recent": recent[1]}
 
 
 def snapshot_of(agent: ContextualAgent, format: int) -> bytes:
@@ -39,6 +42,8 @@ def snapshot_of(agent: ContextualAgent, format: int) -> bytes:
         "reward_sum": moments.reward_sum,
         "reward_squares": moments.reward_squares,
     }
+    if agent.changes:
+        header["changes"] = [change.to_dict() for change in agent.changes]
     arrays = {"run": run, "gram": moments.gram, "reward_vector": moments.reward_vector}
     if agent._thrown is not None:
         asked, decision = agent._thrown

@@ -67,6 +67,7 @@ class ItemNumbers(NamedTuple):
     names: list[str]
     totals: list[RewardTotals]
     limits: Limits | None
+    removed: frozenset[int]
 
     def rows(self, limit: int | None = None) -> list[ArmView]:
         """Every item with what its plays have earned, in the order of the loop; or the most played first."""
@@ -87,14 +88,15 @@ class ItemNumbers(NamedTuple):
             mean=totals.mean if totals.closed else None,
             lcb=lower,
             ucb=upper,
-            present=True,
+            present=i not in self.removed,
         )
 
 
 def arm_numbers(loop: Loop) -> ArmNumbers | ItemNumbers:
     """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
     if loop.contexts is not None:
-        return ItemNumbers(loop.names, [replace(totals) for totals in loop.state.items], loop.limits)
+        totals = [replace(totals) for totals in loop.state.items]
+        return ItemNumbers(loop.names, totals, loop.limits, loop.contexts.removed())
     agent = loop.fixed_agent
     found = (agent.pending, agent.offline.pulls, agent.means, agent.lcb, agent.ucb, agent.present)
     return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
+from linoto.core.explorers import Rule
 from linoto.core.snapshots import from_dict
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
@@ -116,6 +117,13 @@ def read_moments(statistics: MomentStatistics | None) -> Moments | None:
 def check_contexts(recipe: RecipeSpec, practice: Practice | None, most_features: int) -> None:
     """Refuse what no decision could be made with."""
     known = read_recipe(recipe)
+    check_size(known, most_features)
+    if practice is not None and practice != GIVEN:
+        read_practice(known, practice, None)
+
+
+def check_size(known: Recipe, most_features: int) -> None:
+    """Refuse a recipe with which a decision would take too long."""
     if known.d > most_features:
         raise invalid(f"recipe must make at most {most_features} features, got {known.d}")
     if len(known.items) * known.d**2 > MOST_WORK:
@@ -123,8 +131,6 @@ def check_contexts(recipe: RecipeSpec, practice: Practice | None, most_features:
             f"recipe must have k items and d features with k d^2 at most {MOST_WORK:,}, got "
             f"{len(known.items)} items and {known.d} features"
         )
-    if practice is not None and practice != GIVEN:
-        read_practice(known, practice, None)
 
 
 def start_contextual_agent(
@@ -149,10 +155,8 @@ def start_contextual_agent(
     return agent
 
 
-def check_redraws(redraws: int, agent: ContextualAgent, items: int) -> None:
+def check_redraws(redraws: int, rule: Rule, items: int, d: int) -> None:
     """Refuse draws that would keep every caller waiting at each decision."""
-    most = MOST_DRAWN // (items * agent.d**2)
-    if agent.rule.needs_redraws and redraws > most:
-        raise invalid(
-            f"redraws must be at most {most} for {items} items with {agent.d} features, got {redraws}"
-        )
+    most = MOST_DRAWN // (items * d**2)
+    if rule.needs_redraws and redraws > most:
+        raise invalid(f"redraws must be at most {most} for {items} items with {d} features, got {redraws}")

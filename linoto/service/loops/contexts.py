@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linoto.core.cells import is_missing, level_of, number_of
+from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.columns import MISSING, Category, Numeric
+from linoto.core.contexts.growth import ItemChange, recipe_of, removed_by
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
 from linoto.core.kernels import Floats, Ints
@@ -29,18 +32,31 @@ class Question(NamedTuple):
     """What a loop with contexts is asked: everything that its answer depends on."""
 
     context: Context
-    among: list[int] | None  # the items that may be played; None: all
+    among: list[int] | None  # the items that were asked for; None: all
     practice: Weights | None
-    actions: Floats  # (k, d) the features of these items
+    items: Sequence[int]  # the arms of the round
+    actions: Floats  # (k, d) their features
 
     def same_as(self, context: Context | None, among: list[int] | None, practice: Weights | None) -> bool:
         """Whether this was asked before."""
         return (self.context, self.among, self.practice) == (context, among, practice)
 
-    @property
-    def items(self) -> Sequence[int]:
-        """The arms of the round."""
-        return range(len(self.actions)) if self.among is None else self.among
+    def without(self, removed: Set[int]) -> Question:
+        """The same without items that were removed; practice is what is left of it."""
+        if not removed:
+            return self
+        places = [place for place, item in enumerate(self.items) if item not in removed]
+        kept = [(item, weight) for item, weight in self.practice or () if item not in removed]
+        if not places:
+            raise invalid("arms must hold an item that is present, got only items that were removed")
+        if self.practice is not None and not kept:
+            raise invalid("practice must play an item that is present, got only items that were removed")
+        total = sum(weight for _, weight in kept)
+        return self._replace(
+            practice=self.practice and [(item, weight / total) for item, weight in kept],
+            items=[self.items[place] for place in places],
+            actions=self.actions[places],
+        )
 
     @property
     def weights(self) -> Floats | None:
@@ -58,11 +74,30 @@ class LoopContexts:
 
     recipe: Recipe
     practice: Practice | None  # "given": it is sent with each decision; None: nobody needs to know
+    changes: tuple[ItemChange, ...] = ()  # of the items so far
 
     @classmethod
     def of(cls, spec: LoopSpec) -> LoopContexts | None:
-        """Those of a loop with a recipe; None for any other."""
+        """Those of a loop with a recipe, before its first event; None for any other."""
         return None if spec.recipe is None else cls(read_recipe(spec.recipe), spec.practice)
+
+    def after(self, agent: ContextualAgent) -> LoopContexts:
+        """The same with the items that have come and gone since."""
+        return replace(self, recipe=recipe_of(agent.features), changes=agent.changes)
+
+    def removed(self, round: float = inf) -> frozenset[int]:
+        """The items that are gone, or were in an earlier round."""
+        return frozenset(self.recipe.item_places[name] for name in removed_by(self.changes, round))
+
+    @property
+    def practice_left(self) -> float | None:
+        """The share of practice's weight on items that are present; None where practice is not known."""
+        if self.practice is None or self.practice == GIVEN:
+            return None
+        gone = self.removed()
+        return sum(
+            weight for item, weight in read_practice(self.recipe, self.practice, None) if item not in gone
+        )
 
     @property
     def fields(self) -> list[str]:
@@ -79,7 +114,8 @@ class LoopContexts:
             actions = self.recipe.transform(context or {}, items)
         except ValueError as error:
             raise invalid(str(error)) from error
-        return Question(dict(context or {}), among, self.weights_of(practice, among), actions)
+        offered = range(len(actions)) if among is None else among
+        return Question(dict(context or {}), among, self.weights_of(practice, among), offered, actions)
 
     def weights_of(self, given: Practice | None, among: list[int] | None) -> Weights | None:
         """What practice does in this round: as it was sent, or as the loop knows it."""
@@ -92,6 +128,21 @@ class LoopContexts:
                 "practice must be sent with each decision of this loop, an item or weights, got none"
             )
         return read_practice(self.recipe, given, among)
+
+    def check_left(self, removed: Sequence[int]) -> None:
+        """Refuse to remove all items that practice plays."""
+        gone = self.removed().union(removed)
+        if self.practice is None or self.practice == GIVEN:
+            return
+        if not any(item not in gone for item, _ in read_practice(self.recipe, self.practice, None)):
+            raise ValueError(
+                "arms must leave an item that practice plays, got all of them: there would be no practice to "
+                "compare with; make a new loop, with the practice of then"
+            )
+
+    def known_of(self, item: int) -> list[float]:
+        """The numbers of an item in the item columns of the recipe."""
+        return [number for column in self.recipe.item_columns for number in column.values[item]]
 
     # -- explaining
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -57,6 +57,12 @@ def has_arms(agent: FixedAgent, spec: LoopSpec) -> bool:
     came = sum(len(change.added) for change in agent.changes)
     same_names = list(agent.names or ())[:k] == names and agent.k == k + came
     return same_names and same_arms(features, first)
+
+
+def split(added: list[tuple[str, list[float] | None]]) -> tuple[list[str], list[list[float]] | None]:
+    """The names of new items, and what is known of each; None where nothing is said of any."""
+    names, values = [name for name, _ in added], [row or [] for _, row in added]
+    return names, values if any(values) else None
 
 
 def log_mean_of(agent: LoopAgent) -> float | None:
@@ -156,7 +162,39 @@ class Loop:
         elif isinstance(event, LoopArchived):
             state.archived = True
 
+    def _apply_items(self, event: ArmsChanged, at: float) -> None:
+        """Items of a loop with contexts that come or go."""
+        (agent, contexts), state = self.contextual, self.state
+        if event.added:
+            names, values = split(event.added)
+            agent.add_arms(names, values=values)
+            for counts in (state.plays, state.uncounted):
+                counts.extend([0] * len(names))
+            state.items.extend(RewardTotals() for _ in names)
+            places = agent.changes[-1].places
+            if state.played and places:
+                longer = [0.0] * agent.d
+                for place, total in zip(places, state.played, strict=True):
+                    longer[place] = total
+                state.played = longer
+        else:
+            if event.fallback is not None:
+                raise ValueError("fallback must be None in a loop with contexts: practice is what is safe")
+            contexts.check_left(event.removed)
+            agent.remove_arms([self.names[item] for item in event.removed])
+        before, self.contexts = contexts.practice_left, contexts.after(agent)
+        text = agent.change_texts[-1]
+        left = self.contexts.practice_left
+        if left is not None and left != before:
+            text = f"{text}: practice is what is left of it, {100 * left:.3g} % of its weight"
+        state.arm_changes.append(ArmsChange(at=at, by=event.by, decisions=state.decided, text=text))
+        self._know_arms()
+        self.watch = Watch.of(agent, self.certificate, self.spec)
+
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
+        if self.contexts is not None:
+            self._apply_items(event, at)
+            return
         agent, state = self.fixed_agent, self.state
         if event.added:
             added = [name for name, _ in event.added]
@@ -178,11 +216,14 @@ class Loop:
     def _know_arms(self) -> None:
         """The names of all arms there were, and what changes of them did to the promise."""
         if self.contexts is not None:
-            return
-        agent = self.fixed_agent
-        self.names = list(agent.names or ())
+            self.contexts = self.contexts.after(self.contextual[0])
+            self.names = list(self.contexts.recipe.items)
+            texts = tuple(change.text for change in self.state.arm_changes)
+            self.certificate = replace(self.first_certificate, changes=texts)
+        else:
+            self.names = list(self.fixed_agent.names or ())
+            self.certificate = self.fixed_agent.amended(self.first_certificate)
         self.index = {arm: i for i, arm in enumerate(self.names)}
-        self.certificate = agent.amended(self.first_certificate)
 
     def _apply_decision(self, event: DecisionMade) -> None:
         state = self.state
@@ -384,7 +425,15 @@ class Loop:
     @property
     def arm_count(self) -> int:
         """How many arms can be played now."""
-        return len(self.names) if self.contexts is not None else int(self.fixed_agent.present.sum())
+        if self.contexts is not None:
+            return len(self.names) - len(self.contexts.removed())
+        return int(self.fixed_agent.present.sum())
+
+    def is_present(self, arm: int) -> bool:
+        """Whether an arm was not removed."""
+        if self.contexts is not None:
+            return arm not in self.contexts.removed()
+        return bool(self.fixed_agent.present[arm])
 
     @property
     def room(self) -> float | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class ModelClaim:
         """That of a loop whose promise rests on the model of its log; None for any other."""
         if not agent.gate.trusts_model or agent.gate.throws_coin or agent.moments.count == 0:
             return None
-        start: Any = agent.policy.start_contextual(agent.moments, d=agent.d)
+        start = agent.at_start()
         state, params = start._state, start._params[0]
         return cls(
             center=np.array(start.theta),

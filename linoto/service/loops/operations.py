@@ -25,6 +25,7 @@ from linoto.service.errors import Refused, Undone, invalid, not_found
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
 from linoto.service.loops.context_choice import decide_in_context
+from linoto.service.loops.context_spec import check_redraws, check_size
 from linoto.service.loops.events import (
     DECISIONS,
     ArmsChanged,
@@ -35,10 +36,10 @@ from linoto.service.loops.events import (
     RewardRecorded,
     SettingsChanged,
 )
-from linoto.service.loops.loop import Loop
+from linoto.service.loops.loop import Loop, split
 from linoto.service.loops.records import insert, keep_promise, recover
 from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
-from linoto.service.loops.spec import Arm, LoopAgent, check_holdback
+from linoto.service.loops.spec import MOST_FEATURES, Arm, LoopAgent, check_holdback
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 
@@ -212,7 +213,7 @@ class Loops:
         if request.key is not None:
             earlier = sql.event_of_key(connection, loop.id, request.key)
             if earlier is not None:
-                return request.same_as(DECISIONS.decode(earlier))
+                return request.same_as(DECISIONS.decode(earlier), loop)
         request.check(loop)
         return None
 
@@ -220,7 +221,8 @@ class Loops:
         known = self._known(connection, loop, request)
         if known is not None:
             return known
-        key, proposal, among, question = request
+        key, proposal, among, _ = request
+        question = request.now(loop)
         self.close_due(connection, loop, SLICE)
         expires_at = self.now(loop) + loop.spec.window
         try:
@@ -292,13 +294,14 @@ class Loops:
 
     def add_arms(self, connection: Connection, name: str, *, by: str, arms: list[Arm]) -> Loop:
         """Arms that can be played from the next decision on; those of the loop already change nothing."""
-        loop = self._changing_arms(name)
+        loop = self._changing(name)
         known = [arm for arm in arms if arm.name in loop.index]
         if len(known) == len(arms) and all(is_same_arm(loop, arm) for arm in known):
             return loop
         if known:
             raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
         added = [(arm.name, arm.features) for arm in arms]
+        check_growth(loop, added)
         self._change_arms(connection, loop, ArmsChanged(by=by, added=added))
         return loop
 
@@ -306,9 +309,8 @@ class Loops:
         self, connection: Connection, name: str, *, by: str, arms: list[str], fallback: str | None
     ) -> Loop:
         """Arms that are not played again; what was removed before changes nothing."""
-        loop = self._changing_arms(name)
-        present = loop.fixed_agent.present
-        removed = sorted({arm for arm in (arm_of(loop, arm) for arm in arms) if present[arm]})
+        loop = self._changing(name)
+        removed = sorted({arm for arm in (arm_of(loop, arm) for arm in arms) if loop.is_present(arm)})
         other = None if fallback is None else arm_of(loop, fallback)
         if removed:
             self._change_arms(connection, loop, ArmsChanged(by=by, removed=removed, fallback=other))
@@ -318,15 +320,6 @@ class Loops:
         loop = self.get(name)
         if loop.state.archived:
             raise Refused(409, "archived", f"loop {name!r} is archived and changes no more")
-        return loop
-
-    def _changing_arms(self, name: str) -> Loop:
-        loop = self._changing(name)
-        if loop.contexts is not None:
-            raise invalid(
-                "arms must stay the items of the recipe in a loop with contexts: say with each decision "
-                "which of them may be played"
-            )
         return loop
 
     def _change_arms(self, connection: Connection, loop: Loop, event: ArmsChanged) -> None:
@@ -365,11 +358,26 @@ class Loops:
 def is_same_arm(loop: Loop, arm: Arm) -> bool:
     """Whether this arm is one of the loop already, with these features."""
     index = loop.index[arm.name]
-    if not loop.fixed_agent.present[index]:
+    if not loop.is_present(index):
         return False
+    if loop.contexts is not None:
+        return arm.features is None or loop.contexts.known_of(index) == [float(x) for x in arm.features]
     return arm.features is None or loop.fixed_agent.actions[index].tolist() == [
         float(x) for x in arm.features
     ]
+
+
+def check_growth(loop: Loop, added: list[tuple[str, list[float] | None]]) -> None:
+    """Refuse items with which a loop with contexts could not go on deciding."""
+    if loop.contexts is None:
+        return
+    agent, contexts = loop.contextual
+    try:
+        larger = contexts.recipe.with_items(*split(added))
+    except ValueError as error:
+        raise invalid(str(error)) from error
+    check_size(larger, MOST_FEATURES)
+    check_redraws(loop.spec.redraws, agent.rule, len(larger.items), larger.d)
 
 
 def why_refuted(agent: LoopAgent) -> str:

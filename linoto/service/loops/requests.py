@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from linoto.service.errors import Refused, invalid
 from linoto.service.loops.context_practice import Practice
@@ -31,10 +34,19 @@ class DecisionRequest(NamedTuple):
             raise Refused(409, "archived", f"loop {loop.name!r} is archived and decides no more")
         if self.question is None:
             check_present(loop, self.proposal, self.among)
+        else:
+            self.now(loop)
+            check_proposal(loop, self.proposal, loop.contextual[1].removed())
 
-    def same_as(self, event: DecisionMade) -> DecisionMade:
-        """The decision that the key got before, if it was asked for in the same way."""
+    def now(self, loop: Loop) -> Question | None:
+        """The question without the items that were removed."""
+        return None if self.question is None else self.question.without(loop.contextual[1].removed())
+
+    def same_as(self, event: DecisionMade, loop: Loop) -> DecisionMade:
+        """The decision that the key got before, if it was asked for in the same way then."""
         question = self.question
+        if question is not None:
+            question = question.without(loop.contextual[1].removed(event.round))
         same = question is None or question.same_as(event.context, event.allowed, event.practice)
         if not same:
             raise Refused(
@@ -78,12 +90,17 @@ def arm_of(loop: Loop, name: str) -> int:
 def check_present(loop: Loop, proposal: int | None, allowed: list[int] | None) -> None:
     """Refuse a proposal that was removed, and a choice among removed arms only."""
     present = loop.fixed_agent.present
-    if proposal is not None and not present[proposal]:
+    check_proposal(loop, proposal, set(np.flatnonzero(~present).tolist()))
+    if allowed is not None and not present[allowed].any():
+        raise invalid("allowed must hold an arm that is present, got only arms that were removed")
+
+
+def check_proposal(loop: Loop, proposal: int | None, removed: Set[int]) -> None:
+    """Refuse a proposal that was removed."""
+    if proposal is not None and proposal in removed:
         raise invalid(
             f"proposal must be an arm that is present, got {loop.names[proposal]!r}, which was removed"
         )
-    if allowed is not None and not present[allowed].any():
-        raise invalid("allowed must hold an arm that is present, got only arms that were removed")
 
 
 def check_fields(loop: Loop, **given: Any) -> None:

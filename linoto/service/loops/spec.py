@@ -305,7 +305,7 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
         raise invalid(str(error)) from error
     check_holdback(spec.holdback, agent)
     if isinstance(agent, ContextualAgent):
-        context_spec.check_redraws(spec.redraws, agent, len(names_of(spec)))
+        context_spec.check_redraws(spec.redraws, agent.rule, len(names_of(spec)), agent.d)
     else:
         check_fixed(agent, spec.redraws)
     return agent

@@ -1,0 +1,158 @@
+"""Items that come and go while an agent with contexts runs; new ones may need features of their own.
+
+V is extended by the ridge in new features. That is what it would have been if they had been there all the
+time, 0 in every row: log det V / ridge^d, the radius, and the event that they rest on stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf, log
+from typing import Any
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.confidence import Confidence
+from linoto.core.contexts.recipe import Recipe
+from linoto.core.hints import amount, shortened_list
+from linoto.core.kernels import Ints, State
+from linoto.core.validation import exact, is_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemChange:
+    """Items that came, or went, between two rounds."""
+
+    round: int  # the first one that it counts in
+    added: tuple[str, ...] = ()
+    values: tuple[tuple[float, ...], ...] = ()  # what is known of each, where the recipe has item columns
+    removed: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()  # where each feature from before is now; () where no feature is new
+    features: int = 0  # new ones
+    ridge: float | None = None  # of V, from before: it does not change with the number of features
+    bound: float | None = None  # on |theta| with the new features
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ItemChange:
+        """What `to_dict` wrote."""
+        given: dict[str, Any] = {
+            name: tuple(part) if isinstance(part, list) else part for name, part in data.items()
+        }
+        given["values"] = tuple(tuple(row) for row in given["values"])
+        return cls(**given)
+
+
+def recipe_of(features: Any) -> Recipe:
+    """The recipe whose items come and go; refuses other features."""
+    if isinstance(features, Recipe):
+        return features
+    if features is None:
+        raise ValueError("arms must come with each decision: this agent was started without features")
+    raise ValueError(
+        f"features must be a linoto.Recipe for items that come and go, got {type(features).__name__}: let "
+        "its transform offer those there are"
+    )
+
+
+def as_removed(names: Sequence[str], recipe: Recipe, gone: frozenset[str]) -> tuple[str, ...]:
+    """The items to remove: known, not removed before, and not all that are left."""
+    places = recipe.item_indices([names] if isinstance(names, str) else list(names))
+    leaving = tuple(dict.fromkeys(recipe.items[place] for place in places.tolist()))
+    for name in leaving:
+        if name in gone:
+            raise ValueError(f"arms must be present, got {name!r}, which was removed before")
+    if len(leaving) + len(gone) == len(recipe.items):
+        raise ValueError("arms must leave one that can be played, got all of them")
+    return leaving
+
+
+def removed_by(changes: Iterable[ItemChange], before: float = inf) -> frozenset[str]:
+    """The items that were gone in round `before`; without it, now."""
+    return frozenset(name for change in changes if change.round <= before for name in change.removed)
+
+
+def recipe_after(features: Any, changes: Iterable[ItemChange]) -> Any:
+    """The recipe that an agent began with, or has now, with all items that came since."""
+    for change in changes:
+        if change.added and isinstance(features, Recipe) and change.added[0] not in features.item_places:
+            features = features.with_items(change.added, change.values or None)
+    return features
+
+
+def composition_after(composition: Any, changes: Iterable[ItemChange]) -> Any:
+    """The composition with the ridge and the bound that the changes have left."""
+    for change in changes:
+        if change.places:
+            confidence = replace(composition.assumed, ridge=change.ridge, bound=change.bound)
+            composition = replace(composition, confidence=confidence)
+    return composition
+
+
+def as_bound(bound: float | None, confidence: Confidence) -> float:
+    """The bound on |theta| from now on: as before, then assumed of the longer parameter, or a larger one."""
+    if bound is None:
+        return confidence.bound
+    if not is_number(bound) or not confidence.bound <= bound < inf:
+        raise ValueError(f"bound must be at least {exact(confidence.bound)}, as before, got {bound!r}")
+    return float(bound)
+
+
+def older_places(changes: Iterable[ItemChange]) -> dict[int, Ints]:
+    """Where the features of a decision are now, by how many there were when it was made."""
+    found: dict[int, Ints] = {}
+    for change in changes:
+        if change.places:
+            places = np.array(change.places)
+            found = {d: places[before] for d, before in found.items()} | {places.size: places}
+    return found
+
+
+def grown(state: State, change: ItemChange) -> State:
+    """The state with new features, of which nothing is known yet: V is the ridge there."""
+    places, ridge = np.array(change.places), change.ridge or 0.0
+    d = places.size + change.features
+    forgets = len(state.square) > kernels.RECENT_FACTOR
+    larger = kernels.allocate_rounds(np.zeros((d, d)), np.zeros(d), forgets)
+    larger.square[:, places[:, None], places] = state.square
+    larger.vectors[:, places] = state.vectors
+    larger.vectors[kernels.NORMALS, 0] = state.vectors[kernels.NORMALS, 0]  # what a uniform explorer drew
+    new = np.setdiff1d(np.arange(d), places)
+    factors = (kernels.FACTOR, kernels.RECENT_FACTOR) if forgets else (kernels.FACTOR,)
+    for row, value in (
+        (kernels.GRAM, ridge),
+        (kernels.INVERSE, 1 / ridge),
+        *((row, ridge**0.5) for row in factors),
+    ):
+        larger.square[row, new, new] = value
+    larger.run[:] = state.run
+    run = larger.run[0]
+    for name in ("log_det", "log_det_base"):
+        run[name] += new.size * log(ridge)
+    run["widest"] = max(float(run["widest"]), 1 / ridge)
+    return larger
+
+
+def text_of(change: ItemChange, trusts_model: bool) -> str:
+    """A change for people: which items, and what is assumed of them.
+
+    >>> text_of(ItemChange(round=7, removed=("blue",)), True)
+    'since round 7, without blue'
+    """
+    about = [
+        f"{word} {shortened_list([*names])}"
+        for word, names in (("with", change.added), ("without", change.removed))
+        if names
+    ]
+    text = f"since round {change.round:,}, {', '.join(about)}"
+    if not change.places:
+        return text
+    more = f"{change.features} more feature{'s' if change.features > 1 else ''}"
+    return f"{text}: {more}" + (
+        f", |theta| <= {amount(change.bound)} is assumed with them" if trusts_model else ""
+    )
