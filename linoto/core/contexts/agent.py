@@ -17,20 +17,16 @@ from linoto.core.contexts.certificates import certify_contextual
 from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
 from linoto.core.contexts.growth import (
     ItemChange,
-    as_bound,
-    as_removed,
-    composition_after,
-    grown,
+    add_items,
+    offered_items,
     older_places,
-    recipe_of,
+    remove_items,
     removed_by,
     text_of,
 )
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.odds import propensity
-from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.protocols import PolicyForContexts
-from linoto.core.contexts.recipe import Recipe
 from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
@@ -228,28 +224,11 @@ class ContextualAgent:
         `values` (j, w) are the numbers of the recipe's item columns. Where items have features of their own,
         each new one adds some: nothing is known of them, and `bound` is on |theta| with them (as before).
         """
-        recipe = self._changing()
-        larger = recipe.with_items(names, values)
-        known = tuple(tuple(map(float, row)) for row in values or ())
-        added = larger.items[len(recipe.items) :]
-        change = ItemChange(round=self.rounds + 1, added=added, values=known)
-        if larger.d > recipe.d:
-            change = replace(
-                change,
-                places=tuple(recipe.places_in(larger).tolist()),
-                features=larger.d - recipe.d,
-                ridge=float(self._params[0]["ridge"]),
-                bound=as_bound(bound, self.confidence),
-            )
-            self._grow(change, larger.d)
-        elif bound is not None:
-            raise ValueError(f"bound must be None where no feature is new, got {bound!r}")
-        self.features, self.changes = larger, (*self.changes, change)
+        add_items(self, names, values, bound)
 
     def remove_arms(self, names: Sequence[str]) -> None:
         """Items that are not played again; what was played of them, and its rewards, still count."""
-        leaving = as_removed(names, self._changing(), self.removed)
-        self.changes = (*self.changes, ItemChange(round=self.rounds + 1, removed=leaving))
+        remove_items(self, names)
 
     @property
     def removed(self) -> frozenset[str]:
@@ -351,7 +330,7 @@ class ContextualAgent:
                 raise ValueError("actions must be given: this agent was started without features")
             if actions is not None:
                 raise ValueError("actions must be None where a context is given, got both")
-            arms = self._offered(arms)
+            arms = offered_items(self, arms)
             actions = self.features.transform(context, arms)
             names = list(arms) if arms is not None else getattr(self.features, "items", None) or None
         if actions is None:
@@ -369,39 +348,6 @@ class ContextualAgent:
         """Whether something is promised that rests on the linear model."""
         p = self._params[0]
         return bool(p["by_model"] or p["vouched_by"] == kernels.THE_MODEL)
-
-    def _offered(self, arms: Any) -> Any:
-        """The items of this round: those that were asked for, or all; none that was removed."""
-        gone = self.removed
-        if not gone:
-            return arms
-        if arms is None:
-            return [name for name in recipe_of(self.features).items if name not in gone]
-        for name in arms:
-            if name in gone:
-                raise ValueError(f"arms must be present, got {name!r}, which was removed")
-        return arms
-
-    def _changing(self) -> Recipe:
-        """The recipe whose items change now."""
-        if self._thrown is not None:
-            raise ValueError(
-                "arms must stay until the decision is committed for which the coin of this round is thrown"
-            )
-        return recipe_of(self.features)
-
-    def _grow(self, change: ItemChange, d: int) -> None:
-        """Go on with d features, of which the new ones are 0 in everything so far."""
-        composition = composition_after(self._composition, [change])
-        moments = self.moments.with_features(change.places, d)
-        params = contextual_params(composition, moments)
-        self._state, self._params, self.moments = grown(self._state, change), params, moments
-        self._composition, self.confidence, self._asked = composition, composition.assumed, None
-        self._places = older_places((*self.changes, change))
-        kernels.context_widen(params, self._state)
-        if self.rule.draws == kernels.NORMAL_DRAWS:
-            new = np.setdiff1d(np.arange(d), change.places)
-            self._state.vectors[kernels.NORMALS, new] = self._rng.standard_normal(new.size)
 
     def _vectors(self, decision: ContextualDecision) -> tuple[Floats, Floats]:
         """What a decision plays and what practice does, with the features of now."""

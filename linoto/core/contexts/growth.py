@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf, log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.confidence import Confidence
+from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.recipe import Recipe
 from linoto.core.hints import amount, shortened_list
 from linoto.core.kernels import Ints, State
 from linoto.core.validation import exact, is_number
+
+if TYPE_CHECKING:
+    from linoto.core.contexts.agent import ContextualAgent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,75 @@ def recipe_of(features: Any) -> Recipe:
         f"features must be a linoto.Recipe for items that come and go, got {type(features).__name__}: let "
         "its transform offer those there are"
     )
+
+
+def add_items(
+    agent: ContextualAgent,
+    names: Sequence[str],
+    values: Sequence[Sequence[float]] | None,
+    bound: float | None,
+) -> None:
+    """Items that an agent may play from its next round on, with more features if they need some."""
+    recipe = changing_recipe(agent)
+    larger = recipe.with_items(names, values)
+    known = tuple(tuple(map(float, row)) for row in values or ())
+    added = larger.items[len(recipe.items) :]
+    change = ItemChange(round=agent.rounds + 1, added=added, values=known)
+    if larger.d > recipe.d:
+        change = replace(
+            change,
+            places=tuple(recipe.places_in(larger).tolist()),
+            features=larger.d - recipe.d,
+            ridge=float(agent._params[0]["ridge"]),
+            bound=as_bound(bound, agent.confidence),
+        )
+        grow(agent, change)
+    elif bound is not None:
+        raise ValueError(f"bound must be None where no feature is new, got {bound!r}")
+    agent.features, agent.changes = larger, (*agent.changes, change)
+
+
+def grow(agent: ContextualAgent, change: ItemChange) -> None:
+    """Go on with new features, which were 0 in everything so far."""
+    d = len(change.places) + change.features
+    composition = composition_after(agent._composition, [change])
+    moments = agent.moments.with_features(change.places, d)
+    params = contextual_params(composition, moments)
+    agent._state, agent._params, agent.moments = grown(agent._state, change), params, moments
+    agent._composition, agent.confidence, agent._asked = composition, composition.assumed, None
+    agent._places = older_places((*agent.changes, change))
+    kernels.context_widen(params, agent._state)
+    if agent.rule.draws == kernels.NORMAL_DRAWS:
+        new = np.setdiff1d(np.arange(d), change.places)
+        agent._state.vectors[kernels.NORMALS, new] = agent._rng.standard_normal(new.size)
+
+
+def remove_items(agent: ContextualAgent, names: Sequence[str]) -> None:
+    """Items that an agent does not play again."""
+    leaving = as_removed(names, changing_recipe(agent), agent.removed)
+    agent.changes = (*agent.changes, ItemChange(round=agent.rounds + 1, removed=leaving))
+
+
+def offered_items(agent: ContextualAgent, arms: Any) -> Any:
+    """The items of a round: those that were asked for, or all; none that was removed."""
+    gone = agent.removed
+    if not gone:
+        return arms
+    if arms is None:
+        return [name for name in recipe_of(agent.features).items if name not in gone]
+    for name in arms:
+        if name in gone:
+            raise ValueError(f"arms must be present, got {name!r}, which was removed")
+    return arms
+
+
+def changing_recipe(agent: ContextualAgent) -> Recipe:
+    """The recipe of an agent whose items change now."""
+    if agent._thrown is not None:
+        raise ValueError(
+            "arms must stay until the decision is committed for which the coin of this round is thrown"
+        )
+    return recipe_of(agent.features)
 
 
 def as_removed(names: Sequence[str], recipe: Recipe, gone: frozenset[str]) -> tuple[str, ...]:

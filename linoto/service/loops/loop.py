@@ -25,6 +25,7 @@ from linoto.service.loops.events import (
     SettingsChanged,
 )
 from linoto.service.loops.history import Point
+from linoto.service.loops.item_changes import change_items
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.references import reference_now
 from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
@@ -57,12 +58,6 @@ def has_arms(agent: FixedAgent, spec: LoopSpec) -> bool:
     came = sum(len(change.added) for change in agent.changes)
     same_names = list(agent.names or ())[:k] == names and agent.k == k + came
     return same_names and same_arms(features, first)
-
-
-def split(added: list[tuple[str, list[float] | None]]) -> tuple[list[str], list[list[float]] | None]:
-    """The names of new items, and what is known of each; None where nothing is said of any."""
-    names, values = [name for name, _ in added], [row or [] for _, row in added]
-    return names, values if any(values) else None
 
 
 def log_mean_of(agent: LoopAgent) -> float | None:
@@ -162,38 +157,11 @@ class Loop:
         elif isinstance(event, LoopArchived):
             state.archived = True
 
-    def _apply_items(self, event: ArmsChanged, at: float) -> None:
-        """Items of a loop with contexts that come or go."""
-        (agent, contexts), state = self.contextual, self.state
-        if event.added:
-            names, values = split(event.added)
-            agent.add_arms(names, values=values)
-            for counts in (state.plays, state.uncounted):
-                counts.extend([0] * len(names))
-            state.items.extend(RewardTotals() for _ in names)
-            places = agent.changes[-1].places
-            if state.played and places:
-                longer = [0.0] * agent.d
-                for place, total in zip(places, state.played, strict=True):
-                    longer[place] = total
-                state.played = longer
-        else:
-            if event.fallback is not None:
-                raise ValueError("fallback must be None in a loop with contexts: practice is what is safe")
-            contexts.check_left(event.removed)
-            agent.remove_arms([self.names[item] for item in event.removed])
-        before, self.contexts = contexts.practice_left, contexts.after(agent)
-        text = agent.change_texts[-1]
-        left = self.contexts.practice_left
-        if left is not None and left != before:
-            text = f"{text}: practice is what is left of it, {100 * left:.3g} % of its weight"
-        state.arm_changes.append(ArmsChange(at=at, by=event.by, decisions=state.decided, text=text))
-        self._know_arms()
-        self.watch = Watch.of(agent, self.certificate, self.spec)
-
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
         if self.contexts is not None:
-            self._apply_items(event, at)
+            change_items(self, event, at)
+            self._know_arms()
+            self.watch = Watch.of(self.agent, self.certificate, self.spec)
             return
         agent, state = self.fixed_agent, self.state
         if event.added:

@@ -25,7 +25,6 @@ from linoto.service.errors import Refused, Undone, invalid, not_found
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
 from linoto.service.loops.context_choice import decide_in_context
-from linoto.service.loops.context_spec import check_redraws, check_size
 from linoto.service.loops.events import (
     DECISIONS,
     ArmsChanged,
@@ -36,10 +35,11 @@ from linoto.service.loops.events import (
     RewardRecorded,
     SettingsChanged,
 )
-from linoto.service.loops.loop import Loop, split
+from linoto.service.loops.item_changes import check_growth
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, keep_promise, recover
 from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
-from linoto.service.loops.spec import MOST_FEATURES, Arm, LoopAgent, check_holdback
+from linoto.service.loops.spec import Arm, LoopAgent, check_holdback
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 
@@ -301,7 +301,8 @@ class Loops:
         if known:
             raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
         added = [(arm.name, arm.features) for arm in arms]
-        check_growth(loop, added)
+        if loop.contexts is not None:
+            check_growth(loop, added)
         self._change_arms(connection, loop, ArmsChanged(by=by, added=added))
         return loop
 
@@ -365,19 +366,6 @@ def is_same_arm(loop: Loop, arm: Arm) -> bool:
     return arm.features is None or loop.fixed_agent.actions[index].tolist() == [
         float(x) for x in arm.features
     ]
-
-
-def check_growth(loop: Loop, added: list[tuple[str, list[float] | None]]) -> None:
-    """Refuse items with which a loop with contexts could not go on deciding."""
-    if loop.contexts is None:
-        return
-    agent, contexts = loop.contextual
-    try:
-        larger = contexts.recipe.with_items(*split(added))
-    except ValueError as error:
-        raise invalid(str(error)) from error
-    check_size(larger, MOST_FEATURES)
-    check_redraws(loop.spec.redraws, agent.rule, len(larger.items), larger.d)
 
 
 def why_refuted(agent: LoopAgent) -> str:
