@@ -222,12 +222,12 @@ ARRIVALS = {
 
 
 def log_of(seed: int, m: int = 80, *, turned: bool = False) -> linoto.Moments:
-    """A log of a linear world; turned, one that says of every action what its opposite earns."""
+    """A log of a linear world; turned, a longer one that says of every action what its opposite earns."""
     rng = np.random.default_rng([7, seed])
-    played = rows(rng, m)
+    played = rows(rng, 20 * m if turned else m)
     means = np.clip(played @ THETA, 0.0, 1.0)
     means = 1.0 - means if turned else means
-    return linoto.Moments.from_rows(played, (rng.random(m) < means).astype(float))
+    return linoto.Moments.from_rows(played, (rng.random(len(means)) < means).astype(float))
 
 
 def excess(
@@ -252,7 +252,8 @@ def excess(
         round = ATTACKS[attack](past)
         question = {"actions": round.actions, "practice": round.practice}
         decision = agent.guard(round.proposal, **question)
-        reward = 0.0 if decision.arm is None else float(round.rewards[decision.arm])
+        own = float(rng.random() < np.array(decision.action) @ THETA)  # of practice's own action
+        reward = own if decision.arm is None else float(round.rewards[decision.arm])
         agent.commit(decision)
         past.decisions.append(decision)
         past.rewards.append(reward)

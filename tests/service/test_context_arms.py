@@ -193,7 +193,8 @@ def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path) 
 
 def test_clients_and_the_model_alarm_know_the_changes(tmp_path: Path) -> None:
     with served(tmp_path / "x.sqlite") as server, server.client() as client:
-        client.create("shop", recipe=RECIPE, moments=log_of(), practice="C", policy=POLICIES["model"])
+        parts = {"recipe": RECIPE, "moments": log_of(), "practice": "C", "default_reward": 0.0}
+        client.create("shop", policy=POLICIES["model"], **parts)
         client.decide("shop", context=GERMAN)
         view = client.add_arms("shop", ["D"])
         assert view["arms"] == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Literal
 
 from msgspec import Struct
@@ -73,15 +74,15 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             changes=changes,
         )
 
-    def as_contextual(self) -> ContextualDecision:
-        """The same in a loop with contexts: arms are counted among those of the round."""
+    def as_contextual(self, removed: Set[int] = frozenset()) -> ContextualDecision:
+        """The same in a loop with contexts: arms are counted among those of the round, none that was gone."""
         return ContextualDecision(
-            arm=self.place(self.arm),
+            arm=self.place(self.arm, removed),
             name=None,
             mode=self.mode,
             source=self.source,  # type: ignore[arg-type]
-            proposal=self.place(self.favourite),
-            fallback=None if self.fallback is None else self.place(self.fallback),
+            proposal=self.place(self.favourite, removed),
+            fallback=None if self.fallback is None else self.place(self.fallback, removed),
             budget=self.budget,
             round=self.round,
             action=tuple(self.action or ()),
@@ -90,9 +91,10 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             centre=self.centre,
         )
 
-    def place(self, item: int) -> int:
+    def place(self, item: int, removed: Set[int]) -> int:
         """Where an item is among the arms of the round."""
-        return item if self.allowed is None else self.allowed.index(item)
+        before = range(item) if self.allowed is None else self.allowed[: self.allowed.index(item)]
+        return sum(other not in removed for other in before) if removed else len(before)
 
 
 class RewardRecorded(Struct, tag_field="kind", tag="closed", frozen=True):

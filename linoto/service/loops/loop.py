@@ -242,7 +242,7 @@ class Loop:
     def _play_of(self, event: DecisionMade) -> Any:
         """A decision as the agent of this loop commits it and learns from it."""
         if self.contexts is not None:
-            return event.as_contextual()
+            return event.as_contextual(self.contexts.removed(event.round))
         return event.as_decision(len(self.fixed_agent.changes))
 
     def _is_lost(self, event: RewardRecorded) -> bool:

@@ -1,6 +1,6 @@
 """Callers who choose contexts, arms, practice and arrivals try to break every gate that knows contexts.
 
-Quick runs are at delta = .05: of 5 runs, 3 or more break a promise that holds with a probability of 1.2e-3
+Quick runs are at delta = .05: of 4 runs, 3 or more break a promise that holds with a probability of 5e-4
 at most. The slow ones play 1,000 of each, and allow delta and four standard errors.
 """
 
@@ -43,25 +43,27 @@ def broken(name: str, attack: str, delta: float, runs: int, **options: Any) -> i
 @pytest.mark.parametrize("name", GATES)
 def test_no_attack_breaks_the_promise(name: str) -> None:
     for attack in ATTACKS:
-        assert broken(name, attack, 0.05, 5, rounds=80) < 3, attack
+        assert broken(name, attack, 0.05, 4, rounds=60) < 3, attack
 
 
 @pytest.mark.parametrize("attack", ["worst arm", "builds then spends", "practice by context"])
 def test_where_the_model_is_wrong_the_loan_is_the_most_that_is_lost(attack: str) -> None:
-    """The log says of every action what its opposite earns: the gate by the model alone is far beyond."""
-    assert broken("loan", attack, 0.05, 5, rounds=80, turned=True) < 3
-    alone = [
-        excess(policy_of("model", 0.05), attack, "at once", seed, 80, linear=False, turned=True)
-        for seed in range(3)
-    ]
-    assert max(alone) > 4.0 or attack != "worst arm"
+    """The log says of every action what its opposite earns."""
+    assert broken("loan", attack, 0.05, 4, rounds=60, turned=True) < 3
+
+
+def test_the_gate_by_the_model_is_beyond_its_promise_where_the_model_is_wrong() -> None:
+    """Fixed seeds: by 8 to 12, so that the test above is in earnest."""
+    policy = policy_of("model", 0.05)
+    found = [excess(policy, "worst arm", "at once", seed, 60, linear=False, turned=True) for seed in range(3)]
+    assert min(found) > 5.0
 
 
 def test_where_the_model_is_right_nothing_of_the_loan_is_lost() -> None:
     """What is promised then is the budget alone: 5 less than the certificate, which counts the loan."""
     policy = policy_of("loan", 0.05)
     for attack in ATTACKS:
-        found = [excess(policy, attack, "at once", seed, 80, linear=True) + 5.0 for seed in range(4)]
+        found = [excess(policy, attack, "at once", seed, 60, linear=True) + 5.0 for seed in range(3)]
         assert sum(over > 1e-9 for over in found) < 3, attack
 
 
