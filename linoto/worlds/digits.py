@@ -64,15 +64,22 @@ def features_of(pixels: Floats) -> Floats:
     return np.asarray(rows / np.linalg.norm(rows, axis=1).mean())
 
 
-def digits(rng: np.random.Generator, *, taught: int = TAUGHT, turn: int | None = None) -> ContextualBandit:
+def digits(
+    rng: np.random.Generator, *, taught: int = TAUGHT, turn: int | None = None, turning: int = DIGITS
+) -> ContextualBandit:
     """The world of images; `rng` draws those from which practice learnt.
 
-    From round `turn` on the right arm is the next digit. Practice knows that, no log does.
+    From round `turn` on the right arm is the next digit, of the first `turning` ones. Practice knows that, no
+    log does.
     """
     images = load()
     weights = nearest_centroid(images.pixels, images.written, DIGITS, taught, rng)
     now = ContextualBandit.from_table(images.features, images.written, practice=weights)
     if turn is None:
         return now
-    right, turned = (images.written + 1) % DIGITS, np.roll(weights, 1, axis=1)
+    following = np.arange(DIGITS)
+    following[:turning] = np.roll(following[:turning], -1)
+    turned = np.empty_like(weights)
+    turned[:, following] = weights
+    right = following[images.written]
     return now.until(turn, ContextualBandit.from_table(images.features, right, practice=turned))

@@ -48,3 +48,20 @@ def test_when_the_world_turns_practice_earns_the_same_and_the_old_arm_nothing() 
     assert np.array_equal(before.actions, after.actions)
     assert np.isclose(before.means @ before.weights, after.means @ after.weights)
     assert before.means @ after.means == 0.0
+
+
+def test_a_smaller_turn_leaves_the_other_digits_as_they_are() -> None:
+    rounds = [
+        digits(np.random.default_rng(0), turn=1, turning=turning).rounds(
+            200, np.random.default_rng(1), first=1
+        )
+        for turning in (DIGITS, 5, 1)
+    ]
+    still = digits(np.random.default_rng(0)).rounds(200, np.random.default_rng(1))
+    same = [
+        (other.means.reshape(-1, DIGITS) == still.means.reshape(-1, DIGITS)).all(axis=1) for other in rounds
+    ]
+    written = still.means.reshape(-1, DIGITS).argmax(axis=1)
+    assert not same[0].any() and same[2].all()
+    assert np.array_equal(same[1], written >= 5)
+    assert np.isclose(still.means @ still.weights, rounds[1].means @ rounds[1].weights)
