@@ -14,12 +14,33 @@ from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.policies import Gated
 from linoto.logs.contexts import ContextLog
+from linoto.logs.estimates import LEAST_EVENTS
 from linoto.logs.read import Log
 
 
 def is_binary(log: Log | ContextLog) -> bool:
     """Whether every reward is 0 or 1: between them, only these equal their squares."""
     return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
+
+
+def too_few_events(log: Log | ContextLog) -> str:
+    """Why the log holds too little to judge anything by, if it does.
+
+    Rewards from 0 up count as (their sum)^2 / (sum of squares) equal ones: as many as there are clicks, and
+    one where a single sale is nearly all. Of clicks that most rows have, those without are the events.
+    """
+    offline = log.offline
+    if log.extent[0] < 0 or offline.reward_squares is None or not offline.reward_sums.any():
+        return ""
+    rows, binary = offline.total, is_binary(log)
+    events = float(offline.reward_sums.sum()) ** 2 / float(offline.reward_squares.sum())
+    rare = "ones" if binary else "rewards above 0"
+    if binary and 2 * events > rows:
+        events, rare = rows - events, "zeros"
+    if events >= LEAST_EVENTS:
+        return ""
+    worth = f"{events:,.0f} {rare}" if binary else f"{rare} that count as {events:.2g}"
+    return f"too few events to say: {worth} among {rows:,} rewards; it takes {LEAST_EVENTS}"
 
 
 def has_rewards_outside(log: Log, limits: tuple[float, float]) -> bool:

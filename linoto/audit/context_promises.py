@@ -22,6 +22,7 @@ NEEDS: dict[GateKind, str] = {
     "tolerance": "that rewards are linear in these features in every context, and that the log still holds",
 }
 
+TIMID = 20.0  # times what a round can lose: with a smaller budget, coins hardly open (docs/control.md)
 UNKNOWN_RANGE = "state the reward range: it must know what a round can lose"
 
 
@@ -39,11 +40,16 @@ class ContextPromise(NamedTuple):
 
 
 def contextual_gate(
-    kind: GateKind, confidence: Confidence, *, budget: float | None = None, epsilon: float | None = None
+    kind: GateKind,
+    confidence: Confidence,
+    moments: Moments,
+    *,
+    budget: float | None = None,
+    epsilon: float | None = None,
 ) -> Control | Tolerance:
-    """A gate that allows so much; if neither is given, the budget that `Gated()` takes with contexts."""
+    """A gate that allows so much; if neither is given, the usual budget for what this log earned."""
     if budget is None and epsilon is None:
-        usual: Any = usual_contextual_gate(confidence)
+        usual: Any = usual_contextual_gate(confidence, earned=moments.reward_sum)
         budget = usual.budget
     budget, epsilon = budget or 0.0, epsilon or 0.0
     if kind == "tolerance":
@@ -61,7 +67,7 @@ def find_promises(
         if kind == "control" and confidence.reward_range is None:
             found.append(ContextPromise(kind, None, UNKNOWN_RANGE))
             continue
-        gate = contextual_gate(kind, confidence, budget=budget, epsilon=epsilon)
+        gate = contextual_gate(kind, confidence, moments, budget=budget, epsilon=epsilon)
         try:
             certificate = Gated(gate=gate, confidence=confidence).certificate_contextual(moments)
             found.append(ContextPromise(kind, certificate, "" if certificate.holds else certificate.theorem))
@@ -108,7 +114,19 @@ def budget_texts(certificate: Certificate, moments: Moments) -> Iterator[tuple[s
     if certificate.budget and isfinite(high - low):
         worth.append(f"what {certificate.budget / (high - low):,.0f} rounds can lose at the most")
     if worth:
-        yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}"
+        yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}{timid_text(certificate)}"
+
+
+def timid_text(certificate: Certificate) -> str:
+    """That a coin proves little with so small a budget, where it does."""
+    low, high = certificate.reward_range
+    timid = TIMID * (high - low)
+    if certificate.per_round or not certificate.budget or certificate.budget >= timid or not isfinite(timid):
+        return ""
+    return (
+        "; so small a budget is kept, but hardly anything is explored with it: from about "
+        f"{amount(timid)} on a Control gate learns (--budget)"
+    )
 
 
 def lost(certificate: Certificate) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linoto.audit.assume import is_binary, round_up, stated
+from linoto.audit.assume import is_binary, round_up, stated, too_few_events
 from linoto.audit.bound import propose_bound
 from linoto.audit.context_findings import ContextCoverage, ContextGain, find_context_coverage, find_gain
 from linoto.audit.context_promises import NAMES, ContextPromise, find_promises, fitting, promise_texts
@@ -16,7 +16,7 @@ from linoto.audit.drift import Drift, find_drift, why_untested
 from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of
 from linoto.audit.propensities import find_miscalibrated
 from linoto.audit.pvalues import TEST_LEVEL
-from linoto.audit.reasons import DROPPED, AuditVerdict, names_of
+from linoto.audit.reasons import AT_RISK, DROPPED, AuditVerdict, at_risk_text, names_of
 from linoto.audit.verdicts import answer_text, without_nan
 from linoto.core.confidence import Confidence
 from linoto.core.hints import amount, shortened_list
@@ -163,6 +163,15 @@ def reasons_to_wait(found: ContextFindings) -> Iterator[str]:
         yield "nobody said how large or small a reward can be: state the reward range or the noise"
     if np.count_nonzero(found.log.offline.pulls) < 2:
         yield "only one item was ever played"
+    if few := too_few_events(found.log):
+        yield f"{few}: more rows would help"
+    promise = fitting(found.promises, "deploy")
+    allowed = (
+        None if promise is None or promise.certificate is None else promise.certificate.loss(found.log.count)
+    )
+    earned = found.log.moments.reward_sum
+    if found.log.extent[0] >= 0 and allowed is not None and allowed >= AT_RISK * earned:
+        yield f"{at_risk_text(allowed, earned)}. More rows or a smaller budget would help"
     if found.gain is not None and not found.gain.reason and found.gain.high < 0:
         yield (
             "the linear model predicts held-out rewards worse than the means of items do: leave columns or "

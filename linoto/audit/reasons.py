@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from linoto.audit.assume import has_rewards_outside
+from linoto.audit.assume import has_rewards_outside, too_few_events
 from linoto.audit.coverage import Coverage
 from linoto.audit.drift import Drift, why_untested
 from linoto.audit.fit import LackOfFit
@@ -189,7 +189,8 @@ def reasons_in_tests(found: AuditFindings) -> list[str]:
             "neither linearity nor drift could be tested, so nothing is known for or against this log "
             f"({why_untested(log.early, log.late)}): more rows would help"
         ]
-    return []
+    few = too_few_events(log)
+    return [f"{few}: more rows would help"] if few else []
 
 
 def reasons_in_promise(found: AuditFindings) -> list[str]:
@@ -207,11 +208,17 @@ def reasons_in_promise(found: AuditFindings) -> list[str]:
     if found.log.extent[0] < 0 or allowed is None or allowed < AT_RISK * earned:
         return []
     return [
-        f"over as many rounds as the log has rows, the promise allows a loss of {amount(allowed)}: half or "
-        f"more of the {amount(earned)} that the log earned ({amount(promise.constant)} of the loss is "
-        "allowed from the first round). More rows, fewer logged arms, a smaller reward range or a "
-        "smaller tolerance would help"
+        f"{at_risk_text(allowed, earned)} ({amount(promise.constant)} of the loss is allowed from the first "
+        "round). More rows, fewer logged arms, a smaller reward range or a smaller tolerance would help"
     ]
+
+
+def at_risk_text(allowed: float, earned: float) -> str:
+    """That a promise allows to lose much of what there is."""
+    return (
+        f"over as many rounds as the log has rows, the promise allows a loss of {amount(allowed)}: half or "
+        f"more of the {amount(earned)} that the log earned"
+    )
 
 
 def dropped_share(log: Log) -> float:

@@ -44,7 +44,7 @@ SUMMARY = (
         "linear?",
         "steady?",
     ),
-    *("promise", "promise: most lost per round", "promise: most lost in all"),
+    "promise",
 )
 
 
@@ -244,7 +244,11 @@ class Audit(AuditFindings):
 
     def summary(self) -> list[tuple[str, str]]:
         """The verdict, its reasons, and the numbers a person needs."""
-        return [(name, text) for name, text in self.facts() if name in SUMMARY]
+        return [
+            (name, text)
+            for name, text in self.facts()
+            if name in SUMMARY or name.startswith("promise: most lost ")
+        ]
 
     def full_text(self) -> str:
         """Everything that was found, one fact a line."""
@@ -351,8 +355,8 @@ class Audit(AuditFindings):
             return
         if self.caution:
             yield "promise", self.caution
-        for name, text in self.certificate.rows():
-            if name in PROMISED:
+        for name, text in self.certificate.rows(rounds=max(self.log.offline.total, 1)):
+            if name in PROMISED or "that the log earns" in text:
                 yield f"promise: {name}", text
 
 

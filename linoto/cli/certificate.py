@@ -55,7 +55,7 @@ def run_certificate(arguments: argparse.Namespace) -> None:
         found = policy.certificate_contextual(log.saved.moments, features=log.saved.recipe)
     else:
         log = read_statistics(arguments)
-        policy = with_gate_options(read_policy(arguments, log), arguments)
+        policy = with_gate_options(read_policy(arguments, log), arguments, log)
         found = policy.certificate(log.actions, log.offline)
     if arguments.json:
         facts = {"source": log.source, "policy": to_dict(policy), **audit_facts(policy, log, arguments)}

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.evaluate import row_of
+from linoto.cli.evaluate import cautions_on, row_of
 from linoto.cli.outputs import (
     FAILING,
     add_allowance,
@@ -107,7 +107,9 @@ def add_columns(command: Any) -> None:
         "--min-count", type=positive, help="rows that a level needs for a feature of its own (default: 1)"
     )
     command.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
-    add_allowance(command, "a budget of 100 times the noise")
+    add_allowance(
+        command, "a budget of 100 times the noise, or a tenth of what the log earned if that is less"
+    )
     add_assumed(command)
     add_format(command)
     add_reading_options(command)
@@ -133,6 +135,7 @@ def run_audit_contexts(arguments: argparse.Namespace) -> None:
         if estimates:
             print("\nWhat the best items by the log's own model would have earned:")
             print_table([row_of(found) for found in estimates])
+            print_facts(cautions_on(estimates))
         print_written(paths)
     fail_on(audit.verdict, arguments)
 
@@ -191,10 +194,10 @@ def write_files(audit: ContextAudit, estimates: list[Estimate], arguments: argpa
         from linoto.pages.contexts import write_context_audit
 
         source = Path(arguments.log).name
-        estimated = [row_of(found) for found in estimates]
-        paths.append(
-            write_context_audit(arguments.out, audit, estimated, source=source, command=command_of(arguments))
-        )
+        shown: dict[str, Any] = {"source": source, "command": command_of(arguments)}
+        shown["cautions"] = [text for _, text in cautions_on(estimates)]
+        rows = [row_of(found) for found in estimates]
+        paths.append(write_context_audit(arguments.out, audit, rows, **shown))
     return paths + save(audit.saved, arguments)
 
 

@@ -13,6 +13,7 @@ from linoto.cli.log_and_policy import explorer, named_policy, read_npz, told, wi
 
 if TYPE_CHECKING:
     from linoto.audit.context_promises import GateKind
+    from linoto.core.contexts.moments import Moments
     from linoto.core.policies import Gated
     from linoto.logs.saved import SavedContexts
 
@@ -72,10 +73,10 @@ def read_contextual_policy(arguments: argparse.Namespace, log: ContextsAndLog) -
         return with_gate_options(policy, arguments)
     if arguments.explorer is not None:
         policy = replace(policy, explorer=explorer(arguments.explorer))
-    return with_contextual_gate(policy, arguments)
+    return with_contextual_gate(policy, log.saved.moments, arguments)
 
 
-def with_contextual_gate(policy: Gated, arguments: argparse.Namespace) -> Gated:
+def with_contextual_gate(policy: Gated, moments: Moments, arguments: argparse.Namespace) -> Gated:
     """Gated with the gate that was asked for, or the one that fits: as the audit chooses it."""
     from linoto.audit.context_promises import contextual_gate
 
@@ -86,8 +87,8 @@ def with_contextual_gate(policy: Gated, arguments: argparse.Namespace) -> Gated:
         if getattr(arguments, option) not in (None, "model"):
             raise ValueError(f"--{option} {getattr(arguments, option)} is not for contexts: give --{words}")
     kind: GateKind = arguments.gate or ("tolerance" if policy.assumed.reward_range is None else "control")
-    gate = contextual_gate(kind, policy.assumed, budget=arguments.budget, epsilon=arguments.epsilon)
-    return replace(policy, gate=gate)
+    allowed = {"budget": arguments.budget, "epsilon": arguments.epsilon}
+    return replace(policy, gate=contextual_gate(kind, policy.assumed, moments, **allowed))
 
 
 def practice_of(given: Sequence[str], saved: SavedContexts) -> str | dict[str, float] | None:

@@ -136,7 +136,7 @@ def run_create(arguments: argparse.Namespace) -> None:
         parts = contextual_parts(arguments, with_contexts)
     else:
         log = read_statistics(arguments)
-        policy = with_gate_options(read_policy(arguments, log), arguments)
+        policy = with_gate_options(read_policy(arguments, log), arguments, log)
         parts = fixed_parts(arguments, log)
     loop, made = make_loop(arguments, policy, parts, log.source)
     certificate = loop.certificate

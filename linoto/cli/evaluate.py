@@ -291,13 +291,18 @@ def said(name: str, texts: dict[str, str]) -> list[tuple[str, str]]:
     return [(name, f"{', '.join(about)}: {text}") for text, about in methods.items()]
 
 
+def cautions_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
+    """Which of the numbers are not to be acted on, and why."""
+    return said("caution", {found.method: found.reason for found in estimates if not found.enough})
+
+
 def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple[str, str]]:
     """What a reader should know before believing the numbers."""
     notes = [("propensities", ALL_CERTAIN)] if rows.all_certain else []
     if warm:
         notes.append(("warm start", f"{warm} other rows; they judged nothing"))
     notes += said("intervals hold", {found.method: found.holds for found in estimates})
-    notes += said("caution", {found.method: found.reason for found in estimates if not found.enough})
+    notes += cautions_on(estimates)
     worst = max(estimates, key=lambda found: found.unseen)
     if worst.unseen > 0:
         notes.append(("not seen", f"{worst.unseen:.1%} of the target is on arms that no row shows"))

@@ -97,6 +97,7 @@ def run_launch(arguments: argparse.Namespace) -> None:
         [
             *("preview", stats, *gate, *grid_of(arguments), *limit_of(arguments, certificate)),
             *("--horizon", arguments.horizon, "--out", page),
+            *(("--unit", arguments.unit) if arguments.unit else ()),
         ],
     )
     make_and_serve(arguments, stats)
@@ -172,7 +173,7 @@ def limit_of(arguments: argparse.Namespace, certificate: Sequence[Any]) -> list[
 
     asked = steps().parse_args([str(word) for word in certificate])
     log = read_statistics(asked)
-    policy = with_gate_options(read_policy(asked, log), asked)
+    policy = with_gate_options(read_policy(asked, log), asked, log)
     loss = policy.certificate(log.actions, log.offline).loss(arguments.horizon)
     return ["--limit", f"{rounded_up(loss, 4):g}"] if loss else []
 

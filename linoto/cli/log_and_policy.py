@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -281,12 +282,14 @@ def add_gate_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> ComposedPolicy:
+def with_gate_options(
+    policy: ComposedPolicy, arguments: argparse.Namespace, log: ArmsAndLog | None = None
+) -> ComposedPolicy:
     """The policy with the parameters that were given; of several, the others are 0, and of none the usual."""
     names = ("budget", "epsilon", "alpha")
     given = {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
     if not given and arguments.policy == "Gated":
-        return with_usual_gate(policy)
+        return with_usual_gate(policy, inf if log is None else float(log.offline.reward_sums.sum()))
     known = policy.composed().gate.parameters
     for name in given:
         if name not in known:
@@ -297,13 +300,16 @@ def with_gate_options(policy: ComposedPolicy, arguments: argparse.Namespace) -> 
     return policy
 
 
-def with_usual_gate(policy: ComposedPolicy) -> ComposedPolicy:
-    """A Gated that allows what Gated() does with its confidence, paid for by the evidence that it has."""
-    from linoto.core.gates import Tolerance
+def with_usual_gate(policy: ComposedPolicy, earned: float) -> ComposedPolicy:
+    """A Gated that allows what is usual with its confidence and a log that earned so much, paid for by the
+    evidence that it has."""
+    from linoto.core.gates import Control, Tolerance
     from linoto.core.policies import Gated
-    from linoto.core.usual import usual_gate
+    from linoto.core.usual import usual_contextual_gate, usual_gate
 
     composed = policy.composed()
+    if isinstance(policy, Gated) and isinstance(composed.gate, Control):
+        return replace(policy, gate=usual_contextual_gate(composed.assumed, earned=earned))
     if not isinstance(policy, Gated) or not isinstance(composed.gate, Tolerance):
         return policy
     return replace(policy, gate=replace(usual_gate(composed.assumed), evidence=composed.gate.evidence))

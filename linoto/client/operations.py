@@ -11,6 +11,7 @@ import json
 import secrets
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import (
     TYPE_CHECKING,
@@ -109,7 +110,8 @@ class Operations:
 
         Or all of it is what an audit saved: `saved=linoto.load("stats.npz")`. Then its arms and its log are
         used, and its noise, bound and reward range where the policy has no confidence of its own; the
-        description of the loop says so unless you give one.
+        description of the loop says so unless you give one. With contexts, a `Gated` without a gate gets the
+        usual one for what the log earned.
 
         With a `recipe` each decision is asked for in a context. The items of the recipe are the arms, the
         log is `moments` or a file, and `practice` says what is done today: an item, weights of items, or
@@ -342,14 +344,21 @@ def arms_of(saved: SavedLog) -> dict[str, list[float]]:
 def assuming(policy: Policy | Mapping[str, Any], saved: Audited) -> Any:
     """The policy with what the audit found, where it says nothing of its own; warn of a log not to trust."""
     from linoto.core.confidence import with_assumptions
+    from linoto.core.policies import Gated
     from linoto.core.snapshots import from_dict
+    from linoto.core.usual import usual_contextual_gate
 
     if not hasattr(saved, "confidence"):
         raise ValueError(f"saved must be what linoto.load returns, got {type(saved).__name__}")
     if saved.warning:
         warnings.warn(saved.warning, stacklevel=4)
-    known = from_dict(dict(policy)) if isinstance(policy, Mapping) else policy
-    return known if saved.confidence is None else with_assumptions(known, saved.confidence)
+    known: Any = from_dict(dict(policy)) if isinstance(policy, Mapping) else policy
+    if saved.confidence is None:
+        return known
+    known = with_assumptions(known, saved.confidence)
+    if isinstance(saved, SavedContexts) and isinstance(known, Gated) and known.gate is None:
+        known = replace(known, gate=usual_contextual_gate(known.assumed, earned=saved.moments.reward_sum))
+    return known
 
 
 # -- how a request is written

@@ -119,13 +119,22 @@ class Certificate:
         if self.kappa is not None:
             lines.append(("kappa", f"{amount(self.kappa)} (rounding of the logging mixture)"))
         if rounds is not None:
-            lines.append((f"most lost in {rounds} rounds", amount(self.loss(rounds))))
+            lines.append((f"most lost in {rounds} rounds", self.lost_text(rounds)))
         lines.append(("vacuous", self.vacuous_text(rounds)))
         lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
         lines.extend(("arms changed", text) for text in self.changes)
         lines.extend(("assumes", text) for text in self.assumes)
         lines.extend(("not assumed", text) for text in self.not_assumed)
         return lines
+
+    def lost_text(self, rounds: int) -> str:
+        """The most lost in so many rounds; where rewards cannot be negative, also as a part of what the log
+        earns in as many: "6" says nothing to somebody who does not know that there are 19."""
+        lost, earned = self.loss(rounds), (self.reference or 0.0) * rounds
+        if lost is None or self.reward_range[0] < 0 or earned <= 0:
+            return amount(lost)
+        part = amount(float(f"{100 * lost / earned:.2g}"))
+        return f"{amount(lost)}: {part} % of the {amount(earned)} that the log earns in as many"
 
     def vacuous_text(self, rounds: int | None) -> str:
         """Whether the promise says anything, from which round on, and whether in so many rounds."""

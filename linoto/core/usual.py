@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Control, Gate, Tolerance
 
 USUAL_BUDGET, USUAL_SHARE = 100.0, 0.02
+USUAL_PART = 0.1  # of what a whole log earned, beyond which no usual budget goes
 
 
 def usual_gate(confidence: Confidence) -> Tolerance:
@@ -22,15 +24,21 @@ def usual_gate(confidence: Confidence) -> Tolerance:
     return Tolerance(budget=USUAL_BUDGET * confidence.scale)
 
 
-def usual_contextual_gate(confidence: Confidence) -> Gate:
+def usual_contextual_gate(confidence: Confidence, *, earned: float = inf) -> Gate:
     """The same with contexts, in units of the noise: a log's mean is no reference where rounds differ.
 
     Where the range of rewards is known it is a Control gate: that a linear model holds in every context is
     more than most can say, and the coin needs no model.
+
+    `earned` is what the whole log earned, where it is known and rewards cannot be negative: the budget is
+    then a tenth of it at most. 100 times the noise of clicks is 50 of them, and a log of 10,000 views may
+    hold 38. A Control gate needs what one round can lose, though: with less it never opens.
     """
+    limits = confidence.reward_range
     budget = USUAL_BUDGET * confidence.scale
-    if confidence.reward_range is None:
+    if limits is not None and limits[0] >= 0 and earned > 0:
+        budget = min(budget, float(f"{USUAL_PART * earned:.2g}"))
+    if limits is None:
         return Tolerance(budget=budget, evidence="model")
-    low, high = confidence.reward_range
     promise: Any = "realised" if confidence.noise == "bounded" else "expected"
-    return Control(budget=max(budget, high - low), promise=promise)
+    return Control(budget=max(budget, limits[1] - limits[0]), promise=promise)

@@ -190,8 +190,15 @@ class Weighted:
         if found.kind == "normal":
             return found
         ends = (known * found.low + self.unknown * low, known * found.high + self.unknown * high)
+        return Found(self.within(ends[0]), self.within(ends[1]), found.kind)
+
+    def within(self, mean: float) -> float:
+        """A mean reward, or the end of the range beyond which it lies: that is nearer to the true one.
+
+        Large weights and the corrections of a model can lead out of the range, to "-0.0003 clicks".
+        """
         least, most = self.limits if self.bounded else (-inf, inf)
-        return Found(min(max(ends[0], least), most), min(max(ends[1], least), most), found.kind)
+        return min(max(mean, least), most)
 
     def estimate(
         self,
@@ -204,7 +211,7 @@ class Weighted:
         proven: bool = True,
     ) -> Estimate:
         """An estimate with what a reader needs to judge it; `kept` are the rows of a replay."""
-        w = self.weights
+        w, value = self.weights, self.within(value)
         counting = w > 0 if kept is None else kept
         shares = w[counting] if kept is None else np.ones(int(kept.sum()))
         events, reason = count_events(self.rows.rewards[counting], shares, found.kind)

@@ -19,7 +19,13 @@ LISTED = 200  # items in the table
 
 
 def write_context_audit(
-    path: Path, audit: ContextAudit, estimates: Sequence[dict[str, str]], *, source: str, command: str
+    path: Path,
+    audit: ContextAudit,
+    estimates: Sequence[dict[str, str]],
+    *,
+    cautions: Sequence[str] = (),
+    source: str,
+    command: str,
 ) -> Path:
     """Write the page; the same arguments write the same bytes."""
     elsewhere = ("verdict", "because")
@@ -40,6 +46,7 @@ def write_context_audit(
         found=[row for row in audit.facts() if row[0] not in elsewhere],
         heads=list(estimates[0]) if estimates else [],
         estimates=[list(found.values()) for found in estimates],
+        cautions=[sentence(text) for text in cautions],
         items=item_rows(audit),
     )
 

@@ -57,8 +57,35 @@ def test_contexts_that_say_nothing_are_not_said_to_help() -> None:
 def test_a_log_with_a_handful_of_clicks_is_not_said_to_show_anything() -> None:
     table = frame()
     table["y"] = [1 if row % 500 == 0 else 0 for row in range(len(table))]
-    because = audited(table).reasons[0]
-    assert because.startswith("whether contexts help could not be tested: too few events to say: 6 of")
+    found = audited(table)
+    assert found.verdict == "not yet"
+    assert found.reasons[0].startswith("too few events to say: 6 ones among 3,000 rewards; it takes 10")
+    assert found.gain.reason.startswith("too few events to say: 6 of")
+    table["y"] = [1 if row % 250 == 0 else 0 for row in range(len(table))]  # 12 clicks
+    few = audited(table)
+    assert few.verdict == "deploy"
+    assert few.reasons[0].startswith(
+        "whether contexts help could not be tested: too few events to say: 12 of"
+    )
+
+
+def test_the_usual_budget_is_a_part_of_what_the_log_earned() -> None:
+    table = frame()
+    rich, poor = audited(table), table.assign(y=[1 if row % 50 == 0 else 0 for row in range(len(table))])
+    assert {promise.certificate.budget for promise in rich.promises} == {50.0}  # 100 times the noise
+    few = audited(poor)
+    assert {promise.certificate.budget for promise in few.promises} == {6.0}  # a tenth of 60 clicks
+    told = dict(few.facts())["budget"]
+    assert told.startswith("6 is what the log earns in 300 rows, and what 6 rounds can lose at the most")
+    assert "hardly anything is explored" in told and "hardly" not in dict(rich.facts())["budget"]
+
+
+def test_a_budget_of_half_of_what_the_log_earned_is_not_a_promise_to_deploy_with() -> None:
+    table = frame(effect=0.0)
+    earned = float(table["y"].sum())
+    assert audited(table, budget=0.4 * earned).verdict == "deploy"
+    found = audited(table, budget=0.6 * earned)
+    assert found.verdict == "not yet" and "half or more of the" in found.reasons[0]
 
 
 def test_drift_and_wrong_propensities_are_reasons_against_a_log() -> None:

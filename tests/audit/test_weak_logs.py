@@ -85,6 +85,25 @@ def test_where_nothing_could_be_tested_it_is_not_yet(
     assert audit.verdict == "not yet" and reason in audit.reasons[0]
 
 
+@pytest.mark.parametrize("rare, verdict", [(9, "not yet"), (10, "deploy")])
+@pytest.mark.parametrize("views", [0, 10_000])
+def test_fewer_than_ten_clicks_or_views_without_one_are_too_few(rare: int, views: int, verdict: str) -> None:
+    halves = []
+    for odd in (rare - 5, 5):  # rewards that are not the usual one, in each half
+        halves.append(clicks_of([625] * 8, [abs(views / 16 - (arm < odd)) for arm in range(8)]))
+    audit = audit_log(log_of(*halves, LINE, extent=(0.0, 1.0)))
+    few = [reason for reason in audit.reasons if "too few events" in reason]
+    assert audit.verdict == verdict and len(few) == (verdict == "not yet")
+    assert not few or f"{rare} {'zeros' if views else 'ones'} among 10,000 rewards" in few[0]
+
+
+def test_a_few_sales_that_are_nearly_all_are_too_few() -> None:
+    """Six sales of 50 among pennies: (sum)^2 / (sum of squares) is little above 6."""
+    half = Offline(pulls=[500, 500], reward_sums=[75.0, 80.0], reward_squares=[3750.0, 3751.0])
+    audit = audit_log(log_of(half, half, np.eye(2), extent=(0.0, 50.0)), reward_range=(0.0, 50.0))
+    assert any("rewards above 0 that count as 6.4 among 2,000" in reason for reason in audit.reasons)
+
+
 def test_that_drift_could_not_be_tested_is_a_note_and_no_reason() -> None:
     log = clean_log()
     audit = audit_log(log_of(log.offline, Offline.empty(K)), noise=0.5)

@@ -100,6 +100,16 @@ def test_a_gate_fits_only_where_what_it_rests_on_is_not_in_doubt(folder: Path, c
     assert "gate Tolerance by the model fits" in " ".join(capsys.readouterr().out.split())
 
 
+def test_numbers_that_are_not_to_be_acted_on_say_so(folder: Path, capsys: Captured) -> None:
+    rows = Path("june clicks.csv").read_text().splitlines()
+    few = [line[:-1] + ("1" if row % 100 == 0 else "0") for row, line in enumerate(rows[1:])]
+    Path("few.csv").write_text("\n".join([rows[0], *few]))
+    assert run("audit-contexts", "few.csv", *CROSSED, "--out", "page.html") == 0
+    out, page = capsys.readouterr().out, Path("page.html").read_text()
+    assert "caution" in out and "too few events to say:" in out.partition("would have earned")[2]
+    assert "Too few events to say" in page
+
+
 def test_a_budget_beyond_what_the_whole_log_earned_is_named(folder: Path, capsys: Captured) -> None:
     assert run("audit-contexts", "june clicks.csv", *COLUMNS, "--budget", 900) == 0
     out = " ".join(capsys.readouterr().out.split())
@@ -130,10 +140,10 @@ def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> 
 
 
 @pytest.mark.parametrize(
-    ("options", "policy"),
+    ("options", "policy"),  # a budget of a tenth of 340 clicks
     [
-        ((), {"gate": linoto.Control(budget=50)}),
-        (("--gate", "tolerance"), {"gate": linoto.Tolerance(budget=50, evidence="model")}),
+        ((), {"gate": linoto.Control(budget=34)}),
+        (("--gate", "tolerance"), {"gate": linoto.Tolerance(budget=34, evidence="model")}),
         (
             ("--gate", "tolerance", "--epsilon", 0.1, "--explorer", "thompson"),
             {"gate": linoto.Tolerance(epsilon=0.1, evidence="model"), "explorer": linoto.LinTS()},

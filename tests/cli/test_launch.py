@@ -83,9 +83,21 @@ def test_a_loop_is_named_after_its_log(log: str, name: str) -> None:
 def test_every_step_is_about_the_gate_that_was_asked_for(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("launch", "june clicks.csv", "--arms", "arms.csv", *LOG, *QUICK, "--gate", "control")
+    words = (
+        "launch",
+        "june clicks.csv",
+        "--arms",
+        "arms.csv",
+        *LOG,
+        *QUICK,
+        "--gate",
+        "control",
+        "--unit",
+        "clicks",
+    )
     assert run(*words) == 0
     out = capsys.readouterr().out
+    assert "clicks compared with" in " ".join(out.split()) and "units of reward" not in out
     commands = re.findall(r"^\$ linoto (certificate|preview|create) (.*)", out, re.MULTILINE)
     assert len(commands) == 3 and all("--gate control" in line for _, line in commands)
     assert "current practice in the explored rounds" in out

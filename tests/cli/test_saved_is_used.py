@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,21 @@ def test_a_loop_starts_with_what_the_audit_found(tmp_path: Path, capsys: pytest.
         assert loop.agent.confidence == load(stats).confidence and loop.spec.default_reward == 0.0
     finally:
         service.close()
+
+
+def test_a_control_gate_without_a_budget_takes_the_usual_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log(tmp_path, clicks)
+    stats = audit(tmp_path, capsys)
+    assert main(["certificate", str(stats), "--gate", "control", "--json"]) == 0
+    gate, log = json.loads(capsys.readouterr().out)["policy"]["gate"], load(stats).offline
+    assert gate["budget"] == pytest.approx(min(50, 0.1 * log.reward_sums.sum()), rel=0.05)
+    assert main(["certificate", str(stats), "--budget", "4", "--epsilon", "0", "--rounds", "1000"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    shown = re.search(r"most lost in 1000 rounds ([\d.]+): ([\d.]+) % of the ([\d.]+) that", out)
+    assert shown is not None
+    lost, part, total = (float(text) for text in shown.groups())
+    assert total == pytest.approx(1000 * log.reference, rel=1e-3) and part == float(
+        f"{100 * lost / total:.2g}"
+    )

@@ -21,8 +21,8 @@ from helpers.service_process import TOLERANT, Server, served
 import linoto
 from linoto import AsyncClient, Client
 from linoto.client import RewardResult, ServedDecision, ServiceError, operations
-from linoto.client.operations import Operations
-from linoto.logs.saved import SavedLog
+from linoto.client.operations import Operations, assuming
+from linoto.logs.saved import SavedContexts, SavedLog
 from linoto.service.loops.spec import LoopSpec
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
@@ -294,6 +294,19 @@ def saved_log(**changes: Any) -> SavedLog:
     fields: dict[str, Any] = {"source": "clicks.csv", "verdict": "deploy", **changes}
     arms = linoto.ArmTable.from_columns(table)
     return SavedLog(arms=arms, offline=log, confidence=confidence, **fields)
+
+
+def test_a_log_with_contexts_brings_the_budget_that_is_usual_for_what_it_earned() -> None:
+    """200 views of one item with 20 clicks: a tenth of them, and not 100 times the noise."""
+    moments = linoto.Moments.from_rows([[1.0]] * 200, ([1.0] + [0.0] * 9) * 20)
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+    saved = SavedContexts(
+        recipe=linoto.Recipe(items=("A",)), moments=moments, source="x.csv", confidence=confidence
+    )
+    known = assuming(linoto.to_dict(linoto.Gated()), saved)
+    assert known.gate == linoto.Control(budget=2.0) and known.confidence == confidence
+    own = linoto.Gated(gate=linoto.Control(budget=9.0))
+    assert assuming(own, saved).gate == own.gate
 
 
 def test_a_loop_from_a_saved_log_has_its_arms_its_log_and_its_assumptions(

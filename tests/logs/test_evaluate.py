@@ -307,6 +307,18 @@ def test_no_click_in_127_rows_is_not_an_interval_of_no_width() -> None:
     assert replay(rows, 0).high == pytest.approx(1 - 0.025 ** (1 / 127), rel=1e-3)
 
 
+@pytest.mark.parametrize("method", [ips, doubly_robust])
+def test_a_value_never_leaves_a_known_range_of_rewards(method: Any) -> None:
+    """Clicks of heavy weight are more than one a row, and corrections without any are less than none."""
+    arms = np.repeat([0, 1], [95, 5])
+    rows: dict[str, Any] = {"arms": arms, "k": 2, "propensities": np.where(arms == 0, 0.98, 0.02)}
+    for clicked, end in ((arms == 1, 1.0), (arms == 0, 0.0)):
+        found = method(Rows(rewards=clicked.astype(float), **rows), 1)
+        assert found.low <= found.value == end <= found.high
+    unknown = method(Rows(rewards=3.0 * (arms == 1), **rows), 1)
+    assert unknown.value > 3  # no range is known: the plain mean
+
+
 def test_rewards_of_0_and_1_are_noticed_and_said() -> None:
     rows = logged(400, seed=30)
     kinds = [found.interval for found in evaluate(rows, TARGET)]

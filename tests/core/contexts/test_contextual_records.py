@@ -29,6 +29,7 @@ from linoto import (
     Random,
     Tolerance,
 )
+from linoto.core.usual import usual_contextual_gate
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 MODEL = Tolerance(budget=2.0, epsilon=0.05, evidence="model")
@@ -267,6 +268,13 @@ def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
     assert Gated(confidence=normal).composed_contextual().gate == Control(budget=20.0, promise="expected")
     Gated().start_contextual(None, d=2)
     Gated(confidence=CLICKS).start_contextual(None, d=2)
+
+
+@pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (38.0, 3.8), (7.0, 1.0), (-3.0, 50.0)])
+def test_the_usual_budget_is_a_tenth_of_what_a_log_earned_at_most(earned: float, budget: float) -> None:
+    assert usual_contextual_gate(CLICKS, earned=earned) == Control(budget=budget)
+    negative = Confidence(noise="bounded", reward_range=(-1, 1))
+    assert usual_contextual_gate(negative, earned=earned) == Control(budget=100.0)
 
 
 def test_a_lost_reward_stays_at_its_worst_in_the_books() -> None:
