@@ -44,7 +44,7 @@ SUMMARY = (
         "linear?",
         "steady?",
     ),
-    "promise",
+    *("promise", "promise: most lost per round", "promise: most lost in all"),
 )
 
 
@@ -244,11 +244,7 @@ class Audit(AuditFindings):
 
     def summary(self) -> list[tuple[str, str]]:
         """The verdict, its reasons, and the numbers a person needs."""
-        return [
-            (name, text)
-            for name, text in self.facts()
-            if name in SUMMARY or name.startswith("promise: most lost ")
-        ]
+        return [(name, text) for name, text in self.facts() if name in SUMMARY]
 
     def full_text(self) -> str:
         """Everything that was found, one fact a line."""
@@ -355,9 +351,14 @@ class Audit(AuditFindings):
             return
         if self.caution:
             yield "promise", self.caution
-        for name, text in self.certificate.rows(rounds=max(self.log.offline.total, 1)):
-            if name in PROMISED or "that the log earns" in text:
-                yield f"promise: {name}", text
+        rounds = self.log.offline.total
+        lost, part = self.certificate.loss(rounds), self.certificate.part_of_log(rounds)
+        total = (
+            f"; {amount(lost)} in {rounds:,} rounds, {part} of what the log earned in as many" if part else ""
+        )
+        for name, text in self.certificate.rows():
+            if name in PROMISED:
+                yield f"promise: {name}", text + total * name.startswith("most lost")
 
 
 def answer_text(rejected: bool) -> str:

@@ -135,7 +135,8 @@ def run_audit_contexts(arguments: argparse.Namespace) -> None:
         if estimates:
             print("\nWhat the best items by the log's own model would have earned:")
             print_table([row_of(found) for found in estimates])
-            print_facts(cautions_on(estimates))
+            if cautions := cautions_on(estimates):
+                print_facts(cautions)
         print_written(paths)
     fail_on(audit.verdict, arguments)
 

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
 
 
-ALL_CERTAIN = (
-    "every propensity is 1: only what was logged can be evaluated, because no other arm could have been "
-    "played; log with an explorer that draws (LinTS, Random) or with a control group"
-)
-
-
 def add_evaluate(commands: Commands) -> None:
     """`linoto evaluate`."""
     evaluate = add_command(
@@ -298,6 +292,8 @@ def cautions_on(estimates: Sequence[Estimate]) -> list[tuple[str, str]]:
 
 def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple[str, str]]:
     """What a reader should know before believing the numbers."""
+    from linoto.logs.estimates import ALL_CERTAIN
+
     notes = [("propensities", ALL_CERTAIN)] if rows.all_certain else []
     if warm:
         notes.append(("warm start", f"{warm} other rows; they judged nothing"))

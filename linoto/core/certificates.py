@@ -128,13 +128,18 @@ class Certificate:
         return lines
 
     def lost_text(self, rounds: int) -> str:
-        """The most lost in so many rounds; where rewards cannot be negative, also as a part of what the log
-        earns in as many: "6" says nothing to somebody who does not know that there are 19."""
+        """The most lost in so many rounds, and how much of what the log earns that is."""
+        part, earned = self.part_of_log(rounds), (self.reference or 0.0) * rounds
+        of_all = f": {part} of the {amount(earned)} that the log earns in as many" if part else ""
+        return f"{amount(self.loss(rounds))}{of_all}"
+
+    def part_of_log(self, rounds: int) -> str:
+        """The most lost, as a part of what the log earns in as many rounds: "6 lost" says nothing to somebody
+        who does not know that there are 19. Empty where rewards may be negative, or nothing is known."""
         lost, earned = self.loss(rounds), (self.reference or 0.0) * rounds
         if lost is None or self.reward_range[0] < 0 or earned <= 0:
-            return amount(lost)
-        part = amount(float(f"{100 * lost / earned:.2g}"))
-        return f"{amount(lost)}: {part} % of the {amount(earned)} that the log earns in as many"
+            return ""
+        return f"{amount(float(f'{100 * lost / earned:.2g}'))} %"
 
     def vacuous_text(self, rounds: int | None) -> str:
         """Whether the promise says anything, from which round on, and whether in so many rounds."""

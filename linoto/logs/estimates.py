@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from linoto.core.hints import shortened_list
 from linoto.core.intervals import Limits, betting_interval, check_level, mean_from_total
 from linoto.core.kernels import Bools, Floats
 from linoto.core.validation import as_arm, as_floats, as_range, check_choice
@@ -17,6 +18,10 @@ from linoto.logs.rows import Rows
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")
 LEAST_EVENTS = 10  # below it an interval that holds is still too wide to act on
 LEAST_EVENTS_NORMAL = 100  # below it a normal interval may miss far too often
+ALL_CERTAIN = (
+    "every propensity is 1: only what was logged can be evaluated, because no other arm could have been "
+    "played; log with an explorer that draws (LinTS, Random) or with a control group"
+)
 Target = Any  # an arm, (k,) or (n, k) probabilities, or for replay a policy
 
 
@@ -133,7 +138,9 @@ class Weighted:
         probabilities = as_target(target, rows, method)
         weights = of_logged(probabilities, rows) / propensities
         if not weights.any():
-            raise ValueError("rows must show at least one arm that the target plays, got none")
+            raise ValueError(
+                f"rows must show at least one arm that the target plays, got none: {seen_in(rows)}"
+            )
         least = least_propensities(rows, propensities)
         most = probabilities if probabilities.ndim == 1 else probabilities.max(axis=0)
         return cls(
@@ -291,6 +298,14 @@ def least_propensities(rows: Rows, propensities: Floats) -> Floats:
     least = np.full(rows.k, inf)
     np.minimum.at(least, rows.arms, propensities)
     return np.where(np.isfinite(least), least, 0.0)
+
+
+def seen_in(rows: Rows) -> str:
+    """Which arms rows show, the most frequent first; and why no others, where propensities say it."""
+    counts = np.bincount(rows.arms, minlength=rows.k)
+    most = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    shown = shortened_list([f"{rows.name(int(arm))} ({counts[arm]:,} times)" for arm in most])
+    return f"they show {shown}" + (f"; {ALL_CERTAIN}" if rows.all_certain else "")
 
 
 # -- targets and propensities ------------------------------------------------------------------------------

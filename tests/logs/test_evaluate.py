@@ -663,6 +663,15 @@ def test_a_target_on_arms_that_no_row_shows_says_so() -> None:
         ips(rows, 2)
 
 
+@pytest.mark.parametrize("propensity", [1.0, 0.5])
+def test_a_target_that_no_row_shows_is_refused_with_what_they_do_show(propensity: float) -> None:
+    rows = Rows(arms=[2, 1, 2], rewards=[0.0, 1.0, 0.0], k=4, propensities=[propensity] * 3)
+    shown = r"got none: they show arm 2 \(2 times\), arm 1 \(1 times\)"
+    advice = "; every propensity is 1: only what was logged" if propensity == 1 else "$"
+    with pytest.raises(ValueError, match=shown + advice):
+        snips(rows, 0)
+
+
 def test_a_policy_that_waits_for_an_arm_nobody_logged_is_refused() -> None:
     rows = Rows(arms=[0] * 50, rewards=[0.1] * 50, k=2, propensities=[1.0] * 50)
     with pytest.raises(ValueError, match="got none of arm 1, which it waits for"):
