@@ -353,9 +353,7 @@ class Audit(AuditFindings):
             yield "promise", self.caution
         rounds = self.log.offline.total
         lost, part = self.certificate.loss(rounds), self.certificate.part_of_log(rounds)
-        total = (
-            f"; {amount(lost)} in {rounds:,} rounds, {part} of what the log earned in as many" if part else ""
-        )
+        total = f"; {amount(lost)} in {rounds:,} rounds, {part} of what the log earned" if part else ""
         for name, text in self.certificate.rows():
             if name in PROMISED:
                 yield f"promise: {name}", text + total * name.startswith("most lost")
