@@ -141,7 +141,7 @@ def test_where_items_have_columns_a_new_one_brings_its_numbers(tmp_path: Path) -
         add(service, "D", features=[2.5])  # again: nothing changes
         with pytest.raises(Refused, match="arm 'D' is or was one of loop"):
             add(service, "D", features=[9.0])
-        with pytest.raises(Refused, match="features must have 1 numbers for each new item, 'price'"):
+        with pytest.raises(Refused, match="features of new items must have a number for each of 'price'"):
             add(service, "E")
         assert decide(service, context=GERMAN, arms=["C", "D"]).arm in "CD"
         assert len(set(digests(service))) == 1
@@ -152,7 +152,7 @@ def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: Path) -
         create(service)
         before = digests(service)
         for job, reason in (
-            (lambda: add(service, "D", features=[1.0]), "the recipe knows nothing of items"),
+            (lambda: add(service, "D", features=[1.0]), "the recipe has no columns of items"),
             (lambda: remove(service, "X"), "arm must be one of loop 'loop', got 'X'"),
             (lambda: remove(service, "C"), "arms must leave an item that practice plays"),
             (lambda: remove(service, "A", fallback="B"), "fallback must be None in a loop with contexts"),

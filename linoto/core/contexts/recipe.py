@@ -216,11 +216,10 @@ class Recipe:
         rows = [[] for _ in added] if values is None else [list(row) for row in values]
         if len(rows) != len(added) or any(len(row) != sum(widths) for row in rows):
             labels = [repr(label) for column in self.item_columns for label in column.labels]
-            raise ValueError(
-                f"features must have {sum(widths)} numbers for each new item"
-                + (f", {shortened_list(labels)}" if labels else ", the recipe knows nothing of items")
-                + f", got {[len(row) for row in rows]}"
-            )
+            must = f"have a number for each of {shortened_list(labels)}" if labels else "be left out"
+            why = "" if labels else ": the recipe has no columns of items"
+            got = shortened_list([str(len(row)) for row in rows])
+            raise ValueError(f"features of new items must {must}, got {got} numbers{why}")
         ends = np.cumsum([0, *widths])
         columns = [
             replace(column, values=(*column.values, *(tuple(row[first:last]) for row in rows)))
