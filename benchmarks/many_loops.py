@@ -35,8 +35,8 @@ WINDOW = 3600.0  # seconds for a reward
 LEAD = 12.0  # seconds of traffic before the windows end
 
 
-def make_database(path: Path, loops: int, expiring: int, lead: float) -> float:
-    """Loops that have decided once and, in one of them, open decisions; when their windows end."""
+def make_database(path: Path, loops: int, expiring: int, now: float) -> None:
+    """Loops and, in the first of them, open decisions that were all made at this time."""
     import linoto
     from linoto.service.loops.loop import Loop
     from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
@@ -53,9 +53,7 @@ def make_database(path: Path, loops: int, expiring: int, lead: float) -> float:
             holdback=0.05,
         )
     )
-    ends = [0.0]
-    service = open_service(path, clock=lambda: ends[0] - WINDOW)
-    ends[0] = time.time() + lead
+    service = open_service(path, clock=lambda: now)
 
     def make(connection: sqlite3.Connection) -> None:
         for n in range(loops):
@@ -69,7 +67,6 @@ def make_database(path: Path, loops: int, expiring: int, lead: float) -> float:
     for _ in range(expiring // 500):
         service.store.write_sync(decide)
     service.close()
-    return ends[0]
 
 
 def pair(connection: http.client.HTTPConnection, lags: list[float], loops: int) -> None:
@@ -154,32 +151,59 @@ def lists(port: int, loops: int) -> dict[str, Any]:
     return table
 
 
+def numbers(path: Path, rounds: int = 7) -> dict[str, Any]:
+    """Microseconds of the live numbers of a loop that has changed: in a list, and by itself."""
+    from linoto.service.loops import limits, views
+    from linoto.service.server import open_service
+    from linoto.service.web.live_views import TOGETHER
+
+    service = open_service(path)
+    loops = list(service.loops.by_name.values())
+    taken: dict[int, list[float]] = {TOGETHER: [], 1: []}
+    for _ in range(rounds):
+        for size, mine in taken.items():
+            limits.mean_interval_of.forget()
+            limits.alarm_value_of.forget()
+            began = time.process_time()
+            for n in range(0, len(loops), size):
+                views.loop_views(loops[n : n + size])
+            mine.append(1e6 * (time.process_time() - began) / len(loops))
+    service.close()
+    together, alone = (statistics.median(mine) for mine in taken.values())
+    return {
+        "numbers of a loop, in a list: us": round(together),
+        "numbers of a loop, by itself: us": round(alone),
+        "numbers, ratio": round(together / alone, 2),
+    }
+
+
 def expiry(port: int, loops: int, ends: float) -> dict[str, Any]:
-    """Milliseconds of decisions and rewards in other loops before the windows end, and meanwhile."""
+    """Milliseconds of decisions in other loops before the windows end, and while decisions are closed."""
 
     def work(other: http.client.HTTPConnection, lags: list[float]) -> None:
         pair(other, lags, loops)
 
     def still_open() -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)  # an idle one is closed
-        return int(json.loads(get(connection, "/v1/loops/loop-0"))["pending"])
+        return int(json.loads(get(connection, "/v1/overview?search=loop-0&limit=1"))[0]["pending"])
 
     before: list[float] = []
     during: list[float] = []
     waiting = still_open()
     while time.time() < ends - 1.5:
-        before += load(port, work, 1.0)[1]
+        before += load(port, work, 1.0)[1][::2]  # every other one is a reward
     time.sleep(max(ends - time.time(), 0.0))
     began = time.time()
     while still_open():
-        during += load(port, work, 1.0)[1]
+        during += load(port, work, 1.0)[1][::2]
     took = time.time() - began
     quiet, busy = (np.quantile(lags, [0.5, 0.99]) * 1e3 for lags in (before, during))
     return {
         "open decisions": waiting,
         "closed within s": round(took, 1),
-        "p50, p99 ms before": quiet.round(1).tolist(),
-        "p50, p99 ms meanwhile": busy.round(1).tolist(),
+        "decisions timed before, meanwhile": (len(before), len(during)),
+        "decide: p50, p99 ms before": quiet.round(1).tolist(),
+        "decide: p50, p99 ms meanwhile": busy.round(1).tolist(),
         "p99 ratio": round(float(busy[1] / quiet[1]), 2),
     }
 
@@ -202,11 +226,13 @@ def main() -> None:
     cores, busy = os.cpu_count(), os.getloadavg()[0]
     print(f"{platform.machine()}, {cores} cores, load {busy:.1f}, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "many.sqlite"
-        # all of it has to happen before the windows end: making the decisions, the pages, the lists
-        planned = arguments.expiring / 1000 + 2 * arguments.rounds * (arguments.seconds + 0.5) + 10 + LEAD
-        ends = make_database(path, arguments.loops, arguments.expiring, planned)
-        process, port = start("service", path)
+        path, made = Path(folder) / "many.sqlite", time.time()
+        make_database(path, arguments.loops, arguments.expiring, made)
+        print(f"{'made within s':<44}{time.time() - made:.1f}", flush=True)
+        # the pages and the lists come before the windows end: the server's clock is set to when that is
+        planned = 2 * arguments.rounds * (arguments.seconds + 0.5) + (20 if arguments.rounds else 0) + LEAD
+        ends = time.time() + planned
+        process, port = start("service", path, ahead=made + WINDOW - ends)
         try:
             if arguments.rounds:
                 show(cost_of_pages(port, arguments.loops, arguments.seconds, arguments.rounds))
@@ -216,6 +242,7 @@ def main() -> None:
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        show(numbers(path))
 
 
 if __name__ == "__main__":

@@ -67,17 +67,18 @@ def serve_bare(path: str, port: str) -> None:
     asyncio.run(serve())
 
 
-def start(function: str, path: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A server process, once it listens and has read its loops."""
+def start(function: str, path: Path, ahead: float = 0.0) -> tuple[subprocess.Popen[bytes], int]:
+    """A server process, once it listens and has read its loops; its clock is so many seconds ahead."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     if function == "bare":
         command = [sys.executable, __file__, "--bare", str(path), str(port)]
     else:
-        code = "import sys; from pathlib import Path; from linoto.service.server import run; "
-        code += "run(Path(sys.argv[1]), port=int(sys.argv[2]))"
-        command = [sys.executable, "-c", code, str(path), str(port)]
+        code = "import sys, time; from pathlib import Path; from linoto.service.server import run; "
+        code += "ahead = float(sys.argv[3]); clock = lambda: time.time() + ahead; "
+        code += "run(Path(sys.argv[1]), port=int(sys.argv[2]), clock=clock)"
+        command = [sys.executable, "-c", code, str(path), str(port), str(ahead)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     for _ in range(1200):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -328,9 +328,10 @@ class LinearAgent:
         if not self.gate.measures:
             return None
         state, scratch = self._state, [kernels.SCORE, kernels.ROOM]
-        run, rows = state.run.copy(), state.arms[scratch].copy()
+        run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
+        before, rows = run.copy(), state.arms[scratch].copy()
         budget = self.decide().budget
-        state.run[:], state.arms[scratch] = run, rows  # the latest decision stays the latest
+        run[:], state.arms[scratch] = before, rows  # the latest decision stays the latest
         return budget
 
     @property

@@ -60,6 +60,21 @@ def test_what_is_shown_is_exact_and_only_computed_where_something_happened(tmp_p
         assert [each.view for each in again] == [each.view for each in after]
 
 
+def test_a_page_computes_its_own_loops_alone_and_the_same_page_again_none(tmp_path: Path) -> None:
+    with with_loops(tmp_path / "x.sqlite", 30) as (service, shown):
+        names = search(service.loops, None)
+        first = asyncio.run(shown.of(page_of(names, None, 7)))
+        assert [each.view.name for each in first] == names[:7] and shown.computed == 7
+        assert asyncio.run(shown.of(page_of(names, None, 7))) == first and shown.computed == 7
+        change(service, name="loop-3", mode="shadow")
+        change(service, name="loop-20", mode="shadow")
+        assert asyncio.run(shown.of(page_of(names, None, 7)))[3].view.mode == "shadow" and shown.computed == 8
+        asyncio.run(shown.lines(names))
+        assert shown.computed == 8
+        asyncio.run(shown.of(search(service.loops, "oop-2")))
+        assert shown.computed == 8 + 10  # loop-2 is known, loop-20 to loop-29 are not
+
+
 def test_a_line_of_a_loop_says_what_its_live_numbers_say(tmp_path: Path) -> None:
     with with_loops(tmp_path / "x.sqlite", 6) as (service, shown):
         change(service, name="loop-3", mode="shadow")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import sqrt
 from typing import Any
 
@@ -10,10 +9,10 @@ import numpy as np
 from msgspec import Struct
 
 from linoto.core.codec import finite
-from linoto.core.intervals import mean_from_total
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
+from linoto.service.loops.limits import Line, Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_views import PracticeView, loss_and_left_below_practice, practice_view
 from linoto.service.loops.references import Part, beyond_first
@@ -166,17 +165,11 @@ def mean_interval(totals: RewardTotals, limits: Limits | None) -> Limits | None:
     """Where the mean of these decisions lies: at any time by their sum, or a normal one; None: too few."""
     n = totals.closed
     if limits is not None:
-        return interval_of_sum(totals.rewards, n, limits) if n else None
+        return mean_interval_of(Sum(totals.rewards, n, limits)) if n else None
     if n < FEWEST:
         return None
     away = NORMAL * sqrt(totals.spread / (n - 1) / n)
     return totals.mean - away, totals.mean + away
-
-
-@lru_cache(maxsize=8192)  # a page asks again every second, and most loops have not changed
-def interval_of_sum(total: float, n: int, limits: Limits) -> Limits:
-    """Where the mean of n rewards lies, at any time and whatever decided what was played."""
-    return mean_from_total(total, n, reward_range=limits, level=LEVEL, adaptive=True)
 
 
 def lift_view(loop: Loop) -> LiftView:
@@ -197,6 +190,7 @@ def loop_view(loop: Loop) -> LoopView:
     counted, switched = state.counted, state.mode_change
     expected, least = expected_and_least(loop, counted.closed)
     loss, lower, left, upper = loss_and_left(loop)
+    line = alarm_line(loop)
     return LoopView(
         name=loop.name,
         description=loop.spec.description,
@@ -225,7 +219,7 @@ def loop_view(loop: Loop) -> LoopView:
         left_upper=upper,
         practice=practice_view(loop),
         unit=loop.spec.unit,
-        alarm_below=alarm_lines(loop, [counted.closed])[0],
+        alarm_below=None if line is None else alarm_value_of(line),
         evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
         promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
         evidence_for_practice=None if loop.practice is None else as_factor(state.promise.evidence),
@@ -239,6 +233,20 @@ def loop_view(loop: Loop) -> LoopView:
             for change in state.arm_changes
         ],
     )
+
+
+def loop_views(loops: list[Loop]) -> list[LoopView]:
+    """The numbers of many loops; what is slow in them is computed for all of them together."""
+    sums = (
+        Sum(totals.rewards, totals.closed, loop.limits)
+        for loop in loops
+        if loop.limits is not None
+        for totals in loop.state.groups.values()
+        if totals.closed
+    )
+    mean_interval_of.know(sums)
+    alarm_value_of.know(line for line in map(alarm_line, loops) if line is not None)
+    return [loop_view(loop) for loop in loops]
 
 
 def loop_line(loop: Loop) -> LoopLine:
@@ -307,6 +315,16 @@ def history(loop: Loop) -> HistoryView:
     points = points if points and points[-1].closed == now.closed else [*points, now]
     alarms = alarm_lines(loop, [point.closed for point in points])
     return HistoryView([point_view(loop, *pair) for pair in zip(points, alarms, strict=True)])
+
+
+def alarm_line(loop: Loop) -> Line | None:
+    """What decides now at which summed reward the promise alarm is raised; None where nothing is promised."""
+    if not promised(loop):
+        return None
+    watch, closed = loop.watch, loop.state.counted.closed
+    return Line(
+        watch.scale, loop.state.promise.threshold(watch.threshold), closed, float(watch.least(closed))
+    )
 
 
 def alarm_lines(loop: Loop, closed: list[int]) -> list[float | None]:

@@ -80,7 +80,7 @@ def alarm_sums(scale: Scale, count: Floats, least: Floats, threshold: float) -> 
 
     The log of the average over tilts is convex and falls with the rewards, so that steps from below never go
     too far. A single tilt gives a sum that is certainly low enough to begin from. For a bounded reward that
-    may be a sum that is not possible: there is no alarm then.
+    may be a sum that is not possible: there is no alarm then, and the answer is NaN.
     """
     at_none = log_factors(scale, np.zeros_like(count), count, least)  # falls by TILTS per unit of reward
     unit = scale.high - scale.low if scale.bounded else scale.noise
@@ -92,7 +92,9 @@ def alarm_sums(scale: Scale, count: Floats, least: Floats, threshold: float) -> 
         sums += step
         if (step <= CLOSE * (1 + np.abs(sums))).all():
             break
-    return np.asarray(sums * unit)
+    sums *= unit
+    possible = count * scale.low if scale.bounded else -inf
+    return np.where((count > 0) & (sums >= possible), sums, np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,10 +194,7 @@ class Watch:
         if self.per_round is None:
             return None
         counts = np.asarray(closed, dtype=np.float64)
-        least = self.least(counts)
-        found = alarm_sums(self.scale, counts, least, threshold)
-        possible = counts * self.scale.low if self.scale.bounded else -inf
-        return np.where((counts > 0) & (found >= possible), found, np.nan)
+        return alarm_sums(self.scale, counts, self.least(counts), threshold)
 
     def drift(self, plays: int, closed: int, rewards: float) -> float:
         """log evidence that plays of the logging mixture no longer earn what they earned in the log."""

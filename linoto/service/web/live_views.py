@@ -14,6 +14,7 @@ from linoto.service.loops.operations import Loops
 from linoto.service.storage.store import Store
 
 SLICE = 0.005  # seconds of computing, after which requests get their turn
+TOGETHER = 50  # loops whose numbers are computed at once
 
 
 class Shown(NamedTuple):
@@ -31,6 +32,7 @@ class LiveViews:
     def __init__(self, loops: Loops, store: Store) -> None:
         self.loops, self.store = loops, store
         self._shown: dict[str, Shown] = {}
+        self.computed = 0  # how often numbers had to be computed
 
     async def of(self, names: Iterable[str]) -> list[Shown]:
         """The numbers of these loops, each of a moment since the call; without those that are gone."""
@@ -48,18 +50,19 @@ class LiveViews:
 
     def _show_some(self, waiting: list[str], found: list[Shown]) -> None:
         end = time.perf_counter() + SLICE
-        while waiting:
-            loop = self.loops.by_name.get(waiting.pop())
-            if loop is None:  # the transaction that made it was undone
-                continue
-            shown = self._shown.get(loop.name)
-            if shown is None or shown.loop is not loop or shown.seq != loop.state.seq:
-                view = views.loop_view(loop)
-                shown = Shown(loop, loop.state.seq, view, msgspec.json.encode(view))
-                self._shown[loop.name] = shown
-            found.append(shown)
-            if time.perf_counter() > end:
-                return
+        while waiting and time.perf_counter() < end:
+            names = [waiting.pop() for _ in range(min(len(waiting), TOGETHER))]
+            some = [self.loops.by_name[name] for name in names if name in self.loops.by_name]
+            changed = [loop for loop in some if not self._is_shown(loop)]
+            self.computed += len(changed)
+            for loop, view in zip(changed, views.loop_views(changed), strict=True):
+                self._shown[loop.name] = Shown(loop, loop.state.seq, view, msgspec.json.encode(view))
+            found += [self._shown[loop.name] for loop in some]
+
+    def _is_shown(self, loop: Loop) -> bool:
+        """Whether nothing has happened since it was last shown; after a rollback it is another loop."""
+        shown = self._shown.get(loop.name)
+        return shown is not None and shown.loop is loop and shown.seq == loop.state.seq
 
 
 def search(loops: Loops, text: str | None, may_see: Callable[[str], bool] = lambda _: True) -> list[str]:

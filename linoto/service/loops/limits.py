@@ -1,0 +1,123 @@
+"""What is slow to compute of live numbers: for many loops at once, and once for the same numbers.
+
+Intervals and alarm lines are roots, found by Newton's method. For one loop most of the time is the way into
+NumPy, so that fifty together take hardly longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import log
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from linoto.core.codec import finite
+from linoto.core.intervals import BETS
+from linoto.core.kernels import Floats
+from linoto.service.loops.lift import LEVEL, Limits
+from linoto.service.loops.watch import Scale, alarm_sums
+
+K = TypeVar("K")
+V = TypeVar("V")
+MOST_KEPT = 16_384
+MOST_STEPS, CLOSE = 60, 1e-12  # of Newton's method; eight or so are enough
+NEEDED = log(2 * BETS.size / (1 - LEVEL)) + 1e-9  # evidence against a mean, summed over bets; a little more
+
+
+class Kept(Generic[K, V]):
+    """A function of many keys at once, whose latest values are kept: a page asks again every second."""
+
+    def __init__(self, compute: Callable[[list[K]], list[V]]) -> None:
+        self.compute = compute
+        self._known: dict[K, V] = {}
+
+    def __call__(self, key: K) -> V:
+        """The value of one key."""
+        self.know([key])
+        return self._known[key]
+
+    def know(self, keys: Iterable[K]) -> None:
+        """Compute those of them that are not known, all at once; forget the oldest if there are too many."""
+        missing = list({key: None for key in keys if key not in self._known})
+        if not missing:
+            return
+        while len(self._known) > MOST_KEPT:
+            del self._known[next(iter(self._known))]
+        self._known |= zip(missing, self.compute(missing), strict=True)
+
+    def forget(self) -> None:
+        """Know nothing."""
+        self._known.clear()
+
+
+class Sum(NamedTuple):
+    """Some rewards, and their range."""
+
+    total: float
+    plays: int
+    limits: Limits
+
+
+def mean_intervals(sums: list[Sum]) -> list[Limits]:
+    """Where the mean of each lies, at any time and whatever decided what was played.
+
+    As `mean_from_total(adaptive=True)` has it (fact 4 of `linoto.core.intervals`).
+    """
+    totals, counts = np.array([[each.total, each.plays] for each in sums]).reshape(-1, 2).T
+    low, high = np.array([each.limits for each in sums]).reshape(-1, 2).T
+    shares = np.clip((totals - counts * low) / (high - low), 0.0, counts)
+    least = least_means(shares, counts)
+    most = 1 - least_means(counts - shares, counts)
+    ends = low + (high - low) * np.array([least, most])
+    return list(zip(*ends.tolist(), strict=True))
+
+
+def least_means(shares: Floats, counts: Floats) -> Floats:
+    """(n,) the largest means that are surely refuted by rewards in [0, 1], given their sums and numbers.
+
+    The log of the average over bets is convex and falls as the mean grows, so that steps from below never go
+    too far. A single bet gives a mean that is certainly low enough to begin from.
+    """
+    logs, counts = np.multiply.outer(shares, np.log1p(BETS)), counts[:, None]
+    means = (np.expm1(np.maximum(logs - NEEDED, 0.0) / counts) / BETS).max(axis=-1, keepdims=True)
+    for _ in range(MOST_STEPS):
+        grown = 1 + BETS * means
+        terms = logs - counts * np.log(grown)
+        top = terms.max(axis=-1, keepdims=True)
+        weights = np.exp(terms - top)
+        total = weights.sum(axis=-1, keepdims=True)
+        slope = counts * (weights * BETS / grown).sum(axis=-1, keepdims=True) / total
+        step = np.maximum(
+            (top + np.log(total) - NEEDED) / slope, 0.0
+        )  # below 0 only where nothing is refuted
+        means += step
+        if (step <= CLOSE * means).all():
+            break
+    return np.asarray(means[:, 0])
+
+
+class Line(NamedTuple):
+    """So many plays that earn `least` at the least: what sum of rewards would be an alarm?"""
+
+    scale: Scale
+    threshold: float
+    plays: int
+    least: float
+
+
+def alarm_values(lines: list[Line]) -> list[float | None]:
+    """The sums of rewards below which an alarm is raised; None where no possible sum is that low."""
+    found: dict[Line, float | None] = {}
+    alike: dict[tuple[Scale, float], list[Line]] = {}
+    for line in lines:
+        alike.setdefault((line.scale, line.threshold), []).append(line)
+    for (scale, threshold), some in alike.items():
+        counts, least = np.array([(line.plays, line.least) for line in some], dtype=np.float64).T
+        sums = alarm_sums(scale, counts, least, threshold)
+        found |= {line: finite(value) for line, value in zip(some, sums.tolist(), strict=True)}
+    return [found[line] for line in lines]
+
+
+mean_interval_of = Kept(mean_intervals)
+alarm_value_of = Kept(alarm_values)
