@@ -21,6 +21,7 @@ import msgspec
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from linoto.service.errors import Repeats
 from linoto.service.web.connection import BUSY, IDLE, SILENT, Connection
 from linoto.service.web.messages import ErrorBody, Failure
 
@@ -70,7 +71,7 @@ class Listener:
         }  # those that wait longest first
         self.turned_away: set[Connection] = set()
         self._spare: list[int] = []
-        self._out_of_files = False
+        self._repeats = Repeats()
         self._joining: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
@@ -160,7 +161,6 @@ class Listener:
             except OSError as error:
                 self._accept_none(error)
                 return
-            self._out_of_files = False
             accepted.setblocking(False)
             task = self.loop.create_task(self._join(accepted))
             self._joining.add(task)
@@ -172,9 +172,8 @@ class Listener:
 
     def _accept_none(self, error: OSError) -> None:
         """There is no file descriptor for a connection: say 503 with those kept for that, and make room."""
-        if not self._out_of_files:
+        if self._repeats.is_new(str(error)):
             logger.error("no connection can be taken", extra={"error": str(error)})
-        self._out_of_files = True
         self.loop.remove_reader(self.listening)
         for file in self._spare:
             os.close(file)
