@@ -11,9 +11,12 @@ from helpers.loop_in_memory import close, decide, fresh, play
 from helpers.loops import digests
 from helpers.loops import reward as report
 from helpers.service_process import FakeClock, close_due, create, opened
+from msgspec import structs
 
 import linoto
+from linoto.service.loops import views
 from linoto.service.loops.events import DecisionMade
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import LogStatistics
 
@@ -155,3 +158,55 @@ def test_control_plays_of_a_policy_that_only_plays_the_mixture_keep_to_its_sched
             worst = max(worst, float(behind.sum()))
         assert worst <= loop.watch.kappa
         assert loop.watch.kappa == pytest.approx((1 if isinstance(gate, linoto.Closed) else 2) * 12 / np.e)
+
+
+# -- on the page
+
+
+def half_lost(default: float = 0.0, rounds: int = 400, **changes: Any) -> Loop:
+    """A loop of which every second reward was lost."""
+    loop = fresh(policy=policy("both"), offline=LOG, default_reward=default, on_alarm="warn", **changes)
+    for _ in play(loop, rounds, [0.6] * 3, lost=lambda event, reward: event.number % 2 == 0):
+        pass
+    return loop
+
+
+def test_what_is_left_to_lose_does_not_depend_on_what_stands_in_for_a_lost_reward() -> None:
+    low, high = (views.loop_view(half_lost(default)) for default in (0.0, 1.0))
+    for field in ("lost", "earned", "gain", "left_to_lose", "left_lower", "left_upper"):
+        assert getattr(low, field) == pytest.approx(getattr(high, field)), field
+    assert (low.lost, low.closed, high.realised) == (200, 400, low.realised + 200)
+    assert low.gain == pytest.approx(low.earned - 200 * 0.6)
+    assert low.promised_loss is not None and low.left_to_lose == pytest.approx(low.promised_loss + low.gain)
+
+
+def test_the_range_of_what_is_left_holds_every_value_that_lost_rewards_can_have_had() -> None:
+    loop = half_lost()
+    view = views.loop_view(loop)
+    assert view.promised_loss is not None and view.left_lower is not None and view.left_upper is not None
+    for each in (0.0, 0.3, 1.0):
+        told = view.promised_loss + view.earned + 200 * each - 400 * 0.6
+        assert view.left_lower < told < view.left_upper
+
+
+def test_a_sum_below_the_alarms_line_is_an_alarm_where_rewards_are_lost_too() -> None:
+    loop = half_lost(rounds=2000)
+    watch, counted = loop.watch, loop.state.counted
+    line = views.loop_view(loop).alarm_below
+    assert line is not None and counted.rewards > line and loop.state.alarms == []
+    for away, alarm in ((-0.01, True), (0.01, False)):
+        counted.rewards = line + away
+        assert (watch.promise(counted.plays, *watch.known(counted)) > watch.threshold) == alarm
+
+
+def test_the_course_of_a_loop_leaves_lost_rewards_out_and_older_loops_have_theirs_as_it_was() -> None:
+    for version in (3, 4):
+        loop = Loop.fresh("loop", structs.replace(half_lost(rounds=0).asked, version=version))
+        for _ in play(loop, 400, MEANS, lost=lambda event, reward: event.number % 2 == 0):
+            pass
+        view, points = views.loop_view(loop), views.history(loop).points
+        lost = view.lost if version == 4 else 0
+        assert loop.state.history.points[-1].lost == lost and view.lost == 200
+        assert view.expected_by_log is not None
+        told = view.gain if version == 4 else view.realised - view.expected_by_log
+        assert points[-1].gain == pytest.approx(told)

@@ -8,7 +8,7 @@ import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
 import { explainWords } from "./explain.js";
 import { count, moment, number, percent, signed } from "./format.js";
-import { GROUP, PLAYED, PLAYED_BY_COIN, counted, gainOf, groupsOf, leftOf, liftOf, noControl, notes, shares, sidesOf, story, switched, unitOf } from "./words.js";
+import { GROUP, PLAYED, PLAYED_BY_COIN, counted, groupsOf, leftOf, liftOf, noControl, notes, shares, sidesOf, story, switched, unitOf } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
 const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
@@ -138,7 +138,7 @@ function setSelects($, loop, asked) {
 }
 
 function showNumbers($, { loop, lift }) {
-  const gain = gainOf(loop), note = notes(loop), found = liftOf(loop, lift), left = leftOf(loop, lift);
+  const { gain } = loop, note = notes(loop), found = liftOf(loop, lift), left = leftOf(loop, lift);
   const texts = {
     lift: found.value,
     "lift-verdict": found.verdict,
@@ -183,7 +183,6 @@ function showShares(bar, { parts, text }) {
 /** The chart of rewards: against the log or, where a coin tells what practice earns, against practice. */
 function rewardChart(loop, points, colour) {
   const beyond = (field) => points.map((point) => (point[field] === null ? null : point.earned - point[field]));
-  const below = (field) => points.map((point) => (point[field] === null ? null : point[field] - point.expected_by_log));
   const lines = loop.practice
     ? [
         { name: "we earned more than practice would have: at the most", values: beyond("practice_lower"), colour: "var(--control)" },
@@ -191,11 +190,11 @@ function rewardChart(loop, points, colour) {
         { name: "the promise: not below this", values: points.map(({ promised_loss: loss }) => (loss === null ? null : -loss)), colour: "var(--bad)", dashed: true },
       ]
     : [
-        { name: "reward beyond the log's average", values: points.map(gainOf), colour },
-        { name: "the promise: on average not below this", values: below("promised_least"), colour: "var(--open)", dashed: true },
-        { name: "beyond chance: the alarm", values: below("alarm_below"), colour: "var(--bad)", dashed: true },
+        { name: "reward beyond the log's average", values: points.map(({ gain }) => gain), colour },
+        { name: "the promise: on average not below this", values: points.map(({ promised_least: least, expected_by_log: expected }) => (least === null ? null : least - expected)), colour: "var(--open)", dashed: true },
+        { name: "beyond chance: the alarm", values: points.map(({ alarm_below: alarm, realised, gain }) => (alarm === null ? null : gain - (realised - alarm))), colour: "var(--bad)", dashed: true },
       ];
-  return { lines, title: `Reward against ${loop.practice ? "current practice" : "the log"}, and what the promise allows`, label: loop.practice ? story(loop) : `Reward against the log: ${counted(gainOf(loop), loop, signed)} after ${number(loop.closed)} rewarded decisions` };
+  return { lines, title: `Reward against ${loop.practice ? "current practice" : "the log"}, and what the promise allows`, label: loop.practice ? story(loop) : `Reward against the log: ${counted(loop.gain, loop, signed)} after ${number(loop.closed - loop.lost)} rewarded decisions` };
 }
 
 function showCharts($, loop, points) {

@@ -4,7 +4,7 @@ import { count, moment, number, percent, signed } from "./format.js";
 
 /** What the words mean, as in the glossary of the documentation. */
 export const WORDS = {
-  "against the log": "what the loop earned, less what as many decisions would have earned with the log's average reward; times that are better or worse than when the log was made show here too, in the lift they do not",
+  "against the log": "what the loop earned, less what as many decisions would have earned with the log's average reward, lost rewards left out of both; times that are better or worse than when the log was made show here too, in the lift they do not",
   alarm: "rewards contradict the promise, or the log (drift), more than chance can explain; or, with a Control gate, practice would have earned more",
   arm: "one of the things that can be chosen, by its number from 0 to k − 1 or by its name",
   awaited: "plays of an arm whose reward has not come yet",
@@ -31,7 +31,7 @@ export const WORDS = {
   reward: "the number that comes back after a play; larger is better",
   "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
   "we earned": "what the explored decisions earned whose reward is known; in every other decision practice itself was played, so these make no difference",
-  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose); it grows while the loop earns more than the log. With a Control gate, less the most that can have been lost below current practice",
+  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose), where a lost reward counts as the log's average; it grows while the loop earns more than the log. With a Control gate, less the most that can have been lost below current practice",
 };
 
 const MODES = {
@@ -39,11 +39,6 @@ const MODES = {
   shadow: "It decides and records, but plays the safe choice, its fallback: nothing is risked.",
   "safe-only": "It plays the safe choice only, its fallback: nothing is explored.",
 };
-
-/** How far the realised reward is above what the log's average would have earned. */
-export function gainOf({ realised, expected_by_log: expected }) {
-  return expected === null ? null : realised - expected;
-}
 
 /** What rewards are counted in. */
 export const unitOf = ({ unit }) => unit || "reward";
@@ -61,11 +56,12 @@ export function story(loop) {
   const doing = doingOf(loop);
   if (loop.closed === 0) return `${doing} No reward has come yet.`;
   if (loop.practice) return `${doing} ${comparison(loop)}`;
-  const gain = gainOf(loop), closed = count(loop.closed, "rewarded decision"), earned = counted(loop.realised, loop);
-  if (loop.context_fields) return `${doing} In ${closed} it earned ${earned}. The promise compares with current practice in the same contexts.`;
-  if (gain === null) return `${doing} In ${closed} it earned ${earned}; there is no log to compare with.`;
+  const { gain } = loop, earned = `${doing} In ${count(loop.closed - loop.lost, "rewarded decision")} it earned ${counted(loop.earned, loop)}`;
+  const lost = loop.lost ? ` Of ${number(loop.lost)} more nobody knows the reward: it was lost.` : "";
+  if (loop.context_fields) return `${earned}.${lost} The promise compares with current practice in the same contexts.`;
+  if (gain === null) return `${earned}; there is no log to compare with.${lost}`;
   const side = gain < 0 ? "less" : "more";
-  return `${doing} In ${closed} it earned ${earned}, ${number(Math.abs(gain))} ${side} than the log's average would have. ${promise(loop)}`;
+  return `${earned}, ${number(Math.abs(gain))} ${side} than the log's average would have.${lost} ${promise(loop)}`;
 }
 
 /** What a coin has told of practice, in a sentence or two. */
@@ -91,9 +87,9 @@ export function sidesOf(loop) {
 }
 
 function promise(loop) {
-  const { promised_loss: loss, expected_by_log: expected, alarm_below: alarm } = loop;
+  const { promised_loss: loss, gain, realised, alarm_below: alarm } = loop;
   if (loss === null) return "Nothing is promised.";
-  const chance = alarm === null ? "" : `; ${number(expected - alarm)} less would be beyond chance, and an alarm`;
+  const chance = alarm === null ? "" : `; ${number(realised - alarm - gain)} less would be beyond chance, and an alarm`;
   return `The promise allows ${number(loss)} less on average${chance}. ${leftOf(loop).sentence}`;
 }
 
@@ -108,7 +104,7 @@ export function leftOf(loop, lift = null) {
   return {
     value: counted(Math.max(left, 0), loop),
     note: over ? `Lost against the log: ${over}.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log.`,
-    range: over ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average is known`,
+    range: over ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average${loop.lost ? " and lost rewards are" : " is"} known`,
     sentence: over ? `That is ${over}.` : `You may still lose ${counted(left, loop)}.`,
     kind: upper < 0 ? "bad" : "",
   };
@@ -172,12 +168,12 @@ function roomNote({ budget, mode }) {
 
 /** What stands below the four numbers. */
 export function notes(loop) {
-  const gain = gainOf(loop);
+  const { gain, lost } = loop, known = loop.closed - lost, gone = Object.values(loop.groups).reduce((sum, { defaults }) => sum + defaults, 0);
   return {
-    gain: gain === null ? "there is no log" : loop.closed ? `${counted(gain / loop.closed, loop, signed)} per decision` : "no rewards yet",
+    gain: gain === null ? "there is no log" : known ? `${counted(gain / known, loop, signed)} per decision` : "no rewards yet",
     budget: roomNote(loop),
     explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}`,
-    pending: `${number(loop.rewards)} have theirs`,
+    pending: lost ? `${number(loop.rewards - gone)} have theirs, ${number(gone)} lost it` : `${number(loop.rewards)} have theirs`,
   };
 }
 

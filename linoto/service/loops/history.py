@@ -19,6 +19,7 @@ class Point(Struct, array_like=True, frozen=True):
     budget: float | None  # what the gate saw at the last decision
     earned: float | None = None  # by explored decisions, where a coin compares them with practice
     practice: tuple[float, float] | None = None  # what practice would have earned in them: from, to
+    lost: int = 0  # of the closed ones: nobody knows their reward
 
 
 class History(Struct):

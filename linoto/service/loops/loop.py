@@ -335,6 +335,7 @@ class Loop:
             budget=state.budget,
             earned=earned,
             practice=practice,
+            lost=self.lost if self.spec.version > 3 else 0,  # before, points did not say it
         )
 
     # -- snapshots
@@ -412,6 +413,11 @@ class Loop:
     def limits(self) -> tuple[float, float] | None:
         """The range of every single reward, where it is known."""
         return self.certificate.reward_range if self.watch.scale.bounded else None
+
+    @property
+    def lost(self) -> int:
+        """Closed decisions, of those that the promise is about, whose reward nobody knows."""
+        return self.state.counted.closed - self.watch.known(self.state.counted)[0]
 
     @property
     def coin_books(self) -> tuple[PracticeTerms, PracticeBooks] | None:

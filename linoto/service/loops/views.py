@@ -5,18 +5,25 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from linoto.core.codec import finite
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
-from linoto.service.loops.limits import Line, Sum, alarm_value_of, mean_interval_of
+from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.practice_views import PracticeView, loss_and_left_below_practice, practice_view
-from linoto.service.loops.references import Part, beyond_first
+from linoto.service.loops.practice_views import PracticeView, practice_view
 from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.sums import (
+    alarm_below,
+    alarm_line,
+    alarm_lines,
+    expected_and_least,
+    gain,
+    loss_and_left,
+    promised,
+)
 from linoto.service.loops.watch import as_factor
 
 
@@ -72,7 +79,10 @@ class LoopView(Struct):
     budget: float | None
     reference: float | None
     closed: int  # decisions that the promise is about: all but control plays that the policy does not count
-    realised: float  # their summed reward
+    realised: float  # their summed reward, in which a lost one counts as the default
+    lost: int  # how many of them are lost: nobody knows their reward
+    earned: float  # the summed reward of the others
+    gain: float | None  # what that is more than the log's average would have earned in as many decisions
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows its mean to be at the least
     promised_loss: float | None  # the most that the promise allows to lose, below the log or below practice
@@ -114,6 +124,7 @@ class PointView(Struct):
     held: int
     closed: int
     realised: float
+    gain: float | None
     expected_by_log: float | None
     promised_least: float | None
     alarm_below: float | None
@@ -190,7 +201,6 @@ def loop_view(loop: Loop) -> LoopView:
     counted, switched = state.counted, state.mode_change
     expected, least = expected_and_least(loop, counted.closed)
     loss, lower, left, upper = loss_and_left(loop)
-    line = alarm_line(loop)
     return LoopView(
         name=loop.name,
         description=loop.spec.description,
@@ -211,6 +221,9 @@ def loop_view(loop: Loop) -> LoopView:
         reference=loop.reference,
         closed=counted.closed,
         realised=counted.rewards,
+        lost=loop.lost,
+        earned=counted.rewards - loop.lost * loop.spec.default_reward,
+        gain=gain(loop, counted.closed, counted.rewards, loop.lost),
         expected_by_log=expected,
         promised_least=least,
         promised_loss=loss,
@@ -219,7 +232,7 @@ def loop_view(loop: Loop) -> LoopView:
         left_upper=upper,
         practice=practice_view(loop),
         unit=loop.spec.unit,
-        alarm_below=None if line is None else alarm_value_of(line),
+        alarm_below=alarm_below(loop),
         evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
         promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
         evidence_for_practice=None if loop.practice is None else as_factor(state.promise.evidence),
@@ -270,71 +283,12 @@ def drift_threshold(loop: Loop) -> float:
     return loop.watch.threshold if loop.spec.version == 1 else loop.watch.drift_threshold
 
 
-def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | None]:
-    """What as many plays of the log would have earned, and the least that the promise allows."""
-    if loop.log_mean is None:
-        return None, None
-    later, watch = loop.state.references, loop.watch
-    expected = closed * loop.log_mean + float(beyond_first(loop.log_mean, later, "mean", closed))
-    if watch.per_round is None or loop.state.promise_void:
-        return expected, None
-    return expected, expected - closed * watch.per_round - watch.constant
-
-
-def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None, float | None]:
-    """The loss that is promised at the most, and how much of it is left: at the least, now, at the most.
-
-    Against the log it is counted in rewards as they came, by the ends of the interval of its mean and by its
-    mean; against practice as the gate counts it. None where nothing is promised.
-    """
-    if loop.practice is not None:
-        promised, left = loss_and_left_below_practice(loop, loop.practice)
-        return promised, None, left, None
-    counted, (low, high), later = loop.state.counted, loop.watch.reference, loop.state.references
-    expected, least = expected_and_least(loop, counted.closed)
-    if expected is None or least is None or loop.log_mean is None:
-        return None, None, None, None
-    left, closed = counted.rewards - least, counted.closed
-    moved = float(beyond_first(loop.log_mean, later, "mean", closed))
-    ends: tuple[tuple[float, Part], ...] = ((high, "high"), (low, "low"))
-    lower, upper = (
-        left + closed * (loop.log_mean - end) + moved - float(beyond_first(end, later, part, closed))
-        for end, part in ends
-    )
-    return expected - least, lower, left, upper
-
-
-def promised(loop: Loop) -> bool:
-    """Whether there is a promise, and every decision so far is covered by it."""
-    return loop.watch.per_round is not None and not loop.state.promise_void
-
-
 def history(loop: Loop) -> HistoryView:
     """The history so far, and the present."""
     points, now = loop.state.history.points, loop.now()
     points = points if points and points[-1].closed == now.closed else [*points, now]
-    alarms = alarm_lines(loop, [point.closed for point in points])
+    alarms = alarm_lines(loop, points)
     return HistoryView([point_view(loop, *pair) for pair in zip(points, alarms, strict=True)])
-
-
-def alarm_line(loop: Loop) -> Line | None:
-    """What decides now at which summed reward the promise alarm is raised; None where nothing is promised."""
-    if not promised(loop):
-        return None
-    watch, closed = loop.watch, loop.state.counted.closed
-    return Line(
-        watch.scale, loop.state.promise.threshold(watch.threshold), closed, float(watch.least(closed))
-    )
-
-
-def alarm_lines(loop: Loop, closed: list[int]) -> list[float | None]:
-    """The summed rewards below which the promise alarm is raised, for each number of closed decisions."""
-    watch = loop.watch
-    counts = np.array(closed, dtype=np.float64)
-    sums = (
-        watch.alarm_below(counts, loop.state.promise.threshold(watch.threshold)) if promised(loop) else None
-    )
-    return [None] * len(closed) if sums is None else [finite(value) for value in sums.tolist()]
 
 
 def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
@@ -348,6 +302,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         held=point.held,
         closed=point.closed,
         realised=point.rewards,
+        gain=gain(loop, point.closed, point.rewards, point.lost),
         expected_by_log=expected,
         promised_least=least,
         alarm_below=alarm,

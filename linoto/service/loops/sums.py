@@ -1,0 +1,103 @@
+"""What a loop earned beside what the log would have, and how much the promise lets it still lose.
+
+A lost reward is not known: it may have been any in its range. So it counts in no sum that is compared with
+the log, except at the ends of a range.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+
+from linoto.core.codec import finite
+from linoto.service.loops.history import Point
+from linoto.service.loops.limits import Line, alarm_value_of
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.practice_views import loss_and_left_below_practice
+from linoto.service.loops.references import Part, beyond_first
+
+
+def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | None]:
+    """What as many plays of the log would have earned, and the least that the promise allows."""
+    if loop.log_mean is None:
+        return None, None
+    later, watch = loop.state.references, loop.watch
+    expected = closed * loop.log_mean + float(beyond_first(loop.log_mean, later, "mean", closed))
+    if watch.per_round is None or loop.state.promise_void:
+        return expected, None
+    return expected, expected - closed * watch.per_round - watch.constant
+
+
+def gain(loop: Loop, closed: int, rewards: float, lost: int) -> float | None:
+    """What the known rewards were more than the log's average would have earned in as many decisions."""
+    expected, _ = expected_and_least(loop, closed)
+    if expected is None:
+        return None
+    return rewards - lost * loop.spec.default_reward - expected * (1 - lost / max(closed, 1))
+
+
+def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None, float | None]:
+    """The loss that is promised at the most, and how much of it is left: at the least, now, at the most.
+
+    Against the log it is counted in rewards as they came: by its mean, where a lost one counts as the log's
+    average, and by the ends of the interval of its mean, where it counts as the worst and as the best reward.
+    Against practice it is as the gate counts it. None where nothing is promised.
+    """
+    if loop.practice is not None:
+        promised, left = loss_and_left_below_practice(loop, loop.practice)
+        return promised, None, left, None
+    closed, lost = loop.state.counted.closed, loop.lost
+    expected, least = expected_and_least(loop, closed)
+    gained = gain(loop, closed, loop.state.counted.rewards, lost)
+    if expected is None or least is None or loop.log_mean is None or gained is None:
+        return None, None, None, None
+    left, average = gained + expected - least, expected / max(closed, 1)
+    moved = float(beyond_first(loop.log_mean, loop.state.references, "mean", closed))
+    (low, high), scale = loop.watch.reference, loop.watch.scale
+    ends: tuple[tuple[float, Part, float], ...] = ((high, "high", scale.low), (low, "low", scale.high))
+    lower, upper = (
+        left
+        + closed * (loop.log_mean - end)
+        + moved
+        - float(beyond_first(end, loop.state.references, part, closed))
+        + (lost * (reward - average) if lost and isfinite(reward) else 0.0)
+        for end, part, reward in ends
+    )
+    return expected - least, lower, left, upper
+
+
+def promised(loop: Loop) -> bool:
+    """Whether there is a promise, and every decision so far is covered by it."""
+    return loop.watch.per_round is not None and not loop.state.promise_void
+
+
+def alarm_line(loop: Loop) -> Line | None:
+    """What decides now at which summed reward the promise alarm is raised; None where nothing is promised."""
+    if not promised(loop):
+        return None
+    watch, closed = loop.watch, loop.state.counted.closed
+    threshold = loop.state.promise.threshold(watch.threshold)
+    return Line(watch.scale, threshold, closed, float(watch.least(closed)))
+
+
+def alarm_below(loop: Loop) -> float | None:
+    """The summed reward below which the promise alarm is raised now."""
+    line = alarm_line(loop)
+    value = None if line is None else alarm_value_of(line)
+    return None if value is None else without_lost(loop, value, loop.lost)
+
+
+def alarm_lines(loop: Loop, points: list[Point]) -> list[float | None]:
+    """The same at each of these points."""
+    watch, counts = loop.watch, np.array([point.closed for point in points], dtype=np.float64)
+    threshold = loop.state.promise.threshold(watch.threshold)
+    sums = watch.alarm_below(counts, threshold) if promised(loop) else None
+    if sums is None:
+        return [None] * len(points)
+    return [without_lost(loop, sum, point.lost) for sum, point in zip(sums.tolist(), points, strict=True)]
+
+
+def without_lost(loop: Loop, sum: float, lost: int) -> float | None:
+    """A lost reward counts as the best in the alarm, and as the default in the sum that it is drawn with."""
+    return finite(sum - lost * (loop.watch.scale.high - loop.spec.default_reward) if lost else sum)
