@@ -230,6 +230,22 @@ def test_the_list_does_not_move_while_an_explanation_is_open(page: Page, client:
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 5)
 
 
+def test_lost_rewards_are_counted_as_lost_and_not_as_a_loss(page: Page, client: Client) -> None:
+    make_loop(client, "forgetful", window=0.05, holdback=0.5)
+    for _ in range(3):  # in batches: rewards then come without new decisions in between
+        made = client.decide_many("forgetful", [{} for _ in range(20)])
+        client.rewards("forgetful", [(decision.decision_id, 1.0) for decision in made[::2]])
+    page.open("forgetful")
+    page.until(lambda: "30 have theirs, 30 lost it" in page.text("[data-pending-note]"))
+    view = client.loop("forgetful")
+    assert view["lost"] == view["closed"] - view["earned"] and view["left_to_lose"] > view["promised_loss"]
+    assert "nobody knows the reward: it was lost" in page.text("[data-story]")
+    assert "more than the promise allows" not in page.text("body")
+    assert "a lost reward counts as the default" in page.text("[data-lift-note]")
+    drawn = page.one("[data-share-chart] path").get_attribute("d") or ""
+    assert drawn.count("M") == 1, "a chart without gaps"
+
+
 def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client: Client) -> None:
     make_loop(client, "storm", on_alarm="safe-only")
     page.open("storm")

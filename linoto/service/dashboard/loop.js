@@ -235,11 +235,12 @@ function showCharts($, loop, points) {
   });
 }
 
-/** The share explored between each point and one a few before it. */
+/** The share explored between each point and one a few before it; rewards of a batch come without new decisions. */
 function lately(points) {
-  const back = Math.max(1, Math.round(points.length / 20));
+  const back = Math.max(1, Math.round(points.length / 20)), start = { decisions: 0, explored: 0 };
   return points.map((point, i) => {
-    const before = points[Math.max(0, i - back)], made = point.decisions - before.decisions;
+    const before = points.slice(0, Math.max(0, i - back + 1)).findLast(({ decisions }) => decisions < point.decisions) ?? start;
+    const made = point.decisions - before.decisions;
     return made > 0 ? (point.explored - before.explored) / made : null;
   });
 }

@@ -146,7 +146,8 @@ function howToCompare(loop) {
 /** The lift over the control group, where it lies, and what follows from that. */
 export function liftOf(loop, { mean, lower, upper, level, policy, control }) {
   const [policyName, controlName, each] = loop.practice ? ["explored decisions", "control rounds", "explored decision"] : ["the policy", "the control group", "decision"];
-  const note = `from ${count(policy, "reward")} of ${policyName} and ${number(control)} of ${controlName}`;
+  const lost = loop.lost && !loop.practice ? "; a lost reward counts as the default here" : "";
+  const note = `from ${count(policy, "reward")} of ${policyName} and ${number(control)} of ${controlName}${lost}`;
   if (policy === 0 || control === 0) return { value: "not measured", verdict: howToCompare(loop), note: "", kind: "" };
   if (lower === null) return { value: "not clear yet", verdict: "Too few rewards to say.", note, kind: "" };
   const between = `between ${signed(lower)} and ${signed(upper)} ${unitOf(loop)} per ${each}, ${percent(level)} sure`;
