@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from helpers.forks import ForkedServer
+from helpers.forks import ForkedCommand, ForkedServer
 
 LINE = r"linoto: serving (\d+) loops? of (.+) at http://127\.0\.0\.1:(\d+) \(Ctrl-C stops\)\n"
 
@@ -60,4 +60,13 @@ class Command(Process):
             self.process = subprocess.Popen(
                 command, stdout=printed, stderr=errors, cwd=folder, start_new_session=True
             )
+        self.read_line(out)
+
+
+class ForkedProcess(Process):
+    """The same by its words, without the start of an interpreter."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.log, out = folder / "err", folder / "out"
+        self.process = ForkedCommand(["serve", *words], folder, {}, log=self.log, out=out)
         self.read_line(out)

@@ -22,8 +22,6 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.server import Service, open_service
 
-CODE = "import sys; from pathlib import Path; from linoto.service.server import run; "
-CODE += "run(Path(sys.argv[1]), port=int(sys.argv[2]), snapshot_every=int(sys.argv[3]))"
 TOLERANT = linoto.Gated(
     gate=linoto.Tolerance(epsilon=0.1),
     confidence=linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0)),

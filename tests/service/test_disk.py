@@ -47,7 +47,13 @@ prctl = ctypes.CDLL(None, use_errno=True).prctl
 for capability in (1, 2):
     if os.geteuid() == 0 and prctl(24, capability, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "the capability cannot be dropped")
-os.execv(sys.executable, [sys.executable, "-m", "linoto.cli", *sys.argv[1:]])
+os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
+"""
+SERVE_EACH = """
+import sys
+from linoto.cli import main
+for path in sys.argv[1:]:
+    print(main(["serve", "--db", path, "--port", "0"]), flush=True)
 """
 
 
@@ -284,29 +290,33 @@ def test_a_lock_that_is_not_released_is_reported_and_nothing_is_kept(tmp_path: P
     check_database(path)
 
 
-@pytest.mark.parametrize("lock", ["with its lock file", "without"])
-@pytest.mark.parametrize("folder", [0o555, 0o755], ids=["folder too", "only the file"])
-def test_a_read_only_database_is_refused_at_the_start(tmp_path: Path, folder: int, lock: str) -> None:
-    path = tmp_path / "served" / "x.sqlite"
-    path.parent.mkdir()
-    with opened(path) as service:
+def test_a_read_only_database_is_refused_at_the_start(tmp_path: Path) -> None:
+    """Only the file or its folder too, with its lock file and without; one process tries them all."""
+    made = tmp_path / "made.sqlite"
+    with opened(made) as service:
         create(service)
         decide(service)
-    if lock == "without":
-        Path(f"{path}.lock").unlink()
-    for file in path.parent.iterdir():
-        file.chmod(0o444)
-    path.parent.chmod(folder)
-    before = path.read_bytes()
-    command = [sys.executable, "-c", UNPRIVILEGED, "serve", "--db", str(path), "--port", "0"]
+    paths = []
+    for mode in (0o555, 0o755):
+        for lock in (True, False):
+            paths.append(tmp_path / f"served {mode:o} {lock}" / "x.sqlite")
+            paths[-1].parent.mkdir()
+            paths[-1].write_bytes(made.read_bytes())
+            if lock:
+                Path(f"{paths[-1]}.lock").touch()
+            for file in paths[-1].parent.iterdir():
+                file.chmod(0o444)
+            paths[-1].parent.chmod(mode)
+    command = [sys.executable, "-c", UNPRIVILEGED, SERVE_EACH, *map(str, paths)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     finally:
-        path.parent.chmod(0o755)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith("linoto: cannot") and done.stderr.count("\n") == 1
-    assert str(path) in done.stderr
-    assert path.read_bytes() == before
+        for path in paths:
+            path.parent.chmod(0o755)
+    assert done.stdout == "1\n" * 4, done.stderr
+    for path, line in zip(paths, done.stderr.splitlines(), strict=True):
+        assert line.startswith("linoto: cannot") and str(path) in line
+        assert path.read_bytes() == made.read_bytes()
 
 
 # -- what no disk shows by itself

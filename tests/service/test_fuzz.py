@@ -30,8 +30,8 @@ import linoto
 from linoto.client import Client, ServiceError
 from linoto.service.maintenance import check
 
-MOST_LIMITS = 200  # of every operation: policies alone have two thousand, which are checked by their schemas
-EXAMPLES = 6  # of every operation, valid and invalid each, besides the values at every limit
+MOST_LIMITS = 60  # of every operation: policies alone have two thousand, which are checked by their schemas
+EXAMPLES = 3  # of every operation, valid and invalid each, besides the values at every limit
 SPOILT = 15  # of every way to spoil a request: three of each good one
 READS = ("GET", "HEAD", "OPTIONS", "TRACE", "QUERY")
 TABLES = ("loops", "events", "decisions", "rewards", "late_rewards", "tokens")
@@ -209,9 +209,7 @@ def check_error(body: bytes) -> None:
     assert re.fullmatch("[a-z_]+", said["error"]["code"]) and said["error"]["message"]
 
 
-def try_many(
-    aimed_at: Target, operation: Any, mode: schemathesis.GenerationMode, examples: int = EXAMPLES
-) -> None:
+def try_many(aimed_at: Target, operation: Any, mode: schemathesis.GenerationMode, examples: int) -> None:
     """Requests that fit the description, or that break it somewhere."""
 
     @settings(LAWS, max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -222,19 +220,22 @@ def try_many(
     law()
 
 
-def try_limits(aimed_at: Target, schema: Any, operation: Any) -> None:
+def try_limits(aimed_at: Target, schema: Any, operation: Any, most: int) -> None:
     """Values at and just beyond every limit, fields and headers left out, other methods."""
     modes = list(schemathesis.GenerationMode)
     cases = schema.iter_coverage_cases(
         operation, generation_modes=modes, generation_config=schema.config.generation
     )
-    for seed, case in enumerate(islice(cases, MOST_LIMITS)):
+    for seed, case in enumerate(islice(cases, most)):
         send(aimed_at, operation.label, aim(case, seed))
 
 
-@pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(4 * EXAMPLES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("examples", "most"),
+    [(EXAMPLES, MOST_LIMITS), pytest.param(8 * EXAMPLES, 4 * MOST_LIMITS, marks=pytest.mark.slow)],
+)
 def test_requests_made_from_the_description_never_cause_a_500_and_refusals_change_nothing(
-    tmp_path: Path, examples: int
+    tmp_path: Path, examples: int, most: int
 ) -> None:
     with target(tmp_path / "x.sqlite") as aimed_at:
         described = aimed_at.session.get(f"{aimed_at.url}/v1/openapi.json", timeout=20).json()
@@ -244,7 +245,7 @@ def test_requests_made_from_the_description_never_cause_a_500_and_refusals_chang
             try_many(aimed_at, operation, schemathesis.GenerationMode.POSITIVE, examples)
             if list(operation.iter_parameters()):  # else there is nothing to get wrong
                 try_many(aimed_at, operation, schemathesis.GenerationMode.NEGATIVE, examples)
-            try_limits(aimed_at, schema, operation)
+            try_limits(aimed_at, schema, operation, most)
             aimed_at.compare(unchanged=True)  # so reads have changed nothing either
         check_reach(aimed_at.seen, operations)
 

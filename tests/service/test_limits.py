@@ -7,15 +7,13 @@ import http.client
 import json
 import logging
 import random
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.command import ForkedProcess
 from helpers.http import ask
 from helpers.loops import digests
 from helpers.service_process import FakeClock, create, opened, served
@@ -241,18 +239,12 @@ def test_without_an_access_log_nothing_is_wrapped_and_no_times_are_shown(tmp_pat
 
 
 def test_the_command_line_switches_both_on(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    words = ["serve", "--db", str(tmp_path / "x.sqlite"), "--port", "0", "--rate", "0.001", "--access-log"]
-    command = [sys.executable, "-m", "linoto.cli", *words]
-    with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, stdout=subprocess.PIPE) as server:
-        try:
-            assert server.stdout is not None
-            found = re.search(rb"http://127\.0\.0\.1:(\d+)", server.stdout.readline())
-            assert found is not None, log.read_text()
-            assert [status_of(int(found[1])) for _ in range(3)] == [200, 429, 429]
-        finally:
-            server.terminate()
-    requests = [json.loads(line) for line in log.read_text().splitlines() if '"request"' in line]
+    words = ["--db", str(tmp_path / "x.sqlite"), "--port", "0", "--rate", "0.001", "--access-log"]
+    with ForkedProcess(tmp_path, *words) as server:
+        assert [status_of(server.port) for _ in range(3)] == [200, 429, 429]
+        server.process.terminate()
+        server.process.wait()
+    requests = [json.loads(line) for line in server.log.read_text().splitlines() if '"request"' in line]
     assert [line["status"] for line in requests] == [200, 429, 429]
     assert all(line["caller"] == "local" and line["path"] == "/v1/loops" for line in requests)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import shutil
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.disk import state_on_disk
+from helpers.forks import ForkedServer
 from helpers.loops import decide, digests, reward
-from helpers.service_process import CODE, FakeClock, create, opened
+from helpers.service_process import FakeClock, create, opened
 
 import linoto
 from linoto.service.errors import Unavailable
@@ -31,9 +30,8 @@ def test_a_second_server_on_the_same_file_is_refused_even_by_another_name(tmp_pa
         for name in ("x.sqlite", "link.sqlite"):
             with pytest.raises(OSError, match="in use by another server"):
                 open_service(tmp_path / name)
-        command = [sys.executable, "-c", CODE, str(tmp_path / "x.sqlite"), "0", "100"]
-        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert second.returncode != 0 and "in use by another server" in second.stderr
+        second = ForkedServer(tmp_path / "x.sqlite", log=tmp_path / "second.log", port=0)
+        assert second.wait() != 0 and "in use by another server" in (tmp_path / "second.log").read_text()
     open_service(tmp_path / "x.sqlite").close()
 
 
