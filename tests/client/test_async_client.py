@@ -19,8 +19,8 @@ LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("client") / "x.sqlite") as server:
+def server(shared_folder: Path) -> Iterator[Server]:
+    with served(shared_folder / "x.sqlite") as server:
         yield server
 
 

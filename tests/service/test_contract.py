@@ -29,9 +29,9 @@ DECIDE = "/v1/loops/loop/decide"
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient[Any]]:
+def client(shared_folder: Path) -> Iterator[TestClient[Any]]:
     """The application without a server, with one loop."""
-    with opened(tmp_path_factory.mktemp("contract") / "x.sqlite") as service:
+    with opened(shared_folder / "x.sqlite") as service:
         create(service)
         with TestClient(service.app, base_url="http://127.0.0.1") as client:
             yield client

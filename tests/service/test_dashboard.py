@@ -51,12 +51,12 @@ def find_browser() -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+def browser(shared_folder: Path) -> Iterator[Chrome]:
     program, driver = find_browser()
     options = Options()
     options.binary_location = program
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for flag in [*FLAGS.split(), f"user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+    for flag in [*FLAGS.split(), f"user-data-dir={shared_folder / 'profile'}"]:
         options.add_argument(f"--{flag}")
     chrome = Chrome(options=options, service=Service(driver))
     yield chrome
@@ -64,8 +64,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("dashboard") / "x.sqlite") as server:
+def server(shared_folder: Path) -> Iterator[Server]:
+    with served(shared_folder / "x.sqlite") as server:
         yield server
 
 

@@ -28,8 +28,8 @@ SPEC = {"arms": [{"name": "a"}, {"name": "<b>"}], "policy": {"type": "LinUCB"}, 
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("http") / "x.sqlite") as server:
+def server(shared_folder: Path) -> Iterator[Server]:
+    with served(shared_folder / "x.sqlite") as server:
         assert ask(server, "PUT", "/v1/loops/loop", SPEC)[0] == 200
         yield server
 
