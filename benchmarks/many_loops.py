@@ -131,13 +131,22 @@ def cost_of_pages(port: int, loops: int, seconds: float, rounds: int) -> dict[st
     }
 
 
+def change_all(connection: http.client.HTTPConnection, loops: int) -> None:
+    """A decision and its reward in every loop."""
+    for n in range(loops):
+        made = ask(connection, "POST", f"/v1/loops/loop-{n}/decide", {})
+        path = f"/v1/loops/loop-{n}/decisions/{made['decision_id']}/reward"
+        ask(connection, "PUT", path, {"reward": float(n % 3 == 0)})
+
+
 def lists(port: int, loops: int) -> dict[str, Any]:
     """Milliseconds of lists, after every loop has changed and again."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    change_all(connection, loops)
     paths = {
         f"all {loops} in a line": "/v1/overview",
         f"all {loops}, live numbers": "/v1/loops",
-        "a page of 50": "/v1/loops?limit=50&after=loop-500",
+        "a page of 50": f"/v1/loops?limit=50&after=loop-{loops // 2}",
         "found by text": "/v1/loops?search=oop-77",
     }
     table: dict[str, Any] = {}
@@ -230,7 +239,11 @@ def main() -> None:
         make_database(path, arguments.loops, arguments.expiring, made)
         print(f"{'made within s':<44}{time.time() - made:.1f}", flush=True)
         # the pages and the lists come before the windows end: the server's clock is set to when that is
-        planned = 2 * arguments.rounds * (arguments.seconds + 0.5) + (20 if arguments.rounds else 0) + LEAD
+        planned = (
+            2 * arguments.rounds * (arguments.seconds + 0.5)
+            + (arguments.loops / 30 + 20 if arguments.rounds else 0)
+            + LEAD
+        )
         ends = time.time() + planned
         process, port = start("service", path, ahead=made + WINDOW - ends)
         try:

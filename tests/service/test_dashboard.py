@@ -238,7 +238,7 @@ def test_lost_rewards_are_counted_as_lost_and_not_as_a_loss(page: Page, client: 
     page.open("forgetful")
     page.until(lambda: "30 have theirs, 30 lost it" in page.text("[data-pending-note]"))
     view = client.loop("forgetful")
-    assert view["lost"] == view["closed"] - view["earned"] and view["left_to_lose"] > view["promised_loss"]
+    assert view["lost"] == view["closed"] - view["known"] and view["left_to_lose"] > view["promised_loss"]
     assert "nobody knows the reward: it was lost" in page.text("[data-story]")
     assert "more than the promise allows" not in page.text("body")
     assert "a lost reward counts as the default" in page.text("[data-lift-note]")

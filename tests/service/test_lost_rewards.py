@@ -173,10 +173,10 @@ def half_lost(default: float = 0.0, rounds: int = 400, **changes: Any) -> Loop:
 
 def test_what_is_left_to_lose_does_not_depend_on_what_stands_in_for_a_lost_reward() -> None:
     low, high = (views.loop_view(half_lost(default)) for default in (0.0, 1.0))
-    for field in ("lost", "earned", "gain", "left_to_lose", "left_lower", "left_upper"):
+    for field in ("lost", "known", "gain", "left_to_lose", "left_lower", "left_upper"):
         assert getattr(low, field) == pytest.approx(getattr(high, field)), field
     assert (low.lost, low.closed, high.realised) == (200, 400, low.realised + 200)
-    assert low.gain == pytest.approx(low.earned - 200 * 0.6)
+    assert low.gain == pytest.approx(low.known - 200 * 0.6)
     assert low.promised_loss is not None and low.left_to_lose == pytest.approx(low.promised_loss + low.gain)
 
 
@@ -185,7 +185,7 @@ def test_the_range_of_what_is_left_holds_every_value_that_lost_rewards_can_have_
     view = views.loop_view(loop)
     assert view.promised_loss is not None and view.left_lower is not None and view.left_upper is not None
     for each in (0.0, 0.3, 1.0):
-        told = view.promised_loss + view.earned + 200 * each - 400 * 0.6
+        told = view.promised_loss + view.known + 200 * each - 400 * 0.6
         assert view.left_lower < told < view.left_upper
 
 

@@ -56,7 +56,7 @@ export function story(loop) {
   const doing = doingOf(loop);
   if (loop.closed === 0) return `${doing} No reward has come yet.`;
   if (loop.practice) return `${doing} ${comparison(loop)}`;
-  const { gain } = loop, earned = `${doing} In ${count(loop.closed - loop.lost, "rewarded decision")} it earned ${counted(loop.earned, loop)}`;
+  const { gain } = loop, earned = `${doing} In ${count(loop.closed - loop.lost, "rewarded decision")} it earned ${counted(loop.known, loop)}`;
   const lost = loop.lost ? ` Of ${number(loop.lost)} more nobody knows the reward: it was lost.` : "";
   if (loop.context_fields) return `${earned}.${lost} The promise compares with current practice in the same contexts.`;
   if (gain === null) return `${earned}; there is no log to compare with.${lost}`;

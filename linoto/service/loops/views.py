@@ -81,7 +81,7 @@ class LoopView(Struct):
     closed: int  # decisions that the promise is about: all but control plays that the policy does not count
     realised: float  # their summed reward, in which a lost one counts as the default
     lost: int  # how many of them are lost: nobody knows their reward
-    earned: float  # the summed reward of the others
+    known: float  # the summed reward of the others
     gain: float | None  # what that is more than the log's average would have earned in as many decisions
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows its mean to be at the least
@@ -222,7 +222,7 @@ def loop_view(loop: Loop) -> LoopView:
         closed=counted.closed,
         realised=counted.rewards,
         lost=loop.lost,
-        earned=counted.rewards - loop.lost * loop.spec.default_reward,
+        known=counted.rewards - loop.lost * loop.spec.default_reward,
         gain=gain(loop, counted.closed, counted.rewards, loop.lost),
         expected_by_log=expected,
         promised_least=least,
