@@ -10,12 +10,15 @@ import numpy as np
 
 from linoto.audit.coverage import SHOWN_DIRECTIONS, main_features
 from linoto.audit.noise import LEVEL
+from linoto.core.confidence import Confidence
 from linoto.core.contexts.columns import Category
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
+from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import Floats
 from linoto.logs.context_evaluate import CrossFit
 from linoto.logs.context_rows import ContextRows
+from linoto.logs.contexts import ContextLog
 from linoto.logs.estimates import count_events
 
 NOTHING = 1e-9  # of the largest eigenvalue: what is smaller is rounding
@@ -82,6 +85,15 @@ def possible_rows(recipe: Recipe) -> Floats:
     for name in recipe.labels:
         factors.setdefault(name, rng.normal(size=(n, 1)))
     return recipe.assemble(factors, n)
+
+
+def find_mean_interval(log: ContextLog, known: Confidence | None) -> tuple[float, float] | None:
+    """Where the true mean of what was logged lies, however items were chosen; None without a range."""
+    limits = None if known is None or known.noise != "bounded" else known.reward_range
+    if known is None or limits is None or log.extent[0] < limits[0] or log.extent[1] > limits[1]:
+        return None
+    total, level = log.moments.reward_sum, 1 - known.delta
+    return mean_from_total(total, log.count, reward_range=limits, level=level, adaptive=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,13 @@ import numpy as np
 
 from linoto.audit.assume import is_binary, round_up, stated, too_few_events
 from linoto.audit.bound import propose_bound
-from linoto.audit.context_findings import ContextCoverage, ContextGain, find_context_coverage, find_gain
+from linoto.audit.context_findings import (
+    ContextCoverage,
+    ContextGain,
+    find_context_coverage,
+    find_gain,
+    find_mean_interval,
+)
 from linoto.audit.context_promises import NAMES, ContextPromise, find_promises, fitting, promise_texts
 from linoto.audit.drift import Drift, find_drift, why_untested
 from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of
@@ -223,7 +229,12 @@ class ContextAudit(ContextFindings):
             "rows": {"read": log.rows, "used": log.count, "bad": log.bad},
             "items": {"known": len(log.recipe.items), "played": np.count_nonzero(log.offline.pulls)},
             "recipe": log.recipe.to_dict(),
-            "rewards": {"mean": log.moments.reference, "low": log.extent[0], "high": log.extent[1]},
+            "rewards": {
+                "mean": log.moments.reference,
+                "mean_interval": self.mean_interval,
+                "low": log.extent[0],
+                "high": log.extent[1],
+            },
             "noise": None if self.noise is None else asdict(self.noise),
             "coverage": asdict(self.coverage),
             "gain": None if self.gain is None else asdict(self.gain),
@@ -247,7 +258,7 @@ class ContextAudit(ContextFindings):
         """What a person reads, line by line."""
         log, coverage = self.log, self.coverage
         bad = ", ".join(f"{count:,} {kind}" for kind, count in log.bad.items() if count)
-        pulls, (low, high) = log.offline.pulls, log.extent
+        pulls = log.offline.pulls
         never = (
             f"; never: {names_of(log.recipe.items, np.flatnonzero(pulls == 0))}" if (pulls == 0).any() else ""
         )
@@ -263,7 +274,7 @@ class ContextAudit(ContextFindings):
             ("rows", f"{log.rows:,} read, {log.count:,} used" + (f"; dropped: {bad}" if bad else "")),
             ("items", f"{np.count_nonzero(pulls):,} of {pulls.size:,} played{never}"),
             ("features", f"{log.recipe.d:,}: {shortened_list(log.recipe.names)}"),
-            ("rewards", f"mean {amount(log.moments.reference)}, from {amount(low)} to {amount(high)}"),
+            ("rewards", self.rewards_text()),
             ("noise", self.noise_text()),
             ("design", design),
             *self.unknown_texts(),
@@ -285,6 +296,21 @@ class ContextAudit(ContextFindings):
         return html_table(self.facts(), caption="Audit of a log with contexts")
 
     # -- single facts ---------------------------------------------------------------------------------
+
+    @property
+    def mean_interval(self) -> tuple[float, float] | None:
+        """Where the true mean of what was logged lies; None where no range is known."""
+        return find_mean_interval(self.log, self.confidence)
+
+    def rewards_text(self) -> str:
+        """The mean with its interval, and the extremes."""
+        low, high = self.log.extent
+        text = f"mean {amount(self.log.moments.reference)}, from {amount(low)} to {amount(high)}"
+        if self.mean_interval is None or self.confidence is None:
+            return text
+        low, high = self.mean_interval
+        sure = f"with probability {1 - self.confidence.delta:g}"
+        return f"{text}; the true mean of what was logged lies in [{amount(low)}, {amount(high)}] {sure}"
 
     def assumed_texts(self) -> Iterator[tuple[str, str]]:
         """Noise, bound and range, and where they come from."""

@@ -15,6 +15,7 @@ from linoto import Category, Numeric, Recipe, audit_contexts, read_context_log, 
 from linoto.audit.context_findings import find_context_coverage, possible_rows
 from linoto.cli import main
 from linoto.core.contexts.moments import Moments
+from linoto.core.intervals import mean_from_total
 
 OPTIONS: dict[str, Any] = {"reward": "y", "propensity": "p"}
 COLUMNS: dict[str, Any] = {
@@ -86,6 +87,19 @@ def test_a_budget_of_half_of_what_the_log_earned_is_not_a_promise_to_deploy_with
     assert audited(table, budget=0.4 * earned).verdict == "deploy"
     found = audited(table, budget=0.6 * earned)
     assert found.verdict == "not yet" and "half or more of the" in found.reasons[0]
+
+
+def test_the_mean_of_the_log_has_an_interval_that_holds_for_few_clicks() -> None:
+    """However items were chosen: wider than Clopper and Pearson's for the same clicks, at most twice."""
+    table = frame().assign(y=[1 if row % 100 == 0 else 0 for row in range(3000)])
+    found = audited(table)
+    low, high = found.to_dict()["rewards"]["mean_interval"]
+    exact = mean_from_total(30, 3000, binary=True)
+    assert 0 < low < exact[0] < 0.01 < exact[1] < high and high - low < 2 * (exact[1] - exact[0])
+    assert dict(found.facts())["rewards"].startswith(
+        "mean 0.01, from 0 to 1; the true mean of what was logged"
+    )
+    assert audited(table.assign(y=table["y"] * 3.0), noise=2.0).mean_interval is None
 
 
 def test_drift_and_wrong_propensities_are_reasons_against_a_log() -> None:
