@@ -64,7 +64,7 @@ def test_a_loop_that_compares_with_practice_holds_back_the_share_of_its_coin(
 ) -> None:
     db = stats.with_name("loops.sqlite")
     words = ("create", "banner", stats, *CLICKS, "--gate", "control", "--db", db, "--holdback", 0.2)
-    assert run(*words) == 1
+    assert run(*words, "--budget", 0.5) == 1
     assert "budget must be at least 1, what one round can lose" in capsys.readouterr().err
     assert run(*words, "--budget", 40, "--json") == 0
     certificate = json.loads(capsys.readouterr().out)["certificate"]
