@@ -201,6 +201,14 @@ def page(service: Service) -> str:
     return metrics.render(numbers, service.store, service.app.state.get("latency")).decode()
 
 
+def test_metrics_say_what_may_still_be_lost(tmp_path: Path) -> None:
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service)
+        left = views.loop_view(service.loops.get("loop")).left_to_lose
+        assert f'linoto_left_to_lose{{loop="loop"}} {left}' in page(service)
+        assert 'linoto_gain{loop="loop"} 0.0' in page(service)
+
+
 def test_a_request_that_fails_is_logged_and_still_fails() -> None:
     async def broken(scope: Any, receive: Any, send: Any) -> None:
         raise KeyError("a fault")
