@@ -22,11 +22,11 @@ from linoto.cli.reading import (
     add_arms_notation,
     add_format,
     add_reading_options,
-    arms_notation_of,
     files_read,
     known_format,
     named_columns,
-    read_known,
+    own_arms,
+    read_known_arms,
 )
 from linoto.cli.terminal import print_facts, print_written, progress
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of, typed_again
@@ -157,26 +157,16 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
 
 def read_either(arguments: argparse.Namespace, **options: Any) -> Log:
     """The log of a table and its arms, or of another package."""
-    from linoto.logs.read import read_arms, read_log
+    from linoto.logs.read import read_log
 
     made = {"intercept": not arguments.no_intercept, "normalise": arguments.normalise}
-    own = known_format(arguments, ())
-    arms = None
-    if arguments.arms is not None and own != "open-bandit":
-        arms = read_arms(
-            arguments.arms,
-            id=arguments.id,
-            **arms_notation_of(arguments),
-            **made,
-            categorical=arguments.categorical,
-        )
-    if own is None:
+    arms = own_arms(arguments, **made, categorical=arguments.categorical)
+    if known_format(arguments, ()) is None:
         return read_log(
             arguments.log, arms=with_effects(arms, arguments), **named_columns(arguments), **options
         )
-    found = read_known(arguments, id=arguments.id if arms is None else None, arms=arguments.arms, **made)
-    arms = with_effects(found.arms if arms is None else arms, arguments)
-    return found.log(arms=arms, **named_columns(arguments), **options)
+    found = read_known_arms(arguments, arms, **made)
+    return found.log(arms=with_effects(found.arms, arguments), **named_columns(arguments), **options)
 
 
 def with_effects(arms: Any, arguments: argparse.Namespace) -> Any:

@@ -128,7 +128,7 @@ def labelled(text: str) -> tuple[str, Policy | None]:
     from linoto.experiments.study import as_policy
 
     label, word = re.fullmatch(r"(?:([^={}]+)=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    if word in everyone(CLICKS, one_hot=True, contexts=True) and label in (None, word):
+    if word in everyone(CLICKS, one_hot=True, contexts=True, shift=1.0) and label in (None, word):
         return word, None
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the caller, as `python -m` finds them

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 from linoto.cli.evaluate_contexts import check_kind, estimate_in_context, read_rows_in_context
 from linoto.cli.log_and_policy import add_gate_options, noise, read_policy, with_gate_options
 from linoto.cli.outputs import limits_of, with_known_columns
-from linoto.cli.reading import add_arms_notation, add_reading_options, arms_notation_of, notation_of
+from linoto.cli.reading import (
+    add_arms_notation,
+    add_format,
+    add_reading_options,
+    known_format,
+    named_columns,
+    own_arms,
+    read_known_arms,
+)
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
 from linoto.cli.usage import Commands, add_command, shown
 from linoto.core.hints import amount, nearest
@@ -39,13 +47,16 @@ def add_evaluate(commands: Commands) -> None:
         "rows that a policy started from never evaluate it.\n\n"
         "With --recipe, what `linoto audit-contexts --save` wrote, LOG is one with contexts, such as the\n"
         "export of a loop: the target is then one item, a distribution over items, or the best item in\n"
-        "each context by a linear model of the other rows (--greedy).",
+        "each context by a linear model of the other rows (--greedy).\n\n"
+        "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
+        "columns.",
         examples="  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
         "--propensity p --play B\n"
         "  linoto evaluate log.csv --arms arms.csv --action arm --reward click --uniform "
         "--policy Gated --budget 40\n"
         "  linoto evaluate played.parquet --recipe clicks.npz --reward reward --propensity propensity "
-        "--greedy",
+        "--greedy\n"
+        "  linoto evaluate news.dsjson --play sport",
     )
     add_log_options(evaluate)
     target = evaluate.add_mutually_exclusive_group(required=True)
@@ -76,23 +87,29 @@ def add_evaluate(commands: Commands) -> None:
 def add_log_options(command: Any) -> None:
     """The rows, and what their columns mean."""
     command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
-    command.add_argument("--arms", help="one row per arm: its id and its features")
-    command.add_argument("--id", metavar="COL", help="column of the arms' ids (default: the first)")
-    command.add_argument("--action", metavar="COL", help="column of the chosen arm")
+    command.add_argument("--arms", help="one row per arm: its id and its features; a table needs it")
+    command.add_argument(
+        "--id",
+        metavar="COL",
+        help="column of the arms' ids (default: the first); of a vowpalwabbit log the feature that names "
+        "an action (default: all its features)",
+    )
+    command.add_argument("--action", metavar="COL", help="column of the chosen arm; a table needs it")
     command.add_argument(
         "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of --arms"
     )
     command.add_argument(
         "--candidates", metavar="COL", help="with contexts: column of the items on offer, as A|C|D"
     )
-    command.add_argument("--reward", required=True, metavar="COL", help="column of what it earned")
-    known = command.add_mutually_exclusive_group(required=True)
+    command.add_argument("--reward", metavar="COL", help="column of what it earned; a table needs it")
+    known = command.add_mutually_exclusive_group()
     known.add_argument("--propensity", metavar="COL", help="column of the probability of that choice")
     known.add_argument("--uniform", action="store_true", help="every arm was as likely in every row")
     command.add_argument("--row", metavar="COL", help="column that tells rows apart (default: their place)")
     command.add_argument(
         "--time", metavar="COL", help="column of the time: earlier rows warm-start, later ones evaluate"
     )
+    add_format(command)
     add_reading_options(command)
     add_arms_notation(command)
 
@@ -142,8 +159,8 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
 
     interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
     if arguments.recipe is None:
-        arms, rows = read_arms_and_rows(arguments)
-        return rows, *estimate_arms(rows, arms, arguments, interval)
+        arms, rows, in_time = read_arms_and_rows(arguments)
+        return rows, *estimate_arms(rows, arms, in_time, arguments, interval)
     found = read_rows_in_context(arguments)
     if arguments.greedy:
         target: Any = "greedy"
@@ -154,21 +171,29 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
     return found.rows, estimate_in_context(found, target, interval), 0
 
 
-def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows]:
-    """The arms and the rows."""
+def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows, bool]:
+    """The arms, the rows, and whether these are in the order of their time."""
     from dataclasses import replace
 
-    from linoto.logs.read import read_arms
     from linoto.logs.rows import read_rows
 
-    columns = {name: getattr(arguments, name) for name in ("action", "reward", "propensity", "time", "where")}
-    arms = read_arms(arguments.arms, id=arguments.id, **arms_notation_of(arguments))
-    rows = read_rows(arguments.log, arms=arms, id=arguments.row, **columns, **notation_of(arguments))
-    return arms, replace(rows, propensities="uniform") if arguments.uniform else rows
+    arms, options = own_arms(arguments), {"id": arguments.row, **named_columns(arguments)}
+    in_time = arguments.time is not None
+    if arms is not None and known_format(arguments, ()) is None:
+        rows = read_rows(arguments.log, arms=arms, **options)
+    else:
+        found = read_known_arms(arguments, arms)
+        if found.candidates is not None:
+            raise ValueError(
+                f"{arguments.log}: not every action could be played in every row, so a target must choose "
+                "among those that could: give --recipe, what linoto audit-contexts --save writes"
+            )
+        arms, rows, in_time = found.arms, found.rows(**options), in_time or found.time is not None
+    return arms, replace(rows, propensities="uniform") if arguments.uniform else rows, in_time
 
 
 def estimate_arms(
-    rows: Rows, arms: ArmTable, arguments: argparse.Namespace, interval: Interval
+    rows: Rows, arms: ArmTable, in_time: bool, arguments: argparse.Namespace, interval: Interval
 ) -> tuple[list[Estimate], int]:
     """The estimates of a target among fixed arms, and how many rows went into a warm start."""
     from linoto.logs.evaluate import METHODS, evaluate
@@ -180,7 +205,7 @@ def estimate_arms(
             raise ValueError(
                 f"--warm must be less than 1, got {shown(share)}: some rows must be left to evaluate on"
             )
-        warm, held_out = split(rows, share=share, by="id" if arguments.time is None else "order")
+        warm, held_out = split(rows, share=share, by="order" if in_time else "id")
         options: dict[str, Any] = {"actions": arms.actions, "warm_start": warm, "methods": ("replay",)}
         policy = policy_of(arguments)
         return evaluate(held_out, policy, seed=arguments.seed, interval=interval, **options), len(warm)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.contextual import read_contexts
-from linoto.cli.reading import notation_of
+from linoto.cli.reading import known_format, named_columns, read_known
 
 if TYPE_CHECKING:
     from linoto.logs.context_rows import ContextRows
@@ -18,7 +18,10 @@ ONLY_CONTEXTS = ("candidates", "greedy")
 
 def check_kind(arguments: argparse.Namespace) -> None:
     """Refuse options of fixed arms beside a recipe, and the other way round."""
-    if arguments.recipe is None:
+    other_package = known_format(arguments, ("reward",)) is not None
+    if not other_package and arguments.propensity is None and not arguments.uniform:
+        arguments.refuse("one of the arguments --propensity --uniform is required")
+    if arguments.recipe is None and not other_package:
         for name in ("arms", "action"):
             if getattr(arguments, name) is None:
                 arguments.refuse(f"--{name} is needed, or --recipe for a log with contexts")
@@ -42,9 +45,13 @@ def read_rows_in_context(arguments: argparse.Namespace) -> ContextRows:
         raise ValueError(
             f"{arguments.recipe} must be what linoto audit-contexts --save wrote, got something else"
         )
-    names = ("reward", "propensity", "candidates", "time", "where")
-    columns = {name: getattr(arguments, name) for name in names}
-    rows = read_context_rows(arguments.log, recipe=found.saved.recipe, **columns, **notation_of(arguments))
+    columns = named_columns(arguments)
+    if arguments.candidates is not None:
+        columns["candidates"] = arguments.candidates
+    if known_format(arguments, ()) is None:
+        rows = read_context_rows(arguments.log, recipe=found.saved.recipe, **columns)
+    else:
+        rows = read_known(arguments).context_rows(found.saved.recipe, **columns)
     return rows.uniform() if arguments.uniform else rows
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from linoto.logs.arms import ArmTable
     from linoto.logs.foreign import ForeignLog
 
 FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, without its imports
@@ -83,6 +84,24 @@ def read_known(arguments: argparse.Namespace, **options: Any) -> ForeignLog:
     from linoto.logs.foreign import read_foreign
 
     return read_foreign(arguments.log, format=arguments.format, **options)
+
+
+def read_known_arms(arguments: argparse.Namespace, arms: ArmTable | None, **made: bool) -> ForeignLog:
+    """The same of fixed arms: those in ARMS, where `own_arms` found some, or those that the log names."""
+    from dataclasses import replace
+
+    own_id = arguments.id if arms is None else None
+    found = read_known(arguments, id=own_id, arms=arguments.arms, **made)
+    return found if arms is None else replace(found, arms=arms)
+
+
+def own_arms(arguments: argparse.Namespace, **made: Any) -> ArmTable | None:
+    """The arms in ARMS; None where the log knows its own, or how to read them."""
+    from linoto.logs.read import read_arms
+
+    if arguments.arms is None or known_format(arguments, ()) == "open-bandit":
+        return None
+    return read_arms(arguments.arms, id=arguments.id, **arms_notation_of(arguments), **made)
 
 
 def named_columns(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -589,10 +589,11 @@ def tally_arm(p: Any, s: State, arm: int) -> None:
         own, own_total = seen - logged, total - s.arms[OFFLINE_SUMS, arm]
     s.arms[OWN_MEAN, arm] = own_total / own if own > 0.0 else 0.0
     s.arms[OWN_WIDTH, arm] = 1.0 / sqrt(own) if own > 0.0 else inf
-    s.arms[POOLED_MEAN, arm] = (total + logged * p.log_shift) / seen if logged > 0.0 else 0.0
-    s.arms[POOLED_WIDTH, arm] = 1.0 / sqrt(seen) if logged > 0.0 else inf
     if p.explorer == HUCB1:
-        s.arms[POOLED_WIDTH, arm] = logged / sqrt(seen) if logged > 0.0 else 0.0
+        s.arms[POOLED_WIDTH, arm] = logged * s.arms[OWN_WIDTH, arm] if logged > 0.0 else 0.0
+    elif p.explorer == MIN_UCB:
+        s.arms[POOLED_MEAN, arm] = (total + logged * p.log_shift) / seen if logged > 0.0 else 0.0
+        s.arms[POOLED_WIDTH, arm] = 1.0 / sqrt(seen) if logged > 0.0 else inf
 
 
 @compiled
@@ -1750,15 +1751,32 @@ def noise_share(p: Any, r: Any) -> float:
 
 @compiled
 def unwhiten(s: State, normals: Floats, out: Floats) -> None:
-    """out = R^-1 normals: a draw with covariance V^-1."""
-    copy(normals, out)
-    factor = s.square[FACTOR]
+    """out = R^-1 normals: a draw with covariance V^-1.
+
+    Four rows at a time: each division waits for the one before it, and the sums to their right do not.
+    """
+    factor, i, d = s.square[FACTOR], out.size, out.size
     if s.run[0].one_hot == 1:
-        for i in range(out.size):
-            out[i] /= factor[0, i]
+        for i in range(d):
+            out[i] = normals[i] / factor[0, i]
         return
-    for i in range(out.size - 1, -1, -1):
-        out[i] = (out[i] - dot(factor[i, i + 1 :], out[i + 1 :])) / factor[i, i]
+    while i >= 4:
+        i -= 4
+        r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        z0, z1, z2, z3 = normals[i], normals[i + 1], normals[i + 2], normals[i + 3]
+        for j in range(d - 1, i + 3, -1):
+            z0 -= r0[j] * out[j]
+            z1 -= r1[j] * out[j]
+            z2 -= r2[j] * out[j]
+            z3 -= r3[j] * out[j]
+        z3 /= r3[i + 3]
+        z2 = (z2 - r2[i + 3] * z3) / r2[i + 2]
+        z1 = (z1 - r1[i + 3] * z3 - r1[i + 2] * z2) / r1[i + 1]
+        out[i + 1], out[i + 2], out[i + 3] = z1, z2, z3
+        out[i] = (z0 - r0[i + 3] * z3 - r0[i + 2] * z2 - r0[i + 1] * z1) / r0[i]
+    while i > 0:
+        i -= 1
+        out[i] = (normals[i] - dot(factor[i, i + 1 :], out[i + 1 :])) / factor[i, i]
 
 
 @compiled
@@ -1785,13 +1803,14 @@ def score_with_history(p: Any, s: State) -> None:
     one is enough for a bound.
     """
     r, score, t = s.run[0], s.arms[SCORE], float(s.run[0].rounds)
-    if p.gate != OPEN or r.restricted == 1 or t < 100.0:
+    if p.gate != OPEN or r.restricted == 1 or t < 3.0:  # ln t must be well above 0
         for a in range(score.size):
             score[a] = history_score(p, s, a)
         return
     mean, width, longer = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[POOLED_WIDTH]
-    spread = p.noise * sqrt(8.0 * log(t)) * (1.0 + 1e-12)
-    rise = spread / (2.0 * t * log(t))
+    logarithm = log(t)
+    spread = p.noise * sqrt(8.0 * logarithm) * (1.0 + 1e-12)
+    rise = spread / (2.0 * t * logarithm)
     for a in range(score.size):
         score[a] = mean[a] + spread * width[a] + rise * longer[a]
     top = history_score(p, s, r.proposal)  # the last favourite: hardly any other has to be looked at
@@ -2314,10 +2333,9 @@ def decide_by_coin(params: Records, s: State, proposal: int) -> int:
 def choose(p: Any, s: State, proposal: int) -> None:
     """The best affordable arm, or the proposal if it is affordable, or else the fallback."""
     r, score, room = s.run[0], s.arms[SCORE], s.arms[ROOM]
-    if p.reach == AFFORDABLE and proposal < 0:
+    r.arm = r.proposal if room[r.proposal] > 0.0 else -1  # B(t) > 0
+    if r.arm < 0 and p.reach == AFFORDABLE and proposal < 0:
         r.arm = best_affordable(score, room)
-    else:
-        r.arm = r.proposal if room[r.proposal] > 0.0 else -1  # B(t) > 0
     r.explored = 1 if r.arm >= 0 else 0
     r.room = room[r.arm] if r.explored == 1 else room[r.proposal]
     r.source = FROM_EXPLORER

@@ -23,7 +23,7 @@ from linoto.core.gates import Conservative, Control, Tolerance
 from linoto.core.offline import Offline
 from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
 from linoto.core.oope import OOPE
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, RareLinUCB
 from linoto.core.protocols import Policy
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments import seasons as season
@@ -50,12 +50,13 @@ TIMED_RUNS = 3
 
 
 def everyone(
-    sure: Confidence | None = None, one_hot: bool = False, contexts: bool = False
+    sure: Confidence | None = None, one_hot: bool = False, contexts: bool = False, shift: float = 0.0
 ) -> dict[str, Policy]:
     """Every policy that can play, as the paper sets it up, or with a confidence that suits the rewards.
 
     Where rewards are never negative, the gates that need this play too, on one-hot arms the policies for
     arms without features, and with contexts the gate by the model (there the usual gate is a Control gate).
+    Where the log is wrong by a `shift`, those play too who are told so.
     """
     paper = sure or PAPER
     alpha: dict[str, Any] = {} if sure is None else {"confidence": sure}
@@ -65,12 +66,17 @@ def everyone(
         **({} if sure is None else shares_and_coins(sure)),
         **(featureless(sure or Confidence(), OneHot.horizon) if one_hot else {}),
         **({"Gated, by the model": by_model(sure or Confidence())} if contexts else {}),
+        **(told_of(shift, sure or Confidence()) if shift else {}),
         "LinOtO": LinOtO(**alpha),
         "LinUCB": LinUCB(confidence=paper),
+        "LinUCB, rarely switching": RareLinUCB(confidence=paper),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=sure),
         "LinTS": LinTS(confidence=sure),
+        "LinTS, Agrawal-Goyal": LinTS(law="agrawal-goyal", confidence=sure),
+        "LinTS, Abeille-Lazaric": LinTS(law="abeille-lazaric", confidence=sure),
         "LinLCB": LinLCB(confidence=paper),
         "OOPE": OOPE(confidence=sure),
+        "OOPE, Frank-Wolfe": OOPE(design="frank_wolfe", confidence=sure),
         "Greedy": Greedy(),
         "Random": Random(),
     }
@@ -96,6 +102,15 @@ def conservative(form: Any, explorer: LinUCB, fallback: Any, reach: Any, sure: C
     """At least nine tenths of what the log's shares would have earned."""
     gate = Conservative(alpha=0.1, form=form)
     return Gated(explorer=explorer, gate=gate, fallback=fallback, reach=reach, confidence=sure)
+
+
+def told_of(shift: float, sure: Confidence) -> dict[str, Policy]:
+    """The same gate and explorer, told how wrong the log may be."""
+    stated = replace(sure, shift=shift)
+    return {
+        "Gated, shift stated": Gated(confidence=stated),
+        "LinUCB x 0.25, shift stated": LinUCB(scale=0.25, confidence=stated),
+    }
 
 
 def featureless(sure: Confidence, horizon: int) -> dict[str, Policy]:
@@ -137,23 +152,24 @@ class BiasedLog(Setting):
         return Offline(pulls=right.pulls, reward_sums=sums, reward_squares=squares)
 
 
-Chosen = Callable[[Confidence | None, bool, bool], Mapping[str, Policy]]
-"""The policies of a problem: what is known of its rewards (None: as in the paper), if it is one-hot, and if
-its rounds bring their own arms."""
+Chosen = Callable[[Confidence | None, bool, bool, float], Mapping[str, Policy]]
+"""The policies of a problem: what is known of its rewards (None: as in the paper), if it is one-hot, if its
+rounds bring their own arms, and how wrong its log is."""
 
 
 def problems(chosen: Chosen = everyone) -> dict[str, Setting]:
     """The problems by name: the paper's, a log that is wrong, clicks, arms without features, real flights,
     and those with contexts. A problem that nobody of the chosen can play is not there."""
-    paper, clicks = chosen(None, False, False), chosen(CLICKS, False, False)
+    paper, clicks = chosen(None, False, False, 0.0), chosen(CLICKS, False, False, 0.0)
+    moved = chosen(None, False, False, BiasedLog.shift)
     flights, backwards = takeover.experiment().settings[0], season.experiment().setting("backwards")
     found: tuple[tuple[Mapping[str, Policy], Callable[..., Setting]], ...] = (
         (paper, partial(Setting, name="poor log", m=100)),
         (paper, partial(Setting, name="rich log", m=1000)),
         (paper, partial(Setting, name="best action logged", m=500, include_best=True)),
-        (paper, partial(BiasedLog, name="biased log", m=1000)),
+        (moved, partial(BiasedLog, name="biased log", m=1000)),
         (clicks, partial(Setting, name="clicks", m=500, rewards="bernoulli")),
-        (chosen(CLICKS, True, False), partial(OneHot, name="one-hot", m=200, rewards="bernoulli")),
+        (chosen(CLICKS, True, False, 0.0), partial(OneHot, name="one-hot", m=200, rewards="bernoulli")),
         (clicks, partial(replace, flights, name="flights")),
         (clicks, partial(replace, backwards, name="flights, a log of a worse season")),
     )
@@ -171,7 +187,7 @@ def contextual_problems(chosen: Chosen) -> dict[str, Setting]:
     )
     played = {}
     for sure, d, make in found:
-        policies = chosen(sure, False, True)
+        policies = chosen(sure, False, True, 0.0)
         reasons = {label: why_not_with_contexts(policy, d) for label, policy in policies.items()}
         able = {label: policy for label, policy in policies.items() if not reasons[label]}
         if able:
@@ -198,8 +214,8 @@ def why_not_with_contexts(policy: Policy, d: int) -> str:
 def choose(own: Mapping[str, Policy | None]) -> Chosen:
     """Policies by label: your own, or None for the one of this package with that label, where it can play."""
 
-    def chosen(sure: Confidence | None, one_hot: bool, contexts: bool) -> dict[str, Policy]:
-        known = everyone(sure, one_hot, contexts)
+    def chosen(sure: Confidence | None, one_hot: bool, contexts: bool, shift: float) -> dict[str, Policy]:
+        known = everyone(sure, one_hot, contexts, shift)
         found = {label: known.get(label) if policy is None else policy for label, policy in own.items()}
         return {label: policy for label, policy in found.items() if policy is not None}
 

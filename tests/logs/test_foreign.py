@@ -15,9 +15,10 @@ from helpers.vw_logs import FORMS, TOPICS, as_block, as_dsjson, as_line, decisio
 from vowpalwabbit import Workspace
 from vowpalwabbit.dftovw import ContextualbanditLabel, DFtoVW, Feature
 
-from linoto import audit_log, evaluate_contexts, read_foreign
+from linoto import LinUCB, audit_log, evaluate, evaluate_contexts, read_foreign
 from linoto.cli.reading import FORMATS as FORMATS_OF_COMMANDS
 from linoto.logs.foreign import FORMATS
+from linoto.logs.rows import split
 from linoto.logs.vw_lines import Decided, read_decisions
 
 ARGUMENTS = {"vw-dsjson": "--dsjson --cb_adf", "adf": "--cb_adf", "cb": "--cb 3"}
@@ -350,3 +351,82 @@ def test_a_table_needs_the_names_of_its_columns(tmp_path: Path, capsys: pytest.C
     assert "the following arguments are required: --arms, --reward" in capsys.readouterr().err
     assert run("audit-contexts", path) == 2
     assert "the following arguments are required: --item, --reward" in capsys.readouterr().err
+
+
+# -- evaluate ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_evaluate_reads_a_vowpalwabbit_log_as_python_does(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_log(tmp_path, ROWS, form)
+    found = read_foreign(path)
+    words = ("--play", found.arms.names[0], "--json")
+    assert run("evaluate", path, *words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == len(ROWS)
+    assert told["estimates"] == [each.to_dict() for each in evaluate(found.rows(), 0)]
+    other = path.rename(tmp_path / "log.txt")
+    assert run("evaluate", other, "--format", format_of(form), *words) == 0
+    assert json.loads(capsys.readouterr().out)["estimates"] == told["estimates"]
+
+
+def test_evaluate_by_hand_agrees_with_the_costs_and_propensities_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_log(tmp_path, ROWS, "cb")
+    assert run("evaluate", path, "--play", "2", "--json") == 0
+    by_method = {each["method"]: each for each in json.loads(capsys.readouterr().out)["estimates"]}
+    weighted = [-row.cost / row.propensity for row in ROWS if row.played == 1]
+    assert by_method["ips"]["value"] == pytest.approx(sum(weighted) / len(ROWS))
+
+
+def test_a_policy_starts_from_the_earlier_rows_of_a_log_that_knows_its_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_log(tmp_path, ROWS, "vw-dsjson")
+    assert run("evaluate", path, "--policy", '{"type": "LinUCB"}', "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    found = read_foreign(path)
+    warm, held_out = split(found.rows(), share=0.5, by="order")
+    options: dict[str, Any] = {"actions": found.arms.actions, "warm_start": warm, "methods": ("replay",)}
+    assert told["estimates"] == [each.to_dict() for each in evaluate(held_out, LinUCB(), seed=0, **options)]
+
+
+def test_evaluate_judges_among_what_was_offered_by_a_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, stats = write_log(tmp_path, decisions(60, varied=True), "adf"), tmp_path / "stats.npz"
+    assert run("evaluate", path, "--play", "x") == 1
+    assert "not every action could be played in every row" in capsys.readouterr().err
+    assert run("audit-contexts", path, "--noise", 1, "--save", stats) == 0
+    capsys.readouterr()
+    assert run("evaluate", path, "--recipe", stats, "--greedy", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    found = read_foreign(path)
+    rows = found.context_rows(found.context_log().recipe)
+    assert told["estimates"] == [each.to_dict() for each in evaluate_contexts(rows, "greedy")]
+
+
+def test_evaluate_reads_an_open_bandit_table(
+    open_bandit: tuple[Path, pd.DataFrame], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, frame = open_bandit
+    assert run("evaluate", path, "--format", "open-bandit", "--play", "2", "--json") == 0
+    by_method = {each["method"]: each for each in json.loads(capsys.readouterr().out)["estimates"]}
+    clicks = frame.click[frame.item_id == 2].sum()
+    assert by_method["ips"]["value"] == pytest.approx(4 * clicks / len(frame))
+
+
+def test_evaluate_of_a_table_needs_names_and_propensities(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("arm,r\na,1\n")
+    assert run("evaluate", path, "--play", "a", "--uniform") == 2
+    assert "the following arguments are required: --reward" in capsys.readouterr().err
+    assert run("evaluate", path, "--play", "a", "--reward", "r") == 2
+    assert "one of the arguments --propensity --uniform is required" in capsys.readouterr().err
+    assert run("evaluate", path, "--play", "a", "--reward", "r", "--uniform") == 2
+    assert "--arms is needed" in capsys.readouterr().err
