@@ -65,6 +65,9 @@ def run_compare(arguments: argparse.Namespace) -> None:
 
     check_installed()
     settings = chosen_settings(arguments)
+    labels = dict.fromkeys(label for setting in settings for label in setting.labels)
+    if arguments.against is not None and arguments.against not in labels:
+        arguments.refuse(f"--against must be one of {', '.join(labels)}, got {arguments.against!r}")
     with folder_lock(arguments.out):
         with progress("playing") as track:
             found = compare(
@@ -111,7 +114,7 @@ def chosen_settings(arguments: argparse.Namespace) -> list[Setting]:
             arguments.refuse("--policy is for the problems that come with the package: FILE.toml has its own")
         found = {setting.name: setting for setting in read_study(arguments.file).settings}
     else:
-        chosen = choose(dict(map(labelled, arguments.policy))) if arguments.policy else everyone
+        chosen = choose(chosen_policies(arguments)) if arguments.policy else everyone
         found = problems(chosen)
     for name in arguments.setting or ():
         if name not in found and arguments.file is None and name in problems():
@@ -122,14 +125,32 @@ def chosen_settings(arguments: argparse.Namespace) -> list[Setting]:
     return [found[name] for name in arguments.setting or found]
 
 
+def chosen_policies(arguments: argparse.Namespace) -> dict[str, Policy | None]:
+    """The policies that were named, by label: no two have the same."""
+    found: dict[str, Policy | None] = {}
+    for text in arguments.policy:
+        label, policy = labelled(text)
+        if label in found:
+            arguments.refuse(
+                f"two policies are called {label!r}: give one a name, as in --policy NAME=POLICY"
+            )
+        found[label] = policy
+    return found
+
+
 def labelled(text: str) -> tuple[str, Policy | None]:
     """A label and a policy of somebody's own, or None for one of ours."""
+    from linoto.core.hints import nearest
+    from linoto.core.snapshots import KNOWN
     from linoto.experiments.compare import CLICKS, everyone
     from linoto.experiments.study import as_policy
 
+    ours = everyone(CLICKS, one_hot=True, contexts=True, shift=1.0)
     label, word = re.fullmatch(r"(?:([^={}]+)=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    if word in everyone(CLICKS, one_hot=True, contexts=True, shift=1.0) and label in (None, word):
+    if word in ours and label in (None, word):
         return word, None
+    if not re.search("[:{]", word) and word not in KNOWN:
+        raise ValueError(f"--policy: there is no policy {word!r}{nearest(word, [*ours, *KNOWN])}")
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the caller, as `python -m` finds them
     try:

@@ -15,8 +15,12 @@ def nearest(word: str, known: Iterable[str], otherwise: str = "", *, ask: str = 
 
     >>> nearest("reprodcue", ["demo", "reproduce"])
     ": did you mean 'reproduce'?"
+    >>> nearest("Linucb", ["LinTS", "LinUCB"])
+    ": did you mean 'LinUCB'?"
     """
-    close = get_close_matches(word, list(islice(known, MOST)), n=1, cutoff=0.5)
+    words = list(islice(known, MOST))
+    but_for_case = [other for other in words if other.casefold() == word.casefold()]
+    close = but_for_case or get_close_matches(word, words, n=1, cutoff=0.5)
     return f": {ask} {close[0]!r}?" if close else otherwise
 
 

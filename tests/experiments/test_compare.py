@@ -209,3 +209,27 @@ def test_the_command_writes_one_page_and_takes_a_policy_of_your_own(
     assert "compare: 6 earlier runs were replaced; --resume would have kept" in capsys.readouterr().err
     assert main([*words, "--against", "nobody", "--runs", "2", "--out", "other"]) == 1
     assert "against must be one of Greedy, mine, got 'nobody'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--policy", "Linucb"), "there is no policy 'Linucb': did you mean 'LinUCB'?"),
+        (("--policy", "Gated Thompson"), "did you mean 'Gated, Thompson'?"),
+        (
+            ("--policy", "LinTS", "--policy", '{"type": "LinTS", "scale": 2}'),
+            "two policies are called 'LinTS'",
+        ),
+        (("--policy", "LinTS", "--against", "LinUCB"), "--against must be one of LinTS, got 'LinUCB'"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(
+    words: tuple[str, ...], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code: object = None
+    try:
+        code = main(["compare", *words, "--runs", "1", "--out", str(tmp_path / "out")])
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code in (1, 2) and why in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
