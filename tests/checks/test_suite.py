@@ -89,6 +89,22 @@ def test_randomised_policies_obey_every_law_but_symmetry(policy: Any) -> None:
     assert check_policy(policy) == [law for law in ALL_LAWS if law not in SYMMETRY]
 
 
+SHARES = Confidence(reward_range=(0, 1), bound=2.0)
+PUBLISHED = [
+    LinTS(law="agrawal-goyal"),
+    *(
+        Gated(explorer=LinUCB(), gate=gate, fallback=2, reach="proposal", confidence=SHARES)
+        for gate in (Conservative(form="arms"), Conservative(mean=0.3), Conservative(form="separate"))
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", PUBLISHED, ids=str)
+def test_cucb_clucb_clucb2_and_the_widest_thompson_obey_every_law(policy: Any) -> None:
+    assert "compiled_equals_interactive" in check_policy(policy)
+
+
 def test_every_exported_policy_is_checked() -> None:
     exported = {getattr(linoto, name) for name in linoto.__all__ if inspect.isclass(getattr(linoto, name))}
     policies = {cls for cls in exported if dataclasses.is_dataclass(cls) and hasattr(cls, "start")}

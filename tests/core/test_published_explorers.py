@@ -9,7 +9,7 @@ import pytest
 from helpers.problems import problem
 
 import linoto
-from linoto import Confidence, Gated, LinTS, LinUCB, RareLinUCB, Tolerance
+from linoto import Confidence, Gated, LinTS, LinUCB, Offline, RareLinUCB, Tolerance
 from linoto.core import kernels
 
 SURE = Confidence(noise=0.5, delta=0.1)
@@ -97,6 +97,18 @@ def width_of(law: str, agent: Any, V: np.ndarray, t: int) -> float:
         growth = np.linalg.slogdet(V)[1] - d * np.log(ridge)
         return float(0.5 * np.sqrt(2 * np.log(1 / 0.1) + growth) + np.sqrt(ridge))
     return 0.5
+
+
+@pytest.mark.parametrize("d", range(1, 10))
+def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
+    """Four rows at a time, and what is left over: R times the draw gives the normals back."""
+    rng = np.random.default_rng(d)
+    arms = rng.standard_normal((d + 2, d))
+    state = LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)))._state
+    normals, draw = rng.standard_normal(d), np.empty(d)
+    kernels.unwhiten(state, normals, draw)
+    back = kernels.square_of(state, kernels.FACTOR) @ draw
+    np.testing.assert_allclose(back, normals, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("law", ["posterior", "agrawal-goyal", "abeille-lazaric"])
