@@ -67,7 +67,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     settings = chosen_settings(arguments)
     labels = dict.fromkeys(label for setting in settings for label in setting.labels)
     if arguments.against is not None and arguments.against not in labels:
-        arguments.refuse(f"--against must be one of {', '.join(labels)}, got {arguments.against!r}")
+        raise ValueError(f"--against must be one of {', '.join(labels)}, got {arguments.against!r}")
     with folder_lock(arguments.out):
         with progress("playing") as track:
             found = compare(
