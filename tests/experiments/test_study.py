@@ -189,9 +189,9 @@ def test_a_study_names_policies_and_explorers_of_your_own(tmp_path: Path) -> Non
 
 def test_runs_of_your_own_classes_are_kept_from_one_command_to_the_next(tmp_path: Path) -> None:
     study = write_own(tmp_path, "own_kept")
-    command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--runs", "2", "--resume"]
-    for _ in range(2):
-        subprocess.run([*command, "--out", str(tmp_path / "out")], check=True, capture_output=True)
+    words = ["study", str(study), "--runs", "2", "--resume", "--out", str(tmp_path / "out")]
+    subprocess.run([sys.executable, "-m", "linoto.cli", *words], check=True, capture_output=True)
+    assert cli.main(words) == 0
     assert len(rows_of(tmp_path / "out" / "my-study.cells.sqlite")) == 4
 
 
