@@ -13,7 +13,7 @@ from linoto.checks.problems import expect, expect_same, innermost, problem_for
 from linoto.checks.rewards import BEFORE, PENDING
 from linoto.checks.symmetries import is_deterministic
 from linoto.core.agent import LinearAgent
-from linoto.core.explorers import Proposer, View, is_own
+from linoto.core.explorers import View, is_own, is_proposer
 from linoto.core.kernels import Floats
 from linoto.core.protocols import Policy
 
@@ -24,7 +24,7 @@ def explorers_do_not_write_into_their_view(policy: Policy) -> None:
     agent = problem.start_agent(policy)
     problem.play_rounds(agent, range(BEFORE))
     inner = cast("LinearAgent", innermost(agent))
-    method = "propose" if isinstance(inner.explorer, Proposer) else "score"
+    method = "propose" if is_proposer(inner.explorer) else "score"
     inner.explorer = SimpleNamespace(**{method: partial(call_and_compare, getattr(inner.explorer, method))})
     problem.play_rounds(agent, range(BEFORE, BEFORE + PENDING))
 

@@ -23,7 +23,7 @@ from linoto.core.decisions import (
     check_round,
     credit,
 )
-from linoto.core.explorers import Proposer, View, is_own, rule_of
+from linoto.core.explorers import View, ask_own, is_own, rule_of
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.odds import Redraws
@@ -542,14 +542,7 @@ class LinearAgent:
 
     def _propose(self, mask: Bools | None) -> int:
         """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
-        view = self._view(mask)
-        if isinstance(self.explorer, Proposer):
-            return as_arm(self.explorer.propose(view), self.k, "what explorer.propose returns")
-        scores = as_floats("what explorer.score returns", self.explorer.score(view), ndim=1)
-        if scores.size != self.k:
-            raise ValueError(f"what explorer.score returns must have {self.k} entries, got {scores.size}")
-        self._state.arms[kernels.GIVEN_SCORES] = scores
-        return -1
+        return ask_own(self.explorer, self._view(mask), self._state.arms[kernels.GIVEN_SCORES])
 
     def _view(self, mask: Bools | None) -> View:
         arms = self._state.arms

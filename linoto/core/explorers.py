@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.kernels import Bools, Floats
+from linoto.core.validation import as_arm, as_floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,6 +125,22 @@ def is_own(explorer: object) -> bool:
     return (
         not has_rule(explorer) and not isinstance(explorer, type) and isinstance(explorer, Scorer | Proposer)
     )
+
+
+def is_proposer(explorer: object) -> TypeGuard[Proposer]:
+    """`isinstance` of a protocol looks at every attribute: too slow to be asked in each round."""
+    return hasattr(explorer, "propose")
+
+
+def ask_own(explorer: Scorer | Proposer, view: View, scores: Floats) -> int:
+    """The arm that an explorer of the caller's own proposes, or -1 once its scores are filled in."""
+    if is_proposer(explorer):
+        return as_arm(explorer.propose(view), scores.size, "what explorer.propose returns")
+    given = as_floats("what explorer.score returns", cast("Scorer", explorer).score(view), ndim=1)
+    if given.size != scores.size:
+        raise ValueError(f"what explorer.score returns must have {scores.size} entries, got {given.size}")
+    scores[:] = given
+    return -1
 
 
 def rule_of(explorer: object) -> Rule:

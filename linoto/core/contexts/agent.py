@@ -30,11 +30,11 @@ from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
-from linoto.core.explorers import Proposer, View, is_own, rule_of
+from linoto.core.explorers import View, ask_own, is_own, rule_of
 from linoto.core.kernels import Floats, Records, State
 from linoto.core.protocols import Composition
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.validation import as_arm, as_floats, as_generator
+from linoto.core.validation import as_arm, as_generator
 from linoto.core.warm_up import warm_up_contexts
 
 
@@ -466,16 +466,9 @@ class ContextualAgent:
     def _propose(self, asked: Round) -> int:
         """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
         kernels.measure_arms(self._state, self._whitened)
-        view = self._view(asked)
-        if isinstance(self.explorer, Proposer):
-            return as_arm(self.explorer.propose(view), asked.offered, "what explorer.propose returns")
-        scores = as_floats("what explorer.score returns", self.explorer.score(view), ndim=1)
-        if scores.size != asked.offered:
-            raise ValueError(
-                f"what explorer.score returns must have {asked.offered} entries, got {scores.size}"
-            )
-        self._state.arms[kernels.GIVEN_SCORES, : asked.offered] = scores
-        return -1
+        return ask_own(
+            self.explorer, self._view(asked), self._state.arms[kernels.GIVEN_SCORES, : asked.offered]
+        )
 
     def _view(self, asked: Round) -> View:
         """What the explorer sees; an arm has no history of its own here."""
