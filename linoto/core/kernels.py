@@ -1641,7 +1641,10 @@ def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
         value = min(max(reward, p.low), p.low + p.unit)
         r.centre += (value - r.centre) / r.centre_weight
     if p.every == 0 and (means or (r.entry == CONTROL_PLAY and (p.realised == 0 or reward != worst))):
-        lower_practice(p, r, r.upper_practice)
+        guess = r.upper_practice
+        if means:  # in place of the most that was added for this play, what it has moved the root by
+            guess += r.entry_centre - reward - p.unit
+        lower_practice(p, r, guess)
 
 
 @compiled

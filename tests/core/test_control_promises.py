@@ -61,6 +61,7 @@ def test_no_adversary_breaks_the_promise_more_often_than_delta(promise: str) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("delta, limit", [(0.05, 82), (0.5, 568), (0.95, 977)])
 @pytest.mark.parametrize("promise", PROMISES)
 def test_no_adversary_breaks_the_promise_in_a_thousand_runs(
