@@ -241,11 +241,8 @@ def excess(
     turned: bool = False,
 ) -> float:
     """The largest sum, in any round, of what practice would have earned more, less what is promised."""
-    certificate = policy.certificate_contextual(log_of(seed, turned=turned))
-    agent, rng = (
-        policy.start_contextual(log_of(seed, turned=turned), rng=seed),
-        np.random.default_rng([8, seed]),
-    )
+    log, rng = log_of(seed, turned=turned), np.random.default_rng([8, seed])
+    certificate, agent = policy.certificate_contextual(log), policy.start_contextual(log, rng=seed)
     past, waiting = Past(agent, rng, [], [], linear), list[tuple[Any, float]]()
     lost, losses = 0.0, np.zeros(rounds)
     for t in range(rounds):
