@@ -8,6 +8,7 @@ from helpers.preview_problems import KINDS, foretell
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_truth_lies_in_eight_worlds_of_ten_about_eight_times_of_ten(kind: str) -> None:
     """100 problems of each kind. With a true rate of 80 %, outside 70 to 90 % once in 70 choices of seeds."""
