@@ -1465,6 +1465,27 @@ def explored_bet(p: Any, weight: float, fraction: float, reward: float) -> float
 
 
 @compiled
+def control_gain(
+    p: Any, share: float, odds: float, weight: float, fraction: float, reward: float, instead: float
+) -> float:
+    """By how much `control_bet` rises if a play earned `reward` instead: one logarithm for two bets."""
+    if p.bounded == 1:
+        return float(
+            log(expm1(odds + fraction * reward - weight) / expm1(odds + fraction * instead - weight))
+        )
+    return float((1.0 - share) / share * fraction * (instead - reward))
+
+
+@compiled
+def explored_gain(p: Any, weight: float, fraction: float, reward: float, instead: float) -> float:
+    """The same of `explored_bet`."""
+    if p.realised == 1:
+        return 0.0
+    more = fraction * (reward - instead)
+    return float(log1p(more / (1.0 + fraction * instead - weight)) if p.bounded == 1 else more)
+
+
+@compiled
 def lower_practice(p: Any, r: Any, guess: float) -> None:
     """Lower the bound to the root of (1/16) sum_j exp(fraction_j S + L_j) = 1/d, by Newton's method.
 
@@ -1555,38 +1576,33 @@ def place_worst(p: Any, r: Any) -> None:
 
     For stretches also: what a pending control play would add to the bets, were its reward the lowest.
     """
-    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
+    share, high = r.entry_share, p.low + p.unit
+    fraction, odds = 0.9 / p.unit, log1p(-share)
     for j in range(COIN_BETS):
         weight = centre_weight(p, odds, r.entry_centre, fraction)
         if r.entry == CONTROL_PLAY:
-            bet = control_bet(p, r.entry_share, odds, weight, fraction, high)
+            r.coin_bets[j] += control_bet(p, share, odds, weight, fraction, high)
             if p.every > 0:
-                r.coin_hopes[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low) - bet
+                r.coin_hopes[j] += control_gain(p, share, odds, weight, fraction, p.low, high)
         else:
-            bet = explored_bet(p, weight, fraction, p.low)
-        r.coin_bets[j] += bet
+            r.coin_bets[j] += explored_bet(p, weight, fraction, p.low)
         fraction *= 0.6
 
 
 @compiled
 def replace_worst(p: Any, r: Any, reward: float) -> None:
-    """Take back the bets at the worst of the play at hand, and make them with its reward."""
-    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
+    """Make the bets of the play at hand with its reward, in place of those at the worst."""
+    share, high = r.entry_share, p.low + p.unit
+    fraction, odds = 0.9 / p.unit, log1p(-share)
     for j in range(COIN_BETS):
         weight = centre_weight(p, odds, r.entry_centre, fraction)
         if r.entry == CONTROL_PLAY:
-            worst = control_bet(p, r.entry_share, odds, weight, fraction, high)
-            bet = worst if reward == high else control_bet(p, r.entry_share, odds, weight, fraction, reward)
+            if reward != high:
+                r.coin_bets[j] += control_gain(p, share, odds, weight, fraction, reward, high)
             if p.every > 0:
-                best_bet = bet
-                if reward != p.low:
-                    best_bet = control_bet(p, r.entry_share, odds, weight, fraction, p.low)
-                r.coin_hopes[j] -= best_bet - worst
+                r.coin_hopes[j] -= control_gain(p, share, odds, weight, fraction, p.low, high)
         else:
-            worst, bet = explored_bet(p, weight, fraction, p.low), explored_bet(p, weight, fraction, reward)
-        if reward != (high if r.entry == CONTROL_PLAY else p.low):
-            r.coin_bets[j] -= worst
-            r.coin_bets[j] += bet
+            r.coin_bets[j] += explored_gain(p, weight, fraction, reward, p.low)
         fraction *= 0.6
 
 
