@@ -1460,7 +1460,7 @@ def explored_bet(p: Any, weight: float, fraction: float, reward: float) -> float
     if p.realised == 1:
         return -weight
     if p.bounded == 1:
-        return float(log1p(fraction * reward - weight))
+        return float(log(1.0 + fraction * reward - weight))
     return float(fraction * reward - weight - 0.5 * (fraction * p.noise) ** 2)
 
 
@@ -1481,8 +1481,9 @@ def explored_gain(p: Any, weight: float, fraction: float, reward: float, instead
     """The same of `explored_bet`."""
     if p.realised == 1:
         return 0.0
-    more = fraction * (reward - instead)
-    return float(log1p(more / (1.0 + fraction * instead - weight)) if p.bounded == 1 else more)
+    if p.bounded == 1:
+        return float(log((1.0 + fraction * reward - weight) / (1.0 + fraction * instead - weight)))
+    return float(fraction * (reward - instead))
 
 
 @compiled
