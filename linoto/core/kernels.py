@@ -1460,30 +1460,8 @@ def explored_bet(p: Any, weight: float, fraction: float, reward: float) -> float
     if p.realised == 1:
         return -weight
     if p.bounded == 1:
-        return float(log(1.0 + fraction * reward - weight))
+        return float(log1p(fraction * reward - weight))
     return float(fraction * reward - weight - 0.5 * (fraction * p.noise) ** 2)
-
-
-@compiled
-def control_gain(
-    p: Any, share: float, odds: float, weight: float, fraction: float, reward: float, instead: float
-) -> float:
-    """By how much `control_bet` rises if a play earned `reward` instead: one logarithm for two bets."""
-    if p.bounded == 1:
-        return float(
-            log(expm1(odds + fraction * reward - weight) / expm1(odds + fraction * instead - weight))
-        )
-    return float((1.0 - share) / share * fraction * (instead - reward))
-
-
-@compiled
-def explored_gain(p: Any, weight: float, fraction: float, reward: float, instead: float) -> float:
-    """The same of `explored_bet`."""
-    if p.realised == 1:
-        return 0.0
-    if p.bounded == 1:
-        return float(log((1.0 + fraction * reward - weight) / (1.0 + fraction * instead - weight)))
-    return float(fraction * (reward - instead))
 
 
 @compiled
@@ -1577,33 +1555,38 @@ def place_worst(p: Any, r: Any) -> None:
 
     For stretches also: what a pending control play would add to the bets, were its reward the lowest.
     """
-    share, high = r.entry_share, p.low + p.unit
-    fraction, odds = 0.9 / p.unit, log1p(-share)
+    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
     for j in range(COIN_BETS):
         weight = centre_weight(p, odds, r.entry_centre, fraction)
         if r.entry == CONTROL_PLAY:
-            r.coin_bets[j] += control_bet(p, share, odds, weight, fraction, high)
+            bet = control_bet(p, r.entry_share, odds, weight, fraction, high)
             if p.every > 0:
-                r.coin_hopes[j] += control_gain(p, share, odds, weight, fraction, p.low, high)
+                r.coin_hopes[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low) - bet
         else:
-            r.coin_bets[j] += explored_bet(p, weight, fraction, p.low)
+            bet = explored_bet(p, weight, fraction, p.low)
+        r.coin_bets[j] += bet
         fraction *= 0.6
 
 
 @compiled
 def replace_worst(p: Any, r: Any, reward: float) -> None:
-    """Make the bets of the play at hand with its reward, in place of those at the worst."""
-    share, high = r.entry_share, p.low + p.unit
-    fraction, odds = 0.9 / p.unit, log1p(-share)
+    """Take back the bets at the worst of the play at hand, and make them with its reward."""
+    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
     for j in range(COIN_BETS):
         weight = centre_weight(p, odds, r.entry_centre, fraction)
         if r.entry == CONTROL_PLAY:
-            if reward != high:
-                r.coin_bets[j] += control_gain(p, share, odds, weight, fraction, reward, high)
+            worst = control_bet(p, r.entry_share, odds, weight, fraction, high)
+            bet = worst if reward == high else control_bet(p, r.entry_share, odds, weight, fraction, reward)
             if p.every > 0:
-                r.coin_hopes[j] -= control_gain(p, share, odds, weight, fraction, p.low, high)
+                best_bet = bet
+                if reward != p.low:
+                    best_bet = control_bet(p, r.entry_share, odds, weight, fraction, p.low)
+                r.coin_hopes[j] -= best_bet - worst
         else:
-            r.coin_bets[j] += explored_gain(p, weight, fraction, reward, p.low)
+            worst, bet = explored_bet(p, weight, fraction, p.low), explored_bet(p, weight, fraction, reward)
+        if reward != (high if r.entry == CONTROL_PLAY else p.low):
+            r.coin_bets[j] -= worst
+            r.coin_bets[j] += bet
         fraction *= 0.6
 
 
@@ -1658,10 +1641,7 @@ def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
         value = min(max(reward, p.low), p.low + p.unit)
         r.centre += (value - r.centre) / r.centre_weight
     if p.every == 0 and (means or (r.entry == CONTROL_PLAY and (p.realised == 0 or reward != worst))):
-        guess = r.upper_practice
-        if means:  # in place of the most that was added for this play, what it has moved the root by
-            guess += r.entry_centre - reward - p.unit
-        lower_practice(p, r, guess)
+        lower_practice(p, r, r.upper_practice)
 
 
 @compiled
