@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -326,12 +327,15 @@ def test_a_scheduler_that_is_not_there_is_named(scheduler: str) -> None:
 def test_an_address_that_cannot_be_is_refused_at_once_and_in_one_sentence(scheduler: str) -> None:
     """In a process of its own: what a half-made client has to say, it says when the interpreter ends."""
     call = f"list(map_cells(abs, [1], engine=Engine(kind='dask', scheduler={scheduler!r})))"
-    code = f"from linoto.engines import Engine, map_cells\n{call}"
-    start = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].startswith("OSError: scheduler must be the address of a running Dask")
-    assert done.stderr.count("Traceback") == 1
-    assert time.monotonic() - start < 8  # a second or two; the half-made client waited ten
+    imports = "import distributed\nfrom linoto.engines import Engine, map_cells"
+    code = f"{imports}\nprint('ready', flush=True)\n{call}"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        began = time.monotonic()
+        _, said = process.communicate()
+        assert time.monotonic() - began < 8  # at once; the half-made client waited ten seconds
+    assert said.splitlines()[-1].startswith("OSError: scheduler must be the address of a running Dask")
+    assert said.count("Traceback") == 1
 
 
 def test_an_empty_log_and_parts_that_are_no_logs_are_refused() -> None:

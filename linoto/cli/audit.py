@@ -21,6 +21,7 @@ from linoto.cli.outputs import (
 from linoto.cli.reading import (
     add_arms_notation,
     add_format,
+    add_id,
     add_reading_options,
     files_read,
     known_format,
@@ -98,12 +99,7 @@ def add_log_options(audit: Any) -> None:
         "--action", metavar="COL", help="column of LOG with the id of the arm; a table needs it"
     )
     audit.add_argument("--reward", metavar="COL", help="column of LOG with what it earned; a table needs it")
-    audit.add_argument(
-        "--id",
-        metavar="COL",
-        help="column of ARMS with the id (default: the first); of a vowpalwabbit log the feature that names "
-        "an action (default: all its features)",
-    )
+    add_id(audit)
     audit.add_argument("--propensity", metavar="COL", help="column of LOG: how likely the arm was")
     audit.add_argument("--time", metavar="COL", help="column of LOG that says what is early (default: rows)")
     audit.add_argument(

@@ -15,6 +15,7 @@ from linoto.cli.outputs import limits_of, with_known_columns
 from linoto.cli.reading import (
     add_arms_notation,
     add_format,
+    add_id,
     add_reading_options,
     known_format,
     named_columns,
@@ -88,12 +89,7 @@ def add_log_options(command: Any) -> None:
     """The rows, and what their columns mean."""
     command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
     command.add_argument("--arms", help="one row per arm: its id and its features; a table needs it")
-    command.add_argument(
-        "--id",
-        metavar="COL",
-        help="column of the arms' ids (default: the first); of a vowpalwabbit log the feature that names "
-        "an action (default: all its features)",
-    )
+    add_id(command)
     command.add_argument("--action", metavar="COL", help="column of the chosen arm; a table needs it")
     command.add_argument(
         "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of --arms"

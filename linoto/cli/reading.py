@@ -86,6 +86,16 @@ def read_known(arguments: argparse.Namespace, **options: Any) -> ForeignLog:
     return read_foreign(arguments.log, format=arguments.format, **options)
 
 
+def add_id(command: Any) -> None:
+    """What the arms are called by, in a table of them or in a log that names its own."""
+    command.add_argument(
+        "--id",
+        metavar="COL",
+        help="column of ARMS with the id (default: the first); of a vowpalwabbit log the feature that names "
+        "an action (default: all its features)",
+    )
+
+
 def read_known_arms(arguments: argparse.Namespace, arms: ArmTable | None, **made: bool) -> ForeignLog:
     """The same of fixed arms: those in ARMS, where `own_arms` found some, or those that the log names."""
     from dataclasses import replace

@@ -250,7 +250,7 @@ def test_a_connection_that_was_not_used_for_long_is_not_used_again(
 
 
 def test_after_a_lost_answer_no_old_connection_is_used(kind: Any) -> None:
-    with keeping_alive() as server, AnyClient(kind, server.url, timeout=0.5, retries=1) as client:
+    with keeping_alive() as server, AnyClient(kind, server.url, timeout=2.0, retries=1) as client:
         open_connections(client, server, 4)
         server.silent += server.connections  # as behind a router that has forgotten them
         assert client.decide("loop").arm == "a"

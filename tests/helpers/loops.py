@@ -13,6 +13,7 @@ from linoto.service.errors import Refused
 from linoto.service.loops.events import Mode
 from linoto.service.loops.operations import RewardResult
 from linoto.service.loops.records import recover
+from linoto.service.loops.spec import Arm
 from linoto.service.server import Service
 from linoto.service.storage import sql
 from linoto.service.web.messages import DecisionResponse, decision_response
@@ -35,6 +36,17 @@ def change(
 ) -> None:
     changes = {"by": "test", "mode": mode, "holdback": holdback}
     service.store.write_sync(lambda c: service.loops.change(c, name, **changes))
+
+
+def add_arms(service: Service, *names: str, features: list[float] | None = None) -> None:
+    arms = [Arm(name=name, features=features) for name in names]
+    service.store.write_sync(lambda c: service.loops.add_arms(c, "loop", by="ann", arms=arms))
+
+
+def remove_arms(service: Service, *names: str, fallback: str | None = None) -> None:
+    service.store.write_sync(
+        lambda c: service.loops.remove_arms(c, "loop", by="ann", arms=list(names), fallback=fallback)
+    )
 
 
 def digests(service: Service, name: str = "loop") -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ import pytest
 from helpers.disk import state_on_disk
 from helpers.loop_in_memory import close, fresh, play
 from helpers.loop_in_memory import decide as decide_in_memory
-from helpers.loops import THOMPSON, decide, digests, reward, run_mixed_traffic
+from helpers.loops import THOMPSON, add_arms, decide, digests, remove_arms, reward, run_mixed_traffic
 from helpers.service_process import TOLERANT, FakeClock, Server, create, opened, served
 
 import linoto
@@ -22,23 +22,10 @@ from linoto.service.loops import views
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.events import ArmsChanged
 from linoto.service.loops.references import reference_now
-from linoto.service.loops.spec import Arm
-from linoto.service.server import Service
 
 CONTROL = linoto.Gated(
     explorer=linoto.Random(), gate=linoto.Control(budget=20, epsilon=0.1), confidence=TOLERANT.confidence
 )
-
-
-def add(service: Service, *names: str, features: list[float] | None = None) -> None:
-    arms = [Arm(name=name, features=features) for name in names]
-    service.store.write_sync(lambda c: service.loops.add_arms(c, "loop", by="ann", arms=arms))
-
-
-def remove(service: Service, *names: str, fallback: str | None = None) -> None:
-    service.store.write_sync(
-        lambda c: service.loops.remove_arms(c, "loop", by="ann", arms=list(names), fallback=fallback)
-    )
 
 
 @pytest.mark.parametrize("policy", [TOLERANT, THOMPSON, CONTROL, linoto.LinOtO()], ids=str)
@@ -48,12 +35,12 @@ def test_a_loop_whose_arms_changed_is_the_fold_of_its_events(tmp_path: Path, pol
     with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
         create(service, window=10.0, policy=policy, **holdback)
         run_mixed_traffic(service, clock, 20)
-        add(service, "d", "e")
+        add_arms(service, "d", "e")
         run_mixed_traffic(service, clock, 20)
         pending = decide(service)
-        remove(service, "e")
+        remove_arms(service, "e")
         assert len(set(digests(service))) == 1
-        add(service, "f")
+        add_arms(service, "f")
         for _ in range(20):
             assert decide(service).arm in "abcdf"
         reward(service, pending.decision_id, 1.0)
@@ -68,7 +55,7 @@ def test_an_open_decision_of_a_removed_arm_takes_its_reward(tmp_path: Path) -> N
         create(service)
         made = decide(service, proposal="a")
         assert made.arm == "a"
-        remove(service, "a")
+        remove_arms(service, "a")
         loop = service.loops.get("loop")
         learned = loop.state.learned
         assert reward(service, made.decision_id, 1.0).status == "applied"
@@ -85,7 +72,7 @@ def test_practice_that_lost_an_arm_is_said_and_counted(tmp_path: Path) -> None:
             reward(service, decide(service).decision_id, 1.0)
         before = loop.certificate
         assert views.loop_view(loop).expected_by_log == pytest.approx(4 * 0.5)
-        remove(service, "a")
+        remove_arms(service, "a")
         for _ in range(6):
             reward(service, decide(service).decision_id, 1.0)
         view = views.loop_view(loop)
@@ -109,8 +96,8 @@ def test_a_snapshot_is_read_without_its_kept_promise(tmp_path: Path) -> None:
     """As after an upgrade: what was promised is computed from the arms it began with."""
     with opened(tmp_path / "x.sqlite") as service:
         create(service)
-        add(service, "d")
-        remove(service, "a")
+        add_arms(service, "d")
+        remove_arms(service, "a")
         decide(service)
         promise = service.loops.get("loop").certificate
     with opened(tmp_path / "x.sqlite") as service:
@@ -125,7 +112,7 @@ def test_a_snapshot_is_read_without_its_kept_promise(tmp_path: Path) -> None:
 def test_without_any_logged_arm_there_is_no_control_group(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=linoto.LinUCB(confidence=TOLERANT.confidence), holdback=0.5)
-        remove(service, "a", "b")
+        remove_arms(service, "a", "b")
         assert {decide(service).arm for _ in range(10)} == {"c"}
 
 
@@ -134,8 +121,8 @@ def test_requests_that_are_repeated_change_nothing(tmp_path: Path) -> None:
         create(service)
         made = decide(service, key="k", proposal="c")
         for _ in range(2):
-            add(service, "d")
-            remove(service, "c")
+            add_arms(service, "d")
+            remove_arms(service, "c")
         assert len(service.loops.get("loop").state.arm_changes) == 2
         assert decide(service, key="k", proposal="c") == made  # decided before it was removed
 
@@ -143,15 +130,15 @@ def test_requests_that_are_repeated_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda s: add(s, "c", "d"), "arm 'c' is or was one of loop"),
-        (lambda s: add(s, "d", "d"), "names must be 2 that no arm has or had"),
-        (lambda s: add(s, "d", features=[1.0]), "features must be the 3 numbers"),
-        (lambda s: remove(s, "z"), "arm must be one of loop 'loop', got 'z'"),
-        (lambda s: remove(s, "a", "b"), "arms must leave one that the log has"),
-        (lambda s: remove(s, "a", fallback="b"), "fallback must be None"),
-        (lambda s: (remove(s, "c"), decide(s, proposal="c")), "proposal must be an arm that is present"),
-        (lambda s: (remove(s, "c"), decide(s, allowed=["c"])), "allowed must hold an arm that is present"),
-        (lambda s: (remove(s, "c"), add(s, "c")), "arm 'c' is or was one of loop"),
+        (lambda s: add_arms(s, "c", "d"), "arm 'c' is or was one of loop"),
+        (lambda s: add_arms(s, "d", "d"), "names must be 2 that no arm has or had"),
+        (lambda s: add_arms(s, "d", features=[1.0]), "features must be the 3 numbers"),
+        (lambda s: remove_arms(s, "z"), "arm must be one of loop 'loop', got 'z'"),
+        (lambda s: remove_arms(s, "a", "b"), "arms must leave one that the log has"),
+        (lambda s: remove_arms(s, "a", fallback="b"), "fallback must be None"),
+        (lambda s: (remove_arms(s, "c"), decide(s, proposal="c")), "proposal must be an arm that is present"),
+        (lambda s: (remove_arms(s, "c"), decide(s, allowed=["c"])), "allowed must hold an arm"),
+        (lambda s: (remove_arms(s, "c"), add_arms(s, "c")), "arm 'c' is or was one of loop"),
     ],
 )
 def test_a_change_that_cannot_work_is_refused_and_leaves_the_loop_as_it_is(
@@ -170,7 +157,7 @@ def test_a_doubling_policy_keeps_its_arms(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=linoto.Doubling(policy=linoto.LinUCB()))
         with pytest.raises(Refused, match="policy must be another than Doubling"):
-            add(service, "d")
+            add_arms(service, "d")
 
 
 def test_no_drift_is_reported_when_practice_loses_an_arm() -> None:

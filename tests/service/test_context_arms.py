@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from helpers.loops import decide, digests, reward
+from helpers.loops import add_arms, decide, digests, remove_arms, reward
 from helpers.loops_with_contexts import CLICKS, POLICIES, RECIPE, context_of, create, log_of, run_traffic
 from helpers.service_process import FakeClock, opened, served
 
@@ -17,9 +17,7 @@ from linoto.client import ServiceError
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.context_spec import RecipeSpec, as_statistics
-from linoto.service.loops.spec import Arm
 from linoto.service.loops.views import certificate, loop_view
-from linoto.service.server import Service
 from linoto.service.web.export import parquet
 
 GERMAN = {"age": 25, "country": "DE"}
@@ -32,17 +30,6 @@ PRICED = linoto.Recipe(
 )
 
 
-def add(service: Service, *names: str, features: list[float] | None = None) -> None:
-    arms = [Arm(name=name, features=features) for name in names]
-    service.store.write_sync(lambda c: service.loops.add_arms(c, "loop", by="ann", arms=arms))
-
-
-def remove(service: Service, *names: str, fallback: str | None = None) -> None:
-    service.store.write_sync(
-        lambda c: service.loops.remove_arms(c, "loop", by="ann", arms=list(names), fallback=fallback)
-    )
-
-
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_loop_whose_items_changed_is_the_fold_of_its_events(tmp_path: Path, name: str) -> None:
     """With rewards that come across the changes, lost ones, and a restart."""
@@ -51,9 +38,9 @@ def test_a_loop_whose_items_changed_is_the_fold_of_its_events(tmp_path: Path, na
         create(service, window=10.0, policy=POLICIES[name], practice={"B": 0.5, "C": 0.5})
         run_traffic(service, clock, rounds=15)
         owed = decide(service, context=GERMAN)
-        add(service, "D", "E")
+        add_arms(service, "D", "E")
         run_traffic(service, clock, rounds=15, seed=6)
-        remove(service, "B", "E")
+        remove_arms(service, "B", "E")
         assert len(set(digests(service))) == 1
         for _ in range(10):
             assert decide(service, context=GERMAN).arm in "ACD"
@@ -71,7 +58,7 @@ def test_practice_that_lost_an_item_is_renormalised_and_it_is_said(tmp_path: Pat
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICIES["closed"], practice={"A": 0.5, "B": 0.3, "C": 0.2})
         decide(service, context=GERMAN)
-        remove(service, "A")
+        remove_arms(service, "A")
         made = [decide(service, context=GERMAN) for _ in range(30)]
         assert {(each.arm, round(each.propensity or 0.0, 9)) for each in made} == {("B", 0.6), ("C", 0.4)}
         (change,) = loop_view(service.loops.get("loop")).arm_changes
@@ -79,14 +66,14 @@ def test_practice_that_lost_an_item_is_renormalised_and_it_is_said(tmp_path: Pat
         assert certificate(service.loops.get("loop"))["changes"] == (change.text,)
         assert [arm.present for arm in arm_views(service.loops.get("loop"))] == [False, True, True]
         with pytest.raises(Refused, match="arms must leave an item that practice plays"):
-            remove(service, "B", "C")
+            remove_arms(service, "B", "C")
         assert len(set(digests(service))) == 1
 
 
 def test_practice_that_is_sent_is_renormalised_too(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICIES["closed"], practice="given")
-        remove(service, "A")
+        remove_arms(service, "A")
         made = decide(service, context=GERMAN, practice={"A": 0.5, "B": 0.5})
         assert (made.arm, made.propensity) == ("B", 1.0)
         with pytest.raises(Refused, match="practice must play an item that is present"):
@@ -102,11 +89,11 @@ def test_a_key_is_answered_as_before_whatever_came_or_went_since(tmp_path: Path)
             {"key": "asked for", "context": GERMAN, "proposal": "A", "practice": "C"},
         ]
         before = [decide(service, **asked).decision_id for asked in questions]
-        remove(service, "A")
-        add(service, "D")
+        remove_arms(service, "A")
+        add_arms(service, "D")
         assert [decide(service, **asked).decision_id for asked in questions] == before
         between = decide(service, key="later", context=GERMAN, practice={"A": 0.5, "C": 0.5})
-        remove(service, "B")
+        remove_arms(service, "B")
         again = decide(service, key="later", context=GERMAN, practice={"A": 0.5, "C": 0.5})
         assert again.decision_id == between.decision_id
         with pytest.raises(Refused, match="key 'all' was used with another"):
@@ -118,14 +105,14 @@ def test_a_new_item_is_tried_and_explained(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICIES["model"])
         limit = certificate(service.loops.get("loop"))["constant"]
-        add(service, "D")
+        add_arms(service, "D")
         made = [decide(service, context=GERMAN) for _ in range(5)]
         assert {each.arm for each in made} >= {"D"}
         loop = service.loops.get("loop")
         assert certificate(loop)["constant"] == limit and certificate(loop)["holds"]
         (change,) = loop_view(loop).arm_changes
         assert change.text == "since round 1, with D: 5 more features, |theta| <= 2 is assumed with them"
-        add(service, "D")  # again: nothing changes
+        add_arms(service, "D")  # again: nothing changes
         assert len(loop_view(loop).arm_changes) == 1
 
 
@@ -135,14 +122,14 @@ def test_where_items_have_columns_a_new_one_brings_its_numbers(tmp_path: Path) -
     log = as_statistics(linoto.Moments.from_rows(rows, rng.random(50)))
     with opened(tmp_path / "x.sqlite") as service:
         create(service, recipe=msgspec.convert(PRICED.to_dict(), RecipeSpec), moments=log)
-        add(service, "D", features=[2.5])
+        add_arms(service, "D", features=[2.5])
         loop = service.loops.get("loop")
         assert loop.contextual[0].d == PRICED.d
-        add(service, "D", features=[2.5])  # again: nothing changes
+        add_arms(service, "D", features=[2.5])  # again: nothing changes
         with pytest.raises(Refused, match="arm 'D' is or was one of loop"):
-            add(service, "D", features=[9.0])
+            add_arms(service, "D", features=[9.0])
         with pytest.raises(Refused, match="features of new items must have a number for each of 'price'"):
-            add(service, "E")
+            add_arms(service, "E")
         assert decide(service, context=GERMAN, arms=["C", "D"]).arm in "CD"
         assert len(set(digests(service))) == 1
 
@@ -152,16 +139,19 @@ def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: Path) -
         create(service)
         before = digests(service)
         for job, reason in (
-            (lambda: add(service, "D", features=[1.0]), "the recipe has no columns of items"),
-            (lambda: remove(service, "X"), "arm must be one of loop 'loop', got 'X'"),
-            (lambda: remove(service, "C"), "arms must leave an item that practice plays"),
-            (lambda: remove(service, "A", fallback="B"), "fallback must be None in a loop with contexts"),
-            (lambda: add(service, *(f"item {i}" for i in range(1000))), "recipe must make at most"),
+            (lambda: add_arms(service, "D", features=[1.0]), "the recipe has no columns of items"),
+            (lambda: remove_arms(service, "X"), "arm must be one of loop 'loop', got 'X'"),
+            (lambda: remove_arms(service, "C"), "arms must leave an item that practice plays"),
+            (
+                lambda: remove_arms(service, "A", fallback="B"),
+                "fallback must be None in a loop with contexts",
+            ),
+            (lambda: add_arms(service, *(f"item {i}" for i in range(1000))), "recipe must make at most"),
         ):
             with pytest.raises(Refused, match=reason):
                 job()
         assert digests(service) == before
-        remove(service, "A")
+        remove_arms(service, "A")
         for asked, reason in (
             ({"arms": ["A"]}, "arms must hold an item that"),
             ({"proposal": "A"}, "proposal must be an arm that is present, got 'A', which was removed"),
@@ -169,7 +159,7 @@ def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: Path) -
             with pytest.raises(Refused, match=reason):
                 decide(service, context=GERMAN, **asked)
         with pytest.raises(Refused, match="arm 'A' is or was one of loop"):
-            add(service, "A")
+            add_arms(service, "A")
 
 
 def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path) -> None:
@@ -180,7 +170,7 @@ def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path) 
         rng = np.random.default_rng(1)
         for number in range(40):
             if number == 20:
-                add(service, "D")
+                add_arms(service, "D")
             reward(service, decide(service, context=context_of(rng)).decision_id, float(rng.random()))
         loop = service.loops.get("loop")
         (tmp_path / "log.parquet").write_bytes(b"".join(parquet(service.store, loop, pending=False)))

@@ -105,7 +105,7 @@ class Page:
                 return found[0].text if found else ""
 
     def until(self, condition: Callable[[], Any]) -> None:
-        WebDriverWait(self.chrome, 20, poll_frequency=0.1).until(lambda _: condition())
+        WebDriverWait(self.chrome, 60, poll_frequency=0.1).until(lambda _: condition())
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.chrome.execute_script(script, *arguments)
@@ -231,7 +231,7 @@ def test_the_list_does_not_move_while_an_explanation_is_open(page: Page, client:
 
 
 def test_lost_rewards_are_counted_as_lost_and_not_as_a_loss(page: Page, client: Client) -> None:
-    make_loop(client, "forgetful", window=0.05, holdback=0.5)
+    make_loop(client, "forgetful", window=3.0, holdback=0.5)
     for _ in range(3):  # in batches: rewards then come without new decisions in between
         made = client.decide_many("forgetful", [{} for _ in range(20)])
         client.rewards("forgetful", [(decision.decision_id, 1.0) for decision in made[::2]])
@@ -356,19 +356,26 @@ def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Pa
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 10)
 
 
-def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
+@contextmanager
+def guarded_page(browser: Chrome, folder: Path) -> Iterator[tuple[Page, dict[str, str]]]:
+    """A page of one loop, "safe", that asks for a token, and the tokens by role."""
     from linoto.service.storage import schema
     from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
-    path = tmp_path / "x.sqlite"
+    path = folder / "x.sqlite"
     with open_database(path, create=True) as connection:
         schema.add_tables(connection)
         tokens = {role: create_token(connection, role, role, 0.0) for role in ("reader", "writer", "admin")}
     with served(path) as server:
         with closing(server.client(token=tokens["admin"])) as admin:
             make_loop(admin, "safe")
-        page = Page(browser, f"http://127.0.0.1:{server.port}/")
+        yield Page(browser, f"http://127.0.0.1:{server.port}/"), tokens
+    forget_complaints(browser)  # refusals, as wanted
+
+
+def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
+    with guarded_page(browser, tmp_path) as (page, tokens):
         for token, sentence in ((tokens["reader"], "needs the role writer"), (tokens["writer"], "")):
             page.open()
             page.run("sessionStorage.clear()")
@@ -382,7 +389,27 @@ def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_pat
             page.until(lambda s=sentence: s in page.text("[data-refused]"))
         page.until(lambda: page.text("[data-mode]") == "safe-only")
         assert tokens["writer"] not in page.run("return document.documentElement.outerHTML")
-    forget_complaints(browser)  # refusals, as wanted
+
+
+def test_a_refusal_of_the_token_before_does_not_ask_for_another(browser: Chrome, tmp_path: Path) -> None:
+    """A look with the wrong token is under way when the right one is typed in, and is answered after it."""
+    with guarded_page(browser, tmp_path) as (page, tokens):
+        page.open()
+        page.until(lambda: page.one("#token").is_displayed())
+        page.run("""
+            const ask = window.fetch, held = window.held = [];
+            window.fetch = async (...asked) => {
+              const answer = await ask(...asked);
+              if (answer.status === 401) await new Promise((release) => held.push(release));
+              return answer;
+            };
+        """)
+        page.until(lambda: page.run("return held.length") == 1)
+        page.one("#token input").send_keys(tokens["reader"] + Keys.ENTER)
+        page.until(lambda: not page.one("#token").is_displayed())
+        page.run("held.forEach((release) => release())")
+        page.until(lambda: page.text("[data-name]") == "safe")
+        assert not page.one("#token").is_displayed()
 
 
 def test_a_lost_connection_is_shown_until_it_is_back(browser: Chrome, tmp_path: Path) -> None:

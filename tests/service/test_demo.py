@@ -63,7 +63,7 @@ def test_the_demo_starts_decides_and_stops_at_control_c(tmp_path: Path) -> None:
         assert set(numbers(demo)) == {"flights", "flights-storm", "flights-storm-control"}
         wait_for(lambda: all(loop["rewards"] > 0 for loop in numbers(demo).values()))
         demo.process.send_signal(signal.SIGINT)
-        assert demo.process.wait(timeout=30) == 0
+        assert demo.process.wait(timeout=60) == 0
     assert (tmp_path / "linoto-demo.sqlite").exists() and not (tmp_path / "loops.sqlite").exists()
     lines = [json.loads(line) for line in demo.log.read_text().splitlines()]
     assert [line["message"] for line in lines][-2:] == ["serving", "stopped"]

@@ -102,7 +102,7 @@ def test_setting_the_clock_of_the_machine_does_not_move_that_of_the_server() -> 
     wall.now += 3e8
     ticks.now += 2.0
     assert clock() == 1e9 + 2.0
-    assert abs(steady_clock()() - time.time()) < 1.0
+    assert abs(steady_clock()() - time.time()) < 60
 
 
 def test_one_bad_loop_stops_neither_the_others_nor_the_server(tmp_path: Path) -> None:

@@ -423,6 +423,11 @@ class ContextualAgent:
     def _play(self, decision: ContextualDecision) -> Floats:
         """Count a decision as played; (d,) its action."""
         check_current(decision, self.rounds + 1)
+        if self.changes and decision.name in self.removed:
+            raise ValueError(
+                f"decision must be for an item that is present, got {decision.name!r}, which was removed: "
+                "ask again"
+            )
         action, practice = self._vectors(decision)
         if self._thrown is not None and decision != self._thrown[1]:
             raise ValueError(

@@ -119,7 +119,7 @@ async function look() {
   } catch (error) {
     document.body.classList.add("lost");
     say(connection, error instanceof Refused ? error.message : "no connection: trying again");
-    if (error.status === 401) askToken();
+    if (error.status === 401 && !again) askToken(); // else: it was asked with the token before
   } finally {
     looking = false;
   }

@@ -160,6 +160,19 @@ def test_a_removed_item_is_not_played_again_and_its_late_reward_counts() -> None
     assert agent.pending == 0 and agent.removed == {"A"}
 
 
+def test_a_decision_from_before_its_item_was_removed_is_refused() -> None:
+    agent = POLICIES["open"].start_contextual(log_of(SMALL), features=SMALL)
+    asked = {"context": {"age": 30, "country": "DE"}}
+    stale = agent.decide(**asked, arms=["A"])
+    agent.remove_arms(["A"])
+    before = agent.snapshot()
+    for play in (lambda: agent.commit(stale), lambda: agent.update(stale, 1.0)):
+        with pytest.raises(ValueError, match="got 'A', which was removed: ask again"):
+            play()
+    assert agent.snapshot() == before
+    agent.update(agent.decide(**asked), 1.0)
+
+
 def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
     agent = POLICIES["coin"].start_contextual(log_of(SMALL), features=SMALL)
     for names, reason in (
@@ -180,9 +193,9 @@ def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="'A', which was removed"):
         agent.decide(context={"age": 1, "country": "DE"}, arms=["A", "B"], practice="B")
     thrown = agent.guard(1, context={"age": 1, "country": "DE"}, practice="B")
-    if thrown.control_share is not None:
-        with pytest.raises(ValueError, match="the coin of this round is thrown"):
-            agent.add_arms(["D"])
+    assert thrown.control_share is not None
+    with pytest.raises(ValueError, match="the coin of this round is thrown"):
+        agent.add_arms(["D"])
     with pytest.raises(ValueError, match="started without features"):
         POLICIES["open"].start_contextual(d=3).add_arms(["D"])
 
