@@ -104,6 +104,11 @@ class Page:
             with suppress(StaleElementReferenceException):  # the page was drawn anew in between: look again
                 return found[0].text if found else ""
 
+    def click(self, selector: str) -> None:
+        while True:
+            with suppress(StaleElementReferenceException):
+                return self.one(selector).click()
+
     def until(self, condition: Callable[[], Any]) -> None:
         WebDriverWait(self.chrome, 60, poll_frequency=0.1).until(lambda _: condition())
 
@@ -147,15 +152,15 @@ def play(client: Client, name: str, rounds: int, reward: float = 1.0) -> None:
 
 def test_a_loop_made_on_the_page_decides_and_its_numbers_move(page: Page, client: Client) -> None:
     page.open()
-    page.one("#new").click()
+    page.click("#new")
     page.fill("name", "banner")
     page.fill("arms", "blue, 800, many")
-    page.one("#create .main").click()
+    page.click("#create .main")
     page.until(lambda: "Line 1 of the arms must be" in page.text("#create .wrong"))
     page.fill("arms", 'blue, 800, 640\n"green, dark", 200, 120\nred')
     page.fill("budget", "9")
     page.fill("unit", "clicks")
-    page.one("#create .main").click()
+    page.click("#create .main")
     page.until(lambda: page.text("[data-name]") == "banner" and "decide" in page.text("[data-hint]"))
     assert [arm["name"] for arm in client.arms("banner")] == ["blue", "green, dark", "red"]
     assert [arm["logged"] for arm in client.arms("banner")] == [800, 200, 0]
@@ -174,7 +179,7 @@ def test_a_csv_log_is_counted_in_the_browser(page: Page, tmp_path: Path) -> None
     log = tmp_path / "log.csv"
     log.write_text('when,arm,reward\n1,"a ""x"", y",1\n2,b,0.5\n3,b,0\n', encoding="utf-8")
     page.open()
-    page.one("#new").click()
+    page.click("#new")
     page.one("#create [name=file]").send_keys(str(log))
     page.until(lambda: "3 rows of 2 arms" in page.text("#create [data-count]"))
     assert page.one("#create [name=arms]").get_attribute("value") == '"a ""x"", y", 1, 1\nb, 2, 0.5'
@@ -187,11 +192,11 @@ def test_a_csv_log_is_counted_in_the_browser(page: Page, tmp_path: Path) -> None
 def test_the_kill_switch_stops_exploring_from_the_next_decision_on(page: Page, client: Client) -> None:
     make_loop(client, "switch")
     page.open("switch")
-    page.one("[data-stop]").click()
+    page.click("[data-stop]")
     page.until(lambda: page.text("[data-mode]") == "safe-only")
     assert client.decide("switch").loop_mode == "safe-only"
     page.until(lambda: "by local" in page.text("[data-switched]"))
-    page.one("[data-stop]").click()
+    page.click("[data-stop]")
     page.until(lambda: page.text("[data-mode]") == "live")
     assert client.decide("switch").loop_mode == "live"
 
@@ -221,12 +226,12 @@ def test_the_list_does_not_move_while_an_explanation_is_open(page: Page, client:
     play(client, "still", 3)
     page.open("still")
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 3)
-    page.one("[data-decisions] > li:nth-child(2) button").click()
+    page.click("[data-decisions] > li:nth-child(2) button")
     page.until(lambda: "The gate" in page.text(".why"))
     play(client, "still", 2)
     page.until(lambda: "of 5 decisions" in page.text("[data-explored-note]"))
     assert len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 3
-    page.one("[data-follow]").click()
+    page.click("[data-follow]")
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 5)
 
 
@@ -255,7 +260,7 @@ def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client
     assert "Exploring was stopped at once" in page.text("[data-alarms]")
     page.until(lambda: page.text("[data-mode]") == "safe-only" and "alarm" in page.text("[data-switched]"))
     assert "alarm" in page.text("#loops a[aria-current]")
-    page.one("[data-answer]").click()
+    page.click("[data-answer]")
     page.until(lambda: "answered" in page.text("[data-answered]"))
     assert page.text("[data-alarms]") == "" and not page.one("[data-answer]").is_displayed()
     page.until(lambda: "alarm" not in page.text("#loops a[aria-current]"))
@@ -309,12 +314,12 @@ def test_buttons_act_on_the_loop_that_is_shown_however_slow_the_answers(page: Pa
     page.chrome.execute_cdp_cmd("Network.enable", {})
     page.chrome.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
     try:
-        page.one("#loops [data-loop=second]").click()
+        page.click("#loops [data-loop=second]")
         page.until(lambda: page.text("[data-name]") == "second")
         assert not page.one("[data-stop]").is_enabled()
         assert page.one("#loops [aria-current]").get_attribute("data-loop") == "second"
         page.until(lambda: page.one("[data-stop]").is_enabled())
-        page.one("[data-stop]").click()
+        page.click("[data-stop]")
         page.until(lambda: client.loop("second")["mode"] == "safe-only")
         assert client.loop("first")["mode"] == "live"
     finally:
@@ -350,7 +355,7 @@ def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Pa
     page.open("wide")
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 12)
     assert page.text("[data-arms] tr").startswith("arm 033")
-    page.one("[data-all-arms]").click()
+    page.click("[data-all-arms]")
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 40)
     page.one("[data-filter]").send_keys("arm 01")
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 10)
@@ -385,7 +390,7 @@ def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_pat
             page.until(lambda: "does not know that token" in page.text("#token .wrong"))
             page.one("#token input").send_keys(token + Keys.ENTER)
             page.until(lambda: page.text("[data-name]") == "safe")
-            page.one("[data-stop]").click()
+            page.click("[data-stop]")
             page.until(lambda s=sentence: s in page.text("[data-refused]"))
         page.until(lambda: page.text("[data-mode]") == "safe-only")
         assert tokens["writer"] not in page.run("return document.documentElement.outerHTML")
@@ -507,7 +512,7 @@ def test_a_loop_with_contexts_says_who_asked_and_why(page: Page, client: Client)
     page.open("contexts")
     page.until(lambda: "asked with age, country" in page.text("[data-policy]"))
     page.until(lambda: "age=25, country=DE" in page.text("[data-decisions]"))
-    page.one("[data-decisions] button").click()
+    page.click("[data-decisions] button")
     page.until(lambda: "because of country=DE" in page.text(".why"))
     assert "the world is not the log's any more" in page.text("[data-watch]")
     assert "practice in the same contexts" in page.text("[data-story]")
@@ -545,7 +550,7 @@ def test_every_word_is_explained_as_in_the_glossary(page: Page, client: Client) 
     words = page.run("return (await import('./dashboard/words.js')).WORDS")
     marked = page.run("return [...document.querySelectorAll('[data-word]')].map((node) => node.dataset.word)")
     assert set(marked) < set(words)
-    page.one(".promise > summary").click()
+    page.click(".promise > summary")
     listed = [found.text for found in page.chrome.find_elements(By.CSS_SELECTOR, "[data-words] dt")]
     assert listed == sorted(words, key=str.lower)
     rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
@@ -600,7 +605,7 @@ def test_with_fifty_loops_the_switch_stays_in_reach_and_loops_and_keys_are_found
         page.one("#find").send_keys("loop-49")
         page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "#loops a")) == 1)
         assert page.text("[data-name]") == name  # what is open stays open
-        page.one("#loops a").click()
+        page.click("#loops a")
         page.until(lambda: page.text("[data-name]") == "loop-49")
 
 
@@ -631,7 +636,7 @@ def test_the_demo_looks_healthy_from_the_start_and_can_be_stopped(browser: Chrom
         assert page.text("#connection") == "connected" and page.text("[data-mode]") == "live"
         assert "flights" in page.text("[data-left]")
         assert "flights per decision" in page.text("[data-lift-verdict]")
-        page.one("[data-stop]").click()
+        page.click("[data-stop]")
         page.until(lambda: page.text("[data-mode]") == "safe-only")
         page.until(lambda: "safe-only" in page.text("#loops a[aria-current]"))
         assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []

@@ -92,7 +92,7 @@ export function decisionList($, loop) {
 
   key.addEventListener("input", find);
   follow.addEventListener("click", () => setFollowing(!following));
-  list.addEventListener("focusin", () => setFollowing(false));
+  for (const begun of ["focusin", "pointerdown"]) list.addEventListener(begun, () => setFollowing(false)); // not every browser focuses what is pressed
   return (decisions) => {
     if (following) list.replaceChildren(...decisions.map(row));
   };
