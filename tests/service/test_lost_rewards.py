@@ -163,10 +163,10 @@ def test_control_plays_of_a_policy_that_only_plays_the_mixture_keep_to_its_sched
 # -- on the page
 
 
-def half_lost(default: float = 0.0, rounds: int = 400, **changes: Any) -> Loop:
-    """A loop of which every second reward was lost."""
+def half_lost(default: float = 0.0, rounds: int = 400, every: int = 2, **changes: Any) -> Loop:
+    """A loop of which every second reward was lost, or every n-th."""
     loop = fresh(policy=policy("both"), offline=LOG, default_reward=default, on_alarm="warn", **changes)
-    for _ in play(loop, rounds, [0.6] * 3, lost=lambda event, reward: event.number % 2 == 0):
+    for _ in play(loop, rounds, [0.6] * 3, lost=lambda event, reward: event.number % every == 0):
         pass
     return loop
 
@@ -190,13 +190,23 @@ def test_the_range_of_what_is_left_holds_every_value_that_lost_rewards_can_have_
 
 
 def test_a_sum_below_the_alarms_line_is_an_alarm_where_rewards_are_lost_too() -> None:
-    loop = half_lost(rounds=2000)
+    loop = half_lost(rounds=2000, every=5)
     watch, counted = loop.watch, loop.state.counted
     line = views.loop_view(loop).alarm_below
-    assert line is not None and counted.rewards > line and loop.state.alarms == []
+    assert line is not None and counted.rewards > line > 0 and loop.state.alarms == []
     for away, alarm in ((-0.01, True), (0.01, False)):
         counted.rewards = line + away
         assert (watch.promise(counted.plays, *watch.known(counted)) > watch.threshold) == alarm
+
+
+def test_no_alarm_is_announced_at_a_sum_that_known_rewards_cannot_have() -> None:
+    """With 200 of 400 lost, even 200 rewards of 0 are no alarm: a lost one may have been 1."""
+    loop = half_lost()
+    watch, counted = loop.watch, loop.state.counted
+    counted.rewards = 0.0
+    assert watch.promise(counted.plays, *watch.known(counted)) < watch.threshold
+    assert views.loop_view(loop).alarm_below is None
+    assert all(point.alarm_below is None for point in views.history(loop).points)
 
 
 def test_the_course_of_a_loop_leaves_lost_rewards_out_and_older_loops_have_theirs_as_it_was() -> None:

@@ -85,7 +85,7 @@ def alarm_below(loop: Loop) -> float | None:
     """The summed reward below which the promise alarm is raised now."""
     line = alarm_line(loop)
     value = None if line is None else alarm_value_of(line)
-    return None if value is None else without_lost(loop, value, loop.lost)
+    return None if value is None else without_lost(loop, value, loop.state.counted.closed, loop.lost)
 
 
 def alarm_lines(loop: Loop, points: list[Point]) -> list[float | None]:
@@ -95,9 +95,18 @@ def alarm_lines(loop: Loop, points: list[Point]) -> list[float | None]:
     sums = watch.alarm_below(counts, threshold) if promised(loop) else None
     if sums is None:
         return [None] * len(points)
-    return [without_lost(loop, sum, point.lost) for sum, point in zip(sums.tolist(), points, strict=True)]
+    return [
+        without_lost(loop, sum, point.closed, point.lost)
+        for sum, point in zip(sums.tolist(), points, strict=True)
+    ]
 
 
-def without_lost(loop: Loop, sum: float, lost: int) -> float | None:
-    """A lost reward counts as the best in the alarm, and as the default in the sum that it is drawn with."""
-    return finite(sum - lost * (loop.watch.scale.high - loop.spec.default_reward) if lost else sum)
+def without_lost(loop: Loop, sum: float, closed: int, lost: int) -> float | None:
+    """A lost reward counts as the best in the alarm, and as the default in the sum that it is drawn with.
+
+    None where the known rewards cannot be that low: so many are lost that there is no alarm.
+    """
+    scale = loop.watch.scale
+    if lost and scale.bounded and sum < (closed - lost) * scale.low + lost * scale.high:
+        return None
+    return finite(sum - lost * (scale.high - loop.spec.default_reward) if lost else sum)
