@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from math import inf, log
 
 import numpy as np
@@ -82,3 +84,20 @@ def test_what_is_known_is_not_computed_again_and_memory_is_bounded(monkeypatch: 
     for n in range(100):
         assert square(n) == n**2
     assert len(square._known) <= 4
+
+
+def test_what_is_known_is_told_to_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of arms are made in threads while the loop of events looks at all loops."""
+    monkeypatch.setattr(limits, "MOST_KEPT", 3)
+    square = Kept(lambda numbers: [number**2 for number in numbers])
+
+    def ask(first: int) -> bool:
+        return all(square(n % 11) == (n % 11) ** 2 for n in range(first, first + 20_000))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(ask, range(4)))
+    finally:
+        sys.setswitchinterval(before)

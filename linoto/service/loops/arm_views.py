@@ -13,7 +13,7 @@ from linoto.core.kernels import Floats
 from linoto.service.loops.lift import Limits
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.state import RewardTotals
-from linoto.service.loops.views import mean_interval
+from linoto.service.loops.views import know_intervals, mean_interval
 
 
 class ArmView(Struct):
@@ -74,6 +74,7 @@ class ItemNumbers(NamedTuple):
         order = list(range(len(self.names)))
         if limit is not None:
             order = sorted(order, key=lambda i: -self.totals[i].plays)[:limit]
+        know_intervals((self.totals[i], self.limits) for i in order)
         return [self.row(i) for i in order]
 
     def row(self, i: int) -> ArmView:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import log
+from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -31,20 +32,26 @@ class Kept(Generic[K, V]):
     def __init__(self, compute: Callable[[list[K]], list[V]]) -> None:
         self.compute = compute
         self._known: dict[K, V] = {}
+        self._lock = Lock()  # rows of arms are made in a thread of their own
 
     def __call__(self, key: K) -> V:
         """The value of one key."""
-        self.know([key])
-        return self._known[key]
+        return self.know([key])[key]
 
-    def know(self, keys: Iterable[K]) -> None:
-        """Compute those of them that are not known, all at once; forget the oldest if there are too many."""
-        missing = list({key: None for key in keys if key not in self._known})
+    def know(self, keys: Iterable[K]) -> dict[K, V]:
+        """The values of all; those not known are computed at once, the oldest are forgotten if too many."""
+        wanted = dict.fromkeys(keys)
+        with self._lock:
+            found = {key: self._known[key] for key in wanted if key in self._known}
+        missing = [key for key in wanted if key not in found]
         if not missing:
-            return
-        while len(self._known) > MOST_KEPT:
-            del self._known[next(iter(self._known))]
-        self._known |= zip(missing, self.compute(missing), strict=True)
+            return found
+        computed = dict(zip(missing, self.compute(missing), strict=True))
+        with self._lock:
+            while len(self._known) > MOST_KEPT:
+                del self._known[next(iter(self._known))]
+            self._known |= computed
+        return found | computed
 
     def forget(self) -> None:
         """Know nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
@@ -183,6 +184,15 @@ def mean_interval(totals: RewardTotals, limits: Limits | None) -> Limits | None:
     return totals.mean - away, totals.mean + away
 
 
+def know_intervals(many: Iterable[tuple[RewardTotals, Limits | None]]) -> None:
+    """Compute together what `mean_interval` will be asked for."""
+    mean_interval_of.know(
+        Sum(totals.rewards, totals.closed, limits)
+        for totals, limits in many
+        if limits is not None and totals.closed
+    )
+
+
 def lift_view(loop: Loop) -> LiftView:
     """The lift so far."""
     seen = practice_view(loop)
@@ -250,14 +260,7 @@ def loop_view(loop: Loop) -> LoopView:
 
 def loop_views(loops: list[Loop]) -> list[LoopView]:
     """The numbers of many loops; what is slow in them is computed for all of them together."""
-    sums = (
-        Sum(totals.rewards, totals.closed, loop.limits)
-        for loop in loops
-        if loop.limits is not None
-        for totals in loop.state.groups.values()
-        if totals.closed
-    )
-    mean_interval_of.know(sums)
+    know_intervals((totals, loop.limits) for loop in loops for totals in loop.state.groups.values())
     alarm_value_of.know(line for line in map(alarm_line, loops) if line is not None)
     return [loop_view(loop) for loop in loops]
 
