@@ -30,11 +30,11 @@ def too_few_events(log: Log | ContextLog) -> str:
     one where a single sale is nearly all. Of clicks that most rows have, those without are the events.
     """
     offline = log.offline
-    if log.extent[0] < 0 or offline.reward_squares is None or not offline.reward_sums.any():
+    if log.extent[0] < 0 or offline.reward_squares is None:
         return ""
-    rows, binary = offline.total, is_binary(log)
-    events = float(offline.reward_sums.sum()) ** 2 / float(offline.reward_squares.sum())
-    rare = "ones" if binary else "rewards above 0"
+    rows, binary, squares = offline.total, is_binary(log), float(offline.reward_squares.sum())
+    events = float(offline.reward_sums.sum()) ** 2 / squares if squares else 0.0
+    rare = "ones" if binary and log.extent[1] > 0 else "rewards above 0"
     if binary and 2 * events > rows:
         events, rare = rows - events, "zeros"
     if events >= LEAST_EVENTS:

@@ -176,7 +176,7 @@ def reasons_to_wait(found: ContextFindings) -> Iterator[str]:
         None if promise is None or promise.certificate is None else promise.certificate.loss(found.log.count)
     )
     earned = found.log.moments.reward_sum
-    if found.log.extent[0] >= 0 and allowed is not None and allowed >= AT_RISK * earned:
+    if found.log.extent[0] >= 0 and earned > 0 and allowed is not None and allowed >= AT_RISK * earned:
         yield f"{at_risk_text(allowed, earned)}. More rows or a smaller budget would help"
     if found.gain is not None and not found.gain.reason and found.gain.high < 0:
         yield (

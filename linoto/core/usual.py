@@ -36,7 +36,7 @@ def usual_contextual_gate(confidence: Confidence, *, earned: float = inf) -> Gat
     """
     limits = confidence.reward_range
     budget = USUAL_BUDGET * confidence.scale
-    if limits is not None and limits[0] >= 0 and earned > 0:
+    if limits is not None and limits[0] >= 0 and earned >= 0:
         budget = min(budget, float(f"{USUAL_PART * earned:.2g}"))
     if limits is None:
         return Tolerance(budget=budget, evidence="model")

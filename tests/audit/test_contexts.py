@@ -70,6 +70,13 @@ def test_a_log_with_a_handful_of_clicks_is_not_said_to_show_anything() -> None:
     )
 
 
+def test_a_log_without_any_click_is_said_to_have_none_and_allows_what_one_round_can_lose() -> None:
+    found = audited(frame().assign(y=0), reward_range=(0, 1))
+    few = "too few events to say: 0 rewards above 0 among 3,000 rewards; it takes 10: more rows would help"
+    assert found.verdict == "not yet" and found.reasons == (few,)
+    assert {promise.certificate.budget for promise in found.promises} == {1.0}
+
+
 def test_the_usual_budget_is_a_part_of_what_the_log_earned() -> None:
     table = frame()
     rich, poor = audited(table), table.assign(y=[1 if row % 50 == 0 else 0 for row in range(len(table))])

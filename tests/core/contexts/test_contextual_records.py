@@ -270,7 +270,7 @@ def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
     Gated(confidence=CLICKS).start_contextual(None, d=2)
 
 
-@pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (38.0, 3.8), (7.0, 1.0), (-3.0, 50.0)])
+@pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (38.0, 3.8), (7.0, 1.0), (0.0, 1.0), (-3.0, 50.0)])
 def test_the_usual_budget_is_a_tenth_of_what_a_log_earned_at_most(earned: float, budget: float) -> None:
     assert usual_contextual_gate(CLICKS, earned=earned) == Control(budget=budget)
     negative = Confidence(noise="bounded", reward_range=(-1, 1))
