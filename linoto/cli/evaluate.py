@@ -95,7 +95,9 @@ def add_log_options(command: Any) -> None:
         "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of --arms"
     )
     command.add_argument(
-        "--candidates", metavar="COL", help="with contexts: column of the items on offer, as A|C|D"
+        "--candidates",
+        metavar="COL",
+        help="with contexts: column of the items on offer, as A|C|D; empty: all",
     )
     command.add_argument("--reward", metavar="COL", help="column of what it earned; a table needs it")
     known = command.add_mutually_exclusive_group()

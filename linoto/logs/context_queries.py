@@ -90,9 +90,6 @@ def bad_values(rows: ContextRange) -> Iterator[BadValue]:
     if rows.items:
         text = f"there is no item {{value!r}} among the {len(rows.items)} items{{hint}}"
         yield BadValue("unknown item", f"{known_item()} IS NULL", text, str(columns.item), "item")
-    if columns.candidates is not None:
-        text = "the candidates are missing"
-        yield BadValue("missing candidates", "candidates IS NULL", text, columns.candidates, "candidates")
     for role in ("reward", "propensity", "time"):
         name = getattr(columns, role)
         for kind, (test, message) in BAD_VALUES[role].items() if name is not None else ():

@@ -199,8 +199,8 @@ def read_context_rows(
     """The rows of a log with contexts, read by the recipe of this or of an earlier log.
 
     `candidates` is a column with the items that could be played in each row: a list, or words between bars as
-    in A|C|D. In the order of `time` where it is named. The first bad row is a ValueError that names it. The
-    rest is that of `read_log`.
+    in A|C|D; where it is empty, as in an export, every item could. In the order of `time` where it is named.
+    The first bad row is a ValueError that names it. The rest is that of `read_log`.
     """
     check_recipe(recipe)
     columns = ContextColumns(
@@ -276,11 +276,11 @@ def assembled(values: Mapping[str, npt.NDArray[Any]], columns: ContextColumns, r
     )
 
 
-def read_candidates(texts: Sequence[str], arms: Ints, column: str, recipe: Recipe) -> Bools:
-    """(n, k) which items could be played; each row must have the one that was."""
-    known: dict[str, Bools] = {}
+def read_candidates(texts: Sequence[str | None], arms: Ints, column: str, recipe: Recipe) -> Bools:
+    """(n, k) which items could be played, all where nothing is said; each row must have the one that was."""
+    known: dict[str | None, Bools] = {None: np.ones(len(recipe.items), dtype=np.bool_)}
     for text in texts:
-        if text not in known:
+        if text is not None and text not in known:
             mask = np.zeros(len(recipe.items), dtype=np.bool_)
             try:
                 mask[recipe.item_indices([*words_of(text)])] = True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,15 @@ class SavedContexts(Audited):
 
     recipe: Recipe
     moments: Moments
+
+    def with_items(
+        self, names: Sequence[str], values: Sequence[Sequence[float]] | None = None
+    ) -> SavedContexts:
+        """The same with items that came later, of which the log says nothing: the export of their loop has
+        them. `values` are the numbers of the recipe's item columns, where it has some."""
+        larger = self.recipe.with_items(names, values)
+        moments = self.moments.with_features(self.recipe.places_in(larger), larger.d)
+        return replace(self, recipe=larger, moments=moments)
 
     def save(self, path: str | Path) -> Path:
         """Write it as npz, never pickle."""

@@ -150,6 +150,12 @@ def test_items_that_were_not_on_offer_are_never_played(tmp_path: Path) -> None:
     lists = table.assign(offered=[["A", "B"], ["B", "C"], ["A", "C"], ["A", "B", "C"]])
     again = read_context_rows(lists, **options)
     assert np.array_equal(again.candidates, rows.candidates)  # type: ignore[arg-type]
+    table.assign(offered=["A|B", None, "", None]).to_csv(tmp_path / "some.csv", index=False)
+    some = read_context_rows(tmp_path / "some.csv", **options)
+    assert some.candidates is not None
+    assert some.candidates.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 1], [1, 1, 1]]
+    none = read_context_rows(lists.assign(offered=[["A", "B"], None, None, None]), **options)
+    assert np.array_equal(none.candidates, some.candidates)  # type: ignore[arg-type]
     with pytest.raises(
         ValueError, match=r"row 1, column 'offered': the candidates must have the item .* 'A'"
     ):

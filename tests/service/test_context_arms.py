@@ -13,7 +13,9 @@ from helpers.loops_with_contexts import CLICKS, POLICIES, RECIPE, context_of, cr
 from helpers.service_process import FakeClock, opened, served
 
 import linoto
+from linoto.cli import main
 from linoto.client import ServiceError
+from linoto.logs.saved import SavedContexts
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.context_spec import RecipeSpec, as_statistics
@@ -179,6 +181,30 @@ def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path) 
     assert together.count == 440
     played = later.moments.gram[larger.names.index("item=D"), larger.names.index("item=D")]
     assert played == loop.state.plays[3] > 0
+
+
+def test_what_was_saved_reads_the_export_of_a_loop_that_has_another_item(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some decisions were restricted to items: `allowed` says to which, and is empty for the others."""
+    saved, rng = SavedContexts(recipe=RECIPE, moments=log_of()), np.random.default_rng(1)
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=POLICIES["random"])
+        add_arms(service, "D")
+        for number in range(60):
+            among = {} if number % 3 else {"arms": ["A", "C", "D"]}
+            made = decide(service, context=context_of(rng), **among)
+            reward(service, made.decision_id, float(made.arm == "D"))
+        file = tmp_path / "log.parquet"
+        file.write_bytes(b"".join(parquet(service.store, service.loops.get("loop"), pending=False)))
+    more = saved.with_items(["D"])
+    assert more.recipe == RECIPE.with_items(["D"]) and more.moments.d == more.recipe.d
+    later = linoto.read_context_log(file, reward="reward", recipe=more.recipe)
+    assert (more.moments + later.moments).count == 460
+    columns = ["--reward", "reward", "--propensity", "propensity", "--candidates", "allowed", "--greedy"]
+    main(["evaluate", str(file), "--recipe", str(more.save(tmp_path / "later.npz")), *columns])
+    assert "dr" in capsys.readouterr().out
+    assert saved.moments.d == RECIPE.d, "what was saved stays as it is"
 
 
 def test_clients_and_the_model_alarm_know_the_changes(tmp_path: Path) -> None:
