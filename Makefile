@@ -11,6 +11,8 @@ PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	{ echo "linoto needs Python 3.11 or newer, and $(PYTHON) is not: name one with make PYTHON=..." >&2; exit 1; }
 export NO_MKDOCS_2_WARNING := 1
+# Some containers forbid bytecode. Every start of Python would then compile everything again, and the tests start many.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

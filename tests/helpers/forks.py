@@ -14,14 +14,28 @@ from pathlib import Path
 from typing import Any
 
 PARENT = """
-import json, os, sys
+import atexit, gc, json, os, sys
+from importlib import import_module
 from pathlib import Path
+
+code = 0
+
+def leave():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+atexit.register(leave)  # first, so called last: a process that ends need not clear all that was loaded
+for name in sys.argv[1:]:
+    import_module(name)
+
 from linoto.cli import main
 from linoto.core.warm_up import warm_up, warm_up_loop
 from linoto.service.server import run
 
 warm_up()
 warm_up_loop()
+gc.freeze()  # else a child copies all of it when it looks for garbage
 for line in sys.stdin:
     request = json.loads(line)
     if "child" in request:
@@ -30,6 +44,7 @@ for line in sys.stdin:
         continue
     pid = os.fork()
     if pid == 0:
+        code = 1
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for handle, name in ((1, "out"), (2, "log")):
@@ -37,12 +52,28 @@ for line in sys.stdin:
         if "words" in request:
             os.chdir(request["folder"])
             os.environ.update(request["environment"])
-            sys.exit(main(request["words"]))
+            try:
+                code = main(request["words"])
+            except SystemExit as end:
+                code = int(end.code or 0)
+            sys.exit(code)
         logs = {"logs": Path(request["logs"])} if "logs" in request else {}
         run(Path(request["path"]), **logs, **request["options"])
+        code = 0
         sys.exit()
     print(pid, flush=True)
 """
+# What commands import when they need it. None of these starts a thread, which a fork would not have.
+OFTEN_NEEDED = (
+    "duckdb",
+    "jinja2",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.figure",
+    "rich.progress",
+    "rich.table",
+    "scipy.special",
+)
 
 
 class Parent:
@@ -50,7 +81,7 @@ class Parent:
 
     def __init__(self) -> None:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen([sys.executable, "-c", PARENT], **pipes)
+        self.process = subprocess.Popen([sys.executable, "-c", PARENT, *OFTEN_NEEDED], **pipes)
         self.lock = threading.Lock()
 
     def ask(self, **request: Any) -> Any:

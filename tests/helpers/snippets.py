@@ -89,7 +89,7 @@ class Reader:
     port: str = field(default_factory=lambda: str(free_port()))
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     printed: str = ""
-    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    servers: list[ForkedCommand] = field(default_factory=list)
 
     def read(self, block: Block) -> None:
         """Do what one block asks for."""
@@ -133,22 +133,20 @@ class Reader:
 
     def run_linoto(self, line: str) -> tuple[int, str, str]:
         """A command of ours without anything that only a shell does, forked: it starts at once."""
-        words = shlex.split(line.replace("\\\n", " "), comments=True)
         out, errors = self.folder / ".out", self.folder / ".errors"
         for file in (out, errors):
             file.write_text("")
-        code = ForkedCommand(words[1:], self.folder, SHOWN, log=errors, out=out).wait(280)
+        code = ForkedCommand(words_of(line), self.folder, SHOWN, log=errors, out=out).wait(280)
         return code, out.read_text(), errors.read_text()
 
     def start_server(self, line: str, output: str) -> None:
         """Start what stays, and wait for the lines that the page shows."""
         if "--port" not in line:
             line += f" --port {self.port}"
+        assert PLAIN.fullmatch(line), f"{line} must be a command of ours"
         printed = self.folder / f".server-{len(self.servers)}"
-        with printed.open("wb") as file:
-            server = subprocess.Popen(
-                shlex.split(line), cwd=self.folder, env=environment(), stdout=file, stderr=file
-            )
+        printed.touch()
+        server = ForkedCommand(words_of(line), self.folder, SHOWN, log=printed, out=printed)
         self.servers.append(server)
         shown = tidy(output).splitlines()[-1]
         for _ in range(1200):
@@ -163,6 +161,11 @@ class Reader:
         for server in self.servers:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
+
+
+def words_of(line: str) -> list[str]:
+    """What follows `linoto` in a line, its continuations and without its comment."""
+    return shlex.split(line.replace("\\\n", " "), comments=True)[1:]
 
 
 def environment() -> dict[str, str]:
