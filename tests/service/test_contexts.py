@@ -27,7 +27,7 @@ from scipy.stats import binom
 import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import arm_views
-from linoto.service.loops.context_spec import as_statistics
+from linoto.service.loops.context_spec import as_spec, as_statistics
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.explanations import explain, recent
 from linoto.service.loops.loop import Loop
@@ -265,6 +265,31 @@ def test_a_decision_is_explained_by_the_part_of_the_context_that_makes_the_diffe
         assert german.reason in why.reasons and why.because == german.because
         row = service.store.read_database(lambda c: recent(c, loop, None, 5))[0]
         assert row.context == {"age": 40, "country": "NO"}
+
+
+def test_a_gain_of_many_small_parts_is_said_to_be_one(tmp_path: Path) -> None:
+    """Eight fields add 0.1 each, the three largest take 0.2: none of those that are kept speaks for A."""
+    effects = {f"f{place}": 0.1 if place < 8 else -0.2 for place in range(11)}
+    recipe = linoto.Recipe(
+        items=("A", "B"),
+        context=tuple(linoto.Numeric(name=name) for name in effects),
+        crosses=tuple(("item", name) for name in effects),
+    )
+    rng, rows, rewards = np.random.default_rng(0), [], []
+    for _ in range(3000):
+        values, item = rng.choice([-1.0, 1.0], 11), str(rng.choice(["A", "B"]))
+        rows.append(recipe.transform(dict(zip(effects, values, strict=True)), [item])[0])
+        rewards.append(0.5 + (item == "A") * float(values @ list(effects.values())) / 10)
+    with opened(tmp_path / "x.sqlite") as service:
+        moments = as_statistics(linoto.Moments.from_rows(np.array(rows), rewards))
+        greedy = linoto.Gated(explorer=linoto.Greedy(), gate=linoto.Open(), confidence=CLICKS)
+        create(service, policy=greedy, recipe=as_spec(recipe), moments=moments, practice="B")
+        made = decide(service, context=dict.fromkeys(effects, 1.0))
+        assert made.arm == "A" and [part.amount < 0 for part in made.because] == [True] * 3
+        assert made.reason is not None and made.reason.startswith("A is expected to earn 0.0")
+        assert made.reason.endswith(
+            "more than B, current practice: many small parts of the context add up to that."
+        )
 
 
 def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) -> None:

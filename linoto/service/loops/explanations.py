@@ -199,7 +199,10 @@ def gain_reason(event: DecisionMade, loop: Loop) -> str:
             "to find out."
         )
     parts = [f"{each.part} ({each.amount:+.2g})" for each in event.because if each.amount > 0]
-    return f"{arm} is expected to earn {amount(gain)} more than {other}, because of {' and '.join(parts)}."
+    why = (
+        f", because of {' and '.join(parts)}" if parts else ": many small parts of the context add up to that"
+    )
+    return f"{arm} is expected to earn {amount(gain)} more than {other}{why}."
 
 
 def compared_with(event: DecisionMade, loop: Loop) -> str:
