@@ -78,8 +78,10 @@ def test_practice_that_is_sent_is_renormalised_too(tmp_path: Path) -> None:
         remove_arms(service, "A")
         made = decide(service, context=GERMAN, practice={"A": 0.5, "B": 0.5})
         assert (made.arm, made.propensity) == ("B", 1.0)
-        with pytest.raises(Refused, match="practice must play an item that is present"):
+        with pytest.raises(Refused, match=r"practice must play an item that is present.* removed: A$"):
             decide(service, context=GERMAN, practice="A")
+        with pytest.raises(Refused, match=r"arms must hold an item that is present.* removed: A$"):
+            decide(service, context=GERMAN, arms=["A"], practice="A")
 
 
 def test_a_key_is_answered_as_before_whatever_came_or_went_since(tmp_path: Path) -> None:

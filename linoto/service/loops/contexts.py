@@ -17,6 +17,7 @@ from linoto.core.contexts.columns import MISSING, Category, Numeric
 from linoto.core.contexts.growth import ItemChange, recipe_of, removed_by
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
+from linoto.core.hints import shortened_list
 from linoto.core.kernels import Floats, Ints
 from linoto.service.errors import invalid
 from linoto.service.loops.context_practice import GIVEN, Practice, Weights, read_practice, spread
@@ -41,16 +42,21 @@ class Question(NamedTuple):
         """Whether this was asked before."""
         return (self.context, self.among, self.practice) == (context, among, practice)
 
-    def without(self, removed: Set[int]) -> Question:
+    def without(self, removed: Set[int], names: Sequence[str]) -> Question:
         """The same without items that were removed; practice is what is left of it."""
         if not removed:
             return self
         places = [place for place, item in enumerate(self.items) if item not in removed]
         kept = [(item, weight) for item, weight in self.practice or () if item not in removed]
         if not places:
-            raise invalid("arms must hold an item that is present, got only items that were removed")
+            gone = shortened_list([names[item] for item in self.items])
+            raise invalid(f"arms must hold an item that is present, got only items that were removed: {gone}")
         if self.practice is not None and not kept:
-            raise invalid("practice must play an item that is present, got only items that were removed")
+            gone = shortened_list([names[item] for item, _ in self.practice])
+            raise invalid(
+                "practice must play an item that is present, and that the decision may play, got only items "
+                f"that were removed: {gone}"
+            )
         total = sum(weight for _, weight in kept)
         return self._replace(
             practice=self.practice and [(item, weight / total) for item, weight in kept],

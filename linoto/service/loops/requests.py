@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,13 +41,11 @@ class DecisionRequest(NamedTuple):
 
     def now(self, loop: Loop) -> Question | None:
         """The question without the items that were removed."""
-        return None if self.question is None else self.question.without(loop.contextual[1].removed())
+        return None if self.question is None else without(self.question, loop, inf)
 
     def same_as(self, event: DecisionMade, loop: Loop) -> DecisionMade:
         """The decision that the key got before, if it was asked for in the same way then."""
-        question = self.question
-        if question is not None:
-            question = question.without(loop.contextual[1].removed(event.round))
+        question = None if self.question is None else without(self.question, loop, event.round)
         same = question is None or question.same_as(event.context, event.allowed, event.practice)
         if not same:
             raise Refused(
@@ -57,6 +56,11 @@ class DecisionRequest(NamedTuple):
                 409, "key_reused", f"key {event.key!r} was used with another proposal or allowed set"
             )
         return event
+
+
+def without(question: Question, loop: Loop, round: float) -> Question:
+    """A question without the items that were gone by a round."""
+    return question.without(loop.contextual[1].removed(round), loop.names)
 
 
 def read_request(
