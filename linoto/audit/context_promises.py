@@ -110,11 +110,17 @@ def budget_texts(certificate: Certificate, moments: Moments) -> Iterator[tuple[s
     if certificate.budget and moments.reward_sum > 0:
         rows = certificate.budget / moments.reference
         more = ", more than it has" if rows > moments.count else ""
-        worth.append(f"what the log earns in {rows:,.0f} rows{more}")
+        worth.append(f"what the log earns in {counted(rows, 'row')}{more}")
     if certificate.budget and isfinite(high - low):
-        worth.append(f"what {certificate.budget / (high - low):,.0f} rounds can lose at the most")
+        rounds = certificate.budget / (high - low)
+        worth.append(f"what {counted(rounds, 'round')} can lose at the most")
     if worth:
         yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}{timid_text(certificate)}"
+
+
+def counted(number: float, what: str) -> str:
+    """So many of something, to the nearest whole number."""
+    return f"{number:,.0f} {what}" + ("s" if round(number) != 1 else "")
 
 
 def timid_text(certificate: Certificate) -> str:

@@ -75,6 +75,7 @@ def test_a_log_without_any_click_is_said_to_have_none_and_allows_what_one_round_
     few = "too few events to say: 0 rewards above 0 among 3,000 rewards; it takes 10: more rows would help"
     assert found.verdict == "not yet" and found.reasons == (few,)
     assert {promise.certificate.budget for promise in found.promises} == {1.0}
+    assert dict(found.facts())["budget"].startswith("1 is what 1 round can lose at the most; so small")
 
 
 def test_the_usual_budget_is_a_part_of_what_the_log_earned() -> None:
