@@ -29,6 +29,8 @@ BETS = 12  # betting fractions of the bounded-reward boundary
 TILTS = 20  # exponential tilts of the bounded-reward reference
 HEAD_START = 50.0  # w, rounds' worth of variance in the mixture boundary b(q)
 COIN_BETS = 16  # betting fractions of a Control gate: 0.9 / unit, each 0.6 of the one before
+NO_LEVEL = -40.0  # below, a bet does not count beside the others
+MOST_GROWN = 1e4  # times that a bet grows, or shrinks, before its logarithm is taken
 PURSE, LEAST_SHARE = 4.0, 0.05  # of control plays: the more room is left, the fewer, never fewer than that
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
@@ -163,7 +165,10 @@ RUN = np.dtype(
             "upper_practice",
             np.float64,
         ),  # on what practice would have earned (expected: more) in explored rounds
+        ("root", np.float64),  # S, where the bets reach 1/d
+        ("root_is_known", np.int64),  # 1: since it was looked for, no bet changed, or all by the centre
         ("coin_bets", np.float64, (COIN_BETS,)),  # L_j, pending rewards at their worst
+        ("coin_gains", np.float64, (COIN_BETS,)),  # L_j lacks log(1 + gain): plays multiply, without a log
         ("coin_hopes", np.float64, (COIN_BETS,)),  # what L_j would gain if they came at their best
         ("stretch_marks", np.float64, (COIN_BETS,)),  # W_j
         ("stretches", np.int64),
@@ -1422,8 +1427,9 @@ def open_control(p: Any, r: Any) -> None:
     r.centre_weight = CENTRE_WEIGHT
     r.upper_practice = 0.0
     r.stretches = r.thrown = 0
+    r.root_is_known = 0
     for j in range(COIN_BETS):
-        r.coin_bets[j] = r.coin_hopes[j] = 0.0
+        r.coin_bets[j] = r.coin_gains[j] = r.coin_hopes[j] = 0.0
         r.stretch_marks[j] = -inf
     if p.every > 0:
         mark_stretch(p, r)
@@ -1455,13 +1461,48 @@ def control_bet(p: Any, share: float, odds: float, weight: float, fraction: floa
 
 
 @compiled
-def explored_bet(p: Any, weight: float, fraction: float, reward: float) -> float:
-    """The same by an explored play; what it earned is in these books only where means are promised."""
-    if p.realised == 1:
-        return -weight
-    if p.bounded == 1:
-        return float(log1p(fraction * reward - weight))
-    return float(fraction * reward - weight - 0.5 * (fraction * p.noise) ** 2)
+def multiply_bet(r: Any, j: int, change: float) -> None:
+    """Multiply a bet by 1 + change; its logarithm is taken when many of them have come together."""
+    gain = r.coin_gains[j] + (1.0 + r.coin_gains[j]) * change
+    if not 1.0 / MOST_GROWN < 1.0 + gain < MOST_GROWN:
+        r.coin_bets[j] += log(1.0 + gain)
+        gain = 0.0
+    r.coin_gains[j] = gain
+
+
+@compiled
+def place_explored(p: Any, r: Any) -> None:
+    """Make the bets of an explored play as if it earned the least; realised books leave that out.
+
+    There, a bet whose centre is not raised falls by fraction times the centre: if no other counts, the root
+    moves by the centre.
+    """
+    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    for j in range(COIN_BETS):
+        weight = centre_weight(p, odds, r.entry_centre, fraction)
+        if p.realised == 1:
+            if weight > fraction * r.entry_centre and bet_level(p, r, j, fraction, r.root) > NO_LEVEL:
+                r.root_is_known = 0
+            r.coin_bets[j] -= weight
+        elif p.bounded == 1:
+            multiply_bet(r, j, fraction * p.low - weight)
+        else:
+            r.coin_bets[j] += fraction * p.low - weight - 0.5 * (fraction * p.noise) ** 2
+        fraction *= 0.6
+
+
+@compiled
+def replace_explored(p: Any, r: Any, reward: float) -> None:
+    """Make the bets of an explored play with its reward, where means are promised."""
+    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    for j in range(COIN_BETS):
+        more = fraction * (reward - p.low)
+        if p.bounded == 1:
+            weight = centre_weight(p, odds, r.entry_centre, fraction)
+            multiply_bet(r, j, more / (1.0 + fraction * p.low - weight))
+        else:
+            r.coin_bets[j] += more
+        fraction *= 0.6
 
 
 @compiled
@@ -1475,9 +1516,9 @@ def lower_practice(p: Any, r: Any, guess: float) -> None:
     for _ in range(8):
         total, slope, fraction = 0.0, 0.0, 0.9 / p.unit
         for j in range(COIN_BETS):
-            level = fraction * point + r.coin_bets[j] - p.coin_level
-            if level > -40.0:  # what is left out only makes the bound larger, by less than rounding does
-                wealth = exp(level)
+            level = bet_level(p, r, j, fraction, point)
+            if level > NO_LEVEL:  # what is left out only makes the bound larger, by 1e-13 at the most
+                wealth = exp(level) * (1.0 + r.coin_gains[j])
                 total += wealth
                 slope += fraction * wealth
             fraction *= 0.6
@@ -1485,8 +1526,25 @@ def lower_practice(p: Any, r: Any, guess: float) -> None:
         point -= step
         if abs(step) <= 1e-4 * p.unit:  # the next one would be its square
             break
+    r.root, r.root_is_known = point, 1 if abs(point) < inf else 0
     if point < r.upper_practice:  # never, where it is not a number
         r.upper_practice = point
+
+
+@compiled
+def follow_root(p: Any, r: Any, guess: float) -> None:
+    """Lower the bound to the root after a play: where it is known, it has moved by the centre."""
+    if r.root_is_known == 0:
+        lower_practice(p, r, guess)
+        return
+    r.root += r.entry_centre
+    r.upper_practice = min(r.upper_practice, r.root)
+
+
+@compiled
+def bet_level(p: Any, r: Any, j: int, fraction: float, point: float) -> float:
+    """The logarithm of what a bet would be at this sum, over what the sum of all may be; without its gain."""
+    return float(fraction * point + r.coin_bets[j] - p.coin_level)
 
 
 @compiled
@@ -1550,41 +1608,35 @@ def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
 
 
 @compiled
-def place_worst(p: Any, r: Any) -> None:
-    """Make the bets of a play whose reward is to come, as if it were the worst for the bound.
+def place_control(p: Any, r: Any) -> None:
+    """Make the bets of a control play as if it earned the most, the worst for the bound.
 
     For stretches also: what a pending control play would add to the bets, were its reward the lowest.
     """
     fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
     for j in range(COIN_BETS):
         weight = centre_weight(p, odds, r.entry_centre, fraction)
-        if r.entry == CONTROL_PLAY:
-            bet = control_bet(p, r.entry_share, odds, weight, fraction, high)
-            if p.every > 0:
-                r.coin_hopes[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low) - bet
-        else:
-            bet = explored_bet(p, weight, fraction, p.low)
+        bet = control_bet(p, r.entry_share, odds, weight, fraction, high)
+        if p.every > 0:
+            r.coin_hopes[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low) - bet
         r.coin_bets[j] += bet
         fraction *= 0.6
 
 
 @compiled
-def replace_worst(p: Any, r: Any, reward: float) -> None:
-    """Take back the bets at the worst of the play at hand, and make them with its reward."""
+def replace_control(p: Any, r: Any, reward: float) -> None:
+    """Take back the bets at the worst of a control play, and make them with its reward."""
     fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
     for j in range(COIN_BETS):
         weight = centre_weight(p, odds, r.entry_centre, fraction)
-        if r.entry == CONTROL_PLAY:
-            worst = control_bet(p, r.entry_share, odds, weight, fraction, high)
-            bet = worst if reward == high else control_bet(p, r.entry_share, odds, weight, fraction, reward)
-            if p.every > 0:
-                best_bet = bet
-                if reward != p.low:
-                    best_bet = control_bet(p, r.entry_share, odds, weight, fraction, p.low)
-                r.coin_hopes[j] -= best_bet - worst
-        else:
-            worst, bet = explored_bet(p, weight, fraction, p.low), explored_bet(p, weight, fraction, reward)
-        if reward != (high if r.entry == CONTROL_PLAY else p.low):
+        worst = control_bet(p, r.entry_share, odds, weight, fraction, high)
+        bet = worst if reward == high else control_bet(p, r.entry_share, odds, weight, fraction, reward)
+        if p.every > 0:
+            best_bet = bet
+            if reward != p.low:
+                best_bet = control_bet(p, r.entry_share, odds, weight, fraction, p.low)
+            r.coin_hopes[j] -= best_bet - worst
+        if reward != high:
             r.coin_bets[j] -= worst
             r.coin_bets[j] += bet
         fraction *= 0.6
@@ -1597,18 +1649,20 @@ def enter_coin_play(p: Any, r: Any) -> None:
         mark_stretch(p, r)
     most = p.low + p.unit if p.realised == 1 else p.unit  # that a round can add to what is bounded
     if r.entry == CONTROL_PLAY:
-        place_worst(p, r)
+        place_control(p, r)
+        r.root_is_known = 0
     elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
         r.ventured += 1
         r.pending += 1
         guess = r.upper_practice + (r.entry_centre if p.realised == 1 else 0.0)
         r.upper_practice += most
         if r.entry == EXPLORED_PLAY:
-            place_worst(p, r)
+            place_explored(p, r)
         else:
             add_unasked(p, r, most)
+            r.root_is_known = 0
         if p.every == 0 and (p.realised == 1 or r.entry == UNASKED_PLAY):  # else, its reward will lower it
-            lower_practice(p, r, guess)
+            follow_root(p, r, guess)
 
 
 @compiled
@@ -1634,14 +1688,18 @@ def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
     if r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
         r.pending -= 1
         r.earned += reward
-    if (means and reward != worst) or (r.entry == CONTROL_PLAY and (p.every > 0 or reward != worst)):
-        replace_worst(p, r, reward)
+    if means and reward != worst:
+        replace_explored(p, r, reward)
+    elif r.entry == CONTROL_PLAY and (p.every > 0 or reward != worst):
+        replace_control(p, r, reward)
+        r.root_is_known = 0
     if r.entry == CONTROL_PLAY or r.entry == PRACTICE_PLAY:
         r.centre_weight = min(r.centre_weight + 1.0, CENTRE_MEMORY)
         value = min(max(reward, p.low), p.low + p.unit)
         r.centre += (value - r.centre) / r.centre_weight
     if p.every == 0 and (means or (r.entry == CONTROL_PLAY and (p.realised == 0 or reward != worst))):
-        lower_practice(p, r, r.upper_practice)
+        before = r.upper_practice - p.unit + (r.entry_centre - reward)  # if nothing else is pending
+        lower_practice(p, r, before if means else r.upper_practice)
 
 
 @compiled
@@ -1680,11 +1738,13 @@ def most_by_practice(
     By the bound of each arm; or by that of the mean of the log, as far as the rounds have the log's shares.
     """
     by_arm, away, share = 0.0, 0.0, rounds / max(total, 1)
+    against[arm] += 1.0  # only while we look
     for a in range(logged.size):
-        count = against[a] + (1.0 if a == arm else 0.0)
-        more = count - share * logged[a]
-        by_arm += count * upper[a]
-        away += more * (upper[a] if more > 0.0 else lower[a])
+        if logged[a] + against[a] > 0.0:  # a log has few arms, of many
+            more = against[a] - share * logged[a]
+            by_arm += against[a] * upper[a]
+            away += more * (upper[a] if more > 0.0 else lower[a])
+    against[arm] -= 1.0
     return float(min(by_arm, rounds * upper_mean + away))
 
 

@@ -40,6 +40,11 @@ def kind_of(decision: Decision) -> str:
     return {"explorer": "explored", "control": "control"}[decision.source]
 
 
+def log_bets(run: Any) -> Any:
+    """The logarithm of each bet, (16,)."""
+    return run["coin_bets"] + np.log1p(run["coin_gains"])
+
+
 # -- the oracle
 
 
@@ -71,6 +76,25 @@ def test_the_books_are_those_of_the_oracle(name: str, late: bool) -> None:
             oracle.observe(due[1], reward)
             waiting.remove(due)
     assert kinds["explored"] >= 10 and kinds["control"] >= 5
+
+
+@pytest.mark.parametrize("promise", ["realised", "expected"])
+def test_the_books_are_those_of_the_oracle_after_many_rounds(promise: Any) -> None:
+    """By then most large bets are lost, the root moves without being searched for, and logarithms are due."""
+    gate: dict[str, Any] = {"epsilon": 0.1, "budget": 5.0, "share": 0.2, "promise": promise}
+    rng, watch, oracle = np.random.default_rng(5), guard(3, **gate), ControlReference(**gate, centre=0.56)
+    known = grown = 0
+    for t in range(300):
+        decision = watch.decide(2)
+        if t % 10 == 0:
+            assert decision.budget == pytest.approx(oracle.room, abs=1e-7)
+        reward = float(rng.random() < MEANS[decision.arm])
+        known += int(watch._run[0]["root_is_known"])
+        watch.update(decision, reward)
+        grown += bool(watch._run[0]["coin_gains"].any() and (watch._run[0]["coin_bets"] != 0).any())
+        oracle.commit(kind_of(decision))
+        oracle.observe(t, reward)
+    assert known > 200 and (promise == "realised" or grown > 200)
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0])
@@ -123,7 +147,7 @@ def test_the_bets_are_fair_over_all_paths_of_the_coin(promise: str, share: float
                 owed += practice[t] - (0.0 if promise == "realised" else explorer[t])
             watch.update(decision, float((explorer if coin else practice)[t]))
         fractions = 0.9 * 0.6 ** np.arange(16)
-        expectation += likely * np.exp(fractions * owed + watch._run[0]["coin_bets"]).mean()
+        expectation += likely * np.exp(fractions * owed + log_bets(watch._run[0])).mean()
     if promise == "realised":
         assert expectation == pytest.approx(1.0, abs=1e-12)
     assert 0.7 < expectation <= 1.0 + 1e-12
@@ -214,7 +238,7 @@ def test_a_decision_kept_in_reserve_cannot_make_a_control_round_disappear() -> N
         reserve = agent.guard(0)
         if reserve.control_share is None and agent.guard(2).source == "control":
             agent.commit(reserve)
-            kept += bool((agent._state.run[0]["coin_bets"] < 0).all())
+            kept += bool((log_bets(agent._state.run[0]) < 0).all())
     assert kept > 2
 
 
@@ -233,12 +257,12 @@ def test_practice_and_coin_have_their_frequencies() -> None:
 
 def test_where_the_explorer_agrees_there_is_no_coin_and_no_entry() -> None:
     watch = opened()
-    before = watch._run["coin_bets"].copy()
+    before = log_bets(watch._run[0])
     for _ in range(30):
         decision = watch.decide(watch.practice or 0)
         assert (decision.mode, decision.source, decision.control_share) == ("safe", "mixture", None)
         watch.update(decision, 0.0)
-    np.testing.assert_array_equal(watch._run["coin_bets"], before)
+    np.testing.assert_array_equal(log_bets(watch._run[0]), before)
     assert watch._run[0]["centre"] == pytest.approx(0.56)
 
 
@@ -263,7 +287,7 @@ POLICIES: dict[str, Any] = {
 
 def state_of(agent: Any) -> tuple[list[float], list[float]]:
     run = agent._state.run[0]
-    return [run["upper_practice"], run["earned"], run["centre"], run["coin"]], run["coin_bets"].tolist()
+    return [run["upper_practice"], run["earned"], run["centre"], run["coin"]], log_bets(run).tolist()
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -455,7 +479,7 @@ def test_practice_can_be_played_whatever_the_coin_says() -> None:
         safe = agent.without_coin(decision)
         assert (safe.arm, safe.source, safe.control_share) == (decision.fallback, "mixture", None)
         agent.update(safe, 1.0)
-    assert not agent._state.run[0]["coin_bets"].any() and agent.rounds == 50
+    assert not log_bets(agent._state.run[0]).any() and agent.rounds == 50
 
 
 def test_a_closed_gate_has_the_propensities_of_practice() -> None:
