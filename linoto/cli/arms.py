@@ -42,7 +42,9 @@ def add_arms(commands: Commands) -> None:
         parser.add_argument("--url", default=URL, help=f"of the service; a token is read from {TOKEN}")
         add_json(parser)
         parser.set_defaults(run=run, refuse=parser.error)
-    listed.add_argument("--limit", type=positive, help="how many at most, the most played first")
+    listed.add_argument(
+        "--limit", type=positive, help="how many at most, the most played first, removed ones last"
+    )
     for parser in (add, remove):
         parser.add_argument("arms", nargs="+", metavar="ARM", help="name of an arm")
     add.add_argument(

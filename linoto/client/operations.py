@@ -243,7 +243,7 @@ class Operations:
 
     @operation
     def arms(self, loop: str, *, limit: int | None = None) -> Request[list[dict[str, Any]]]:
-        """The arms with their intervals; with a limit, the most played ones first."""
+        """The arms with their intervals; with a limit, the most played ones first, removed ones last."""
         return get(f"{path_to(loop)}/arms", limit=limit)
 
     @operation

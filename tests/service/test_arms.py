@@ -13,6 +13,7 @@ from helpers.disk import state_on_disk
 from helpers.loop_in_memory import close, fresh, play
 from helpers.loop_in_memory import decide as decide_in_memory
 from helpers.loops import THOMPSON, add_arms, decide, digests, remove_arms, reward, run_mixed_traffic
+from helpers.loops_with_contexts import create as create_with_contexts
 from helpers.service_process import TOLERANT, FakeClock, Server, create, opened, served
 
 import linoto
@@ -190,6 +191,21 @@ def test_the_interval_of_what_is_left_holds_for_the_luckiest_choice() -> None:
             found = reference_now(agent, first, 0)
         misses += not found.low <= 0.5 <= found.high
     assert misses <= 36  # 60 trials of probability 0.3
+
+
+@pytest.mark.parametrize("context", [None, {"age": 25, "country": "DE"}], ids=["fixed", "contexts"])
+def test_arms_that_are_present_are_listed_before_those_that_were_removed(
+    tmp_path: Path, context: Any
+) -> None:
+    """Else arms that were played for a year would hide those of today, of which a page shows a dozen."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service) if context is None else create_with_contexts(service)
+        for _ in range(3):
+            made = decide(service) if context is None else decide(service, context=context)
+        remove_arms(service, made.arm)
+        listed = arm_views(service.loops.get("loop"), 3)
+        assert [arm.present for arm in listed] == [True, True, False] and listed[-1].plays > 0
+        assert arm_views(service.loops.get("loop"), 2) == listed[:2]
 
 
 def test_over_http_arms_come_and_go_and_an_export_has_their_names(tmp_path: Path) -> None:

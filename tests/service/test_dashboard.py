@@ -361,6 +361,18 @@ def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Pa
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 10)
 
 
+def test_the_latest_changes_of_the_arms_are_shown_and_the_others_counted(page: Page, client: Client) -> None:
+    client.create("season", arms=["a"], rows=[("a", 1.0)] * 20, policy=TOLERANT, default_reward=0.0)
+    for week in range(4):
+        client.add_arms("season", [f"week {week}"])
+        client.remove_arms("season", [f"week {week}"])
+    page.open("season")
+    page.until(lambda: "earlier changes" in page.text("[data-arm-changes]"))
+    lines = page.text("[data-arm-changes]").splitlines()
+    assert len(lines) == 6 and "without week 3" in lines[0]
+    assert lines[-1].startswith("and 3 earlier changes, listed under")
+
+
 @contextmanager
 def guarded_page(browser: Chrome, folder: Path) -> Iterator[tuple[Page, dict[str, str]]]:
     """A page of one loop, "safe", that asks for a token, and the tokens by role."""

@@ -11,6 +11,7 @@ import { count, moment, number, percent, signed } from "./format.js";
 import { GROUP, PLAYED, PLAYED_BY_COIN, counted, groupsOf, leftOf, liftOf, noControl, notes, shares, sidesOf, story, switched, unitOf } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
+const CHANGES = 5; // of the arms, that are shown above their table
 const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const WATCHED = [
   ["evidence_against_promise", "promise_alarm_at", "Evidence that the promise is broken"],
@@ -92,8 +93,9 @@ function showState($, loop) {
   $("stop").classList.toggle("resume", safe);
   for (const control of CONTROLS) $(control).disabled = loop.archived;
   show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop)));
-  const came = loop.arm_changes.map(({ at, by, text }) => el("li", {}, `${moment(at)}, ${by}: ${text}.`));
-  show($("arm-changes"), ...came.reverse());
+  const earlier = Math.max(loop.arm_changes.length - CHANGES, 0);
+  const came = loop.arm_changes.slice(earlier).map(({ at, by, text }) => el("li", {}, `${moment(at)}, ${by}: ${text}.`));
+  show($("arm-changes"), ...came.reverse(), ...(earlier ? [el("li", {}, `and ${count(earlier, "earlier change")}, listed under “What is promised”`)] : []));
   const open = loop.alarms.filter(({ answered }) => !answered);
   show($("alarms"), ...open.map((alarm) => alarmBox(alarm, loop)));
   $("answer").hidden = open.length === 0 || loop.archived;

@@ -42,10 +42,11 @@ class ArmNumbers(NamedTuple):
     present: Any
 
     def rows(self, limit: int | None = None) -> list[ArmView]:
-        """Every arm with its interval, in the order of the loop; or the most played ones first."""
+        """Every arm, in the order of the loop; or the most played ones first, and removed ones last."""
         order = list(range(len(self.plays)))
         if limit is not None:
-            order = np.lexsort((-self.means, -self.logged, -np.array(self.plays)))[:limit].tolist()
+            ranks = -self.means, -self.logged, -np.array(self.plays), ~self.present
+            order = np.lexsort(ranks)[:limit].tolist()
         return [
             ArmView(
                 name=self.names[i],
@@ -70,10 +71,10 @@ class ItemNumbers(NamedTuple):
     removed: frozenset[int]
 
     def rows(self, limit: int | None = None) -> list[ArmView]:
-        """Every item with what its plays have earned, in the order of the loop; or the most played first."""
+        """Every item, in the order of the loop; or the most played ones first, and removed ones last."""
         order = list(range(len(self.names)))
         if limit is not None:
-            order = sorted(order, key=lambda i: -self.totals[i].plays)[:limit]
+            order = sorted(order, key=lambda i: (i in self.removed, -self.totals[i].plays))[:limit]
         know_intervals((self.totals[i], self.limits) for i in order)
         return [self.row(i) for i in order]
 
