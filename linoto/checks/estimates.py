@@ -30,7 +30,8 @@ def lower_bounds_never_fall(policy: Policy) -> None:
         before, epoch = agent.lcb, getattr(agent, "epoch", 0)
         problem.play_rounds(agent, range(t, t + 1))
         restarted = getattr(agent, "epoch", 0) != epoch
-        expect(restarted or bool((agent.lcb >= before).all()), f"{before} fell to {agent.lcb} in round {t}")
+        if not (restarted or (agent.lcb >= before).all()):
+            raise AssertionError(f"{before} fell to {agent.lcb} in round {t}")
 
 
 def bounds_enclose_the_estimate(policy: Policy) -> None:

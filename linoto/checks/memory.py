@@ -11,7 +11,7 @@ import numpy as np
 from linoto.checks.problems import expect, problem_for
 from linoto.core.protocols import Policy
 
-COMPILED_ROUNDS = 100_000
+COMPILED_ROUNDS = 20_000  # one byte for each of them is too much already
 INTERACTIVE_ROUNDS = 2_400
 MOST_BYTES = 16_384  # a float for each of the interactive rounds is already more
 

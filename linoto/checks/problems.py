@@ -121,7 +121,8 @@ def expect(holds: bool, otherwise: str) -> None:
 def expect_same(left: list[Any], right: list[Any], what: str) -> None:
     """Bit for bit."""
     same = len(left) == len(right) and all(map(np.array_equal, left, right))
-    expect(same, f"{what} must be the same, got {left!s:.300} and {right!s:.300}")
+    if not same:  # arrays are slow to print: only where somebody reads it
+        raise AssertionError(f"{what} must be the same, got {left!s:.300} and {right!s:.300}")
 
 
 def expect_close(found: Any, wanted: Any, what: str, tolerance: float = 1e-8) -> None:

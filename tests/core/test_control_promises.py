@@ -53,11 +53,9 @@ def violations(promise: str, scenario: str, delta: float, *, runs: int, rounds: 
 
 @pytest.mark.parametrize("promise", PROMISES)
 def test_no_adversary_breaks_the_promise_more_often_than_delta(promise: str) -> None:
-    """P(binomial(8, .05) > 4) = 2e-5 for each adversary; at .5 and .95 the runs are too few to say."""
+    """P(binomial(8, .05) > 4) = 2e-5 for each adversary."""
     for scenario in SCENARIOS:
-        for delta, limit in ((0.05, 4), (0.5, 8), (0.95, 8)):
-            options: dict[str, Any] = {"runs": 8 if delta == 0.05 else 2, "rounds": 250}
-            assert violations(promise, scenario, delta, play=play_scenario, **options) <= limit
+        assert violations(promise, scenario, 0.05, runs=8, rounds=250, play=play_scenario) <= 4
 
 
 @pytest.mark.slow

@@ -54,12 +54,13 @@ def test_a_recommender_that_only_proposes_the_worst_loses_no_more_than_promised(
         rng = np.random.default_rng(seed)
         watch = linoto.Guard(log(seed), epsilon=0.05, reward_range=(0, 1), noise=noise)
         reference = float(PULLS @ MEANS / PULLS.sum())
-        lost = 0.0
+        lost, certificate = 0.0, watch.certificate
         for t in range(1, 400):
             decision = watch.decide(2)
             watch.update(decision, float(rng.random() < MEANS[decision.arm]))
             lost += reference - MEANS[decision.arm]
-            assert lost <= (watch.certificate.loss(t) or 0.0)
+            assert lost <= (certificate.loss(t) or 0.0)
+        assert watch.certificate == certificate, "what was promised at the start"
 
 
 def test_a_good_recommender_is_let_through_more_and_more() -> None:

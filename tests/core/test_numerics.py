@@ -107,16 +107,10 @@ def test_a_million_rounds_on_a_rank_deficient_log_lose_no_digits(name: str) -> N
     counts, sums = play(agent, bandit, offline, MILLION)
     assert_exact(agent, counts, sums)
     assert agent.rounds == agent.rewards == MILLION
-
-
-@pytest.mark.parametrize("name", EXPLORERS)
-def test_the_inverse_is_the_inverse_after_a_million_rounds(name: str) -> None:
-    bandit, offline = problem(2, k=9, d=5, m=90, arms=3)
-    agent = EXPLORERS[name].start(bandit.actions, offline, rng=0)
-    play(agent, bandit, offline, MILLION)
     V, inverse = agent._state.square[kernels.GRAM], agent._state.square[kernels.INVERSE]
-    np.testing.assert_allclose(V @ inverse, np.eye(5), atol=1e-8)
     np.testing.assert_array_equal(inverse, inverse.T)
+    if name in EXPLORERS:
+        np.testing.assert_allclose(V @ inverse, np.eye(5), atol=1e-8)
 
 
 @pytest.mark.parametrize("ridge", [1e-4, 1.0])

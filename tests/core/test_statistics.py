@@ -78,7 +78,7 @@ def misses(confidence: Confidence, *, runs: int, rounds: int, d: int = 4, noise:
 @pytest.mark.parametrize("radius", RADII)
 def test_the_truth_stays_in_every_confidence_set_at_once(radius: Any) -> None:
     confidence = Confidence(radius=radius, ridge=RIDGE[radius], delta=0.2)
-    assert misses(confidence, runs=150, rounds=100) <= most_misses(150, 0.2)
+    assert misses(confidence, runs=150, rounds=50) <= most_misses(150, 0.2)
 
 
 # The larger sibling: at most 216 misses in 800 runs at delta = 0.2 (0.3 would fail for 96 seeds in 100), and

@@ -130,14 +130,14 @@ def agree(
 
 @pytest.mark.parametrize("index", range(0, len(EVERY), 13))
 def test_every_kind_of_tolerance_agrees_with_the_oracle(index: int) -> None:
-    assert agree(EVERY[index], seed=index, rounds=80)
+    assert agree(EVERY[index], seed=index, rounds=60)
 
 
 @pytest.mark.parametrize("index", range(3, len(EVERY), 23))
 def test_every_kind_of_loss_budget_agrees_with_the_oracle(index: int) -> None:
     """Alone, and beside a rate; a relative budget is in rounds' worth of the reference."""
     epsilon = 0.0 if index % 2 else 0.02
-    assert agree(EVERY[index], seed=index, rounds=80, budget=6.0, epsilon=epsilon)
+    assert agree(EVERY[index], seed=index, rounds=60, budget=6.0, epsilon=epsilon)
 
 
 JOINT = [
@@ -200,7 +200,7 @@ def test_every_realised_promise_agrees_with_the_oracle(
     config = ("rewards", "bounded", relative, "affordable", "self_normalised", "auto", "tight", delay)
     for ledger in ("union", "joint"):
         sources = agree(
-            config, seed=9, rounds=120, budget=budget, epsilon=epsilon, promise="realised", ledger=ledger
+            config, seed=9, rounds=60, budget=budget, epsilon=epsilon, promise="realised", ledger=ledger
         )
         assert sources == {"explorer", "mixture"}
 
@@ -215,7 +215,7 @@ def agree_for_long(evidence: str, reach: str, rounds: int) -> set[str]:
 
 @pytest.mark.parametrize("evidence, reach", LONG_RUNS)
 def test_hundreds_of_rounds_agree_with_the_oracle(evidence: str, reach: str) -> None:
-    assert "explorer" in agree_for_long(evidence, reach, 250)
+    assert "explorer" in agree_for_long(evidence, reach, 150)
 
 
 @pytest.mark.slow
