@@ -111,7 +111,10 @@ def check(path: Path) -> Iterator[str]:
             check_tables(connection, row[0], row[1])
             short, long = recover(connection, row), recover(connection, row, from_scratch=True)
             if short.digest() != long.digest():
-                raise ValueError(f"loop {row[1]!r}: its snapshot is not what its events make of it")
+                raise ValueError(
+                    f"loop {row[1]!r}: its snapshot is not what its events make of it; if an earlier version "
+                    "of linoto wrote it, stop the server and make another: `linoto db rebuild`"
+                )
             base = sql.base_seq(connection, row[0])
             pruned = f" of which {base} were pruned" if base else ""
             yield f"{row[1]}: {long.state.seq} events{pruned}, snapshot, replay and tables agree"

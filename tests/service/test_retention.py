@@ -196,6 +196,10 @@ def test_a_loop_whose_snapshot_is_not_the_fold_of_its_events_is_not_pruned(tmp_p
             prune_before(path, 1030.0, **options)
     assert rows(path) == before
     assert sql_value(path, "SELECT count(*) FROM bases") == 0
+    execute(path, "UPDATE rewards SET reward = 0.5 WHERE reward = 1.0")  # as the events say
+    with pytest.raises(ValueError, match=r"not what its events make of it; .*`linoto db rebuild`"):
+        list(check(path))
+    assert list(rebuild(path)) and list(check(path))
 
 
 def sql_value(path: Path, statement: str) -> Any:
