@@ -31,6 +31,7 @@ from urllib.parse import quote, urlencode
 
 from linoto.client.exchange import Request
 from linoto.client.responses import RewardResult, ServedDecision, record
+from linoto.core.hints import as_names
 
 if TYPE_CHECKING:
     from linoto.client.aio import AsyncClient
@@ -258,7 +259,8 @@ class Operations:
         self, loop: str, arms: Sequence[str], *, fallback: str | None = None
     ) -> Request[dict[str, Any]]:
         """Arms that are not played again; `fallback` takes the place of a fixed one that is removed."""
-        query = [("arm", arm) for arm in arms] + ([] if fallback is None else [("fallback", fallback)])
+        query = [("arm", arm) for arm in as_names(arms)]
+        query += [] if fallback is None else [("fallback", fallback)]
         return send("DELETE", f"{path_to(loop)}/arms?{urlencode(query)}")
 
     @operation
@@ -375,7 +377,7 @@ def asked(
     """A request to decide, with a key if it has none."""
     body: dict[str, Any] = {"key": secrets.token_hex(16) if key is None else key, "proposal": proposal}
     lists = {"allowed": allowed, "arms": arms}
-    body |= {name: list(names) for name, names in lists.items() if names is not None}
+    body |= {name: as_names(names) for name, names in lists.items() if names is not None}
     if context is not None:
         body["context"] = dict(context)
     if practice is not None:
@@ -394,7 +396,7 @@ def arms_and_log(
     if isinstance(arms, Mapping):
         given["arms"] = [{"name": name, "features": list(map(float, x))} for name, x in arms.items()]
     elif arms is not None:
-        given["arms"] = [{"name": name} for name in arms]
+        given["arms"] = [{"name": name} for name in as_names(arms)]
     if offline is not None:
         columns = {name: getattr(offline, name) for name in ("pulls", "reward_sums", "reward_squares")}
         given["offline"] = {name: found.tolist() for name, found in columns.items() if found is not None}

@@ -1,4 +1,4 @@
-"""Words and numbers in messages: what was probably meant, long lists made short, large numbers readable."""
+"""Words and numbers of people: what was probably meant, long lists made short, large numbers readable."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def shortened_list(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+def as_names(names: str | Iterable[str]) -> list[str]:
+    """Names that were given; one alone is one name, not as many as it has letters.
+
+    >>> as_names("violet"), as_names(("red", "blue"))
+    (['violet'], ['red', 'blue'])
+    """
+    return [names] if isinstance(names, str) else list(names)
 
 
 def amount(value: float | None) -> str:

@@ -296,6 +296,16 @@ def saved_log(**changes: Any) -> SavedLog:
     return SavedLog(arms=arms, offline=log, confidence=confidence, **fields)
 
 
+def test_a_name_alone_is_one_name_and_not_its_letters(client: AnyClient, kind: Any) -> None:
+    """A name is for ever: letters that were added as arms could only be removed."""
+    loop = f"letters-{kind.__name__}"
+    client.create(loop, arms="red", policy=linoto.LinUCB(), default_reward=0.0)
+    client.add_arms(loop, "blue")
+    assert [arm["name"] for arm in client.arms(loop)] == ["red", "blue"]
+    assert client.decide(loop, allowed="blue").arm == "blue"
+    assert client.remove_arms(loop, "red")["arms"] == 1
+
+
 def test_a_log_with_contexts_brings_the_budget_that_is_usual_for_what_it_earned() -> None:
     """200 views of one item with 20 clicks: a tenth of them, and not 100 times the noise."""
     moments = linoto.Moments.from_rows([[1.0]] * 200, ([1.0] + [0.0] * 9) * 20)

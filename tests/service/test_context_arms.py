@@ -53,7 +53,7 @@ def test_a_loop_whose_items_changed_is_the_fold_of_its_events(tmp_path: Path, na
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         assert set(digests(service)) == {digest}
         loop = service.loops.get("loop")
-        assert loop.arm_count == 3 and loop.contextual[0].d == RECIPE.with_items("DE").d
+        assert loop.arm_count == 3 and loop.contextual[0].d == RECIPE.with_items(["D", "E"]).d
 
 
 def test_practice_that_lost_an_item_is_renormalised_and_it_is_said(tmp_path: Path) -> None:

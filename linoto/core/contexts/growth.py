@@ -17,7 +17,7 @@ from linoto.core import kernels
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.recipe import Recipe
-from linoto.core.hints import amount, shortened_list
+from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import Ints, State
 from linoto.core.validation import exact, is_number
 
@@ -135,7 +135,7 @@ def changing_recipe(agent: ContextualAgent) -> Recipe:
 
 def as_removed(names: Sequence[str], recipe: Recipe, gone: frozenset[str]) -> tuple[str, ...]:
     """The items to remove: known, not removed before, and not all that are left."""
-    places = recipe.item_indices([names] if isinstance(names, str) else list(names))
+    places = recipe.item_indices(as_names(names))
     leaving = tuple(dict.fromkeys(recipe.items[place] for place in places.tolist()))
     for name in leaving:
         if name in gone:

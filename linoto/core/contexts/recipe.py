@@ -25,7 +25,7 @@ from linoto.core.contexts.columns import (
     column_from_dict,
     column_to_dict,
 )
-from linoto.core.hints import nearest, shortened_list
+from linoto.core.hints import as_names, nearest, shortened_list
 from linoto.core.kernels import Floats, Ints
 from linoto.core.validation import as_floats, check_count
 
@@ -209,7 +209,7 @@ class Recipe:
         >>> Recipe(items=("A", "B"), crosses=()).with_items(["C"]).names
         ('intercept', 'item=A', 'item=B', 'item=C')
         """
-        added = [text_of(name) for name in names]
+        added = [text_of(name) for name in as_names(names)]
         if not self.items or not added or not all(added):
             raise ValueError(f"items must be added to a recipe with items, and have names, got {added}")
         widths = [len(column.labels) for column in self.item_columns]

@@ -48,6 +48,13 @@ def log_of(recipe: linoto.Recipe, rows: int = 60) -> linoto.Moments:
     return linoto.Moments.from_rows(played, rng.random(rows))
 
 
+def test_a_name_alone_is_one_item() -> None:
+    agent = linoto.LinUCB().start_contextual(None, features=linoto.Recipe(items=("news", "sport")))
+    agent.add_arms("music")
+    agent.remove_arms("sport")
+    assert agent.features.items == ("news", "sport", "music") and agent.removed == {"sport"}
+
+
 def test_the_features_from_before_are_found_in_the_larger_recipe() -> None:
     assert [LARGE.names[place] for place in PLACES] == list(SMALL.names)
     assert (np.diff(PLACES) > 0).all()
