@@ -149,7 +149,7 @@ def test_the_bits_do_not_depend_on_threads_or_runs(
 ) -> None:
     """Many small parts, so that threads would disagree about the order if they could."""
     monkeypatch.setattr(sums, "PART", 2**10)
-    source = SOURCES[kind](tmp_path, sample(50_000))
+    source = SOURCES[kind](tmp_path, sample(20_000))
     first = read_log(source, **COLUMNS, arms=ARMS, engine=Engine(jobs=1))
     for jobs in (1, 2, 3, 8, 8, 8):
         assert same(read_log(source, **COLUMNS, arms=ARMS, engine=Engine(jobs=jobs)), first)
