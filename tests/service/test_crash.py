@@ -22,6 +22,7 @@ from linoto.service.storage import sql
 from linoto.service.storage.database import connect
 
 SPEC = spec_of()
+LOAD = 11  # rewards that are acknowledged before each kill
 
 
 @dataclass
@@ -59,6 +60,11 @@ def work(client: Client, diary: Diary, stop: threading.Event, seed: int) -> None
             return
 
 
+def rewards_in(diaries: list[Diary]) -> int:
+    """How many rewards were acknowledged."""
+    return sum(len(diary.rewards) for diary in diaries)
+
+
 def crash_repeatedly(path: Path, kills: int, seed: int, policy: linoto.Gated) -> list[Diary]:
     """Serve, load, kill; again and again on the same database."""
     rng, diaries = random.Random(seed), [Diary(name) for name in range(8)]
@@ -74,9 +80,12 @@ def crash_repeatedly(path: Path, kills: int, seed: int, policy: linoto.Gated) ->
                 threading.Thread(target=work_and_close, args=(server, diary, stop, kill * 100 + diary.name))
                 for diary in diaries
             ]
+            wanted = rewards_in(diaries) + LOAD
             for thread in threads:
                 thread.start()
-            time.sleep(rng.uniform(0.05, 0.5))
+            while rewards_in(diaries) < wanted and any(thread.is_alive() for thread in threads):
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0.0, 0.2))  # killed at any moment
         finally:
             server.kill()
         stop.set()
@@ -114,7 +123,7 @@ def check_diaries(path: Path, diaries: list[Diary]) -> None:
 
 def run_crashes(path: Path, kills: int, seed: int, policy: linoto.Gated = TOLERANT) -> None:
     diaries = crash_repeatedly(path, kills, seed, policy)
-    assert sum(len(diary.rewards) for diary in diaries) > 10 * kills, "too little load to learn from"
+    assert rewards_in(diaries) >= LOAD * kills, "too little load to learn from"
     check_diaries(path, diaries)
     _, short, long = state_on_disk(path)
     assert short == long
