@@ -255,6 +255,7 @@ def test_lost_rewards_are_counted_as_lost_and_not_as_a_loss(page: Page, client: 
     assert "a lost reward counts as the default" in page.text("[data-lift-note]")
     drawn = page.one("[data-share-chart] path").get_attribute("d") or ""
     assert drawn.count("M") == 1, "a chart without gaps"
+    assert "across: closed decisions" in page.text("[data-share-chart]"), "60, of which 30 were rewarded"
 
 
 def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client: Client) -> None:

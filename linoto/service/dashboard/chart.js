@@ -86,7 +86,7 @@ export function draw(figure, { xs, times, unit, lines, include = [], label, form
     picture.append(svg("path", { ...look(line), class: `line ${kind(line)}`, d: path(xs, line.values, toX, toY) }));
   }
   const keys = drawn.map((line) => el("span", {}, sample(line), ` ${line.name}`));
-  figure.replaceChildren(picture, el("figcaption", {}, ...keys, el("span", { class: "soft" }, "across: rewarded decisions, and when (your time)")));
+  figure.replaceChildren(picture, el("figcaption", {}, ...keys, el("span", { class: "soft" }, "across: closed decisions, and when (your time)")));
 }
 
 const look = ({ colour, dashed }) => ({ stroke: colour, "stroke-dasharray": dashed && "5 4" });
