@@ -45,9 +45,15 @@ def shortfall(loop: Any, rounds: int = ROUNDS, **options: Any) -> float:
     return float(sum(0.6 - MEANS[arm] for arm in played))
 
 
-@pytest.mark.parametrize("loss", sorted(LOSSES))
-@pytest.mark.parametrize("evidence", ["rewards", "model", "both"])
-@pytest.mark.parametrize("default", [0.0, 1.0])
+EVIDENCE = ("rewards", "model", "both")
+COVERING = [  # every pair of evidence, loss and default
+    (evidence, loss, float((i + j) % 2))
+    for i, evidence in enumerate(EVIDENCE)
+    for j, loss in enumerate(sorted(LOSSES))
+]
+
+
+@pytest.mark.parametrize("evidence, loss, default", COVERING)
 def test_the_promise_holds_whichever_rewards_are_lost(evidence: str, loss: str, default: float) -> None:
     """One run each; the promise fails with probability 0.05, and these losses are far from it."""
     loop = fresh(policy=policy(evidence), offline=LOG, default_reward=default, on_alarm="warn")
