@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.problems import LAWS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def test_ids_in_a_column_without_a_name_are_ids(tmp_path: Path) -> None:
 # -- notation
 
 
+@LAWS
 @given(st.floats(-1e9, 1e9), st.sampled_from([(",", "."), (",", " "), (".", ","), (",", None), (".", "'")]))
 def test_a_number_written_with_marks_is_read_as_that_number(value: float, marks: tuple[str, str]) -> None:
     plain = f"{value:,.4f}"
@@ -318,6 +320,7 @@ def test_hostile_texts_and_names_are_only_texts_and_names(text: str, tmp_path: P
             read_log(rows, **COLUMNS, where=f"arm = '{text}'")
 
 
+@LAWS
 @given(st.text(max_size=40))
 def test_any_text_is_a_comparison_or_is_refused(text: str) -> None:
     try:

@@ -50,7 +50,7 @@ def numbers(server: Process) -> dict[str, Any]:
     return {loop["name"]: loop for loop in ask(server, "GET", "/v1/loops")[1]}
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 100.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"it did not happen within {seconds:g} seconds"

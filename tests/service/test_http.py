@@ -207,9 +207,9 @@ def test_tokens_allow_exactly_what_their_role_does(
 
 
 def wait_for(condition: Any) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < end, "it did not happen within ten seconds"
+        assert time.monotonic() < end, "it did not happen within a minute"
         time.sleep(0.1)
 
 

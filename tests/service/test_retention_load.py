@@ -78,14 +78,22 @@ def test_pruning_while_a_busy_server_is_killed_loses_nothing_that_is_kept(tmp_pa
     assert "snapshot, replay and tables agree" in list(check(path))[1]
 
 
+def young_rewards(diaries: list[Diary], cutoff: float) -> int:
+    """How many decisions asked for since the cutoff have their reward."""
+    return sum(
+        asked >= cutoff and value is not None for diary in diaries for asked, _, _, value in diary.made
+    )
+
+
 def prune_until_killed(path: Path, server: Server, diaries: list[Diary]) -> float:
     """Prune again and again, kill the server between two transactions of that; the last cutoff."""
-    end, went, rests = time.monotonic() + 60, 0, 0
+    end, went, rests, cutoff = time.monotonic() + 60, 0, 0, 0.0
 
     def rest_or_kill(seconds: float) -> None:
         nonlocal rests
         rests += 1
-        if went > 3 and rests > 150 and sum(len(diary.made) for diary in diaries) > 500:
+        enough = went > 3 and rests > 150 and sum(len(diary.made) for diary in diaries) > 500
+        if enough and young_rewards(diaries, cutoff) > 20:
             server.kill()
         time.sleep(seconds)
 

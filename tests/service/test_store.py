@@ -127,7 +127,7 @@ def test_one_failing_job_does_not_fail_the_others(tmp_path: Path) -> None:
     gate, results = threading.Event(), {}
 
     def wait(connection: Any) -> None:
-        gate.wait(10)
+        gate.wait(60)
 
     def fail(connection: Any) -> None:
         raise KeyError("a fault")
@@ -144,7 +144,7 @@ def test_one_failing_job_does_not_fail_the_others(tmp_path: Path) -> None:
         thread.start()
     gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     store.close()
     assert results["good"] == 1 and results["also good"] == 2 and isinstance(results["bad"], KeyError)
     with pytest.raises(Unavailable, match="stopping"):
