@@ -394,7 +394,7 @@ def arms_and_log(
     """What a loop chooses from, and what is known of it, as far as it was given."""
     given: dict[str, Any] = {}
     if isinstance(arms, Mapping):
-        given["arms"] = [{"name": name, "features": list(map(float, x))} for name, x in arms.items()]
+        given["arms"] = [{"name": name, "features": as_features(name, x)} for name, x in arms.items()]
     elif arms is not None:
         given["arms"] = [{"name": name} for name in as_names(arms)]
     if offline is not None:
@@ -405,6 +405,17 @@ def arms_and_log(
     if log is not None:
         given["log"] = dict(log)
     return given
+
+
+def as_features(name: str, features: Sequence[float]) -> list[float]:
+    """The features of an arm as numbers, or refuse in one sentence."""
+    try:
+        return [float(x) for x in features]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"features of arm {name!r} must be a list of numbers, got {features!r}; "
+            "where arms have none, give a list of names"
+        ) from None
 
 
 def contexts_of(

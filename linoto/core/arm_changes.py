@@ -332,6 +332,6 @@ def text_of(change: ArmChange, names: tuple[str, ...] | None) -> str:
         parts.append(f"the fallback is {names[change.fallback] if names else f'arm {change.fallback}'}")
     if change.features:
         more = f"{change.features} more feature{'s' if change.features > 1 else ''}"
-        parts.append(f"|theta| <= {amount(change.bound)} is assumed, with {more}")
+        parts.append(f"estimates assume |theta| <= {amount(change.bound)}, with {more}")
     about = ", ".join(f"{word} {arms}" for word, arms in shown.items())
     return f"since round {change.round:,}, {about}" + (f": {'; '.join(parts)}" if parts else "")

@@ -296,6 +296,12 @@ def saved_log(**changes: Any) -> SavedLog:
     return SavedLog(arms=arms, offline=log, confidence=confidence, **fields)
 
 
+@pytest.mark.parametrize("features", [None, 3.0, ["x"]])
+def test_features_that_are_no_numbers_are_refused(client: AnyClient, features: Any) -> None:
+    with pytest.raises(ValueError, match="features of arm 'x' must be a list of numbers, got"):
+        client.add_arms("loop", {"x": features})
+
+
 def test_a_name_alone_is_one_name_and_not_its_letters(client: AnyClient, kind: Any) -> None:
     """A name is for ever: letters that were added as arms could only be removed."""
     loop = f"letters-{kind.__name__}"
