@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 from helpers.audit_logs import ACTIONS, clean_log
 
@@ -83,3 +88,37 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "demo": demo_page,
     "compare": compare_page,
 }
+PACKAGE = Path(linoto.__file__).parent
+LIBRARY = str(Path(matplotlib.__file__).parent)
+
+
+def callers(work: Callable[[], Any]) -> set[Path]:
+    """The files of linoto that call into matplotlib while this works."""
+    found: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
+            found.add(frame.f_back.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return {Path(name) for name in found if Path(name).is_relative_to(PACKAGE)}
+
+
+class Written(NamedTuple):
+    """A page, and who drew for it."""
+
+    text: str
+    callers: set[Path]
+
+
+@cache
+def written(name: str) -> Written:
+    """A page of odd names, written once for every test."""
+    paths: list[Path] = []
+    with TemporaryDirectory() as folder:
+        found = callers(lambda: paths.append(PAGES[name](Path(folder))))
+        return Written(paths[0].read_text("utf-8"), found)

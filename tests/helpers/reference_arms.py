@@ -100,6 +100,7 @@ class ChangingTolerance(ToleranceReference):
         self.present += range(len(self.base.actions), len(self.base.actions) + len(new))
         wider = new.shape[1] - self.base.actions.shape[1]
         grow(self.base, new)
+        vars(self).pop("kept", None)
         self.xbar, self.logged_mean = (np.pad(mean, (0, wider)) for mean in (self.xbar, self.logged_mean))
         self.practices = [np.pad(mean, (0, wider)) for mean in self.practices]
         self.counts, self.weights = (weights + [0] * len(new) for weights in (self.counts, self.weights))

@@ -13,7 +13,7 @@ from math import gcd
 
 import numpy as np
 import numpy.typing as npt
-from helpers.reference import Counts, Floats, Problem, Reference, best, radius
+from helpers.reference import Counts, Floats, Problem, Reference, best, of_history, radius
 
 PRIOR_ROUNDS = 50  # w of the boundary b(q), which is tightest near w rounds
 BETS = 0.65 ** np.arange(12)  # (12,) the betting grid, in units of 0.9 / u
@@ -212,6 +212,16 @@ class ToleranceReference:
     # The model: bounds on <theta, y> from the estimate.
 
     @property
+    def rewards(self) -> list[float]:
+        """Those of every kind of play."""
+        return self.base.rewards
+
+    @of_history
+    def root(self) -> Floats:
+        """(d, d) L of V = L L^T."""
+        return np.linalg.cholesky(self.base.V)
+
+    @of_history
     def noise_radius(self) -> float:
         """The radius at the model's share of delta, without what the ridge costs."""
         return radius(
@@ -222,8 +232,7 @@ class ToleranceReference:
 
     def norm(self, y: Floats) -> float:
         """The norm of a (d,) vector in V^{-1}."""
-        root = np.linalg.cholesky(self.base.V)  # V = L L^T, and |L^{-1} y| cannot be the root of -1e-18
-        return float(np.linalg.norm(np.linalg.solve(root, y)))
+        return float(np.linalg.norm(np.linalg.solve(self.root, y)))  # which cannot be the root of -1e-18
 
     def short_norm(self, y: Floats) -> float:
         """The Euclidean norm of V^{-1} y, which is at most the norm in V^{-1} over sqrt(ridge)."""

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from types import FrameType
-from typing import Any
 
-import matplotlib
 import pytest
-from helpers.odd_pages import PAGES
+from helpers.odd_pages import PACKAGE, PAGES, callers, written
 
-import linoto
 from linoto.pages.figures import pieces
 
-PACKAGE = Path(linoto.__file__).parent
 FIGURES = PACKAGE / "pages" / "figures"
-LIBRARY = str(Path(matplotlib.__file__).parent)
 WORDS = ("matplotlib", "pyplot", "pylab", "mpl_toolkits")
 
 
 def mentions(source: str) -> list[str]:
     """Imports, names and strings that reach matplotlib, type checking and importlib included."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
     found: list[str] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -47,22 +38,6 @@ def mentions(source: str) -> list[str]:
     return [text for text in found if any(word in text for word in WORDS)]
 
 
-def callers(work: Callable[[], Any]) -> set[Path]:
-    """The files of linoto that call into matplotlib while this works."""
-    found: set[str] = set()
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(LIBRARY) and frame.f_back is not None:
-            found.add(frame.f_back.f_code.co_filename)
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return {Path(name) for name in found if Path(name).is_relative_to(PACKAGE)}
-
-
 def test_no_other_file_names_matplotlib() -> None:
     files = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(FIGURES)]
     assert len(files) > 50
@@ -70,8 +45,8 @@ def test_no_other_file_names_matplotlib() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_other_file_draws(name: str, tmp_path: Path) -> None:
-    found = callers(lambda: PAGES[name](tmp_path))
+def test_no_other_file_draws(name: str) -> None:
+    found = written(name).callers
     assert found and all(path.is_relative_to(FIGURES) for path in found)
 
 
