@@ -6,6 +6,9 @@ PINS := requirements/constraints.txt
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Only the plugins that are used: else pytest rewrites every file of the packages that bring one, 10 s for each worker.
+PLUGINS := -p timeout -p xdist
+export PYTEST_DISABLE_PLUGIN_AUTOLOAD := 1
 TESTS ?=
 PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -26,10 +29,10 @@ demo: $(READY) ## real flights: who may take over, and at what risk
 
 # Each worker takes whole files until it is idle, then tests of the other.
 test: $(READY) ## the tests, the examples in docstrings, the snippets of the docs
-	@$(BIN)/pytest -n 2 --dist worksteal $(TESTS)
+	@$(BIN)/pytest $(PLUGINS) -n 2 --dist worksteal $(TESTS)
 
 test-slow: $(READY) ## the tests that take minutes
-	@$(BIN)/pytest -n 2 --dist worksteal -m slow $(TESTS)
+	@$(BIN)/pytest $(PLUGINS) -n 2 --dist worksteal -m slow $(TESTS)
 
 # Pythons are found by name, then where pyenv keeps them: make test-all PYTHONS="/opt/python3.12/bin/python3"
 PYTHONS ?= $(foreach version,3.11 3.12 3.13,python$(version)) \
@@ -47,7 +50,7 @@ test-all: ## the tests on every Python that this machine has
 
 coverage: $(READY) ## which lines the tests reach, into htmlcov/
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n 2 --dist worksteal $(TESTS)
+	@$(BIN)/coverage run -m pytest $(PLUGINS) -n 2 --dist worksteal $(TESTS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage html --quiet
 	@$(BIN)/coverage report --format=total | sed 's/^/percent of lines and branches: /'

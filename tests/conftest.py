@@ -17,6 +17,5 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Nor do the tests look through it again."""
-    gc.freeze()
+    """What tests make is garbage soon."""
     gc.enable()

@@ -89,6 +89,40 @@ def page(browser: Chrome, server: Server) -> Iterator[Page]:
     assert logged == [], "the page must not complain"
 
 
+class Part:
+    """What a selector finds, looked for at every question: the page draws itself anew in between."""
+
+    def __init__(self, chrome: Chrome, selector: str) -> None:
+        self.chrome, self.selector = chrome, selector
+
+    def ask(self, question: Callable[[WebElement], Any]) -> Any:
+        while True:
+            with suppress(StaleElementReferenceException):
+                return question(self.chrome.find_element(By.CSS_SELECTOR, self.selector))
+
+    def click(self) -> None:
+        self.ask(lambda found: found.click())
+
+    def clear(self) -> None:
+        self.ask(lambda found: found.clear())
+
+    def send_keys(self, keys: str) -> None:
+        self.ask(lambda found: found.send_keys(keys))
+
+    def is_displayed(self) -> bool:
+        return bool(self.ask(lambda found: found.is_displayed()))
+
+    def is_enabled(self) -> bool:
+        return bool(self.ask(lambda found: found.is_enabled()))
+
+    def get_attribute(self, name: str) -> str:
+        return self.ask(lambda found: found.get_attribute(name)) or ""
+
+    @property
+    def rect(self) -> dict[str, float]:
+        return dict(self.ask(lambda found: found.rect))
+
+
 class Page:
     """The page as a person uses it: looks, waits, clicks."""
 
@@ -101,19 +135,19 @@ class Page:
         if loop:
             self.until(lambda: self.text("[data-name]") == loop)
 
-    def one(self, selector: str) -> WebElement:
-        return self.chrome.find_element(By.CSS_SELECTOR, selector)
+    def one(self, selector: str) -> Part:
+        return Part(self.chrome, selector)
 
-    def text(self, selector: str) -> str:
-        while True:
-            found = self.chrome.find_elements(By.CSS_SELECTOR, selector)
-            with suppress(StaleElementReferenceException):  # the page was drawn anew in between: look again
-                return found[0].text if found else ""
-
-    def click(self, selector: str) -> None:
+    def texts(self, selector: str) -> list[str]:
         while True:
             with suppress(StaleElementReferenceException):
-                return self.one(selector).click()
+                return [found.text for found in self.chrome.find_elements(By.CSS_SELECTOR, selector)]
+
+    def text(self, selector: str) -> str:
+        return next(iter(self.texts(selector)), "")
+
+    def click(self, selector: str) -> None:
+        self.one(selector).click()
 
     def until(self, condition: Callable[[], Any]) -> None:
         WebDriverWait(self.chrome, 60, poll_frequency=0.1).until(lambda _: condition())
@@ -253,7 +287,7 @@ def test_lost_rewards_are_counted_as_lost_and_not_as_a_loss(page: Page, client: 
     assert "nobody knows the reward: it was lost" in page.text("[data-story]")
     assert "more than the promise allows" not in page.text("body")
     assert "a lost reward counts as the default" in page.text("[data-lift-note]")
-    drawn = page.one("[data-share-chart] path").get_attribute("d") or ""
+    drawn = page.one("[data-share-chart] path").get_attribute("d")
     assert drawn.count("M") == 1, "a chart without gaps"
     assert "across: closed decisions" in page.text("[data-share-chart]"), "60, of which 30 were rewarded"
 
@@ -297,7 +331,7 @@ def test_it_fits_a_phone_and_follows_the_dark_mode(page: Page, client: Client) -
         page.open("small")
         page.until(lambda: page.chrome.find_elements(By.CSS_SELECTOR, "[data-gain-chart] path"))
         assert page.run("return document.documentElement.scrollWidth") <= 360
-        assert page.one("[data-stop]").size["height"] >= 40  # pixels: a thumb must hit it
+        assert page.one("[data-stop]").rect["height"] >= 40  # pixels: a thumb must hit it
         dark = page.run("return getComputedStyle(document.body).backgroundColor")
         assert sum(map(int, re.findall(r"\d+", dark)[:3])) < 150
 
@@ -461,7 +495,7 @@ def test_lift_is_first_then_the_promise_each_in_the_unit_of_the_loop(page: Page,
     play(client, "units", 30, reward=0.8)  # the log earned 0.9
     page.open("units")
     page.until(lambda: "24 clicks" in page.text("[data-story]"))
-    heads = [found.text.rstrip(" ?") for found in page.chrome.find_elements(By.CSS_SELECTOR, ".numbers dt")]
+    heads = [head.rstrip(" ?") for head in page.texts(".numbers dt")]
     assert heads[:2] == ["Lift over current practice", "You may still lose"]
     assert page.text("[data-lift]") == "not clear yet"
     assert re.search(r"between −\S+ and \+\S+ clicks per decision", page.text("[data-lift-verdict]"))
@@ -570,7 +604,7 @@ def test_every_word_is_explained_as_in_the_glossary(page: Page, client: Client) 
     marked = page.run("return [...document.querySelectorAll('[data-word]')].map((node) => node.dataset.word)")
     assert set(marked) < set(words)
     page.click(".promise > summary")
-    listed = [found.text for found in page.chrome.find_elements(By.CSS_SELECTOR, "[data-words] dt")]
+    listed = page.texts("[data-words] dt")
     assert listed == sorted(words, key=str.lower)
     rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
     known = {
