@@ -188,8 +188,9 @@ def test_a_reset_connection_is_a_lost_answer(kind: Any, scheme: str, sent: bytes
     def reset(listener: socket.socket) -> None:
         for _ in range(2):
             connection, _ = listener.accept()
-            if sent:
+            if sent or scheme == "https":  # Python leaves a socket open whose TLS begins after the reset
                 connection.recv(65536)
+            if sent:
                 connection.sendall(sent)
                 time.sleep(0.05)  # a reset overtakes what was sent just before it
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
