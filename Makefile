@@ -1,4 +1,5 @@
-# Everything runs in .venv, which is made on first use and renewed when pyproject.toml or the pins change.
+# Everything runs in .venv, which is made on first use and renewed when pyproject.toml or the pins change. The demo installs what
+# it needs and no more; tests, docs and the rest add theirs when they are first asked for. uv is used where it is there.
 # Another interpreter: make PYTHON=/path/to/python3.12 test. Some tests only: make test TESTS=tests/core.
 
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
@@ -6,11 +7,14 @@ PINS := requirements/constraints.txt
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 # Only the plugins that are used: else pytest rewrites every file of the packages that bring one, 10 s for each worker.
 PLUGINS := -p timeout -p xdist
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD := 1
 TESTS ?=
+UV := $(shell command -v uv 2>/dev/null)
 PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
+INSTALL = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python $(PIP_INSTALL)) -c $(PINS)
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	{ echo "linoto needs Python 3.11 or newer, and $(PYTHON) is not: name one with make PYTHON=..." >&2; exit 1; }
 export NO_MKDOCS_2_WARNING := 1
@@ -24,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## real flights: who may take over, and at what risk
+demo: $(DEMO_READY) ## real flights: who may take over, and at what risk
 	@$(BIN)/linoto demo
 
 # Each worker takes whole files until it is idle, then tests of the other.
@@ -111,10 +115,19 @@ clean: ## remove everything that was made here
 	@rm -rf .venv .venv-3.* .benchmarks dist build site htmlcov linoto-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find linoto tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-$(READY): pyproject.toml $(PINS)
+$(BIN)/python:
 	@$(CHECK_PYTHON)
-	@echo "creating $(VENV) (about two minutes the first time)"
+	@echo "creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python $(PIP_INSTALL) -c $(PINS) hatchling
-	@$(BIN)/python $(PIP_INSTALL) -c $(PINS) --no-build-isolation -e ".[all,dev,docs]"
+
+$(DEMO_READY): pyproject.toml $(PINS) | $(BIN)/python
+	@echo "installing what the demo needs (less than a minute)"
+	@$(INSTALL) hatchling
+	@$(INSTALL) --no-build-isolation -e ".[figures,logs]"
 	@touch $@
+
+$(READY): pyproject.toml $(PINS) | $(BIN)/python
+	@echo "installing what tests, docs and the service need (one or two minutes)"
+	@$(INSTALL) hatchling
+	@$(INSTALL) --no-build-isolation -e ".[all,dev,docs]"
+	@touch $@ $(DEMO_READY)
