@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import fsum, sqrt
 from typing import Any
 
 import numpy as np
@@ -131,16 +132,13 @@ class Moments:
         return found
 
     @cached_property
-    def _axes(self) -> tuple[Floats, Floats]:
-        """The directions of X'X, (d, n), and its square root along each, (n,): where it is not 0."""
-        spectrum, directions = np.linalg.eigh(self.gram)
-        known = spectrum > np.finfo(float).eps * self.d * max(float(spectrum[-1]), 0.0)
-        return directions[:, known], np.sqrt(spectrum[known])
+    def _rows(self) -> tuple[Floats, Floats]:
+        return rows_of(self.gram, self.reward_vector)
 
     def as_rows(self) -> tuple[Floats, Floats]:
         """At most d rows (n, d) and outcomes (n,) of the same X'X and X'y: one per known direction."""
-        axes, lengths = self._axes
-        return np.ascontiguousarray((axes * lengths).T), axes.T @ self.reward_vector / lengths
+        rows, outcomes = self._rows
+        return rows.copy(), outcomes.copy()
 
     def residuals(self) -> tuple[float, float]:
         """Summed squares of rewards around their least squares fit, and its degrees of freedom; 0 if unknown.
@@ -148,11 +146,35 @@ class Moments:
         >>> Moments.from_rows([[1.0]] * 4, [0.0, 1.0, 0.0, 1.0]).residuals()
         (1.0, 3.0)
         """
-        outcomes = self.as_rows()[1]
+        outcomes = self._rows[1]
         freedom = self.count - outcomes.size
         if self.reward_squares is None or freedom <= 0:
             return 0.0, 0.0
-        return max(self.reward_squares - float(outcomes @ outcomes), 0.0), float(freedom)
+        explained = fsum(outcome * outcome for outcome in outcomes.tolist())
+        return max(self.reward_squares - explained, 0.0), float(freedom)
+
+
+def rows_of(gram: Floats, vector: Floats) -> tuple[Floats, Floats]:
+    """Rows R (n, d) and outcomes z (n,) with R'R = X'X and R'z = X'y: Cholesky's factorisation with pivots.
+
+    The feature of which the largest share is left is taken next, until what is left is rounding, whatever the
+    units of the features. One operation for each entry and no sums in another order: the same bits with any
+    library of linear algebra, on any processor. A loop that is stored here is replayed elsewhere.
+    """
+    left, owed, d = gram.copy(), vector.copy(), vector.size
+    whole = np.where(np.diagonal(gram) > 0, np.diagonal(gram), 1.0)
+    rounding = 4 * np.finfo(float).eps * d
+    rows, outcomes = np.zeros((d, d)), np.zeros(d)
+    for n in range(d):
+        pivot = int((np.diagonal(left) / whole).argmax())
+        if not left[pivot, pivot] > rounding * whole[pivot]:
+            return rows[:n], outcomes[:n]
+        root = sqrt(float(left[pivot, pivot]))
+        rows[n], outcomes[n] = left[pivot] / root, owed[pivot] / root
+        left -= rows[n][:, None] * rows[n]
+        owed -= rows[n] * outcomes[n]
+        left[pivot], left[:, pivot], owed[pivot] = 0.0, 0.0, 0.0
+    return rows, outcomes
 
 
 def sums_of(features: Any, rewards: Any) -> list[Any]:

@@ -45,9 +45,10 @@ class ModelClaim:
 
     def bounds(self, played: Floats) -> tuple[float, float]:
         """The least and the most that plays whose features sum to `played` earn on average."""
-        middle = float(np.einsum("i,i", self.center, played))  # no BLAS: the same bits on any machine
-        image = np.einsum("ij,j", self.inverse, played)
-        spread = sqrt(max(float(np.einsum("i,i", played, image)), 0.0))
-        shared = sqrt(self.ridge * float(np.einsum("i,i", image, image)))
+        image = np.empty_like(played)
+        kernels.combine(self.inverse, played, image)  # not by NumPy: the same bits on any processor
+        middle = kernels.dot(self.center, played)
+        spread = sqrt(max(kernels.dot(played, image), 0.0))
+        shared = sqrt(self.ridge * kernels.dot(image, image))
         width = self.radius * spread + self.bias * min(spread, shared)
         return middle - width, middle + width

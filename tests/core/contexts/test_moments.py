@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -94,3 +98,50 @@ def test_they_cannot_be_changed() -> None:
     assert np.isnan(Moments.empty(1).reference)
     with pytest.raises(ValueError, match="rewards must have one entry per row"):
         Moments.from_rows(np.eye(2), [1.0])
+
+
+# -- the same bits everywhere
+
+OLDER_CORE = {"aarch64": "ARMV8", "arm64": "ARMV8", "x86_64": "Nehalem", "AMD64": "Nehalem"}
+PRINTED_BITS = """
+import hashlib
+import numpy as np
+from linoto.core.contexts.moments import Moments
+
+rng = np.random.default_rng(4)
+features = rng.integers(0, 5, (60, 21)).astype(float)  # sums of whole numbers: the same in any order
+log = Moments.from_rows(features, rng.integers(0, 2, 60).astype(float))
+rows, outcomes = log.as_rows()
+print(hashlib.sha256(rows.tobytes() + outcomes.tobytes() + repr(log.residuals()).encode()).hexdigest())
+"""
+
+
+def test_rows_have_the_same_bits_with_other_linear_algebra() -> None:
+    """A loop that is stored on one machine is replayed on another, whose library sums in another order."""
+    cores = ("", OLDER_CORE.get(platform.machine(), ""))
+    environments = [{**os.environ, **({"OPENBLAS_CORETYPE": core} if core else {})} for core in cores]
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PRINTED_BITS], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        for env in environments
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("d, n", [(1, 3), (6, 40), (12, 5), (30, 200)])
+def test_rows_have_the_sums_of_the_log(d: int, n: int) -> None:
+    rng = np.random.default_rng(d)
+    features = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-3, 4, d)
+    features[:, d // 2 :] = np.eye(d - d // 2)[rng.integers(0, d - d // 2, n)]  # one-hot: not of full rank
+    features[:, 0] = 1.0
+    rewards = rng.standard_normal(n)
+    log = Moments.from_rows(features, rewards)
+    rows, outcomes = log.as_rows()
+    scale = np.sqrt(np.diag(log.gram))
+    scale[scale == 0] = 1.0
+    np.testing.assert_allclose(
+        rows.T @ rows / np.outer(scale, scale), log.gram / np.outer(scale, scale), atol=1e-12
+    )
+    np.testing.assert_allclose(rows.T @ outcomes / scale, log.reward_vector / scale, atol=1e-12)
+    assert len(rows) == np.linalg.matrix_rank(features / scale)
