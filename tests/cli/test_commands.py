@@ -422,8 +422,16 @@ def test_reproduce_writes_a_figure_its_tables_and_the_report(
     for name in (*(f"horizon.{ending}" for ending in endings), "claims.json", "report.html"):
         assert (tmp_path / name).stat().st_size > 0
     assert f"wrote {tmp_path / 'report.html'}" in out
-    assert "early-tracks-lcb" in out
+    assert "early-tracks-lcb" in out and "parts of 8 claims: holds: " in out
     assert "linoto reproduce horizon --runs 2 --seed 0 --bounds" in (tmp_path / "report.html").read_text()
+
+
+def test_reproduce_runs_thirty_times_and_says_how_long_and_how_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "reproduce", "--help")
+    words = " ".join(out.split())
+    assert "(default: 30)" in words and "minutes" in words and "with --resume goes on" in words
 
 
 def test_reproduce_as_json_is_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
