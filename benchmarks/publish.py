@@ -64,7 +64,8 @@ def publish(out: Path) -> None:
     page = DOCS / "reproduction.md"
     text = page.read_text(encoding="utf-8")
     for name in re.findall(r"\(img/([\w.-]+)\.png\)", text):
-        shrink(out / f"{name}.png", DOCS / "img" / f"{name}.png")
+        if (out / f"{name}.png").exists():  # --bounds and --field have more of them
+            shrink(out / f"{name}.png", DOCS / "img" / f"{name}.png")
 
     def table(mark: re.Match[str]) -> str:
         name, _, wanted = mark[1].partition(" ")

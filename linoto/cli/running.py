@@ -111,21 +111,22 @@ def publish(
     else:
         print_table([row for found in checked for row in claim_rows(found)])
         print(f"\n{count_text(checked)}")
+        for claim in checked:
+            for label, other in claim.changed_by_exact.items():
+                print(f"with the exact budget, {claim.claim.name}, {label}: {other}")
     print_written(paths)
 
 
 def claim_rows(found: CheckedClaim) -> list[dict[str, str]]:
-    """A line for each result that parts of a sentence have; the exact budget where it would change some."""
+    """A line for each result that parts of a sentence have."""
     rows: list[dict[str, str]] = []
     for result, labels in found.parts.items():
-        other = [found.changed_by_exact[label] for label in labels if label in found.changed_by_exact]
-        exact = f" (with the exact budget: {other[0]})" if other else ""
         parts, total = "; ".join(labels), len(found.measurements)
         if len(labels) == total > 1:
             parts = f"all {total} parts"
         elif len(parts) > SHORT:
             parts = f"{len(labels)} of {total} parts" if total > 1 else ""
-        rows.append({"claim": "" if rows else found.claim.name, "part": parts, "result": result + exact})
+        rows.append({"claim": "" if rows else found.claim.name, "part": parts, "result": result})
     return rows
 
 

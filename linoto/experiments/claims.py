@@ -33,6 +33,7 @@ SAME = 0.05  # "matching", "very similar": within 5 %
 CLOSELY = 0.10  # "closely tracks", "nearly as well": within 10 %
 EARLY = 100  # "early", "initially": the first hundred rounds
 ROUNDING = 1e-9  # of a share or of a reward per round: less is a rounding error, not a difference
+MOST_DIGITS = 9
 NORMAL = 1.96
 STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
 
@@ -70,12 +71,14 @@ class Measurement:
     @property
     def result(self) -> ClaimResult:
         """By the rule at the top of this file."""
-        low, high = self._side(self.low), self._side(self.high)
-        if low > 0 and high < 0:
-            return "holds"
-        if low < 0 or high > 0:
-            return "does not hold"
-        return "undecided"
+        mean, margin = self.mean, self.margin
+        if not isfinite(margin):
+            return "undecided"
+        if margin <= ROUNDING:
+            nearer = min((self.low, self.high), key=lambda end: abs(end - mean))
+            if abs(nearer - mean) <= ROUNDING:  # exactly at an end
+                return "holds" if self.or_equal else "does not hold"
+        return result_of(mean - margin, mean + margin, self.low, self.high)
 
     def __str__(self) -> str:
         mean, margin, sign = self.mean, self.margin, " %" if self.percent else ""
@@ -86,12 +89,24 @@ class Measurement:
         return f"{self._number(mean)} ± {self._number(margin)}{sign}"
 
     def _number(self, value: float) -> str:
-        """With as many digits as show two of the margin, so that nothing undecided prints as 0 ± 0."""
-        unit, usual = (100, 1) if self.percent else (1, 3)
-        margin = unit * self.margin
-        few = not margin > unit * ROUNDING  # none, or a rounding error
-        digits = usual if few else max(usual, 1 - floor(log10(margin)))
+        unit, digits = 100 if self.percent else 1, self._digits
         return f"{0.0 + round(unit * value, digits):.{digits}f}"  # 0.0 +: never -0.0
+
+    @property
+    def _digits(self) -> int:
+        """So many that two of the margin are seen, and that what is printed gives the result by itself."""
+        unit, usual = (100, 1) if self.percent else (1, 3)
+        mean, margin = unit * self.mean, unit * self.margin
+        if not margin > unit * ROUNDING:  # none, or a rounding error
+            return usual
+        digits = max(usual, 1 - floor(log10(margin)))
+        low, high = unit * self.low, unit * self.high
+        while digits < MOST_DIGITS:
+            ends = round(mean, digits) - round(margin, digits), round(mean, digits) + round(margin, digits)
+            if result_of(*ends, low, high) == self.result:
+                break
+            digits += 1
+        return digits
 
     @property
     def wanted(self) -> str:
@@ -119,9 +134,9 @@ class Measurement:
         """How many runs decide every open side if mean and spread stay; 0: more than a million."""
         needed = 0.0
         for bound in (self.low, self.high):
-            if isinf(bound) or self._side(bound):
-                continue
             gap = abs(self.mean - bound)
+            if gap > self.margin:
+                continue
             ratio = NORMAL * self.error / gap if gap > ROUNDING else inf
             needed = max(needed, self.values.size * ratio**2)
         return 0 if needed > 1e6 else round_up(needed)
@@ -129,21 +144,6 @@ class Measurement:
     @property
     def _unit(self) -> Floats:
         return np.ones(self.values.size) if self.per is None else self.per
-
-    def _side(self, bound: float) -> int:
-        """+1 if all of mean ± margin is above a bound, -1 if all of it is below, 0 if the bound is in it.
-
-        What is exactly at the bound is on its inner side where the ends are inside, else on its outer side.
-        """
-        if isinf(bound):
-            return -1 if bound > 0 else 1
-        away, margin = self.mean - bound, self.margin
-        if not isfinite(margin):
-            return 0
-        if abs(away) <= ROUNDING and margin <= ROUNDING:
-            inner = 1 if bound == self.low else -1
-            return inner if self.or_equal else -inner
-        return int(np.sign(away)) if abs(away) > margin else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +250,17 @@ def worst_of(measurements: Iterable[Measurement]) -> ClaimResult:
     if "does not hold" in found:
         return "does not hold"
     return "undecided" if "undecided" in found else "holds"
+
+
+def result_of(least: float, most: float, low: float, high: float) -> ClaimResult:
+    """Whether all of an interval is inside what is claimed, or outside.
+
+    >>> result_of(1, 2, low=0, high=5), result_of(6, 7, low=0, high=5), result_of(4, 6, low=0, high=5)
+    ('holds', 'does not hold', 'undecided')
+    """
+    if low < least and most < high:
+        return "holds"
+    return "does not hold" if most < low or high < least else "undecided"
 
 
 def round_up(runs: float) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from math import sqrt
 from typing import Any
 
@@ -58,19 +59,14 @@ def test_one_run_decides_nothing() -> None:
     assert Measurement(label="x", values=np.array([100.0]), high=1).result == "undecided"
 
 
-def by_what_is_printed(measured: Measurement) -> set[str]:
-    """The results that the printed text allows: several where the last digit touches a limit."""
-    numbers = str(measured).removesuffix(" %").split(" ± ")
+def by_what_is_printed(measured: Measurement) -> str:
+    """The result that a reader finds with the printed numbers and nothing else."""
     unit = 100 if measured.percent else 1
-    mean, margin = map(float, numbers)
-    last = 10.0 ** -len(numbers[1].partition(".")[2])
-    allowed = set()
-    for shift in (-last, 0.0, last):
-        low, high = mean - abs(margin + shift), mean + abs(margin + shift)
-        inside = low >= unit * measured.low and high <= unit * measured.high
-        outside = high <= unit * measured.low or low >= unit * measured.high
-        allowed.add("holds" if inside else "does not hold" if outside else "undecided")
-    return allowed
+    mean, margin = map(Decimal, str(measured).removesuffix(" %").split(" ± "))
+    low, high = (Decimal(unit) * Decimal(str(end)) for end in (measured.low, measured.high))
+    if low < mean - margin and mean + margin < high:
+        return "holds"
+    return "does not hold" if mean + margin < low or mean - margin > high else "undecided"
 
 
 @pytest.mark.parametrize("percent", [True, False])
@@ -83,7 +79,12 @@ def test_what_is_printed_decides(ends: tuple[float, float], percent: bool) -> No
             measured = Measurement(
                 label="x", values=values, per=per, low=ends[0], high=ends[1], percent=percent
             )
-            assert measured.result in by_what_is_printed(measured), (str(measured), measured.wanted)
+            assert measured.result == by_what_is_printed(measured), (str(measured), measured.wanted)
+
+
+def test_more_digits_are_printed_where_the_margin_nearly_touches_the_limit() -> None:
+    close = Measurement(label="x", values=spread(0.0251, 0.011), low=0)  # ten runs: the margin is 2.489 %
+    assert (str(close), close.result) == ("2.51 ± 2.49 %", "holds")
 
 
 def test_a_difference_of_nothing_is_decided_however_noisy_its_unit() -> None:
