@@ -18,19 +18,28 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def claims_table(claims: list[dict[str, Any]]) -> str:
-    lines = ["| sentence | measured (claimed) | result |", "| --- | --- | --- |"]
+    lines = ["| sentence | measured (claimed), for each part | result |", "| --- | --- | --- |"]
     for claim in claims:
-        numbers = "<br>".join(
-            f"{part['label']}: {part['text']} ({part['wanted']}; would change with {part['turning']})"
-            for part in claim["measurements"]
-        )
+        numbers = "<br>".join(map(part_text, claim["measurements"]))
         quote = claim["quote"] if claim["ours"] else f"“{claim['quote']}”"
         words = f"{quote}<br><small>{claim['source']}: {claim['measure']}</small>"
-        result = f"**{claim['verdict']}**"
-        if claim["exact_budget"] not in (None, claim["verdict"]):
-            result += f"<br><small>with the exact budget: {claim['exact_budget']}</small>"
+        result = result_text(claim)
+        for label, other in claim["changed_by_exact"].items():
+            result += f"<br><small>with the exact budget, {label}: {other}</small>"
         lines.append(f"| {words} | {numbers} | {result} |".replace("R_", "R\\_"))
     return "\n".join(lines)
+
+
+def part_text(part: dict[str, Any]) -> str:
+    more = f"; {part['turning']} would decide" if part["verdict"] == "undecided" else ""
+    return f"{part['label']}: {part['text']} ({part['wanted']}{more}): {part['verdict']}"
+
+
+def result_text(claim: dict[str, Any]) -> str:
+    total = len(claim["measurements"])
+    if len(claim["parts"]) == 1:
+        return f"**{claim['verdict']}**"
+    return "<br>".join(f"**{result}**: {len(labels)} of {total}" for result, labels in claim["parts"].items())
 
 
 def final_table(rows: list[dict[str, Any]], *, wanted: str = "") -> str:
@@ -55,7 +64,8 @@ def publish(out: Path) -> None:
     page = DOCS / "reproduction.md"
     text = page.read_text(encoding="utf-8")
     for name in re.findall(r"\(img/([\w.-]+)\.png\)", text):
-        shrink(out / f"{name}.png", DOCS / "img" / f"{name}.png")
+        if (out / f"{name}.png").exists():  # --bounds and --field have more of them
+            shrink(out / f"{name}.png", DOCS / "img" / f"{name}.png")
 
     def table(mark: re.Match[str]) -> str:
         name, _, wanted = mark[1].partition(" ")

@@ -42,6 +42,13 @@ class LackOfFit:
         """The p that decides: the larger one, which allows for unequal noise, times the factor."""
         return min(max(self.p, self.p_unequal) * self.factor, 1.0)
 
+    def caution_text(self) -> str:
+        """Where another p than that of F decides: which one, and what was done to it."""
+        why = ["with a noise of its own for every arm"] if self.p_unequal > self.p else []
+        if self.adaptive:
+            why.append("times five because shares changed")
+        return f"; p = {self.cautious_p:.2g} decides, {' and '.join(why)}" if why else ""
+
     def power(self, misfit: float) -> float:
         """In which part of such logs the F test would see a model that misses means by this much.
 

@@ -326,9 +326,8 @@ class Audit(AuditFindings):
         if fit is None:
             return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
         misfit = f"; the model misses an arm's mean by {fit.misfit:.2g} on average" if fit.rejected else ""
-        times = " (times five, because shares changed)" if fit.adaptive else ""
         f = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}"
-        return f"{answer_text(fit.rejected)}: {f}, p = {fit.cautious_p:.2g}{times}{misfit}"
+        return f"{answer_text(fit.rejected)}: {f}, p = {fit.p:.2g}{fit.caution_text()}{misfit}"
 
     def drift_text(self) -> str:
         """The comparison of the halves."""

@@ -19,7 +19,8 @@ def add_demo(commands: Commands) -> None:
         help="real flights: who may take over from current practice, and at what risk",
         description="Current practice books January's twelve most punctual flights out of New York. LinUCB,\n"
         "LinLCB, LinOtO and Gated take over for 6000 bookings: what they gain, how far they ever fall\n"
-        "behind, and what was promised. Writes a page with pictures.\n\n"
+        "behind, and what was promised. Then the same month by month, as the world moves: the usual\n"
+        "explorer, and a bold one as a warning. Writes a page with pictures.\n\n"
         "With --paper: the paper's default problem instead (100 actions in 20 dimensions, 100 logged\n"
         "rewards of 10 suboptimal actions, 8000 rounds).",
         examples="  linoto demo\n  linoto demo --runs 20 --json\n  linoto demo --paper --runs 30",
@@ -42,7 +43,7 @@ def run_demo(arguments: argparse.Namespace) -> None:
 def run_flights(arguments: argparse.Namespace) -> None:
     """The takeover of the flight bookings."""
     from linoto.experiments import seasons, takeover
-    from linoto.pages.demo import introduction, season_row, season_text, story_row, write_story
+    from linoto.pages.demo import introduction, season_parts, story_row, write_story
     from linoto.pages.figures.experiments import draw_seasons, draw_story
     from linoto.pages.figures.pieces import save
     from linoto.pages.report import write_json
@@ -85,8 +86,10 @@ def run_flights(arguments: argparse.Namespace) -> None:
     for text in introduction(story):
         print_lines(f"{text}\n")
     print_table([story_row(row) for row in table])
-    print_lines(f"\n{season_text(found)}\n")
-    print_table([season_row(row) for row in found.table()])
+    for text, rows in season_parts(found):
+        print_lines(f"\n{text}\n" if rows else f"\n{text}")
+        if rows:
+            print_table(rows)
     print_written(paths)
 
 

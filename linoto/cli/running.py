@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from linoto.experiments.settings import Experiment
 
 
-def add_runner_options(command: Any, *, out: str) -> None:
+SHORT = 24  # characters in which parts of a sentence are named in the terminal; the report names them all
+
+
+def add_runner_options(command: Any, *, out: str, runs: int = 5) -> None:
     """What every experiment can be told."""
-    command.add_argument("--runs", type=positive, default=5, help="independent runs of each policy")
+    command.add_argument("--runs", type=positive, default=runs, help="independent runs of each policy")
     command.add_argument("--seed", type=seed, default=0, help="of everything random")
     add_engine(command, jobs="runs at a time")
     command.add_argument("--out", type=Path, default=Path(out), help="folder for everything written")
@@ -106,14 +109,31 @@ def publish(
         for result in results:
             print_table([{"setting": row["setting"], **result_row(row)} for row in result.table()])
     else:
-        print_table([claim_row(found) for found in checked])
+        print_table([row for found in checked for row in claim_rows(found)])
+        print(f"\n{count_text(checked)}")
+        for claim in checked:
+            for label, other in claim.changed_by_exact.items():
+                print(f"with the exact budget, {claim.claim.name}, {label}: {other}")
     print_written(paths)
 
 
-def claim_row(found: CheckedClaim) -> dict[str, str]:
-    """A line of the table of claims; the exact budget is named where it would change the result."""
-    other = found.exact if found.exact != found.result else None
-    return {
-        "claim": found.claim.name,
-        "result": found.result + (f" (with the exact budget: {other})" if other else ""),
-    }
+def claim_rows(found: CheckedClaim) -> list[dict[str, str]]:
+    """A line for each result that parts of a sentence have."""
+    rows: list[dict[str, str]] = []
+    for result, labels in found.parts.items():
+        parts, total = "; ".join(labels), len(found.measurements)
+        if len(labels) == total > 1:
+            parts = f"all {total} parts"
+        elif len(parts) > SHORT:
+            parts = f"{len(labels)} of {total} parts" if total > 1 else ""
+        rows.append({"claim": "" if rows else found.claim.name, "part": parts, "result": result})
+    return rows
+
+
+def count_text(checked: Sequence[CheckedClaim]) -> str:
+    """How many parts have which result."""
+    from linoto.pages.report import count_parts
+
+    counts = count_parts(checked)
+    words = ", ".join(f"{name}: {counts[name]}" for name in ("holds", "does not hold", "undecided"))
+    return f"{counts.total()} parts of {len(checked)} claims: {words}"

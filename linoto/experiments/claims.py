@@ -1,17 +1,23 @@
 """What the paper says its experiments show, sentence by sentence, and what the measurements say.
 
-A claim puts one or more quantities into intervals. Each is measured once per run, all policies in the same
-worlds, and compared with the ends of its interval by the mean difference over runs. The difference counts
-if it is larger than its 95 % margin (Student's t), or if all of at least six runs agree. The claim holds if
-every quantity is surely inside, does not hold if some quantity is surely outside, and is undecided otherwise.
-No correction is made for asking many questions.
+A sentence has one or more parts. Each part puts one quantity into an interval. The quantity is measured
+once per run, all policies in the same worlds, and printed as mean ± margin: the half width of its 95 %
+interval (Student's t, for a ratio by the delta method). What is printed decides, and nothing else does:
+
+    holds          all of mean ± margin is inside what is claimed
+    does not hold  all of it is outside
+    undecided      otherwise, and where a single run or a unit of 0 leaves no margin
+
+A quantity that is the same in every run has a margin of 0 and is always decided; one that is exactly at the
+end of its interval is inside where the sentence says "at least", outside where it says "above". No
+correction is made for asking many questions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import ceil, inf, isfinite, isinf, nan, sqrt
+from math import ceil, floor, inf, isfinite, isinf, log10, nan, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -22,23 +28,26 @@ from linoto.experiments import paper
 from linoto.experiments.results import Results, mean_and_error
 
 ClaimResult = Literal["holds", "does not hold", "undecided"]
+RESULTS: tuple[ClaimResult, ...] = ("does not hold", "undecided", "holds")
 SAME = 0.05  # "matching", "very similar": within 5 %
 CLOSELY = 0.10  # "closely tracks", "nearly as well": within 10 %
 EARLY = 100  # "early", "initially": the first hundred rounds
-UNANIMOUS = 6  # runs that decide a question if they all agree: by chance once in 32 times, five once in 16
+ROUNDING = 1e-9  # of a share or of a reward per round: less is a rounding error, not a difference
+MOST_DIGITS = 9
 NORMAL = 1.96
 STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measurement:
-    """A mean over runs, or a ratio of two means, and the interval in which the claim wants it."""
+    """A part of a sentence: a mean over runs, or a ratio of two means, and the interval that is claimed."""
 
     label: str
     values: Floats  # (runs,)
     per: Floats | None = None  # (runs,) the unit, none negative: the quantity is mean(values) / mean(per)
     low: float = -inf
     high: float = inf
+    or_equal: bool = False  # whether the ends of the interval are inside
     percent: bool = True  # how to print it
 
     @property
@@ -54,73 +63,87 @@ class Measurement:
         return float(mean_and_error((self.values - self.mean * self._unit) / unit)[1]) if unit else nan
 
     @property
+    def margin(self) -> float:
+        """Half the width of its 95 % interval: what is printed and what decides; NaN for a single run."""
+        error = self.error
+        return student(self.values.size - 1) * error if isfinite(error) else nan
+
+    @property
     def result(self) -> ClaimResult:
         """By the rule at the top of this file."""
-        low, high = self._side(self.low), self._side(self.high)
-        if low > 0 and high < 0:
-            return "holds"
-        if low < 0 or high > 0:
-            return "does not hold"
-        return "undecided"
+        mean, margin = self.mean, self.margin
+        if not isfinite(margin):
+            return "undecided"
+        if margin <= ROUNDING:
+            nearer = min((self.low, self.high), key=lambda end: abs(end - mean))
+            if abs(nearer - mean) <= ROUNDING:  # exactly at an end
+                return "holds" if self.or_equal else "does not hold"
+        return result_of(mean - margin, mean + margin, self.low, self.high)
 
     def __str__(self) -> str:
-        mean, error = self.mean, self.error
-        unit, sign = (100, " %") if self.percent else (1, "")
-        digits = 1 if self.percent else 3
-        spread = f" ± {unit * error:.{digits}f}" if isfinite(error) else ""
-        return f"{unit * mean:.{digits}f}{spread}{sign}" if isfinite(mean) else "no unit"
+        mean, margin, sign = self.mean, self.margin, " %" if self.percent else ""
+        if not isfinite(mean):
+            return "cannot be said: its unit is 0"
+        if not isfinite(margin):
+            return f"{self._number(mean)}{sign}"
+        return f"{self._number(mean)} ± {self._number(margin)}{sign}"
+
+    def _number(self, value: float) -> str:
+        unit, digits = 100 if self.percent else 1, self._digits
+        return f"{0.0 + round(unit * value, digits):.{digits}f}"  # 0.0 +: never -0.0
+
+    @property
+    def _digits(self) -> int:
+        """So many that two of the margin are seen, and that what is printed gives the result by itself."""
+        unit, usual = (100, 1) if self.percent else (1, 3)
+        mean, margin = unit * self.mean, unit * self.margin
+        if not margin > unit * ROUNDING:  # none, or a rounding error
+            return usual
+        digits = max(usual, 1 - floor(log10(margin)))
+        low, high = unit * self.low, unit * self.high
+        while digits < MOST_DIGITS:
+            ends = round(mean, digits) - round(margin, digits), round(mean, digits) + round(margin, digits)
+            if result_of(*ends, low, high) == self.result:
+                break
+            digits += 1
+        return digits
 
     @property
     def wanted(self) -> str:
         """The interval of the claim, in words."""
-        low, high = (f"{100 * end:g} %" if self.percent else f"{end:.3g}" for end in (self.low, self.high))
+        low, high = (f"{100 * end:.3g} %" if self.percent else f"{end:.3g}" for end in (self.low, self.high))
         if isinf(self.low):
-            return f"below {high}"
-        return f"above {low}" if isinf(self.high) else f"{low} to {high}"
+            return f"{'at most' if self.or_equal else 'below'} {high}"
+        return f"{'at least' if self.or_equal else 'above'} {low}" if isinf(self.high) else f"{low} to {high}"
 
     @property
     def turning(self) -> str:
         """What would change the result: another limit, or so many runs with this mean and spread."""
         if self.values.size < 2 or not isfinite(self.mean):
             return "more runs"
-        reach = student(self.values.size - 1) * self.error
         if self.result == "undecided":
             return f"about {runs:,} runs" if (runs := self._runs_to_decide()) else "no number of runs"
+        reach = self.margin
         gaps = {self.mean - reach: self.mean - self.low, self.mean + reach: self.high - self.mean}
         end = min(gaps, key=lambda limit: gaps[limit])  # towards the limit that is nearest, or exceeded most
         if self.result == "does not hold":
             end = 2 * self.mean - end
-        return f"a limit of {100 * end:.1f} %" if self.percent else f"a limit of {end:.3f}"
+        return f"a limit of {self._number(end)}{' %' if self.percent else ''}"
 
     def _runs_to_decide(self) -> int:
         """How many runs decide every open side if mean and spread stay; 0: more than a million."""
         needed = 0.0
         for bound in (self.low, self.high):
-            if isinf(bound) or self._side(bound):
+            gap = abs(self.mean - bound)
+            if gap > self.margin:
                 continue
-            mean, error = mean_and_error(self.values - bound * self._unit)
-            ratio = NORMAL * error / abs(mean) if mean else inf
+            ratio = NORMAL * self.error / gap if gap > ROUNDING else inf
             needed = max(needed, self.values.size * ratio**2)
         return 0 if needed > 1e6 else round_up(needed)
 
     @property
     def _unit(self) -> Floats:
         return np.ones(self.values.size) if self.per is None else self.per
-
-    def _side(self, bound: float) -> int:
-        """+1 if the quantity is surely above a bound, -1 if surely below it, 0 if too close to say.
-
-        Decided by the mean of values - bound * per (Fieller), which no small or noisy unit can blow up.
-        """
-        if isinf(bound):
-            return -1 if bound > 0 else 1
-        if self.values.size < 2:
-            return 0
-        margins = self.values - bound * self._unit
-        mean, error = mean_and_error(margins)
-        reach = student(margins.size - 1) * error
-        agree = margins.size >= UNANIMOUS and bool(mean) and bool((margins * mean >= 0).all())
-        return int(np.sign(mean)) if agree or abs(mean) > reach else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,12 +165,39 @@ class CheckedClaim:
 
     claim: Claim
     measurements: tuple[Measurement, ...]
-    exact: ClaimResult | None = None  # with the exact budget in place of the paper's; None: not run with it
+    with_exact: tuple[Measurement, ...] = ()  # with the exact budget in place of the paper's, if run with it
 
     @property
     def result(self) -> ClaimResult:
-        """The worst of its measurements."""
+        """Of the sentence as a whole: the worst of its parts."""
         return worst_of(self.measurements)
+
+    @property
+    def exact(self) -> ClaimResult | None:
+        """The result with the exact budget; None: not run with it."""
+        return worst_of(self.with_exact) if self.with_exact else None
+
+    @property
+    def changed_by_exact(self) -> dict[str, ClaimResult]:
+        """The parts that have another result with the exact budget, and that result."""
+        pairs = zip(self.measurements, self.with_exact, strict=False)
+        return {one.label: other.result for one, other in pairs if other.result != one.result}
+
+    @property
+    def parts(self) -> dict[ClaimResult, tuple[str, ...]]:
+        """The labels of its parts by their result, those that fail first."""
+        found = {
+            result: tuple(part.label for part in self.measurements if part.result == result)
+            for result in RESULTS
+        }
+        return {result: labels for result, labels in found.items() if labels}
+
+    @property
+    def summary(self) -> str:
+        """The results of its parts in a few words."""
+        if len(self.parts) == 1:
+            return self.result
+        return ", ".join(f"{result}: {len(labels)}" for result, labels in self.parts.items())
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -160,12 +210,15 @@ class CheckedClaim:
             "ours": claim.ours,
             "measure": claim.measure,
             "verdict": self.result,
+            "parts": {result: list(labels) for result, labels in self.parts.items()},
             "exact_budget": self.exact,
+            "changed_by_exact": self.changed_by_exact,
             "measurements": [
                 {
                     "label": measurement.label,
                     "mean": finite(measurement.mean),
                     "se": finite(measurement.error),
+                    "margin": finite(measurement.margin),
                     "low": finite(measurement.low),
                     "high": finite(measurement.high),
                     "text": str(measurement),
@@ -185,10 +238,10 @@ def check_claims(claims: Iterable[Claim], results: Mapping[str, Results]) -> lis
 
 def check_claim(claim: Claim, results: Results) -> CheckedClaim:
     """One claim, with the budget as the paper computes it, and with the exact one where that was run."""
-    exact = None
+    exact: tuple[Measurement, ...] = ()
     if all(paper.EXACT in setting.labels for setting in results.experiment.settings):
-        exact = worst_of(claim.measurements(replace(results, stand_ins={paper.LINOTO: paper.EXACT})))
-    return CheckedClaim(claim=claim, measurements=tuple(claim.measurements(results)), exact=exact)
+        exact = tuple(claim.measurements(replace(results, stand_ins={paper.LINOTO: paper.EXACT})))
+    return CheckedClaim(claim=claim, measurements=tuple(claim.measurements(results)), with_exact=exact)
 
 
 def worst_of(measurements: Iterable[Measurement]) -> ClaimResult:
@@ -197,6 +250,17 @@ def worst_of(measurements: Iterable[Measurement]) -> ClaimResult:
     if "does not hold" in found:
         return "does not hold"
     return "undecided" if "undecided" in found else "holds"
+
+
+def result_of(least: float, most: float, low: float, high: float) -> ClaimResult:
+    """Whether all of an interval is inside what is claimed, or outside.
+
+    >>> result_of(1, 2, low=0, high=5), result_of(6, 7, low=0, high=5), result_of(4, 6, low=0, high=5)
+    ('holds', 'does not hold', 'undecided')
+    """
+    if low < least and most < high:
+        return "holds"
+    return "does not hold" if most < low or high < least else "undecided"
 
 
 def round_up(runs: float) -> int:
@@ -277,6 +341,19 @@ def names(results: Results) -> list[str]:
 # -- measurements -----------------------------------------------------------------------------------------
 
 
+def in_parts(
+    **parts: Callable[[Results], Iterable[Measurement]],
+) -> Callable[[Results], Iterable[Measurement]]:
+    """A sentence that says several things: each is measured, and each gets its own result."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for name, measured in parts.items():
+            for part in measured(results):
+                yield replace(part, label=f"{part.label}, {name.replace('_', ' ')}")
+
+    return measure
+
+
 def within(
     label: str, over: str, round: int, tolerance: float, only: tuple[str, ...] = ()
 ) -> Callable[[Results], Iterable[Measurement]]:
@@ -312,14 +389,23 @@ def sublinear(label: str, *only: str) -> Callable[[Results], Iterable[Measuremen
     return measure
 
 
+def similar_late(results: Results) -> Iterable[Measurement]:
+    """LinOtO's regret in the second half of 8000 rounds within 10 % of LinUCB's."""
+    ours, ucb = (late_share(results, "n=8000", label)[0] for label in ("LinOtO", "LinUCB"))
+    yield Measurement(label="n=8000", values=ours - ucb, per=ucb, low=-CLOSELY, high=CLOSELY)
+
+
 def between(results: Results) -> Iterable[Measurement]:
-    """LinOtO's regret at least the smaller and at most the larger of the two others'."""
+    """LinOtO's regret at least the smaller and at most the larger of the two others': equal is between."""
     for setting in names(results):
         ucb, lcb, ours = (results.final(setting, name, "regret") for name in ("LinUCB", "LinLCB", "LinOtO"))
         better, worse = (ucb, lcb) if ucb.mean() <= lcb.mean() else (lcb, ucb)
         below, above = ("LinUCB", "LinLCB") if better is ucb else ("LinLCB", "LinUCB")
-        yield Measurement(label=f"{setting}, above {below}", values=ours - better, per=better, low=0)
-        yield Measurement(label=f"{setting}, below {above}", values=worse - ours, per=worse, low=0)
+        for name, values, per in (
+            (f"above {below}", ours - better, better),
+            (f"below {above}", worse - ours, worse),
+        ):
+            yield Measurement(label=f"{setting}, {name}", values=values, per=per, low=0, or_equal=True)
 
 
 def improves(label: str) -> Callable[[Results], Iterable[Measurement]]:
@@ -335,12 +421,34 @@ def improves(label: str) -> Callable[[Results], Iterable[Measurement]]:
 
 
 def nearly_the_better(results: Results) -> Iterable[Measurement]:
-    """LinOtO's regret at most 10 % above that of the better of LinUCB and LinLCB, by their means."""
+    """LinOtO's regret at most 10 % above that of the better of LinUCB and LinLCB, by their means.
+
+    Measured the other way round, the better's as a share of LinOtO's: LinLCB's may be 0, LinOtO's is not.
+    """
     for setting in names(results):
         rivals = [results.final(setting, name, "regret") for name in ("LinUCB", "LinLCB")]
         better = min(rivals, key=lambda values: float(values.mean()))
-        more = results.final(setting, "LinOtO", "regret") - better
-        yield Measurement(label=setting, values=more, per=better, high=CLOSELY)
+        ours = results.final(setting, "LinOtO", "regret")
+        yield Measurement(label=setting, values=better, per=ours, low=1 / (1 + CLOSELY), or_equal=True)
+
+
+def explores(results: Results) -> Iterable[Measurement]:
+    """LinOtO explores in more than half of the last half of the rounds."""
+    for setting in results.experiment.settings:
+        n = setting.horizon
+        late = explored_share(results, setting.name, "LinOtO", n // 2, n)
+        yield Measurement(label=setting.name, values=late, low=0.5)
+
+
+def loses(label: str) -> Callable[[Results], Iterable[Measurement]]:
+    """The regret of a policy, as a share of Random's, is above 0."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for setting in names(results):
+            values, per = (results.final(setting, name, "regret") for name in (label, "Random"))
+            yield Measurement(label=setting, values=values, per=per, low=0)
+
+    return measure
 
 
 def transition(results: Results) -> Iterable[Measurement]:
@@ -385,7 +493,20 @@ def near_zero(results: Results) -> Iterable[Measurement]:
     """LinLCB's regret at most 5 % of Random's."""
     for setting in names(results):
         values, per = (results.final(setting, name, "regret") for name in ("LinLCB", "Random"))
-        yield Measurement(label=setting, values=values, per=per, high=SAME)
+        yield Measurement(label=setting, values=values, per=per, high=SAME, or_equal=True)
+
+
+def cheap(scale: float) -> Callable[[Results], Iterable[Measurement]]:
+    """The regret of LinUCB and LinOtO, which is what exploring costs, at most 10 % of Random's."""
+
+    def measure(results: Results) -> Iterable[Measurement]:
+        for setting in names(results):
+            for label in paper.smaller_radius(scale):
+                values, per = (results.final(setting, name, "regret") for name in (label, "Random"))
+                who = f"{setting}, {label.split(' ')[0]}"
+                yield Measurement(label=who, values=values, per=per, high=CLOSELY, or_equal=True)
+
+    return measure
 
 
 def converged(scale: float) -> Callable[[Results], Iterable[Measurement]]:
@@ -396,7 +517,7 @@ def converged(scale: float) -> Callable[[Results], Iterable[Measurement]]:
             for label in paper.smaller_radius(scale):
                 values, per = late_rate(results, setting, label)
                 who = f"{setting}, {label.split(' ')[0]}"
-                yield Measurement(label=who, values=values, per=per, high=CLOSELY)
+                yield Measurement(label=who, values=values, per=per, high=CLOSELY, or_equal=True)
 
     return measure
 
@@ -428,6 +549,16 @@ def large_alpha(results: Results) -> Iterable[Measurement]:
             values, per = excess(results, setting, paper.named(paper.ALPHAS[-1]), "LinUCB", round)
             where = f"{setting}, t={round}"
             yield Measurement(label=where, values=values, per=per, low=-SAME, high=SAME)
+
+
+def more_often_positive(results: Results) -> Iterable[Measurement]:
+    """The budget is positive, and so the explorer's arm played, more often at the largest alpha."""
+    small, large = paper.named(paper.ALPHAS[0]), paper.named(paper.ALPHAS[-1])
+    for setting in results.experiment.settings:
+        few, many = (
+            explored_share(results, setting.name, label, 0, setting.horizon) for label in (small, large)
+        )
+        yield Measurement(label=setting.name, values=many - few, low=0)
 
 
 def mostly_safe(round: int) -> Callable[[Results], Iterable[Measurement]]:

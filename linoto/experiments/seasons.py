@@ -2,7 +2,8 @@
 
 The log is one season and what follows is another. A gate that compares with the log keeps its promise about
 the log, and current practice may earn far more by then; `Control` compares with practice as it is now. The
-explorer is a bold one on purpose (LinUCB with its full radius): a gate is there for explorers that are wrong.
+usual explorer comes first: what a gate costs where all goes well. Then a bold one (LinUCB with its full
+radius), which is wrong here: what a gate is for.
 """
 
 from __future__ import annotations
@@ -25,30 +26,39 @@ from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.experiments.takeover import BUDGET
 from linoto.worlds.flights import BOUND, PRACTICE, data_file, load
+from linoto.worlds.gates import CONTROL, NO_GATE, OF_LOG
 
 ORDERS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "forwards": ((2, 3), (4, 5, 6, 7, 8, 9, 10, 11, 12)),
     "backwards": ((11, 12), (10, 9, 8, 7, 6, 5, 4, 3, 2)),
 }
 """The months of the log and those that follow, in the order of the year or against it."""
+DELTA = 0.05  # how often a promise may be broken
+GATES = (NO_GATE, OF_LOG, CONTROL)
+BOLD = "bold, "  # before the gate's name, in the labels of the bold explorer
 WHY = {
-    "no gate": "nothing limits what trying everything costs",
-    "the log's gate": "compares with what the log earned: where practice earns more by now, it allows more "
+    NO_GATE: "nothing limits what trying costs: with the usual explorer little here, with the bold one "
+    "much, and nobody knows beforehand which it will be",
+    OF_LOG: "compares with what the log earned: where practice earns more by now, it allows more "
     "than it promised against practice",
-    "Control": "compares with what practice earns now, in rounds that a coin chooses: its limit holds in "
+    CONTROL: "compares with what practice earns now, in rounds that a coin chooses: its limit holds in "
     "both orders",
 }
 
 
 def contenders() -> dict[str, Policy]:
-    """The same bold explorer without a gate, behind the log's, and behind one that looks at practice."""
-    sure = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0))
-    bold = LinUCB()
-    return {
-        "no gate": LinUCB(confidence=sure),
-        "the log's gate": Gated(explorer=bold, gate=Tolerance(budget=BUDGET), confidence=sure),
-        "Control": Gated(explorer=bold, gate=Control(budget=BUDGET), confidence=sure),
-    }
+    """The usual explorer and a bold one: without a gate, behind the log's, and behind `Control`."""
+    sure = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0), delta=DELTA)
+    found: dict[str, Policy] = {}
+    for start, scale in (("", 0.25), (BOLD, 1.0)):
+        explorer = LinUCB(scale=scale)
+        policies: tuple[Policy, ...] = (
+            LinUCB(scale=scale, confidence=sure),
+            Gated(explorer=explorer, gate=Tolerance(budget=BUDGET), confidence=sure),
+            Gated(explorer=explorer, gate=Control(budget=BUDGET), confidence=sure),
+        )
+        found |= {f"{start}{gate}": policy for gate, policy in zip(GATES, policies, strict=True)}
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,18 +106,15 @@ class Seasons:
 
     results: Results
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The contenders, in order."""
-        return self.results.experiment.settings[0].labels
-
     def table(self) -> list[dict[str, Any]]:
-        """One row for each order and contender, as plain JSON data."""
-        return [
-            self._row(setting, label)
-            for setting in self.results.experiment.settings
-            for label in setting.labels
-        ]
+        """One row for each contender and order, as plain JSON data: the usual explorer first."""
+        settings = self.results.experiment.settings
+        rows = [self._row(setting, label) for setting in settings for label in setting.labels]
+        return sorted(rows, key=lambda row: row["explorer"] == "bold")  # keeps the order of each explorer
+
+    def row(self, months: str, label: str) -> dict[str, Any]:
+        """One contender in one order of the months."""
+        return self._row(self.results.experiment.setting(months), label)
 
     def _row(self, setting: Setting, label: str) -> dict[str, Any]:
         worst = self.results.worst(setting.name, label)
@@ -115,6 +122,8 @@ class Seasons:
         return {
             "months": setting.name,
             "policy": label,
+            "explorer": "bold" if label.startswith(BOLD) else "usual",
+            "gate": label.removeprefix(BOLD),
             "gain": float(gained.mean()),
             "worst_shortfall": float(worst.max()),
             "runs_over_limit": int((worst > BUDGET).sum()),

@@ -50,11 +50,16 @@ def write_report(
         seed=results[0].seed,
         findings=findings,
         theirs=theirs,
-        counts=Counter(finding.result for finding in theirs or findings),
+        counts=count_parts(theirs or findings),
         sections=[section(*pair) for pair in zip(results, written, strict=True)],
         many=MANY,
     )
     return [*paths, page]
+
+
+def count_parts(findings: Iterable[CheckedClaim]) -> Counter[str]:
+    """How many parts of these sentences have which result."""
+    return Counter(part.result for finding in findings for part in finding.measurements)
 
 
 def write_experiment(result: Results, out: Path, with_bounds: bool) -> list[Path]:

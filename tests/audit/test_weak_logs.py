@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, clean_log, draw_log, log_of
+from scipy.special import fdtrc  # type: ignore[import-untyped]
 
 from linoto.audit.fit import LackOfFit, lack_of_fit
 from linoto.audit.verdicts import audit_log
@@ -25,15 +26,38 @@ def pilot_and_winner() -> Log:
     return log_of(early, late, LINE, extent=(0.0, 1.0))
 
 
-def test_the_p_that_decides_is_the_one_that_is_printed() -> None:
+def test_beside_f_stands_its_own_p_and_then_the_one_that_decides() -> None:
     audit = audit_log(pilot_and_winner())
     fit, shown = audit.fit, dict(audit.facts())["linear?"]
     assert fit is not None and fit.adaptive and not fit.rejected
     assert fit.cautious_p == pytest.approx(5 * max(fit.p, fit.p_unequal))
-    assert f"p = {fit.cautious_p:.2g} (times five, because shares changed)" in shown
+    own = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}, p = {fdtrc(*fit.degrees, fit.f):.2g}"
+    assert f"{own}; p = {fit.cautious_p:.2g} decides" in shown
+    assert shown.endswith("times five because shares changed")
     assert audit.to_dict()["lack_of_fit"]["p_decides"] == fit.cautious_p
     plain = dict(audit_log(clean_log(), noise=0.5).facts())["linear?"]
     assert "times five" not in plain
+
+
+@pytest.mark.parametrize(
+    ("unequal", "adaptive", "text"),
+    [
+        (0.01, False, ""),
+        (0.2, False, "; p = 0.2 decides, with a noise of its own for every arm"),
+        (0.01, True, "; p = 0.15 decides, times five because shares changed"),
+        (
+            0.2,
+            True,
+            "; p = 1 decides, with a noise of its own for every arm and times five because shares changed",
+        ),
+    ],
+)
+def test_what_was_done_to_a_p_is_said_where_something_was_done(
+    unequal: float, adaptive: bool, text: str
+) -> None:
+    facts = {"f": 2.42, "degrees": (6, 418), "misfit": 0.1, "rows": 426, "noise": 0.3}
+    fit = LackOfFit(p=0.03, p_unequal=unequal, adaptive=adaptive, **facts)  # type: ignore[arg-type]
+    assert fit.caution_text() == text
 
 
 def test_a_pilot_and_its_winner_need_arm_effects_where_linearity_cannot_be_shown() -> None:

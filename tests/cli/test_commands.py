@@ -265,9 +265,17 @@ def test_demo_tells_the_story_of_the_flights(capsys: pytest.CaptureFixture[str],
     page = (tmp_path / "demo.html").read_text("utf-8")
     assert "What the audit says of this log" in page and "Verdict: " in page
     assert "When the world moves" in page and out.count("Control") >= 2, "both orders of the months"
+    told = " ".join(out.split())
+    assert told.index("the usual explorer behind Control ends at") < told.index("A warning: a bold explorer")
     assert not re.search(r'(?:src|href)="(?!#)', page), "nothing from outside"
     code, out, _ = run(capsys, "demo", "--runs", 2, "--horizon", 400, "--out", tmp_path, "--json")
-    gated = json.loads(out)["table"][0]
+    data = json.loads(out)
+    usual = {row["months"]: row for row in data["seasons"] if row["policy"] == "Control"}
+    gains = " and ".join(f"{usual[months]['gain']:+.0f} {months}" for months in ("forwards", "backwards"))
+    worst = max(row["worst_shortfall"] for row in usual.values())
+    said = f"behind Control ends at {gains}, and is never more than {worst:.0f} behind."
+    assert said in told and said in " ".join(page.split()), "the numbers are those of the run"
+    gated = data["table"][0]
     assert gated["policy"] == "Gated" and gated["worst_shortfall_of_all"] <= gated["promised_limit"]
     assert (tmp_path / "demo.html").read_text("utf-8") == page, "the same arguments, the same bytes"
 
@@ -422,8 +430,16 @@ def test_reproduce_writes_a_figure_its_tables_and_the_report(
     for name in (*(f"horizon.{ending}" for ending in endings), "claims.json", "report.html"):
         assert (tmp_path / name).stat().st_size > 0
     assert f"wrote {tmp_path / 'report.html'}" in out
-    assert "early-tracks-lcb" in out
+    assert "early-tracks-lcb" in out and "parts of 8 claims: holds: " in out
     assert "linoto reproduce horizon --runs 2 --seed 0 --bounds" in (tmp_path / "report.html").read_text()
+
+
+def test_reproduce_runs_thirty_times_and_says_how_long_and_how_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "reproduce", "--help")
+    words = " ".join(out.split())
+    assert "(default: 30)" in words and "minutes" in words and "with --resume goes on" in words
 
 
 def test_reproduce_as_json_is_one_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

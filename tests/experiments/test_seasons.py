@@ -39,13 +39,29 @@ def played() -> dict[tuple[str, str], dict[str, float]]:
 def test_control_keeps_its_limit_in_both_orders(played: dict[tuple[str, str], dict[str, float]]) -> None:
     """The promise allows one run in twenty to break; four runs of two orders, and none is near the limit."""
     for order in seasons.ORDERS:
-        row = played[order, "Control"]
-        assert row["runs_over_limit"] == 0 and row["worst_shortfall"] <= BUDGET
+        for explorer in ("", seasons.BOLD):
+            row = played[order, f"{explorer}Control"]
+            assert row["runs_over_limit"] == 0 and row["worst_shortfall"] <= BUDGET
+
+
+def test_behind_control_the_usual_explorer_gains_nearly_what_it_gains_alone(
+    played: dict[tuple[str, str], dict[str, float]],
+) -> None:
+    """The four runs end between 270 and 420 ahead; a tenth of the gain is far outside their spread."""
+    for order in seasons.ORDERS:
+        alone, gated = played[order, "no gate"], played[order, "Control"]
+        assert gated["gain"] > 0.8 * alone["gain"] > 200 and gated["worst_shortfall"] < BUDGET / 3
+
+
+def test_the_usual_explorer_is_told_first() -> None:
+    rows = seasons.play(runs=1, horizon=90).table()
+    assert [row["explorer"] for row in rows] == ["usual"] * 6 + ["bold"] * 6
+    assert [row["gate"] for row in rows] == [*seasons.GATES] * 4
 
 
 def test_the_logs_gate_loses_more_than_its_limit_below_practice_where_the_log_was_a_worse_season(
     played: dict[tuple[str, str], dict[str, float]],
 ) -> None:
     """In 20 runs 16 were over the limit, so none of four has a chance of 0.2 %; the seed is fixed."""
-    assert played["backwards", "the log's gate"]["runs_over_limit"] > 0
-    assert played["forwards", "the log's gate"]["runs_over_limit"] == 0
+    assert played["backwards", "bold, the log's gate"]["runs_over_limit"] > 0
+    assert played["forwards", "bold, the log's gate"]["runs_over_limit"] == 0

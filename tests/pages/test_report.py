@@ -70,6 +70,14 @@ def test_every_claim_and_every_figure_is_there(written: Path) -> None:
         assert f">{word}</span>" in text
 
 
+def test_every_part_of_every_sentence_has_its_result_on_the_page(written: Path) -> None:
+    text = (written / "report.html").read_text()
+    data = json.loads((written / "claims.json").read_text())
+    for result, sign in (("holds", "✓"), ("does not hold", "✗"), ("undecided", "?")):
+        parts = [part for entry in data for part in entry["measurements"] if part["verdict"] == result]
+        assert text.count(f">{sign} {result}</span></li>") == len(parts) > 0
+
+
 def test_it_is_readable_on_a_phone_and_at_night(written: Path) -> None:
     text = (written / "report.html").read_text()
     assert 'name="viewport" content="width=device-width' in text

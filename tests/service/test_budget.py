@@ -44,11 +44,36 @@ def test_what_may_still_be_lost_is_the_promise_less_what_was_lost(
         assert 50 * 0.6 <= certificate.budget <= 50 * 0.65
         budget = certificate.budget
     assert view.promised_loss == pytest.approx(budget + rate * 200 + rounding)
-    assert view.left_to_lose == pytest.approx(budget + rate * 200 + rounding - (200 * 0.6 - earned))
-    low, high = certificate.reference_interval
-    assert view.left_lower == pytest.approx(view.left_to_lose - 200 * (high - 0.6))
-    assert view.left_upper == pytest.approx(view.left_to_lose + 200 * (0.6 - low))
+    left, (low, high) = view.promised_loss - (200 * 0.6 - earned), certificate.reference_interval
+    told = (view.left_lower, view.left_to_lose, view.left_upper)
+    counted = (left - 200 * (high - 0.6), left, left + 200 * (0.6 - low))
+    assert told == pytest.approx([min(each, view.promised_loss) for each in counted])
     assert view.unit == "clicks"
+
+
+@pytest.mark.parametrize("world", [0.95, 0.6, 0.2])
+@pytest.mark.parametrize("gate", [linoto.Tolerance, linoto.Control])
+@pytest.mark.parametrize("rate", [0.0, 0.02])
+def test_what_may_still_be_lost_is_never_more_than_the_promise_at_this_round(
+    gate: Any, world: float, rate: float
+) -> None:
+    """Whatever was gained: a loop that is 140 ahead on a budget of 40 may still be 40 behind, not 180."""
+    gated = linoto.Gated(gate=gate(budget=40.0, epsilon=rate), confidence=CONFIDENCE)
+    loop = fresh(policy=gated, offline=LOG, on_alarm="warn")
+    seen = []
+    for event in play(loop, 400, [0.6, 0.6, world] if gate is linoto.Control else [world] * 3):
+        if event.number % 20:
+            continue
+        view = views.loop_view(loop)
+        assert view.left_to_lose is not None and view.promised_loss is not None
+        ends = [end for end in (view.left_lower, view.left_upper) if end is not None]
+        assert max(view.left_to_lose, *ends, view.left_to_lose) <= view.promised_loss
+        seen.append((view.left_to_lose, view.promised_loss, view.gain))
+    left, promised, gained = seen[-1]
+    if gate is linoto.Tolerance and gained is not None and gained > 0:
+        assert left == promised, "nothing of it is used"
+    if gate is linoto.Tolerance and world == 0.95:
+        assert gained is not None and gained > 100
 
 
 def test_a_loss_within_the_budget_raises_no_alarm_and_one_far_beyond_it_does() -> None:

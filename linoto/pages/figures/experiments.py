@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from linoto.core.kernels import Floats
 from linoto.experiments.claims import late_rate
 from linoto.experiments.field import EMPHASISED
-from linoto.experiments.results import Results, mean_and_error
+from linoto.experiments.results import Curve, Results, mean_and_error
 from linoto.experiments.run import draw_instance
 from linoto.experiments.settings import Setting
 from linoto.pages.figures import pieces
@@ -114,17 +115,27 @@ def draw_story(story: Story) -> Figure:
 
 @styled()
 def draw_seasons(seasons: Seasons) -> Figure:
-    """How far each contender fell behind practice as it was then, one panel for each order of the months."""
-    results = seasons.results
-    figure, grid, columns = setting_panels(results, sharey=True)
-    for (axes,), setting in columns:
-        curves = [results.curve(setting.name, label, "offline_regret") for label in setting.labels]
-        pieces.draw_curves(axes, curves)
-        limit = seasons.table()[0]["limit"]
-        axes.axhline(limit, color=COLOURS["Control"], linestyle="--", linewidth=1.2, label="promised limit")
-        axes.set(xlabel="booking")
-    grid[0][0].set_ylabel("fewer on time than practice\nin the same months")
+    """How many more were on time than with practice, by explorer (rows) and order of the months (columns)."""
+    results, rows = seasons.results, seasons.table()
+    explorers = list(dict.fromkeys(row["explorer"] for row in rows))
+    figure, grid, columns = setting_panels(results, rows=len(explorers), sharey="row")
+    for down, setting in columns:
+        for axes, explorer in zip(down, explorers, strict=True):
+            ours = [row for row in rows if (row["explorer"], row["months"]) == (explorer, setting.name)]
+            pieces.draw_curves(axes, [more_on_time(results, setting.name, row) for row in ours])
+            dashed = {"color": COLOURS["Control"], "linestyle": "--", "linewidth": 1.2}
+            axes.axhline(-ours[0]["limit"], **dashed, label="promised limit of Control")
+            axes.axhline(0, color="#000000", linewidth=0.8)
+        down[-1].set(xlabel="booking")
+    for (axes, *_), explorer in zip(grid, explorers, strict=True):
+        axes.set_ylabel(f"{explorer} explorer:\nmore on time than practice\nin the same months")
     return with_legend(figure)
+
+
+def more_on_time(results: Results, setting: str, row: dict[str, Any]) -> Curve:
+    """A contender's line, under the name of its gate: up is better than practice."""
+    behind = results.curve(setting, row["policy"], "offline_regret")
+    return replace(behind, label=row["gate"], mean=-behind.mean)
 
 
 def draw_alpha(results: Results) -> Figure:

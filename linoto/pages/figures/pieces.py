@@ -65,6 +65,7 @@ STYLES = {
     "0.25 UCB": "--",
     "Thompson": "--",
     "LinUCB x 0.25": ":",  # may lie on the line of a gate that never refused
+    "the log's gate": "-.",  # may lie on the line without a gate
 }
 OTHER_COLOURS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")
 

@@ -8,7 +8,7 @@ import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
 import { explainWords } from "./explain.js";
 import { count, moment, number, percent, signed } from "./format.js";
-import { GROUP, PLAYED, PLAYED_BY_COIN, counted, groupsOf, leftOf, liftOf, noControl, notes, shares, sidesOf, story, switched, unitOf } from "./words.js";
+import { GROUP, PLAYED, PLAYED_BY_COIN, counted, groupsOf, leftOf, liftOf, noControl, notes, promisedBelow, shares, sidesOf, story, switched, unitOf } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
 const CHANGES = 5; // of the arms, that are shown above their table
@@ -19,7 +19,8 @@ const WATCHED = [
   ["evidence_of_drift", "drift_alarm_at", "Evidence that the world is not the log's any more"],
 ];
 
-const ZERO = "0 is what current practice would have earned in the explored decisions. From the lower line down to the promise is about what may still be lost: both lines hold together with a probability of 95 %, while the promise is about the lower one alone, so that the lower line is drawn a little lower than the gate counts, and may even cross the promise while the promise is kept.";
+const ZERO = "0 is what current practice would have earned in the explored decisions. At the least and at the most are what control rounds show, 95 % sure at any time; at the least is never below the promise, which holds too.";
+const ZERO_OF_MEANS = "0 is what current practice would have earned in the explored decisions. These lines count rewards as they came, and the promise is about their means: bad luck alone can take the lower line below it.";
 const PLENTY = 1e6; // evidence that needs no more digits
 const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions, and a Tolerance gate with the linear model of its log.";
 const ITEMS = "What the plays of an arm have earned, whoever asked. An arm is played where it is expected to be good, so this does not say which arm is better.";
@@ -71,7 +72,8 @@ export function openLoop(root, name, refresh) {
     showGroups($, loop);
     showWatch($, report);
     const dotted = loop.reference === null ? "" : `; the dotted line is what practice earned in the log, ${number(loop.reference)}`;
-    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play${dotted}.${loop.context_fields ? ` ${ITEMS}` : ""}`);
+    const drifted = loop.drifted_at === null ? "" : ` ${loop.arms_since_drift ? "Means are those of plays since" : "The log is still in these means, and it is from before"} the drift alarm of ${moment(loop.drifted_at)}${loop.arms_since_drift ? ": the log is from before the change" : ""}.`;
+    say($("arms-unit"), `Rewards in ${unitOf(loop)} per play${dotted}.${drifted}${loop.context_fields ? ` ${ITEMS}` : ""}`);
     $("arm-table").classList.toggle("contextual", loop.context_fields !== null);
     arms.show({ arms: data.arms, count: loop.arms, reference: loop.reference, range: certificate.reward_range });
     showDecisions(decisions);
@@ -183,12 +185,12 @@ function showShares(bar, { parts, text }) {
 }
 
 /** The chart of rewards: against the log or, where a coin tells what practice earns, against practice. */
-function rewardChart(loop, points, colour) {
+export function rewardChart(loop, points, colour) {
   const beyond = (field) => points.map((point) => (point[field] === null ? null : point.earned - point[field]));
   const lines = loop.practice
     ? [
         { name: "we earned more than practice would have: at the most", values: beyond("practice_lower"), colour: "var(--control)" },
-        { name: "at the least", values: beyond("practice_upper"), colour },
+        { name: "at the least", values: beyond("practice_upper").map((value, i) => (value === null ? null : Math.max(value, -promisedBelow({ ...points[i], practice: loop.practice })))), colour },
         { name: "the promise: not below this", values: points.map(({ promised_loss: loss }) => (loss === null ? null : -loss)), colour: "var(--bad)", dashed: true },
       ]
     : [
@@ -203,7 +205,7 @@ function showCharts($, loop, points) {
   const xs = points.map((point) => point.closed), times = points.map((point) => point.at), colour = colourOf(loop.policy);
   const { lines, title, label } = rewardChart(loop, points, colour);
   say($("gain-title"), title);
-  say($("gain-words"), loop.practice ? ZERO : "");
+  say($("gain-words"), loop.practice ? (loop.practice.counts_rewards ? ZERO : ZERO_OF_MEANS) : "");
   draw($("gain-chart"), {
     xs,
     times,
@@ -217,12 +219,12 @@ function showCharts($, loop, points) {
   draw($("share-chart"), {
     xs,
     times,
-    lines: [{ name: "explored, lately", values: lately(points), colour: "var(--explore)" }],
+    lines: [{ name: "chosen by the policy, lately", values: lately(points), colour: "var(--explore)" }],
     include: [0, 1],
     format: percent,
     unit: "of decisions",
     height: 150,
-    label: "Share of decisions that explored, over time",
+    label: "Share of decisions that the policy chose, over time",
     empty: "Drawn when rewards have come.",
   });
   draw($("budget-chart"), {

@@ -9,12 +9,12 @@ export const WORDS = {
   arm: "one of the things that can be chosen, by its number from 0 to k − 1 or by its name",
   awaited: "plays of an arm whose reward has not come yet",
   "awaiting a reward": "decisions whose reward has not come yet; until it comes, each counts against the budget",
+  "chosen by the policy": "the share of decisions in which the policy's own choice was played, not the safe one; it explores where it can learn, and its choice may also be the arm that is best in the log. With a Control gate it is always another arm than practice's",
   "closed by default": "decisions that counted the default reward because no reward came within the window",
   "control group": "a share of decisions that is played like the log did, to compare with; with a Control gate, its control rounds",
   decision: "one answer of the loop: which arm to play now",
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
-  explored: "the share of decisions in which the policy tried what it wanted to learn about, not the safe choice",
   fallback: "what is played if nothing new is affordable: an arm that is proven to be as good as the log, or the arms of the log in its own proportions",
   gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Conservative, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
@@ -22,7 +22,7 @@ export const WORDS = {
   lift: "how much more per decision the policy earns than the control group, each decision weighted by one over its chance of being in its group, so that it does not matter when that group was large; with a Control gate, how much more an explored decision earned than practice would have in its place",
   log: "past decisions and their rewards, one row each",
   loop: "one policy with its arms, its log, its decisions and their rewards",
-  "mean reward": "the line is where the mean reward of an arm lies, with the probability of the promise; the dot is the estimate, and the dotted line the mean reward of the log",
+  "mean reward": "the line is where the mean reward of an arm lies, with the probability of the promise; the dot is the estimate, and the dotted line the mean reward of the log. After a drift alarm only plays since the alarm count, for the log is from before the change",
   mode: "live plays what the policy decides; shadow plays the fallback and records what live would have played; safe-only plays the fallback",
   plays: "how often the loop chose an arm",
   policy: "the rule that decides what is played",
@@ -31,7 +31,7 @@ export const WORDS = {
   reward: "the number that comes back after a play; larger is better",
   "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
   "we earned": "what the explored decisions earned whose reward is known; in every other decision practice itself was played, so these make no difference",
-  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose), where a lost reward counts as the log's average; it grows while the loop earns more than the log. With a Control gate, less the most that can have been lost below current practice",
+  "you may still lose": "what the promise allows so far, less what was lost below the log (left_to_lose), where a lost reward counts as the log's average; what was gained is not added, so it is never more than the promise. With a Control gate, less the most that can have been lost below current practice",
 };
 
 const MODES = {
@@ -66,19 +66,30 @@ export function story(loop) {
 
 /** What a coin has told of practice, in a sentence or two. */
 function comparison(loop) {
-  const { explored, earned, lower, upper } = loop.practice;
+  const { explored, earned, lower } = loop.practice;
   if (explored === 0) return "Nothing was explored yet whose reward is known.";
-  const range = `between ${number(lower)} and ${counted(upper, loop)}`;
+  const range = `between ${number(lower)} and ${counted(mostOf(loop), loop)}`;
   return `In ${count(explored, "explored decision")} it earned ${counted(earned, loop)}; current practice would have earned ${range}. ${leftOf(loop).sentence}`;
+}
+
+/** The loss that the promise allows below what was earned, where both count rewards as they come. */
+export const promisedBelow = ({ promised_loss: loss, practice }) => (loss === null || !practice.counts_rewards ? Infinity : loss);
+
+/** The most that practice can have earned: by the control rounds, or by the promise where that says more. */
+function mostOf(loop) {
+  const { earned, upper } = loop.practice;
+  return Math.min(upper, earned + promisedBelow(loop));
 }
 
 /** The two sides of the comparison with practice: what it would have earned, and what we did. */
 export function sidesOf(loop) {
   const { explored, missing, control, earned, estimate, lower, upper, level } = loop.practice;
-  const none = explored === 0 || control === 0;
+  const none = explored === 0 || control === 0, clear = earned < lower || earned > upper;
+  const most = mostOf(loop), range = `${number(lower)} to ${counted(most, loop)}`;
+  const sure = most < upper ? `At least by the control rounds, ${percent(level)} sure; at the most by the promise.` : `${percent(level)} sure at any time.`;
   return {
-    would: none ? "not known yet" : `about ${counted(estimate, loop)}`,
-    range: none ? "Known when explored decisions and control rounds have their rewards." : `Between ${number(lower)} and ${counted(upper, loop)}, ${percent(level)} sure at any time.`,
+    would: none ? "not known yet" : clear ? `about ${counted(estimate, loop)}` : range,
+    range: none ? "Known when explored decisions and control rounds have their rewards." : clear ? `${range}. ${sure}` : sure,
     from: `from ${count(control, "reward")} of control rounds`,
     earned: counted(earned, loop),
     same: `In the same ${count(explored, "explored decision")}.`,
@@ -103,8 +114,8 @@ export function leftOf(loop, lift = null) {
   const over = left <= 0 ? `${counted(-left, loop)} more than the promise allows` : "";
   return {
     value: counted(Math.max(left, 0), loop),
-    note: over ? `Lost against the log: ${over}.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log.`,
-    range: over ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average${loop.lost ? " and lost rewards are" : " is"} known`,
+    note: over ? `Lost against the log: ${over}.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log${left < loss ? "" : ": none of it is used"}.`,
+    range: over || lower >= loss ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average${loop.lost ? " and lost rewards are" : " is"} known`,
     sentence: over ? `That is ${over}.` : `You may still lose ${counted(left, loop)}.`,
     kind: upper < 0 ? "bad" : "",
   };
@@ -117,7 +128,7 @@ function leftBelowPractice(loop) {
   return {
     value: counted(left, loop),
     note: `The promise allows a loss of ${counted(loss, loop)} so far, against current practice.`,
-    range: left > loss ? "more than that, since explored decisions earned more" : `the books count ${counted(loss - left, loop)} as lost: the worst that chance and missing rewards allow`,
+    range: left >= loss ? "none of it is used, even at the worst that chance and missing rewards allow" : `the books count ${counted(loss - left, loop)} as lost: the worst that chance and missing rewards allow`,
     sentence,
     kind: "",
   };
@@ -150,8 +161,9 @@ export function liftOf(loop, { mean, lower, upper, level, policy, control }) {
   const note = `from ${count(policy, "reward")} of ${policyName} and ${number(control)} of ${controlName}${lost}`;
   if (policy === 0 || control === 0) return { value: "not measured", verdict: howToCompare(loop), note: "", kind: "" };
   if (lower === null) return { value: "not clear yet", verdict: "Too few rewards to say.", note, kind: "" };
-  const between = `between ${signed(lower)} and ${signed(upper)} ${unitOf(loop)} per ${each}, ${percent(level)} sure`;
-  if (lower <= 0 && upper >= 0) return { value: "not clear yet", verdict: `It is ${between}; now at ${signed(mean)}.`, note: `${note}; more of them make it clearer`, kind: "" };
+  const floor = loop.practice ? -promisedBelow(loop) / policy : -Infinity, least = lower < floor ? `${signed(floor)} (by the promise)` : signed(lower);
+  const between = `between ${least} and ${signed(upper)} ${unitOf(loop)} per ${each}, ${percent(level)} sure`;
+  if (lower <= 0 && upper >= 0) return { value: "not clear yet", verdict: `It is ${between}.`, note: `${note}; more of them make it clearer`, kind: "" };
   const [side, kind] = lower > 0 ? ["More", "good"] : ["Less", "bad"];
   return { value: `${counted(mean, loop, signed)} per ${each}`, verdict: `${side} than current practice: ${between}.`, note, kind };
 }
@@ -173,7 +185,7 @@ export function notes(loop) {
   return {
     gain: gain === null ? "there is no log" : known ? `${counted(gain / known, loop, signed)} per decision` : "no rewards yet",
     budget: roomNote(loop),
-    explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}`,
+    explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}${loop.practice ? "; another arm than practice's" : "; it may be an arm that the log knows well"}`,
     pending: lost ? `${number(loop.rewards - gone)} have theirs, ${number(gone)} lost it` : `${number(loop.rewards)} have theirs`,
   };
 }
@@ -181,7 +193,7 @@ export function notes(loop) {
 /** What was played by whom, for those who do not see the bar. */
 export function shares(loop) {
   const parts = groupsOf(loop).map(([group, { plays }]) => [group, loop.decisions ? plays / loop.decisions : 0]);
-  const names = { explore: "explored", safe: "played safe", holdback: "control group" };
+  const names = { explore: "chosen by the policy", safe: "played safe", holdback: "control group" };
   return { parts, text: parts.map(([group, share]) => `${names[group]} ${percent(share)}`).join(", ") };
 }
 
@@ -191,6 +203,6 @@ export function groupsOf({ groups }) {
 }
 
 /** A decision's group as people say it. */
-export const GROUP = { explore: "explore", safe: "safe", holdback: "control" };
-export const PLAYED = { explore: "what the policy wants to try", safe: "the safe choice", holdback: "like the log" };
+export const GROUP = { explore: "policy", safe: "safe", holdback: "control" };
+export const PLAYED = { explore: "the policy's own choice", safe: "the safe choice", holdback: "like the log" };
 export const PLAYED_BY_COIN = { explore: "what the policy wants to try", safe: "current practice, without a coin", holdback: "current practice, by the coin" };

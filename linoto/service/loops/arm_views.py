@@ -11,13 +11,17 @@ from msgspec.structs import replace
 from linoto.core.codec import finite
 from linoto.core.kernels import Floats
 from linoto.service.loops.lift import Limits
+from linoto.service.loops.limits import Sum, mean_intervals
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.views import know_intervals, mean_interval
 
 
 class ArmView(Struct):
-    """An arm with its interval: of its mean reward or, with contexts, of that of its plays."""
+    """An arm with its interval: of its mean reward or, with contexts, of that of its plays.
+
+    After a drift alarm the log is of another world: then it is that of the plays that closed since the first.
+    """
 
     name: str
     plays: int
@@ -100,8 +104,26 @@ def arm_numbers(loop: Loop) -> ArmNumbers | ItemNumbers:
         totals = [replace(totals) for totals in loop.state.items]
         return ItemNumbers(loop.names, totals, loop.limits, loop.contexts.removed())
     agent = loop.fixed_agent
-    found = (agent.pending, agent.offline.pulls, agent.means, agent.lcb, agent.ucb, agent.present)
+    since = loop.state.since_drift
+    known = (agent.means, agent.lcb, agent.ucb) if since is None else means_since(loop, since)
+    found = (agent.pending, agent.offline.pulls, *known, agent.present)
     return ArmNumbers(loop.names, loop.state.plays.copy(), *(np.array(each) for each in found))
+
+
+def means_since(loop: Loop, since: dict[int, RewardTotals]) -> tuple[Floats, Floats, Floats]:
+    """(k,) means and the ends of their intervals, by what was earned since the drift alarm; NaN: not known.
+
+    An interval needs a range of rewards: few plays of each arm are no ground for a normal one.
+    """
+    means, lower, upper = (np.full(len(loop.names), np.nan) for _ in range(3))
+    earned = {arm: loop.watch.known(totals) for arm, totals in since.items()}
+    known = {arm: (rewards, n) for arm, (n, rewards) in earned.items() if n}
+    for arm, (rewards, n) in known.items():
+        means[arm] = rewards / n
+    if loop.limits is not None and known:
+        ends = mean_intervals([Sum(*each, loop.limits) for each in known.values()])
+        lower[list(known)], upper[list(known)] = np.array(ends).T
+    return means, lower, upper
 
 
 def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:

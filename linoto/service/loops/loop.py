@@ -266,6 +266,8 @@ class Loop:
             found.append(state.mixture)
         if state.items:
             found.append(state.items[decision.arm])
+        if state.since_drift is not None:
+            found.append(state.since_drift.setdefault(decision.arm, RewardTotals()))
         return found
 
     def _check_claims(self, closed: DecisionMade, event: RewardRecorded) -> None:
@@ -297,6 +299,9 @@ class Loop:
             return
         state = self.state
         state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=message or ALARMS[kind]))
+        anew = kind == "drift" and state.since_drift is None  # later ones say the same again
+        if anew and self.contexts is None and self.spec.version > 4:
+            state.since_drift = {}
         if self.spec.on_alarm == "safe-only":
             self._change_mode("safe-only", f"{kind} alarm")
         else:

@@ -20,6 +20,9 @@ class PracticeView(Struct):
     lower: float  # and where that lies, at any time
     upper: float
     level: float
+    counts_rewards: (
+        bool  # whether the promise counts rewards as they come, as these numbers do, or their means
+    )
 
 
 def practice_view(loop: Loop) -> PracticeView | None:
@@ -37,12 +40,14 @@ def practice_view(loop: Loop) -> PracticeView | None:
         lower=lower,
         upper=upper,
         level=LEVEL,
+        counts_rewards=getattr(loop.agent.gate, "promise", "realised") == "realised",
     )
 
 
 def loss_and_left_below_practice(loop: Loop, terms: PracticeTerms) -> tuple[float | None, float | None]:
-    """The loss that is promised at the most so far, and what is left of it as the gate counts."""
+    """The loss that is promised at the most so far, and what is left of it as the gate counts, not more."""
     promised, room, (low, high) = terms.promised_loss(loop.state.decided), loop.room, terms.limits
     if promised is None or room is None:
         return None, None
-    return promised, max(room + high - low, 0.0)  # the room is what is left after one more round at its worst
+    left = room + high - low  # the room is what is left after one more round at its worst
+    return promised, min(max(left, 0.0), promised)

@@ -134,6 +134,7 @@ class LoopState(Struct):
     references: list[ReferenceSince] = field(default_factory=list)  # once practice has lost an arm
     practice: PracticeBooks | None = None  # where the gate throws a coin
     items: list[RewardTotals] = field(default_factory=list)  # (k,) by item, in a loop with contexts
+    since_drift: dict[int, RewardTotals] | None = None  # by arm, what closed after the first drift alarm
     played: list[float] = field(
         default_factory=list
     )  # (d,) summed features, where the log's model is watched

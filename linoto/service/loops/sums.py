@@ -40,9 +40,10 @@ def gain(loop: Loop, closed: int, rewards: float, lost: int) -> float | None:
 def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None, float | None]:
     """The loss that is promised at the most, and how much of it is left: at the least, now, at the most.
 
-    Against the log it is counted in rewards as they came: by its mean, where a lost one counts as the log's
-    average, and by the ends of the interval of its mean, where it counts as the worst and as the best reward.
-    Against practice it is as the gate counts it. None where nothing is promised.
+    Never more than is promised: what was gained is not a loss that is still allowed. Against the log it is
+    counted in rewards as they came: by its mean, where a lost one counts as the log's average, and by the
+    ends of the interval of its mean, where it counts as the worst and as the best reward. Against practice it
+    is as the gate counts it. None where nothing is promised.
     """
     if loop.practice is not None:
         promised, left = loss_and_left_below_practice(loop, loop.practice)
@@ -64,7 +65,8 @@ def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None,
         + (lost * (reward - average) if lost and isfinite(reward) else 0.0)
         for end, part, reward in ends
     )
-    return expected - least, lower, left, upper
+    most = expected - least
+    return most, min(lower, most), min(left, most), min(upper, most)
 
 
 def promised(loop: Loop) -> bool:

@@ -99,6 +99,8 @@ class LoopView(Struct):
     practice_alarm_at: float
     evidence_of_drift: float | None
     drift_alarm_at: float
+    drifted_at: float | None  # the first drift alarm; None: there was none
+    arms_since_drift: bool  # whether arms show what they earned since then, without the log
     groups: dict[str, GroupView]
     alarms: list[AlarmView]
     arm_changes: list[ArmsChangeView]
@@ -249,6 +251,8 @@ def loop_view(loop: Loop) -> LoopView:
         practice_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
         drift_alarm_at=as_factor(state.drift.threshold(drift_threshold(loop))),
         evidence_of_drift=as_factor(state.drift.evidence) if watch.watches_drift else None,
+        drifted_at=drifted_at(loop),
+        arms_since_drift=state.since_drift is not None,
         groups={group: group_view(state.groups[group], loop.limits) for group in GROUPS},
         alarms=alarm_views(loop),
         arm_changes=[
@@ -279,6 +283,16 @@ def alarm_views(loop: Loop) -> list[AlarmView]:
         AlarmView(alarm.kind, alarm.at, alarm.message, i < loop.state.answered)
         for i, alarm in enumerate(loop.state.alarms)
     ]
+
+
+def drifted_at(loop: Loop) -> float | None:
+    """When the first drift alarm was raised, in a loop without contexts: the log is of another world since.
+
+    Later ones compare with the same log, so they say the same again.
+    """
+    if loop.contexts is not None:
+        return None
+    return next((alarm.at for alarm in loop.state.alarms if alarm.kind == "drift"), None)
 
 
 def drift_threshold(loop: Loop) -> float:
