@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def make_decision(
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
     live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
-    served = live if state.mode == "live" else safe_decision(agent, live)
+    served = live if loop.explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
     held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
     played = control if control is not None and held_back else served
@@ -39,7 +40,7 @@ def make_decision(
         control_chance=state.holdback if control is not None and state.mode == "live" else None,
         favourite=live.proposal,
         fallback=live.fallback,
-        budget=finite(live.budget),
+        budget=finite(loop.room_left(live.budget)),
         loop_mode=state.mode,
         live_arm=live.arm,
         live_mode=live.mode,
@@ -53,7 +54,16 @@ def make_decision(
         allowed=allowed,
         control_share=played.control_share,
         centre=played.centre,
+        lift_centre=lift_centre(loop) if control is not None and state.mode == "live" else None,
     )
+
+
+def lift_centre(loop: Loop) -> float | None:
+    """About what a decision earns now; None where there is no log to begin from."""
+    if loop.reference is None:
+        return None
+    low, high = loop.limits or (-inf, inf)
+    return min(max(loop.state.books.centre(loop.reference), low), high)
 
 
 def safe_decision(agent: FixedAgent, live: Decision) -> Decision:
@@ -82,7 +92,7 @@ def served_propensity(
     loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None
 ) -> float | None:
     """How likely this arm is served now; None where that would take redraws and there are none."""
-    agent, live = loop.fixed_agent, loop.state.mode == "live"
+    agent, live = loop.fixed_agent, loop.explores
     if agent.gate.throws_coin and not live:
         return agent.practice_propensity(arm, allowed)
     if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):

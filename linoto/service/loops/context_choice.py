@@ -33,7 +33,7 @@ def decide_in_context(
         counted=True,
         favourite=items[live.proposal],
         fallback=None if live.fallback is None else items[live.fallback],
-        budget=finite(live.budget),
+        budget=finite(loop.room_left(live.budget)),
         loop_mode=state.mode,
         live_arm=items[live.arm or 0],
         live_mode=live.mode,

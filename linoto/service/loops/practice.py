@@ -8,7 +8,8 @@ and at any time. The books are those of the gate, with the kernels of the gate, 
 The mirrored side is the watch as well. If practice would have earned at most what was earned, and epsilon
 per round besides, -X is at least that much below 0, and the wealth of the mirrored bets there is at most the
 supermartingale itself: above 1 / alarm_error it is an alarm. Rewards that are missing count at their worst
-for each side, so it does not matter which come first.
+for each side, so it does not matter which come first. The wealth is also read at the last decision before the
+oldest open one, where nothing is missing but what is lost: late rewards do not hide a loss.
 """
 
 from __future__ import annotations
@@ -117,9 +118,13 @@ class PracticeTerms:
         """log evidence that practice would have earned more, by more than epsilon per round."""
         if books.explored == 0:
             return -inf
+        return self.wealth(books.below.bets, books.earned, books.missing, rounds)
+
+    def wealth(self, bets: list[float], earned: float, missing: int, rounds: int) -> float:
+        """The same for the first `rounds` rounds, in which the mirrored bets have grown by so much."""
         low, high = self.limits
-        most = books.earned + high * books.missing + self.per_round * rounds
-        logs = np.array(books.below.bets) - FRACTIONS / (high - low) * most
+        most = earned + high * missing + self.per_round * rounds
+        logs = np.array(bets) - FRACTIONS / (high - low) * most
         return float(np.logaddexp.reduce(logs) - log(kernels.COIN_BETS))
 
 

@@ -116,20 +116,22 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     alarm_run: Annotated[
         float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
     ] = 100_000.0
-    version: Annotated[int, Meta(ge=1, le=4, description="set by the service: whose defaults it has")] = 1
+    version: Annotated[int, Meta(ge=1, le=5, description="set by the service: whose defaults it has")] = 1
 
 
 # -- as it is stored
 
 # Of what a field that is left out means. In version 1 loops of one seed shared their draws; up to version 2
 # arms without features were kept with all their zeros, which gives other last digits; up to version 3 the
-# history of a loop did not say how many rewards were lost.
-VERSION = 4
+# history of a loop did not say how many rewards were lost; up to version 4 late rewards hid from
+# the watch what was known of earlier decisions.
+VERSION = 5
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
     2: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     3: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     4: {"on_alarm": "safe-only", "missing_reward": "unknown"},
+    5: {"on_alarm": "safe-only", "missing_reward": "unknown"},
 }
 
 
