@@ -4,8 +4,8 @@ What is tested or bounded at any time is a product, or a sum, over decisions; it
 (docs/service.md, "The order of decisions"). So every decision has a place in the books from the start, open,
 and its reward goes there when it comes. `closed` is all up to the last decision before the oldest open one:
 what it says is exact, but for lost rewards. From there on decisions stand on pages. If many are open,
-neighbouring pages are merged, so what is kept is bounded: then `closed` ends up to a thirtieth of what is
-waiting too early.
+neighbouring pages are merged, so what is kept is bounded: then `closed` ends too early, by a thirtieth of the
+most that was waiting or less.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class Books(Struct):
         page.open -= 1
         if reward is not None:
             self._enter(page, entry, reward)
+        if entry.draw is not None and page.lift is not None:
+            page.lift.close(entry.draw, reward)
         page.bets = total(page.bets, bets)
         before = self.closed.decisions
         while self.pages and self.pages[0].open == 0:
@@ -107,8 +109,7 @@ class Books(Struct):
         if entry.explored:
             page.missing -= 1
             page.earned += reward
-        if entry.draw is not None and page.lift is not None:
-            page.lift.close(entry.draw, reward)
+        if entry.draw is not None:
             self.heard += 1
             self.heard_rewards += reward
 
@@ -116,12 +117,13 @@ class Books(Struct):
         """About what a decision earns, by the rewards so far: fixed at the next decision."""
         return (self.heard_rewards + start) / (self.heard + 1)
 
-    def all_lifts(self) -> LiftSums | None:
-        """The lift over all decisions, open ones at their worst."""
+    def all_lifts(self, waiting: list[Draw]) -> LiftSums | None:
+        """The lift over all decisions, those at their worst that are `waiting` for a reward."""
         found = LiftSums()
         for page in (self.closed, *self.pages):
             if page.lift is not None:
                 found.absorb(page.lift)
+        found.with_open(waiting)
         return found if found.decisions else None
 
     def spread(self, places: Sequence[int], width: int) -> None:

@@ -21,11 +21,12 @@ def make_decision(
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
     live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
-    served = live if loop.explores else safe_decision(agent, live)
+    explores = loop.explores
+    served = live if explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
     held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
     played = control if control is not None and held_back else served
-    likely = served_propensity(loop, played.arm, served, allowed, proposal)
+    likely = served_propensity(loop, played.arm, served, allowed, proposal, live=explores)
     if control is not None and likely is not None:
         likely = (1 - state.holdback) * likely + state.holdback * (played.arm == control.arm)
     lcb, ucb = agent.interval(played.arm)
@@ -89,10 +90,10 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
 
 
 def served_propensity(
-    loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None
+    loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None, *, live: bool
 ) -> float | None:
     """How likely this arm is served now; None where that would take redraws and there are none."""
-    agent, live = loop.fixed_agent, loop.explores
+    agent = loop.fixed_agent
     if agent.gate.throws_coin and not live:
         return agent.practice_propensity(arm, allowed)
     if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):

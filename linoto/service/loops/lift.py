@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import exp, inf, log, log1p, sqrt
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct, field
 
 LEVEL = 0.95  # of every interval on the page
@@ -83,9 +84,9 @@ class Draw(NamedTuple):
 
 
 class LiftSums(Struct, array_like=True):
-    """What decisions that follow each other add to the lift; open and lost rewards at their worst."""
+    """What decisions that follow each other add to the lift: known rewards, and lost ones at their worst."""
 
-    decisions: int = 0
+    decisions: int = 0  # open ones too
     policy: WeightedMean = field(default_factory=WeightedMean)  # of known rewards
     control: WeightedMean = field(default_factory=WeightedMean)
     mean: float = 0.0  # of D, where the reward is known
@@ -94,29 +95,49 @@ class LiftSums(Struct, array_like=True):
     above: list[float] = field(default_factory=lambda: [0.0] * len(BETS))  # and of log (1 - b D)
 
     def open(self, draw: Draw) -> None:
-        """A decision whose reward is to come."""
+        """A decision whose reward is to come; bets that could lose everything by it are given up."""
         self.decisions += 1
         if draw.limits is None:
             return
         for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
-            place(logs, draw.worst(draw.limits, sign), draw.most(draw.limits, sign))
+            most = draw.most(draw.limits, sign)
+            for j, bet in enumerate(BETS):
+                if bet * most < 1:  # and so are those after it, which are smaller
+                    break
+                logs[j] = GIVEN_UP
 
-    def close(self, draw: Draw, reward: float) -> None:
-        """Its reward; a lost one never comes."""
+    def close(self, draw: Draw, reward: float | None) -> None:
+        """Its reward; None: it is lost."""
+        if reward is not None:
+            self._know(draw, reward)
+        if draw.limits is None:
+            return
+        unit = draw.limits[1] - draw.limits[0]
+        for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
+            if reward is None:
+                gain = draw.worst(draw.limits, sign)
+            else:
+                gain = sign * draw.difference(reward) / unit
+            for j, bet in enumerate(BETS):
+                if logs[j] != GIVEN_UP:
+                    logs[j] += log1p(bet * gain)
+
+    def _know(self, draw: Draw, reward: float) -> None:
         group, likely = (self.control, draw.chance) if draw.held_back else (self.policy, 1 - draw.chance)
         group.add(reward, likely)
         difference = draw.difference(reward)
         away = difference - self.mean
         self.mean += away / self.known
         self.spread += away * (difference - self.mean)
-        if draw.limits is None:
-            return
-        unit = draw.limits[1] - draw.limits[0]
+
+    def with_open(self, draws: list[Draw]) -> None:
+        """Count these decisions, which are open, at their worst."""
         for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
-            gain, worst = sign * difference / unit, draw.worst(draw.limits, sign)
-            for j, bet in enumerate(BETS):
-                if logs[j] != GIVEN_UP:
-                    logs[j] += log1p(bet * gain) - log1p(bet * worst)
+            worst = [draw.worst(draw.limits, sign) for draw in draws if draw.limits is not None]
+            kept = [j for j in range(len(BETS)) if logs[j] != GIVEN_UP]
+            added = np.log1p(np.multiply.outer([BETS[j] for j in kept], worst)).sum(axis=1)
+            for j, value in zip(kept, added.tolist(), strict=True):
+                logs[j] += value
 
     def absorb(self, other: LiftSums) -> None:
         """The decisions that come next too."""

@@ -27,9 +27,7 @@ def in_order(loop: Loop) -> bool:
 
 def entry_of(loop: Loop, event: DecisionMade) -> Entry | None:
     """What of a decision is entered; None: nothing."""
-    draw = None
-    if event.control_chance is not None and event.lift_centre is not None:
-        draw = Draw(event.control_chance, event.group == "holdback", event.lift_centre, loop.limits)
+    draw = draw_of(loop, event)
     if not in_order(loop):
         return None if draw is None else Entry(event.number, False, draw=draw)
     return Entry(
@@ -39,6 +37,13 @@ def entry_of(loop: Loop, event: DecisionMade) -> Entry | None:
         explored=None if event.control_share is None else event.source == "explorer",
         draw=draw,
     )
+
+
+def draw_of(loop: Loop, event: DecisionMade) -> Draw | None:
+    """What the lift needs of a decision, where it is one of those that it is about."""
+    if event.control_chance is None or event.lift_centre is None:
+        return None
+    return Draw(event.control_chance, event.group == "holdback", event.lift_centre, loop.limits)
 
 
 def open_in_books(loop: Loop, event: DecisionMade) -> None:
@@ -134,7 +139,8 @@ def lift_of(loop: Loop) -> tuple[LiftSums, Limits | None] | None:
     something only once none is open.
     """
     books, limits = loop.state.books, loop.limits
-    whole, closed = books.all_lifts(), books.closed.lift or LiftSums()
+    draws = (draw_of(loop, event) for event in loop.pending.values())
+    whole, closed = books.all_lifts([draw for draw in draws if draw]), books.closed.lift or LiftSums()
     if whole is None:
         return None
     exact = closed.interval(limits)
