@@ -431,8 +431,9 @@ class Loop:
         """The room of a gate, which is never more than what the books leave."""
         if room is None or room == inf or self.practice is not None:
             return room
-        left = min(room, left_at_most(self))
-        return 0.0 if left == -inf and self.state.model_dropped else left
+        if room == -inf and self.state.model_dropped:
+            room = 0.0
+        return min(room, left_at_most(self))
 
     @property
     def explores(self) -> bool:
