@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers import loops_with_contexts as contexts
 from helpers.loop_in_memory import Loop, close, decide, fresh
+from helpers.loops import add_arms, digests
+from helpers.loops import decide as ask
+from helpers.loops import reward as tell
+from helpers.service_process import create as make
+from helpers.service_process import opened
 
 import linoto
 from linoto.service.loops import views
 from linoto.service.loops.books import Books, Entry
+from linoto.service.loops.context_spec import as_statistics
 from linoto.service.loops.detector import Claim, Detector
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.spec import LogStatistics
@@ -100,6 +109,51 @@ def test_the_alarm_of_a_coin_is_read_from_the_same_books_as_its_range() -> None:
     assert terms.wealth(page.bets, page.earned, page.missing, 120) == pytest.approx(
         terms.evidence(books, 120)
     )
+
+
+def test_a_world_that_no_longer_fits_the_logs_model_is_noticed_although_rewards_are_late(
+    tmp_path: Path,
+) -> None:
+    """With contexts: plays earn 0.05 where the log says 0.2 to 0.7, and 150 rewards are open at any time."""
+    with opened(tmp_path / "x.sqlite", snapshot_every=90) as service:
+        contexts.create(service, moments=as_statistics(contexts.log_of(4000)))
+        loops, rng = service.loops, np.random.default_rng(1)
+
+        def job(connection: Connection) -> int | None:
+            waiting: deque[int] = deque()
+            for t in range(400):
+                made = loops.decide(connection, "loop", context=contexts.context_of(rng))
+                waiting.append(made.number)
+                if len(waiting) > 150:
+                    loops.reward(connection, "loop", f"1-{waiting.popleft()}", float(rng.random() < 0.05))
+                if loops.get("loop").open_alarms:
+                    return t
+            return None
+
+        found = service.store.write_sync(job)
+        assert found is not None and found < 350
+        assert loops.get("loop").open_alarms[0].kind == "drift"
+        add_arms(service, "D")  # features of open decisions get new places
+        assert len(loops.get("loop").state.books.pages[0].played) == loops.get("loop").contextual[0].d
+        assert len(set(digests(service))) == 1
+
+
+@pytest.mark.parametrize("gate", [linoto.Tolerance(budget=20.0), linoto.Control(budget=20.0)])
+def test_books_survive_a_restart_with_rewards_that_came_before_their_turn(tmp_path: Path, gate: Any) -> None:
+    rng = np.random.default_rng(2)
+    policy = linoto.Gated(gate=gate, confidence=CLICKS)
+    with opened(tmp_path / "x.sqlite", snapshot_every=17) as service:
+        make(service, policy=policy, offline=LOG, holdback=0.3)
+        waiting: list[str] = []
+        for _ in range(160):
+            waiting.append(ask(service).decision_id)
+            if len(waiting) > 5 and rng.random() < 0.8:  # the first one stays open
+                tell(service, waiting.pop(int(rng.integers(1, len(waiting)))), float(rng.random() < 0.5))
+        books = service.loops.get("loop").state.books
+        assert books.closed.decisions == 0 and 0 < len(books.pages) <= 64 and books.size > 1
+        assert len(set(digests(service))) == 1
+        tell(service, waiting.pop(0), 1.0)
+        assert books.closed.decisions > 0 and len(set(digests(service))) == 1
 
 
 # -- no alarm by the order alone
