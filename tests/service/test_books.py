@@ -17,13 +17,12 @@ UNIT = (0.0, 1.0)
 
 
 def entries(rng: np.random.Generator, n: int, share: float = 0.3) -> list[Entry]:
-    """Plays with features, a coin and a draw for the control group; every fifth is not counted."""
+    """Plays with features and a draw for the control group; every fifth is not counted."""
     return [
         Entry(
             i,
             i % 5 != 0,
             action=rng.random(2).tolist(),
-            explored=bool(rng.random() < 0.5),
             draw=Draw(share, bool(rng.random() < share), float(rng.random()), UNIT),
         )
         for i in range(1, n + 1)
@@ -42,8 +41,6 @@ def summed(entered: list[Entry], rewards: list[float | None]) -> list[float]:
         len(counted),
         sum(counted),
         *np.sum([entry.action for entry in entered if entry.counted] or [[0.0, 0.0]], axis=0),
-        sum(bool(entry.explored) for entry in entered),
-        sum(x for entry, x in known if entry.explored),
         sum(entry.draw.held_back for entry, _ in known if entry.draw),
         float(np.mean(lifts)) if lifts else 0.0,
         sum(np.log1p(BETS[3] * difference) for difference in lifts)
@@ -61,8 +58,6 @@ def said(books: Books) -> list[float]:
         page.known,
         page.rewards,
         *(page.played or [0.0, 0.0]),
-        page.explored,
-        page.earned,
         lift.control.closed,
         lift.mean,
         lift.below[3],

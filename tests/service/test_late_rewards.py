@@ -24,6 +24,8 @@ from linoto.service.loops.books import Books, Entry
 from linoto.service.loops.context_spec import as_statistics
 from linoto.service.loops.detector import Claim, Detector
 from linoto.service.loops.events import DecisionMade
+from linoto.service.loops.practice import books_of, sums_of
+from linoto.service.loops.practice_views import practice_view
 from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.watch import Watch
 
@@ -94,21 +96,38 @@ def test_an_explorer_that_loses_to_practice_is_noticed_although_rewards_are_late
     assert found is not None and found < 600
 
 
-def test_the_alarm_of_a_coin_is_read_from_the_same_books_as_its_range() -> None:
-    """Once nothing is open, what is closed has the bets, earnings and counts of all."""
+def test_a_coin_has_the_same_books_for_what_is_closed_as_for_all() -> None:
+    """Once nothing is open, what is closed has the sums of all, and bounds no tighter than theirs."""
     policy = linoto.Gated(gate=linoto.Control(budget=50.0), confidence=CLICKS)
     loop = fresh(policy=policy)
     numbers = [event.number for event in play_late(loop, 120, [0.5] * 3, 40, proposal=2)]
     for number in numbers[-40:]:
         close(loop, number, None if number % 3 else 1.0)
     assert loop.coin_books is not None
-    (terms, books), page = loop.coin_books, loop.state.books.closed
-    assert (page.explored, page.missing, page.decisions) == (books.explored, books.missing, 120)
-    assert page.missing > 0 and page.earned == pytest.approx(books.earned)
-    np.testing.assert_allclose(page.bets, books.below.bets, rtol=1e-9, atol=1e-9)
-    assert terms.wealth(page.bets, page.earned, page.missing, 120) == pytest.approx(
-        terms.evidence(books, 120)
-    )
+    (terms, books), found = loop.coin_books, books_of(loop.state.books.closed.coin)
+    assert (found.explored, found.missing, found.control) == (books.explored, books.missing, books.control)
+    assert found.missing > 0 and loop.state.books.closed.decisions == 120
+    np.testing.assert_allclose(sums_of(found), sums_of(books), rtol=1e-9, atol=1e-9)
+    assert terms.evidence(found, 120) == pytest.approx(terms.evidence(books, 120))
+    terms.with_bounds(found)
+    for side in ("above", "below"):
+        assert getattr(found, side).bound >= getattr(books, side).bound - 1e-6
+
+
+def test_what_practice_would_have_earned_is_known_although_rewards_are_late() -> None:
+    """It earns 0.5, and half of 800 rewards are open: the closed half says more than all with open ones."""
+    policy = linoto.Gated(gate=linoto.Control(budget=2000.0, share=0.3), confidence=CLICKS)
+    loop = fresh(policy=policy)
+    for _ in play_late(loop, 800, [0.5] * 3, 400, proposal=2):
+        pass
+    seen, lift = practice_view(loop), views.lift_view(loop)
+    assert seen is not None and loop.coin_books is not None
+    terms, books = loop.coin_books
+    assert seen.explored + seen.missing == books.explored and 0 < seen.explored < books.explored
+    lower, upper = terms.bounds(books)
+    assert upper - lower > 1.2 * (seen.upper - seen.lower)
+    assert seen.lower <= 0.5 * seen.explored <= seen.upper
+    assert lift.lower is not None and lift.upper is not None and lift.lower < 0 < lift.upper
 
 
 def test_a_world_that_no_longer_fits_the_logs_model_is_noticed_although_rewards_are_late(

@@ -30,10 +30,7 @@ class Page(Struct, array_like=True):
     known: int = 0  # of these, with a reward that is known
     rewards: float = 0.0  # their sum
     played: list[float] = field(default_factory=list)  # (d,) summed features of plays, if they are watched
-    explored: int = 0  # where the gate throws a coin
-    missing: int = 0  # of these, without a reward that is known
-    earned: float = 0.0  # by the others
-    bets: list[float] = field(default_factory=list)  # (16,) growth of the bets against practice
+    coin: list[float] = field(default_factory=list)  # what the books of a coin grow by
     lift: LiftSums | None = None
 
     def absorb(self, other: Page) -> None:
@@ -44,10 +41,7 @@ class Page(Struct, array_like=True):
         self.known += other.known
         self.rewards += other.rewards
         self.played = total(self.played, other.played)
-        self.explored += other.explored
-        self.missing += other.missing
-        self.earned += other.earned
-        self.bets = total(self.bets, other.bets)
+        self.coin = total(self.coin, other.coin)
         if other.lift is not None:
             self.lift = self.lift or LiftSums()
             self.lift.absorb(other.lift)
@@ -59,7 +53,6 @@ class Entry(Struct, frozen=True):
     number: int
     counted: bool  # whether the promise is about it
     action: Sequence[float] = ()  # where features are watched
-    explored: bool | None = None  # where the gate threw a coin
     draw: Draw | None = None  # where it could have been drawn for the control group
 
 
@@ -72,23 +65,20 @@ class Books(Struct):
     heard: int = 0  # rewards of decisions that the lift is about, as they came: their mean is the next centre
     heard_rewards: float = 0.0
 
-    def open(self, entry: Entry, bets: Sequence[float] = ()) -> None:
-        """A decision whose reward is to come; `bets` is what it adds to the bets against practice."""
+    def open(self, entry: Entry, coin: Sequence[float] = ()) -> None:
+        """A decision whose reward is to come; `coin` is what it adds to the books of a coin."""
         page = self._page_for(entry.number)
         page.decisions += 1
         page.open += 1
         if entry.counted:
             page.plays += 1
             page.played = total(page.played, entry.action)
-        if entry.explored:
-            page.explored += 1
-            page.missing += 1
-        page.bets = total(page.bets, bets)
+        page.coin = total(page.coin, coin)
         if entry.draw is not None:
             page.lift = page.lift or LiftSums()
             page.lift.open(entry.draw)
 
-    def close(self, entry: Entry, reward: float | None, bets: Sequence[float] = ()) -> bool:
+    def close(self, entry: Entry, reward: float | None, coin: Sequence[float] = ()) -> bool:
         """Its reward, None if it is lost; whether `closed` has grown by it."""
         page = self._page_of(entry.number)
         page.open -= 1
@@ -96,7 +86,7 @@ class Books(Struct):
             self._enter(page, entry, reward)
         if entry.draw is not None and page.lift is not None:
             page.lift.close(entry.draw, reward)
-        page.bets = total(page.bets, bets)
+        page.coin = total(page.coin, coin)
         before = self.closed.decisions
         while self.pages and self.pages[0].open == 0:
             self.closed.absorb(self.pages.pop(0))
@@ -106,9 +96,6 @@ class Books(Struct):
         if entry.counted:
             page.known += 1
             page.rewards += reward
-        if entry.explored:
-            page.missing -= 1
-            page.earned += reward
         if entry.draw is not None:
             self.heard += 1
             self.heard_rewards += reward

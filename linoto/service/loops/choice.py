@@ -11,6 +11,7 @@ from linoto.core.codec import finite
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import FixedAgent
 
@@ -21,7 +22,8 @@ def make_decision(
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
     live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
-    explores = loop.explores
+    left = left_at_most(loop)
+    explores = state.mode == "live" and left >= 0
     served = live if explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
     held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
@@ -41,7 +43,7 @@ def make_decision(
         control_chance=state.holdback if control is not None and state.mode == "live" else None,
         favourite=live.proposal,
         fallback=live.fallback,
-        budget=finite(loop.room_left(live.budget)),
+        budget=finite(loop.room_left(live.budget, left)),
         loop_mode=state.mode,
         live_arm=live.arm,
         live_mode=live.mode,

@@ -100,11 +100,9 @@ class LiftSums(Struct, array_like=True):
         if draw.limits is None:
             return
         for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
-            most = draw.most(draw.limits, sign)
-            for j, bet in enumerate(BETS):
-                if bet * most < 1:  # and so are those after it, which are smaller
-                    break
-                logs[j] = GIVEN_UP
+            most, j = draw.most(draw.limits, sign), 0
+            while j < len(BETS) and BETS[j] * most >= 1:
+                logs[j], j = GIVEN_UP, j + 1  # the next ones are smaller
 
     def close(self, draw: Draw, reward: float | None) -> None:
         """Its reward; None: it is lost."""
@@ -112,15 +110,12 @@ class LiftSums(Struct, array_like=True):
             self._know(draw, reward)
         if draw.limits is None:
             return
-        unit = draw.limits[1] - draw.limits[0]
-        for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
-            if reward is None:
-                gain = draw.worst(draw.limits, sign)
-            else:
-                gain = sign * draw.difference(reward) / unit
-            for j, bet in enumerate(BETS):
-                if logs[j] != GIVEN_UP:
-                    logs[j] += log1p(bet * gain)
+        if reward is None:
+            gain, fall = draw.worst(draw.limits, 1.0), draw.worst(draw.limits, -1.0)
+        else:
+            gain = draw.difference(reward) / (draw.limits[1] - draw.limits[0])
+            fall = -gain
+        self.below, self.above = grown(self.below, gain), grown(self.above, fall)
 
     def _know(self, draw: Draw, reward: float) -> None:
         group, likely = (self.control, draw.chance) if draw.held_back else (self.policy, 1 - draw.chance)
@@ -134,7 +129,7 @@ class LiftSums(Struct, array_like=True):
         """Count these decisions, which are open, at their worst."""
         for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
             worst = [draw.worst(draw.limits, sign) for draw in draws if draw.limits is not None]
-            kept = [j for j in range(len(BETS)) if logs[j] != GIVEN_UP]
+            kept = [j for j in range(len(BETS)) if logs[j] > GIVEN_UP]
             added = np.log1p(np.multiply.outer([BETS[j] for j in kept], worst)).sum(axis=1)
             for j, value in zip(kept, added.tolist(), strict=True):
                 logs[j] += value
@@ -149,9 +144,7 @@ class LiftSums(Struct, array_like=True):
             away = other.mean - self.mean
             self.mean += away * more / (n + more)
             self.spread += other.spread + away * away * n * more / (n + more)
-        for logs, added in ((self.below, other.below), (self.above, other.above)):
-            for j, value in enumerate(added):
-                logs[j] = GIVEN_UP if GIVEN_UP in (logs[j], value) else logs[j] + value
+        self.below, self.above = joined(self.below, other.below), joined(self.above, other.above)
 
     @property
     def known(self) -> int:
@@ -245,6 +238,16 @@ def place(logs: list[float], gain: float, most: float) -> None:
             logs[j] = GIVEN_UP
         else:
             logs[j] += log1p(bet * gain)
+
+
+def grown(logs: list[float], gain: float) -> list[float]:
+    """Each wealth times 1 + b gain; what was given up stays so."""
+    return [x + log1p(bet * gain) if x != GIVEN_UP else x for x, bet in zip(logs, BETS)]  # noqa: B905
+
+
+def joined(logs: list[float], others: list[float]) -> list[float]:
+    """The wealth after decisions that follow each other."""
+    return [max(x + y, GIVEN_UP) for x, y in zip(logs, others)]  # noqa: B905
 
 
 def bets_interval(below: list[float], above: list[float], n: int, limits: Limits) -> Limits | None:

@@ -425,20 +425,15 @@ class Loop:
         """The room that there is now; with contexts, which it depends on, at the last decision."""
         if self.contexts is not None:
             return self.state.budget
-        return self.room_left(self.fixed_agent.budget)
+        return self.room_left(self.fixed_agent.budget, left_at_most(self))
 
-    def room_left(self, room: float | None) -> float | None:
+    def room_left(self, room: float | None, left: float) -> float | None:
         """The room of a gate, which is never more than what the books leave."""
         if room is None or room == inf or self.practice is not None:
             return room
         if room == -inf and self.state.model_dropped:
             room = 0.0
-        return min(room, left_at_most(self))
-
-    @property
-    def explores(self) -> bool:
-        """Whether the next decision may try something: not while the books are below the promise."""
-        return self.state.mode == "live" and left_at_most(self) >= 0
+        return min(room, left)
 
     @property
     def limits(self) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from linoto.service.loops.books import Entry
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.lift import Draw, LiftSums, Limits
+from linoto.service.loops.practice import PracticeBooks, books_of, sums_of
 
 if TYPE_CHECKING:
     from linoto.service.loops.books import Page
@@ -34,7 +35,6 @@ def entry_of(loop: Loop, event: DecisionMade) -> Entry | None:
         event.number,
         event.counted,
         action=() if loop.watch.model is None or event.action is None else event.action,
-        explored=None if event.control_share is None else event.source == "explorer",
         draw=draw,
     )
 
@@ -49,29 +49,29 @@ def draw_of(loop: Loop, event: DecisionMade) -> Draw | None:
 def open_in_books(loop: Loop, event: DecisionMade) -> None:
     """A decision is made: its reward is to come."""
     entry = entry_of(loop, event)
-    bets = enter_coin(loop, event, None)
+    coin = enter_coin(loop, event, None)
     if entry is not None:
-        loop.state.books.open(entry, bets)
+        loop.state.books.open(entry, coin)
 
 
 def close_in_books(loop: Loop, decision: DecisionMade, reward: float | None) -> bool:
     """Its reward, None if it is lost; whether more is closed now of books that hold every decision."""
     entry = entry_of(loop, decision)
-    bets = () if reward is None else enter_coin(loop, decision, reward)
-    return entry is not None and loop.state.books.close(entry, reward, bets) and in_order(loop)
+    coin = () if reward is None else enter_coin(loop, decision, reward)
+    return entry is not None and loop.state.books.close(entry, reward, coin) and in_order(loop)
 
 
 def enter_coin(loop: Loop, event: DecisionMade, reward: float | None) -> Sequence[float]:
-    """A play, or its reward, in the books of the coin: what the bets against practice grow by."""
+    """A play, or its reward, in the books of the coin: what these grow by."""
     if loop.coin_books is None or event.control_share is None:
         return ()
     terms, books = loop.coin_books
-    before = books.below.bets
+    before = sums_of(books)
     if reward is None:
         terms.play(books, event.as_decision())
     else:
         terms.reward(books, event.as_decision(), reward)
-    return [after - was for after, was in zip(books.below.bets, before, strict=True)]
+    return [after - was for after, was in zip(sums_of(books), before, strict=True)]
 
 
 # -- evidence
@@ -106,9 +106,20 @@ def practice_evidence(loop: Loop, moved: bool) -> float:
     assert loop.coin_books is not None
     (terms, books), page = loop.coin_books, to_read(loop, moved)
     now = terms.evidence(books, loop.state.decided)
-    if page is None or page.explored == 0:
+    if page is None or not page.coin:
         return now
-    return max(now, terms.wealth(page.bets, page.earned, page.missing, page.decisions))
+    return max(now, terms.evidence(books_of(page.coin), page.decisions))
+
+
+def practice_books(loop: Loop) -> PracticeBooks | None:
+    """What the coin tells of practice, by the closed part of the books or by all: whichever tells more."""
+    if loop.coin_books is None:
+        return None
+    (terms, books), state = loop.coin_books, loop.state.books
+    if not state.pages or not state.closed.coin:
+        return books
+    closed = terms.with_bounds(books_of(state.closed.coin))
+    return min((books, closed), key=terms.uncertainty)
 
 
 # -- what is left of the promise
