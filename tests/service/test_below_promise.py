@@ -12,6 +12,7 @@ from helpers.loop_in_memory import Loop, close, decide, fresh, play
 from helpers.loops import digests
 from helpers.loops_with_contexts import context_of, create, log_of
 from helpers.service_process import opened
+from msgspec import structs
 
 import linoto
 from linoto.service.loops import views
@@ -100,6 +101,19 @@ def test_open_rewards_count_as_the_best_and_lost_ones_too() -> None:
         close(loop, number, 0.0)
     budget = loop.watch.constant
     assert left_at_most(loop) == pytest.approx(budget + 75 - 150 * loop.watch.reference[0])
+
+
+def test_a_loss_before_the_oldest_open_decision_is_seen_although_open_rewards_may_make_up_for_it() -> None:
+    """280 open rewards, and 120 plays that earned nothing; at its start any loop has the room of its gate."""
+    loop = wrong(on_alarm="warn", alarm_error=1e-12)
+    old = Loop.fresh("loop", structs.replace(loop.asked, version=4))
+    assert views.loop_view(loop).budget == views.loop_view(old).budget == loop.agent.budget
+    made = [decide(loop, proposal=1) for _ in range(400)]
+    for event in made[:120]:
+        close(loop, event.number, 0.0)
+    counted = loop.state.counted
+    assert loop.watch.left_at_most(counted.plays, *loop.watch.known(counted)) > 100
+    assert left_at_most(loop) < 0 and decide(loop, proposal=1).mode == "safe"
 
 
 def test_with_contexts_a_model_that_rewards_refute_pays_no_more(tmp_path: Path) -> None:

@@ -128,16 +128,20 @@ def practice_books(loop: Loop) -> PracticeBooks | None:
 def left_at_most(loop: Loop) -> float:
     """How much may still be lost, at the most: open and lost rewards at their best, the log at its lowest.
 
-    Below 0 the plays have earned less than promised, whatever is still to come: by chance, perhaps.
+    Below 0 the plays have earned less than promised, whatever is still to come: by chance, perhaps. It is
+    below 0 too where those before the oldest open one have.
     """
     watch, state = loop.watch, loop.state
     if watch.per_round is None or state.promise_void:
         return inf
     page, counted = state.books.closed, state.counted
-    left = watch.left_at_most(page.plays, page.known, page.rewards)
+    if counted.plays == 0:
+        return inf
+    before = watch.left_at_most(page.plays, page.known, page.rewards)
     if not watch.scale.bounded and counted.plays > counted.closed:
-        return left
-    return min(left, watch.left_at_most(counted.plays, *watch.known(counted)))
+        return before if before < 0 else inf  # an open reward has no best
+    now = watch.left_at_most(counted.plays, *watch.known(counted))
+    return min(before, now) if before < 0 else now
 
 
 # -- the lift
