@@ -173,6 +173,13 @@ class LinearAgent:
         error = max(high - value, value - low)
         kernels.observe(self._params, self._state, arm, mixture, value, error)
 
+    def drop_model(self) -> None:
+        """Let the linear model pay for nothing any more: rewards have refuted it, or what rests on it.
+
+        What a Tolerance gate does by itself where it counts rewards too; for who watches it from outside.
+        """
+        self._state.run["vetoed"], self._state.run["fresh"] = 1, 0
+
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
         reward = check_reward(self._params, reward)

@@ -106,11 +106,11 @@ def test_shadow_plays_are_not_compared() -> None:
     loop = fresh(policy=linoto.LinUCB(), holdback=0.5, mode="shadow")
     for _ in range(40):
         close(loop, decide(loop).number, 1.0)
-    assert loop.state.lift.closed == 0
+    assert loop.state.books.closed.lift is None
     loop.apply(SettingsChanged(mode="live", holdback=0.5, by="test"), loop.state.at)
     for _ in range(40):
         close(loop, decide(loop).number, 1.0)
-    assert loop.state.lift.closed == 40
+    assert loop.state.books.closed.lift is not None and loop.state.books.closed.lift.known == 40
     told = views.report(loop).lift
     assert (told.policy + told.control, told.level) == (40, 0.95)
 

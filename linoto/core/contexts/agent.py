@@ -205,6 +205,13 @@ class ContextualAgent:
         low, high = self._limits(decision)
         self._learn(decision, self._awaited(decision), value, max(high - value, value - low))
 
+    def drop_model(self) -> None:
+        """Let the linear model pay for nothing any more: rewards have refuted it, or what rests on it.
+
+        What a Tolerance gate does by itself where it counts rewards too; for who watches it from outside.
+        """
+        self._state.run["vetoed"], self._state.run["fresh"] = 1, 0
+
     def update(self, decision: ContextualDecision, reward: float) -> None:
         """Commit and observe at once."""
         value = check_reward(self._params, reward)

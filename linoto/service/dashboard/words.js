@@ -111,12 +111,12 @@ export function leftOf(loop, lift = null) {
   const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
   if (left !== null && loop.practice) return leftBelowPractice(loop);
   if (left === null) return { value: "no limit", note: "Nothing is promised: that needs a log and a policy with a gate, such as Gated.", range: "", sentence: "" };
-  const over = left <= 0 ? `${counted(-left, loop)} more than the promise allows` : "";
+  const over = upper < 0 ? `${counted(-left, loop)} more than the promise allows` : "";
   return {
     value: counted(Math.max(left, 0), loop),
     note: over ? `Lost against the log: ${over}.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log${left < loss ? "" : ": none of it is used"}.`,
-    range: over || lower >= loss ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average${loop.lost ? " and lost rewards are" : " is"} known`,
-    sentence: over ? `That is ${over}.` : `You may still lose ${counted(left, loop)}.`,
+    range: over || lower >= loss ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average${loop.lost || loop.pending ? " and missing rewards are" : " is"} known`,
+    sentence: over ? `That is ${over}.` : `You may still lose ${counted(Math.max(left, 0), loop)}.`,
     kind: upper < 0 ? "bad" : "",
   };
 }
@@ -157,7 +157,7 @@ function howToCompare(loop) {
 /** The lift over the control group, where it lies, and what follows from that. */
 export function liftOf(loop, { mean, lower, upper, level, policy, control }) {
   const [policyName, controlName, each] = loop.practice ? ["explored decisions", "control rounds", "explored decision"] : ["the policy", "the control group", "decision"];
-  const lost = loop.lost && !loop.practice ? "; a lost reward counts as the default here" : "";
+  const lost = loop.lost && !loop.practice ? "; a lost reward may have been any" : "";
   const note = `from ${count(policy, "reward")} of ${policyName} and ${number(control)} of ${controlName}${lost}`;
   if (policy === 0 || control === 0) return { value: "not measured", verdict: howToCompare(loop), note: "", kind: "" };
   if (lower === null) return { value: "not clear yet", verdict: "Too few rewards to say.", note, kind: "" };
@@ -176,7 +176,7 @@ export function switched({ switched_at: at, switched_by: by, mode }) {
 function roomNote({ budget, mode }) {
   if (budget === null) return "this policy has no gate";
   if (mode !== "live") return `not used in ${mode} mode`;
-  return budget >= 0 ? "to try something" : "none: plays safe";
+  return budget > 0 ? "to try something" : "none: plays safe";
 }
 
 /** What stands below the four numbers. */

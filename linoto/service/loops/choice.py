@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from linoto.core.codec import finite
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import FixedAgent
 
@@ -20,11 +22,13 @@ def make_decision(
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
     live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
-    served = live if state.mode == "live" else safe_decision(agent, live)
+    left = left_at_most(loop)
+    explores = state.mode == "live" and left >= 0
+    served = live if explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
     held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
     played = control if control is not None and held_back else served
-    likely = served_propensity(loop, played.arm, served, allowed, proposal)
+    likely = served_propensity(loop, played.arm, served, allowed, proposal, live=explores)
     if control is not None and likely is not None:
         likely = (1 - state.holdback) * likely + state.holdback * (played.arm == control.arm)
     lcb, ucb = agent.interval(played.arm)
@@ -39,7 +43,7 @@ def make_decision(
         control_chance=state.holdback if control is not None and state.mode == "live" else None,
         favourite=live.proposal,
         fallback=live.fallback,
-        budget=finite(live.budget),
+        budget=finite(loop.room_left(live.budget, left)),
         loop_mode=state.mode,
         live_arm=live.arm,
         live_mode=live.mode,
@@ -53,7 +57,16 @@ def make_decision(
         allowed=allowed,
         control_share=played.control_share,
         centre=played.centre,
+        lift_centre=lift_centre(loop) if control is not None and state.mode == "live" else None,
     )
+
+
+def lift_centre(loop: Loop) -> float | None:
+    """About what a decision earns now; None where there is no log to begin from."""
+    if loop.reference is None:
+        return None
+    low, high = loop.limits or (-inf, inf)
+    return min(max(loop.state.books.centre(loop.reference), low), high)
 
 
 def safe_decision(agent: FixedAgent, live: Decision) -> Decision:
@@ -79,10 +92,10 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
 
 
 def served_propensity(
-    loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None
+    loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None, *, live: bool
 ) -> float | None:
     """How likely this arm is served now; None where that would take redraws and there are none."""
-    agent, live = loop.fixed_agent, loop.state.mode == "live"
+    agent = loop.fixed_agent
     if agent.gate.throws_coin and not live:
         return agent.practice_propensity(arm, allowed)
     if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):

@@ -11,6 +11,7 @@ from linoto.service.errors import invalid
 from linoto.service.loops.contexts import LoopContexts, Question
 from linoto.service.loops.events import Contribution, DecisionMade
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.readings import left_at_most
 
 
 def decide_in_context(
@@ -33,7 +34,7 @@ def decide_in_context(
         counted=True,
         favourite=items[live.proposal],
         fallback=None if live.fallback is None else items[live.fallback],
-        budget=finite(live.budget),
+        budget=finite(loop.room_left(live.budget, left_at_most(loop))),
         loop_mode=state.mode,
         live_arm=items[live.arm or 0],
         live_mode=live.mode,

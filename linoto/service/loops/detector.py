@@ -10,6 +10,10 @@ Rewards come late and in any order. So plays are kept in blocks, in the order of
 of plays, and the sum of their rewards, in which an open one counts as the best. Changes may begin with each
 block. A block is folded in when all of it and of those before is closed; until then it is computed anew. If
 many blocks are open, neighbours are merged, so what is kept is bounded.
+
+The detector is looked at after every block, closed or open: after t plays it is at most M_t, so an alarm
+never comes before M reaches c for the first time in the order of decisions. Late rewards do not blind it:
+after the last closed block it is M_t itself.
 """
 
 from __future__ import annotations
@@ -90,18 +94,22 @@ class Detector(Struct):
         """Whether it is time for a look."""
         return self.rewards % max(LOOK_EVERY, len(self.blocks)) == 0
 
-    def evidence(self, claim: Claim) -> float:
-        """log of the e-detector now; blocks that are closed are folded in on the way."""
+    def evidence(self, claim: Claim, *, now: bool = False) -> float:
+        """log of the e-detector, the most over all ends of blocks; blocks that are closed are folded in.
+
+        With `now` only at the last decision, as loops up to version 4 look.
+        """
         logs, folded = np.array(self.logs), 0
+        most = claim.averaged(logs)
         for place, block in enumerate(self.blocks):
             logs = np.logaddexp(logs, 0.0) + claim.increments(block)
+            most = claim.averaged(logs) if now else max(most, claim.averaged(logs))
             current = place == len(self.blocks) - 1 and block.plays < self.size
             if place == folded and block.closed == block.plays and not current:
                 folded += 1
                 self.logs = np.maximum(logs, NOTHING).tolist()
         del self.blocks[:folded]
-        found = logs + claim.allowances
-        return float(np.logaddexp.reduce(found, axis=None) - np.log(found.size))
+        return most
 
     def reset(self) -> None:
         """Begin anew: somebody knows of the change."""
@@ -153,6 +161,11 @@ class Claim:
             limits=limits,
             allowances=-rounding * weights / left,
         )
+
+    def averaged(self, logs: Floats) -> float:
+        """log of the average over tilts and both directions."""
+        found = logs + self.allowances
+        return float(np.logaddexp.reduce(found, axis=None) - np.log(found.size))
 
     def increments(self, block: Block) -> Floats:
         """(2, tilts) what a block adds to the logs; open rewards count as the best, for each side."""

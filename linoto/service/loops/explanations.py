@@ -244,6 +244,8 @@ def decided_reasons(event: DecisionMade, loop: Loop) -> list[str]:
     elif event.mode == "safe":
         if event.loop_mode != "live" and event.live_mode == "explore":
             lines.append(f"The loop was in {event.loop_mode} mode, which plays the fallback.")
+        elif event.live_mode == "explore" and not loop.agent.gate.throws_coin:
+            lines.append("But the loop had earned less than promised, so nothing was tried.")
         source = "practice" if loop.agent.gate.throws_coin else event.source
         lines.append(f"{names[event.arm]} was played as the safe arm: {WHY_SAFE.get(source, 'it is safe')}.")
     return lines

@@ -55,6 +55,8 @@ def add_items(agent: ContextualAgent, state: LoopState, added: Added) -> None:
         for place, total in zip(places, state.played, strict=True):
             longer[place] = total
         state.played = longer
+    if places:
+        state.books.spread(places, agent.d)
 
 
 def remove_items(agent: ContextualAgent, contexts: LoopContexts, event: ArmsChanged) -> None:

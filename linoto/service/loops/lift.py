@@ -9,12 +9,19 @@ everything, where d_i is the conditional mean of D_i. log (1 + b d) is concave i
 the d_i the product is never larger; by Ville its average over bets reaches 1 / alpha with probability at most
 alpha, at any time (compare fact 4 of `linoto.core.intervals`). A bet that could lose everything in the next
 round, because p has become small, is given up before.
+
+The product runs in the order of decisions, and everything in it but the reward is fixed at the decision: p,
+c, the bets. So it does not matter when rewards come, or which of them: up to the last decision before the
+oldest open one the product is known, and over all decisions it is at least what it is with open ones at their
+worst. A lost reward stays at its worst, for each of the two sides.
 """
 
 from __future__ import annotations
 
 from math import exp, inf, log, log1p, sqrt
+from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct, field
 
 LEVEL = 0.95  # of every interval on the page
@@ -43,9 +50,130 @@ class WeightedMean(Struct):
         """The mean so far."""
         return self.rewards / self.weight
 
+    def absorb(self, other: WeightedMean) -> None:
+        """The rewards of another mean too."""
+        self.closed += other.closed
+        self.weight += other.weight
+        self.rewards += other.rewards
+
+
+class Draw(NamedTuple):
+    """What is fixed at a decision that could have been drawn for the control group."""
+
+    chance: float  # of being drawn
+    held_back: bool
+    centre: float
+    limits: Limits | None  # of rewards, where they are known
+
+    def difference(self, reward: float) -> float:
+        """D."""
+        return (reward - self.centre) * (-1 / self.chance if self.held_back else 1 / (1 - self.chance))
+
+    def worst(self, limits: Limits, sign: float) -> float:
+        """The least that D can be, or -D, in units of the range."""
+        low, high = limits
+        return min(sign * self.difference(low), sign * self.difference(high)) / (high - low)
+
+    def most(self, limits: Limits, sign: float) -> float:
+        """The most that a bet could have lost before the draw, in units of the range."""
+        low, high = limits
+        down, up = (self.centre - low) / (high - low), (high - self.centre) / (high - low)
+        if sign < 0:
+            down, up = up, down
+        return max(down / (1 - self.chance), up / self.chance)
+
+
+class LiftSums(Struct, array_like=True):
+    """What decisions that follow each other add to the lift: known rewards, and lost ones at their worst."""
+
+    decisions: int = 0  # open ones too
+    policy: WeightedMean = field(default_factory=WeightedMean)  # of known rewards
+    control: WeightedMean = field(default_factory=WeightedMean)
+    mean: float = 0.0  # of D, where the reward is known
+    spread: float = 0.0  # its summed squares (Welford)
+    below: list[float] = field(default_factory=lambda: [0.0] * len(BETS))  # sums of log (1 + b D)
+    above: list[float] = field(default_factory=lambda: [0.0] * len(BETS))  # and of log (1 - b D)
+
+    def open(self, draw: Draw) -> None:
+        """A decision whose reward is to come; bets that could lose everything by it are given up."""
+        self.decisions += 1
+        if draw.limits is None:
+            return
+        for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
+            most, j = draw.most(draw.limits, sign), 0
+            while j < len(BETS) and BETS[j] * most >= 1:
+                logs[j], j = GIVEN_UP, j + 1  # the next ones are smaller
+
+    def close(self, draw: Draw, reward: float | None) -> None:
+        """Its reward; None: it is lost."""
+        if reward is not None:
+            self._know(draw, reward)
+        if draw.limits is None:
+            return
+        if reward is None:
+            gain, fall = draw.worst(draw.limits, 1.0), draw.worst(draw.limits, -1.0)
+        else:
+            gain = draw.difference(reward) / (draw.limits[1] - draw.limits[0])
+            fall = -gain
+        self.below, self.above = grown(self.below, gain), grown(self.above, fall)
+
+    def _know(self, draw: Draw, reward: float) -> None:
+        group, likely = (self.control, draw.chance) if draw.held_back else (self.policy, 1 - draw.chance)
+        group.add(reward, likely)
+        difference = draw.difference(reward)
+        away = difference - self.mean
+        self.mean += away / self.known
+        self.spread += away * (difference - self.mean)
+
+    def with_open(self, draws: list[Draw]) -> None:
+        """Count these decisions, which are open, at their worst."""
+        for logs, sign in ((self.below, 1.0), (self.above, -1.0)):
+            worst = [draw.worst(draw.limits, sign) for draw in draws if draw.limits is not None]
+            kept = [j for j in range(len(BETS)) if logs[j] > GIVEN_UP]
+            added = np.log1p(np.multiply.outer([BETS[j] for j in kept], worst)).sum(axis=1)
+            for j, value in zip(kept, added.tolist(), strict=True):
+                logs[j] += value
+
+    def absorb(self, other: LiftSums) -> None:
+        """The decisions that come next too."""
+        n, more = self.known, other.known
+        self.decisions += other.decisions
+        self.policy.absorb(other.policy)
+        self.control.absorb(other.control)
+        if more:
+            away = other.mean - self.mean
+            self.mean += away * more / (n + more)
+            self.spread += other.spread + away * away * n * more / (n + more)
+        self.below, self.above = joined(self.below, other.below), joined(self.above, other.above)
+
+    @property
+    def known(self) -> int:
+        """Rewards that are known."""
+        return self.policy.closed + self.control.closed
+
+    def interval(self, limits: Limits | None) -> Limits | None:
+        """Where the average lift of all these decisions lies; None where there are too few rewards to say."""
+        fewest = min(self.policy.closed, self.control.closed)
+        if fewest == 0 or (limits is None and fewest < FEWEST):
+            return None
+        if limits is None:
+            away = NORMAL * sqrt(self.spread / (self.known - 1) / self.known)
+            return self.mean - away, self.mean + away
+        return bets_interval(self.below, self.above, self.decisions, limits)
+
+    @property
+    def value(self) -> float | None:
+        """The difference of the weighted means of what is known; None where a group has no reward yet."""
+        if min(self.policy.closed, self.control.closed) == 0:
+            return None
+        return self.policy.mean - self.control.mean
+
 
 class Lift(Struct):
-    """Live decisions that could have been drawn for the control group, and were closed."""
+    """The same, summed as rewards came: of decisions that 0.2 made, for which no centre was kept.
+
+    Its interval is right where rewards come in the order of their decisions, and none is lost.
+    """
 
     policy: WeightedMean = field(default_factory=WeightedMean)
     control: WeightedMean = field(default_factory=WeightedMean)
@@ -93,9 +221,7 @@ class Lift(Struct):
                 return None
             away = NORMAL * sqrt(self.spread / (self.closed - 1) / self.closed)
             return self.differences - away, self.differences + away
-        unit = limits[1] - limits[0]
-        least, most = (unit * least_mean(logs, self.closed) for logs in (self.below, self.above))
-        return None if least <= -unit and most <= -unit else (least, -most)
+        return bets_interval(self.below, self.above, self.closed, limits)
 
     @property
     def value(self) -> float | None:
@@ -112,6 +238,23 @@ def place(logs: list[float], gain: float, most: float) -> None:
             logs[j] = GIVEN_UP
         else:
             logs[j] += log1p(bet * gain)
+
+
+def grown(logs: list[float], gain: float) -> list[float]:
+    """Each wealth times 1 + b gain; what was given up stays so."""
+    return [x + log1p(bet * gain) if x != GIVEN_UP else x for x, bet in zip(logs, BETS)]  # noqa: B905
+
+
+def joined(logs: list[float], others: list[float]) -> list[float]:
+    """The wealth after decisions that follow each other."""
+    return [max(x + y, GIVEN_UP) for x, y in zip(logs, others)]  # noqa: B905
+
+
+def bets_interval(below: list[float], above: list[float], n: int, limits: Limits) -> Limits | None:
+    """The average lifts of n decisions that no side refutes; None where every lift is possible."""
+    unit = limits[1] - limits[0]
+    least, most = (unit * least_mean(logs, n) for logs in (below, above))
+    return None if least <= -unit and most <= -unit else (least, -most)
 
 
 def least_mean(logs: list[float], n: int) -> float:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from math import inf
 from typing import Any
 
 import msgspec
 
 from linoto.core.certificates import Certificate
 from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.doubling import DoublingAgent
 from linoto.core.snapshots import from_dict, restore
 from linoto.core.units import same_arms
 from linoto.service.loops import spec as specs
@@ -27,6 +29,15 @@ from linoto.service.loops.events import (
 from linoto.service.loops.history import Point
 from linoto.service.loops.item_changes import change_items
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
+from linoto.service.loops.readings import (
+    close_in_books,
+    in_order,
+    left_at_most,
+    model_evidence,
+    open_in_books,
+    practice_evidence,
+    promise_evidence,
+)
 from linoto.service.loops.references import reference_now
 from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
 from linoto.service.loops.state import Alarm, AlarmState, ArmsChange, LoopState, ModeChange, RewardTotals
@@ -199,9 +210,7 @@ class Loop:
             self.agent.commit(self._play_of(event))
         else:
             state.uncounted[event.arm] += 1
-        if self.coin_books is not None and event.control_share is not None:
-            terms, books = self.coin_books
-            terms.play(books, event.as_decision())
+        open_in_books(self, event)
         state.plays[event.arm] += 1
         state.decided, state.budget = event.number, event.budget
         self.pending[event.number] = event
@@ -222,22 +231,21 @@ class Loop:
             learn = self.agent.lose if self._is_lost(event) else self.agent.observe
             learn(self._play_of(decision), event.reward)
             state.learned += 1
-        if self.coin_books is not None and decision.control_share is not None and not self._is_lost(event):
-            terms, books = self.coin_books
-            terms.reward(books, decision.as_decision(), event.reward)
+        moved = close_in_books(self, decision, None if self._is_lost(event) else event.reward)
         for totals in self._totals_of(decision):
             totals.add(event.reward, default=event.origin == "default")
-        if decision.control_chance is not None and self.reference is not None:
+        chance = decision.control_chance if decision.lift_centre is None else None  # version 0.2 made it
+        if chance is not None and self.reference is not None:
             state.lift.add(
                 event.reward,
-                chance=decision.control_chance,
+                chance=chance,
                 held_back=decision.group == "holdback",
                 start=self.reference,
                 limits=self.limits,
             )
         if decision.counted:
             state.history.add(self.now())
-        self._check_claims(decision, event)
+        self._check_claims(decision, event, moved)
 
     def _play_of(self, event: DecisionMade) -> Any:
         """A decision as the agent of this loop commits it and learns from it."""
@@ -270,25 +278,26 @@ class Loop:
             found.append(state.since_drift.setdefault(decision.arm, RewardTotals()))
         return found
 
-    def _check_claims(self, closed: DecisionMade, event: RewardRecorded) -> None:
-        """What one more reward says about the promise, and about the log."""
-        state, watch, c, m = self.state, self.watch, self.state.counted, self.state.mixture
+    def _check_claims(self, closed: DecisionMade, event: RewardRecorded, moved: bool) -> None:
+        """What one more reward says about the promise, and about the log; `moved`: more of it is closed."""
+        state, watch, m = self.state, self.watch, self.state.mixture
         if self.coin_books is not None:
-            terms, books = self.coin_books
-            evidence = terms.evidence(books, state.decided)
+            evidence = practice_evidence(self, moved)
             self._raise_alarm("practice", state.promise, state.promise.update(evidence, watch.threshold))
-        elif closed.counted and not state.promise_void:
-            evidence = watch.promise(c.plays, *watch.known(c))
-            self._raise_alarm("promise", state.promise, state.promise.update(evidence, watch.threshold))
+        elif (closed.counted or moved) and not state.promise_void:
+            evidence = promise_evidence(self, closed.counted, moved)
+            due = state.promise.update(evidence, watch.threshold)
+            self._raise_alarm("promise", state.promise, due)
+            self._drop_model(due)
         if watch.model is not None:
-            evidence = watch.model_drift(c.plays, *watch.known(c), state.played)
-            due = state.drift.update(evidence, watch.threshold)
+            due = state.drift.update(model_evidence(self, moved), watch.threshold)
             self._raise_alarm("drift", state.drift, due, ALARMS["model"])
+            self._drop_model(due)
         elif watch.claim is not None and self._shows_drift(closed):
             rewards = watch.rewards_of(event.reward, self._is_lost(event))
             state.detector.add_reward(closed.number, closed.source == "mixture", rewards)
             if state.detector.is_due:
-                evidence = state.detector.evidence(watch.claim)
+                evidence = state.detector.evidence(watch.claim, now=not in_order(self))
                 self._raise_alarm("drift", state.drift, state.drift.follow(evidence, watch.drift_threshold))
         elif self.spec.version == 1 and closed.source == "mixture":
             evidence = watch.drift(m.plays, *watch.known(m))
@@ -306,6 +315,13 @@ class Loop:
             self._change_mode("safe-only", f"{kind} alarm")
         else:
             alarm.rearm()
+
+    def _drop_model(self, refuted: bool) -> None:
+        """A model that rewards have refuted pays for nothing any more, whatever an alarm does besides."""
+        agent = self.agent
+        if refuted and in_order(self) and agent.gate.trusts_model and not isinstance(agent, DoublingAgent):
+            agent.drop_model()
+            self.state.model_dropped = True
 
     def _change_mode(self, mode: Mode, by: str, *, answered: bool = False) -> None:
         state = self.state
@@ -411,8 +427,18 @@ class Loop:
 
     @property
     def room(self) -> float | None:
-        """The room that the gate sees now; with contexts, which it depends on, at the last decision."""
-        return self.state.budget if self.contexts is not None else self.fixed_agent.budget
+        """The room that there is now; with contexts, which it depends on, at the last decision."""
+        if self.contexts is not None:
+            return self.state.budget
+        return self.room_left(self.fixed_agent.budget, left_at_most(self))
+
+    def room_left(self, room: float | None, left: float) -> float | None:
+        """The room of a gate, which is never more than what the books leave."""
+        if room is None or room == inf or self.practice is not None:
+            return room
+        if room == -inf and self.state.model_dropped:
+            room = 0.0
+        return min(room, left)
 
     @property
     def limits(self) -> tuple[float, float] | None:

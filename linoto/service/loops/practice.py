@@ -8,7 +8,8 @@ and at any time. The books are those of the gate, with the kernels of the gate, 
 The mirrored side is the watch as well. If practice would have earned at most what was earned, and epsilon
 per round besides, -X is at least that much below 0, and the wealth of the mirrored bets there is at most the
 supermartingale itself: above 1 / alarm_error it is an alarm. Rewards that are missing count at their worst
-for each side, so it does not matter which come first.
+for each side, so it does not matter which come first. The wealth is also read at the last decision before the
+oldest open one, where nothing is missing but what is lost: late rewards do not hide a loss. The range is too.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from msgspec import Struct, field
 from linoto.core import coins, kernels
 from linoto.core.certificates import Certificate
 from linoto.core.decisions import Decision
-from linoto.core.kernels import Records
+from linoto.core.kernels import Floats, Records
 from linoto.service.loops.lift import LEVEL, Limits
 from linoto.service.loops.spec import LoopAgent
 
+BOUND_LEVEL = log(2 * kernels.COIN_BETS / (1 - LEVEL))  # of either side: half of the error
+MOST_STEPS, CLOSE = 60, 1e-12  # of Newton's method; six or so are enough
 FRACTIONS = 0.9 * 0.6 ** np.arange(kernels.COIN_BETS)  # (16,) of the range of rewards, as in the kernels
 
 
@@ -109,6 +112,11 @@ class PracticeTerms:
         known = books.estimate * (1 - books.missing / max(books.explored, 1))
         return min(max(known, lower), upper)
 
+    def uncertainty(self, books: PracticeBooks) -> float:
+        """How wide these bounds are for each decision whose reward is known."""
+        (lower, upper), known = self.bounds(books), books.explored - books.missing
+        return (upper - lower) / known if known else inf
+
     def promised_loss(self, rounds: int) -> float | None:
         """The most that the promise allows to lose in so many rounds."""
         return None if self.once is None else self.once + self.per_round * rounds
@@ -122,6 +130,48 @@ class PracticeTerms:
         logs = np.array(books.below.bets) - FRACTIONS / (high - low) * most
         return float(np.logaddexp.reduce(logs) - log(kernels.COIN_BETS))
 
+    def with_bounds(self, books: PracticeBooks) -> PracticeBooks:
+        """Books that were read back from sums, with the bounds that their bets have reached."""
+        fractions = np.asarray(FRACTIONS / (self.limits[1] - self.limits[0]), dtype=np.float64)
+        for side in (books.above, books.below):
+            side.bound = highest_sum(np.array(side.bets), fractions)
+        return books
+
+
+# -- the same for a part of the rounds
+
+
+def sums_of(books: PracticeBooks) -> list[float]:
+    """All that can be summed over rounds."""
+    counts = books.explored, books.missing, books.earned, books.control, books.estimate
+    return [*map(float, counts), *books.below.bets, *books.above.bets]
+
+
+def books_of(sums: list[float]) -> PracticeBooks:
+    """Books with these sums, without their bounds."""
+    explored, missing, earned, control, estimate, *bets = sums
+    below, above = bets[: kernels.COIN_BETS], bets[kernels.COIN_BETS :]
+    sides = {"above": Side(bets=above), "below": Side(bets=below)}
+    counts = {"explored": round(explored), "missing": round(missing), "control": round(control)}
+    return PracticeBooks(earned=earned, estimate=estimate, **counts, **sides)  # type: ignore[arg-type]
+
+
+def highest_sum(bets: Floats, fractions: Floats) -> float:
+    """The root S of sum_j exp(fraction_j S + L_j) = 16 / error; Newton's points come from above.
+
+    A single bet gives a sum that is certainly high enough to begin from.
+    """
+    found = float(((BOUND_LEVEL - bets) / fractions).min())
+    for _ in range(MOST_STEPS):
+        logs = fractions * found + bets
+        top = logs.max()
+        weights = np.exp(logs - top)
+        step = float((top + log(weights.sum()) - BOUND_LEVEL) * weights.sum() / (weights @ fractions))
+        found -= step
+        if step <= CLOSE * (1 + abs(found)):
+            break
+    return found
+
 
 def params_of(agent: LoopAgent, low: float, unit: float) -> Records:
     """The gate's books for rewards that begin at `low`, at half of the error of an interval."""
@@ -129,7 +179,7 @@ def params_of(agent: LoopAgent, low: float, unit: float) -> Records:
     p = params[0]
     p["gate"], p["realised"], p["low"], p["unit"] = kernels.CONTROL, 1, low, unit
     p["bounded"], p["noise"] = agent.confidence.noise == "bounded", agent.confidence.scale
-    p["coin_level"] = log(2 * kernels.COIN_BETS / (1 - LEVEL))
+    p["coin_level"] = BOUND_LEVEL
     return params
 
 

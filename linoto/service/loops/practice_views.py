@@ -7,13 +7,14 @@ from msgspec import Struct
 from linoto.service.loops.lift import LEVEL
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice import PracticeTerms
+from linoto.service.loops.readings import practice_books
 
 
 class PracticeView(Struct):
     """What a coin has told of current practice, in the explored decisions whose reward is known."""
 
     explored: int  # how many these are
-    missing: int  # explored decisions whose reward is to come, or lost
+    missing: int  # other explored decisions: their reward is to come, or lost, or came before its turn
     control: int  # rewards of control rounds
     earned: float  # what the explored decisions earned
     estimate: float  # what practice would have earned in them
@@ -27,13 +28,14 @@ class PracticeView(Struct):
 
 def practice_view(loop: Loop) -> PracticeView | None:
     """What the coin has told so far, where there is one."""
-    if loop.coin_books is None:
+    books = practice_books(loop)
+    if loop.coin_books is None or books is None:
         return None
-    terms, books = loop.coin_books
+    terms, known = loop.coin_books[0], books.explored - books.missing
     lower, upper = terms.bounds(books)
     return PracticeView(
-        explored=books.explored - books.missing,
-        missing=books.missing,
+        explored=known,
+        missing=loop.coin_books[1].explored - known,
         control=books.control,
         earned=books.earned,
         estimate=terms.estimate(books),

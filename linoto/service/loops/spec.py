@@ -123,8 +123,8 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 
 # Of what a field that is left out means. In version 1 loops of one seed shared their draws; up to version 2
 # arms without features were kept with all their zeros, which gives other last digits; up to version 3 the
-# history of a loop did not say how many rewards were lost; up to version 4 arms were not counted anew after
-# a drift alarm.
+# history of a loop did not say how many rewards were lost; up to version 4 late rewards hid from the watch
+# what was known of earlier decisions, and arms were not counted anew after a drift alarm.
 VERSION = 5
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},

@@ -9,6 +9,7 @@ from math import log
 
 from msgspec import Struct, field
 
+from linoto.service.loops.books import Books
 from linoto.service.loops.detector import Detector
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import History
@@ -121,7 +122,9 @@ class LoopState(Struct):
     )
     counted: RewardTotals = field(default_factory=RewardTotals)  # the plays that the promise is about
     mixture: RewardTotals = field(default_factory=RewardTotals)  # the plays of the logging mixture
-    lift: Lift = field(default_factory=Lift)
+    lift: Lift = field(default_factory=Lift)  # of decisions without a centre
+    books: Books = field(default_factory=Books)
+    model_dropped: bool = False  # rewards refute the model that the promise rests on: it has no say any more
     promise: AlarmState = field(default_factory=AlarmState)  # or, where the gate throws a coin, of practice
     drift: AlarmState = field(default_factory=AlarmState)
     detector: Detector = field(default_factory=Detector)  # of drift

@@ -42,8 +42,9 @@ def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None,
 
     Never more than is promised: what was gained is not a loss that is still allowed. Against the log it is
     counted in rewards as they came: by its mean, where a lost one counts as the log's average, and by the
-    ends of the interval of its mean, where it counts as the worst and as the best reward. Against practice it
-    is as the gate counts it. None where nothing is promised.
+    ends of the interval of its mean, where lost and open ones count as the worst and as the best reward. Open
+    ones have neither where rewards have no range, and are left out. Against practice it is as the gate counts
+    it. None where nothing is promised.
     """
     if loop.practice is not None:
         promised, left = loss_and_left_below_practice(loop, loop.practice)
@@ -53,19 +54,20 @@ def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None,
     gained = gain(loop, closed, loop.state.counted.rewards, lost)
     if expected is None or least is None or loop.log_mean is None or gained is None:
         return None, None, None, None
-    left, average = gained + expected - least, expected / max(closed, 1)
-    moved = float(beyond_first(loop.log_mean, loop.state.references, "mean", closed))
-    (low, high), scale = loop.watch.reference, loop.watch.scale
+    average, (low, high), scale = expected / max(closed, 1), loop.watch.reference, loop.watch.scale
+    plays = loop.state.counted.plays if scale.bounded else closed
+    known = loop.state.counted.rewards - lost * loop.spec.default_reward
     ends: tuple[tuple[float, Part, float], ...] = ((high, "high", scale.low), (low, "low", scale.high))
     lower, upper = (
-        left
-        + closed * (loop.log_mean - end)
-        + moved
-        - float(beyond_first(end, loop.state.references, part, closed))
-        + (lost * (reward - average) if lost and isfinite(reward) else 0.0)
+        known
+        + (plays - closed + lost) * (reward if isfinite(reward) else average)
+        - plays * end
+        - float(beyond_first(end, loop.state.references, part, plays))
+        + plays * (loop.watch.per_round or 0.0)
+        + loop.watch.constant
         for end, part, reward in ends
     )
-    most = expected - least
+    most, left = expected - least, gained + expected - least
     return most, min(lower, most), min(left, most), min(upper, most)
 
 

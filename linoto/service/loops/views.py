@@ -15,6 +15,7 @@ from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_views import PracticeView, practice_view
+from linoto.service.loops.readings import lift_of
 from linoto.service.loops.state import RewardTotals
 from linoto.service.loops.sums import (
     alarm_below,
@@ -202,9 +203,12 @@ def lift_view(loop: Loop) -> LiftView:
         n, ends = seen.explored, (seen.estimate, seen.upper, seen.lower)
         mean, lower, upper = ((seen.earned - end) / n if n else None for end in ends)
         return LiftView(n, seen.control, mean, lower, upper, LEVEL)
-    lift = loop.state.lift
-    lower, upper = lift.interval(loop.limits) or (None, None)
-    return LiftView(lift.policy.closed, lift.control.closed, lift.value, lower, upper, LEVEL)
+    lift, interval = lift_of(loop) or (loop.state.lift, loop.state.lift.interval(loop.limits))
+    lower, upper = interval or (None, None)
+    mean = lift.value
+    if mean is not None and lower is not None and upper is not None:
+        mean = min(max(mean, lower), upper)  # what is known may be the good half of what there is
+    return LiftView(lift.policy.closed, lift.control.closed, mean, lower, upper, LEVEL)
 
 
 def loop_view(loop: Loop) -> LoopView:

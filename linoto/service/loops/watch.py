@@ -184,6 +184,11 @@ class Watch:
         least = self.least(plays)
         return log_evidence(self.scale, rewards + (plays - closed) * self.scale.high, plays, least)
 
+    def left_at_most(self, plays: int, known: int, rewards: float) -> float:
+        """How much more so many plays may lose, if those that are not known earned the most they can."""
+        best = (plays - known) * self.scale.high if plays > known else 0.0
+        return float(rewards + best - self.least(plays))
+
     def least(self, plays: Any) -> Any:
         """The least that so many plays earn on average by the promise."""
         low, later = self.reference[0], beyond_first(self.reference[0], self.later, "low", plays)
