@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core import arm_changes, coins, kernels, odds, saving
 from linoto.core.arm_changes import ArmChange
 from linoto.core.certificates import Certificate, Situation, limits_of
+from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import (
     PRACTICE,
@@ -47,7 +48,7 @@ class LinearAgent:
         params: Records,  # (1,) of kernels.PARAMS; (2,) where the log may have moved
         state: State,
         rng: np.random.Generator,
-        coins: np.random.Generator | None = None,  # of a gate that throws one
+        coins: Coins | None = None,  # of a gate that throws one
         reward_squares: Floats | None = None,  # (k,) of the log, where known
         names: tuple[str, ...] | None = None,
         changes: tuple[ArmChange, ...] = (),
@@ -75,8 +76,6 @@ class LinearAgent:
         """A fresh agent that knows the log and nothing else."""
         warm_up()
         agent = cls(params=params, state=state, **parts)
-        if agent.gate.throws_coin:
-            agent._coins = coins.coins_from(agent._rng)
         kernels.begin(params, state)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
@@ -136,6 +135,18 @@ class LinearAgent:
         self._state.run["thrown"] = self._state.run["fresh"] = 0
         source = self.fallback_source
         return replace(decision, arm=arm, mode="safe", source=source, control_share=None, centre=None)
+
+    def use_coins(self, source: Coins) -> None:
+        """Other coins from now on: from the next round where that of this one is thrown, which stands.
+
+        Where the gate throws no coin, nothing changes.
+        """
+        if self._coins is None:
+            return
+        self._coins = source
+        if not self._state.run[0]["thrown"]:
+            coins.draw_coins(self._state.run, source)
+            self._state.run["fresh"] = 0
 
     # -- learning
 
@@ -611,7 +622,7 @@ class LinearAgent:
 
     def _coin_rows(self, rounds: int) -> Floats:
         """(rounds, 2 or 0): practice's draws and coins."""
-        return np.empty((rounds, 0)) if self._coins is None else self._coins.random((rounds, 2))
+        return np.empty((rounds, 0)) if self._coins is None else self._coins.rows(self.rounds + 2, rounds)
 
 
 def upper_bounds(state: State) -> Floats:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
 from linoto.core.certificates import Certificate, Situation, certify
+from linoto.core.coins import coins_for
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.rounds import Features
@@ -19,7 +20,7 @@ from linoto.core.contexts.start import start_contextual
 from linoto.core.explorers import rule_of
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Composition
-from linoto.core.validation import as_actions, as_generator, as_names
+from linoto.core.validation import as_actions, as_names, generator_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +51,14 @@ class Composed:
         """A running agent for these arms (k, d) and this log; `rng` is a seed or a generator."""
         arms = as_actions(actions)
         log = as_offline(offline, len(arms))
-        gated = self.composed()
+        gated, generator = self.composed(), generator_for(rng)
         agent = LinearAgent.begin(
             policy=self,
             composition=gated,
             params=gated.params(arms, log),
             state=kernels.allocate(arms, log.pulls, log.reward_sums, gated.assumed.shift > 0),
-            rng=as_generator(rng),
+            rng=generator,
+            coins=coins_for(rng, generator) if gated.gate.throws_coin else None,
             reward_squares=log.reward_squares,
             names=as_names(names, len(arms)),
         )

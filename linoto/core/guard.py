@@ -9,13 +9,14 @@ import numpy as np
 
 from linoto.core import codec, coins, kernels
 from linoto.core.certificates import Certificate, Situation, certify
+from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import PRACTICE, SOURCES, Decision, check_reward, check_round, credit
 from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.kernels import Ints, Records
 from linoto.core.offline import Offline
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.validation import as_arm, as_generator
+from linoto.core.validation import as_arm, generator_for
 
 
 class Guard:
@@ -62,7 +63,7 @@ class Guard:
         confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
         self._begin(offline, gate or Tolerance(evidence="rewards", **rates), confidence)  # type: ignore[arg-type]
         if self.gate.throws_coin:
-            self._coins = coins.coins_from(as_generator(rng))
+            self._coins = coins.coins_for(rng, generator_for(rng))
             coins.draw_coins(self._run, self._coins)
 
     @classmethod
@@ -72,7 +73,7 @@ class Guard:
         guard._begin(offline, gate, confidence)
         return guard
 
-    _coins: np.random.Generator | None
+    _coins: Coins | None
 
     def _begin(self, offline: Offline, gate: Gate, confidence: Confidence) -> None:
         self.offline, self.gate, self.confidence = offline, gate, confidence
@@ -189,7 +190,7 @@ class Guard:
             "confidence": codec.encode(self.confidence),
         }
         if self._coins is not None:
-            header["coins"] = codec.encode_rng(self._coins)
+            header["coins"] = self._coins.encoded()
         arrays = {
             "counts": self._counts,
             "mixed": self._mixed,
@@ -202,6 +203,17 @@ class Guard:
         return codec.pack(header, arrays)
 
     # -- with a coin
+
+    def use_coins(self, source: Coins) -> None:
+        """Other coins from now on: from the next round where that of this one is thrown, which stands.
+
+        Where the gate throws no coin, nothing changes.
+        """
+        if self._coins is None:
+            return
+        self._coins = source
+        if not self._run[0]["thrown"]:
+            coins.draw_coins(self._run, source)
 
     @property
     def practice(self) -> int | None:
@@ -246,12 +258,12 @@ class Guard:
         earned = run["earned"] + p["low"] * (run["pending"] + 1)
         return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)
 
-    def _commit_by_coin(self, decision: Decision, generator: np.random.Generator) -> None:
+    def _commit_by_coin(self, decision: Decision, source: Coins) -> None:
         coins.enter_play(self._run, decision)
         if self._run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.UNASKED_PLAY):
             self._against[self._run[0]["entry_practice"]] += 1
         kernels.coin_commit(self._params, self._run)
-        coins.draw_coins(self._run, generator)
+        coins.draw_coins(self._run, source)
 
     def _observe_by_coin(self, decision: Decision, reward: float) -> None:
         names = list(coins.DESK)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from linoto.core.agent import LinearAgent
 
 # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
-# knew nothing of arms that come and go
-SNAPSHOT_FORMAT = 4
+# knew nothing of arms that come and go, 4 knew coins of a generator only
+SNAPSHOT_FORMAT = 5
 
 
 def snapshot_of(agent: LinearAgent) -> bytes:
@@ -26,7 +26,7 @@ def snapshot_of(agent: LinearAgent) -> bytes:
         "rng": codec.encode_rng(agent._rng),
     }
     if agent._coins is not None:
-        header["coins"] = codec.encode_rng(agent._coins)
+        header["coins"] = agent._coins.encoded()
     if agent.changes:
         header["changes"] = arm_changes.encode(agent.changes)
     squares = {}  # those of a log that nothing reads are not kept

@@ -15,6 +15,7 @@ from linoto.core import codec, kernels, one_hot_policies, policies
 from linoto.core.agent import LinearAgent
 from linoto.core.arm_changes import ArmChange, composition_after
 from linoto.core.codec import foreign_types
+from linoto.core.coins import decode_coins
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.decisions import ContextualDecision
@@ -168,7 +169,7 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
         params=params,
         state=state,
         rng=codec.decode_rng(header["rng"]),
-        coins=codec.decode_rng(header["coins"]) if "coins" in header else None,
+        coins=decode_coins(header["coins"], int(state.run[0]["rounds"])) if "coins" in header else None,
         reward_squares=arrays.get("reward_squares"),
         names=None if names is None else tuple(names),
         changes=changes,
@@ -277,7 +278,7 @@ def restore_contextual(
         state=state,
         moments=moments,
         rng=codec.decode_rng(header["rng"]),
-        coins=codec.decode_rng(header["coins"]),
+        coins=decode_coins(header["coins"], int(state.run[0]["rounds"])),
         features=features,
         changes=changes,
     )
@@ -345,5 +346,5 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None)
     copy_fields(arrays, guard._run)
     if guard.gate.throws_coin:
         copy_exactly("against", arrays, guard._against)
-        guard._coins = codec.decode_rng(header["coins"])
+        guard._coins = decode_coins(header["coins"], guard.rounds)
     return guard

@@ -15,6 +15,7 @@ from helpers.reference_control import ControlReference
 import linoto
 from linoto import Confidence, Control, Decision, Gated, Greedy, Guard, LinTS, LinUCB, Offline, Random
 from linoto.core import codec, kernels
+from linoto.core.coins import KeyedCoins
 from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
@@ -440,8 +441,8 @@ def test_propensities_are_the_frequencies(explorer: Any, allowed: Any) -> None:
     said = np.array([agent.propensity(arm, allowed, redraws=2000) for arm in range(3)])
     assert agent._state.run[0]["thrown"] == 0  # nobody was shown the coin
     counts = np.zeros(3)
-    for _ in range(2000):
-        agent._state.run["thrown"] = 0
+    for turn in range(2000):
+        agent._state.run["thrown"], agent._coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
         agent._draw()
         counts[agent.decide(allowed).arm] += 1
     assert said.sum() == pytest.approx(1.0, abs=0.1)
@@ -456,8 +457,8 @@ def test_propensities_of_a_proposal_are_the_frequencies(explorer: Any, loan: flo
     agent = policy.start(ACTIONS, LOG, rng=0)
     said = np.array([agent.propensity(arm, proposal=0) for arm in range(3)])
     counts, shares = np.zeros(3), set()
-    for _ in range(2000):
-        agent._state.run["thrown"] = 0
+    for turn in range(2000):
+        agent._state.run["thrown"], agent._coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
         agent._draw()
         decision = agent.guard(0)
         counts[decision.arm] += 1

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from linoto.core import coins, kernels
 from linoto.core.certificates import Certificate
+from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.contexts.certificates import certify_contextual
 from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
@@ -59,7 +60,7 @@ class ContextualAgent:
         state: State,  # without arms
         moments: Moments,  # of the log
         rng: np.random.Generator,
-        coins: np.random.Generator,  # practice's draws, and those of a gate that throws a coin
+        coins: Coins,  # practice's draws, and those of a gate that throws a coin
         features: Features | None = None,
         changes: tuple[ItemChange, ...] = (),  # of the items so far
     ) -> None:
@@ -82,9 +83,7 @@ class ContextualAgent:
         self._asked: Round | None = None  # the latest question, whose arms are in the state
 
     @classmethod
-    def begin(
-        cls, *, params: Records, moments: Moments, rng: np.random.Generator, **parts: Any
-    ) -> ContextualAgent:
+    def begin(cls, *, params: Records, moments: Moments, **parts: Any) -> ContextualAgent:
         """A fresh agent that knows the log and nothing else."""
         warm_up_contexts()
         state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
@@ -92,9 +91,7 @@ class ContextualAgent:
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         kernels.context_begin(params, state, *moments.as_rows())
-        agent = cls(
-            params=params, state=state, moments=moments, rng=rng, coins=coins.coins_from(rng), **parts
-        )
+        agent = cls(params=params, state=state, moments=moments, **parts)
         agent._draw()
         return agent
 
@@ -184,6 +181,12 @@ class ContextualAgent:
         asked = self._round(**question)
         wanted = None if proposal is None else as_arm(proposal, asked.offered, "proposal")
         return propensity(self, as_arm(arm, asked.offered), asked, wanted, redraws, as_generator(rng))
+
+    def use_coins(self, source: Coins) -> None:
+        """Other coins from now on: from the next round where that of this one is thrown, which stands."""
+        self._coins = source
+        if self._thrown is None:
+            coins.draw_coins(self._state.run, source)
 
     # -- learning
 
@@ -302,6 +305,7 @@ class ContextualAgent:
             params=self._params.copy(),
             moments=self.moments,
             rng=np.random.default_rng(0),
+            coins=coins.KeyedCoins(bytes(coins.KEY_BYTES)),  # it is looked at, and decides nothing
         )
 
     def snapshot(self) -> bytes:

@@ -37,7 +37,7 @@ def snapshot_of(agent: ContextualAgent, format: int) -> bytes:
         "agent": "contextual",
         "policy": codec.encode(agent.policy),
         "rng": codec.encode_rng(agent._rng),
-        "coins": codec.encode_rng(agent._coins),
+        "coins": agent._coins.encoded(),
         "count": moments.count,
         "reward_sum": moments.reward_sum,
         "reward_squares": moments.reward_squares,
