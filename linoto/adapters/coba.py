@@ -32,7 +32,7 @@ class CobaLearner:
         features: Sequence[Any] = (1, "a", "ax"),
         offline: Moments | None = None,
         practice: Practice | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         self.policy, self.features, self.offline = policy, tuple(features), offline
         self.practice, self.seed = practice, seed

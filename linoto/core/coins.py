@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from linoto.core import codec, kernels
+from linoto.core.certificates import Certificate
 from linoto.core.decisions import SOURCES, Decision
+from linoto.core.gates import Gate
 from linoto.core.kernels import Bools, Floats, Records, State
 
 DESK = ("entry", "entry_share", "entry_centre", "entry_practice")
@@ -137,6 +139,19 @@ def draw_coins(run: Records, coins: Coins) -> None:
     run["practice_draw"][0], run["coin"][0] = coins.at(run["rounds"].item(0) + 1)
 
 
+SEEDED = (
+    "nobody who chooses a proposal knows the seed, or the generator, that was given: whoever knows it "
+    "knows the coin"
+)
+
+
+def with_seed(certificate: Certificate, gate: Gate, coins: Coins | None) -> Certificate:
+    """A certificate that says what a seed gives away, where there is a coin and it comes from one."""
+    if coins is None or not coins.seeded or not gate.throws_coin or not certificate.holds:
+        return certificate
+    return replace(certificate, assumes=(*certificate.assumes, SEEDED))
+
+
 # -- a round
 
 
@@ -160,6 +175,33 @@ def with_coin(decision: Decision, run: Records) -> Decision:
     if not run[0]["thrown"]:
         return decision
     return replace(decision, control_share=float(run[0]["entry_share"]), centre=float(run[0]["entry_centre"]))
+
+
+def play_practice(run: Records) -> None:
+    """Let practice be played in the round whose coin is thrown: the books keep what the coin has said."""
+    run["arm"], run["explored"] = run["fallback"], 0
+
+
+def forget_coin(run: Records) -> None:
+    """Make the decision in `run` one of practice, in a round that plays safe whatever the coin says."""
+    agreed = run[0]["proposal"] == run[0]["fallback"]
+    run["arm"], run["explored"], run["source"] = run["fallback"], 0, run["fallback_source"]
+    write(run, kernels.NO_ENTRY if agreed else kernels.PRACTICE_PLAY, 0.0, 0.0, int(run[0]["fallback"]))
+    run["thrown"] = 0
+
+
+def check_before_coin(safe: bool, thrown: bool) -> None:
+    """Refuse to play safe without a trace once the coin is known: control rounds could disappear."""
+    if safe and thrown:
+        raise ValueError("safe must be said before the coin of a round is thrown: commit that decision first")
+
+
+def check_stays_safe(safe: bool) -> None:
+    """Refuse a decision that is not safe in a round that was said to be."""
+    if not safe:
+        raise ValueError(
+            "decision must be one that plays safe: this round was asked for with safe=True, got another"
+        )
 
 
 def enter_play(run: Records, decision: Decision) -> None:

@@ -15,6 +15,7 @@ from linoto.core.decisions import PRACTICE, SOURCES, Decision, check_reward, che
 from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.kernels import Ints, Records
 from linoto.core.offline import Offline
+from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.validation import as_arm, generator_for
 
@@ -31,7 +32,8 @@ class Guard:
     `reward_range`, which lets it explore sooner.
 
     With `gate=Control(...)` it promises the same against what the mixture earns now, whatever the arms do
-    since the log; `rng` is a seed or a generator for its coin. Report rewards with their decisions then.
+    since the log. Its coin is the system's own and nobody knows it, unless `rng` is a seed or a generator:
+    then a run can be repeated, by whoever knows the seed. Report rewards with their decisions.
 
     >>> guard = Guard(Offline(pulls=[80, 20], reward_sums=[60.0, 5.0]), epsilon=0.1, reward_range=(0, 1),
     ...               noise="bounded")
@@ -53,7 +55,7 @@ class Guard:
         relative: bool = False,
         promise: Literal["expected", "realised"] = "expected",
         gate: Control | None = None,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
     ) -> None:
         if not isinstance(offline, Offline):
             raise ValueError(f"offline must be a linoto.Offline, got {type(offline).__name__}")
@@ -88,7 +90,7 @@ class Guard:
         self._run: Records = np.zeros(1, dtype=kernels.RUN)
         self._run["logged"] = offline.total
         self._run["logged_rewards"] = offline.reward_sums.sum()
-        self._coins = None
+        self._coins, self._open = None, OpenRounds()
         if not gate.throws_coin:
             kernels.ledger_begin(self._params, self._run)
             return
@@ -126,6 +128,7 @@ class Guard:
         if self._coins is not None:
             self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
             self._commit_by_coin(decision, self._coins)
+            self._open.open(self.rounds)
             return
         if mixture:
             index = int(np.searchsorted(self._logged, arm))
@@ -134,6 +137,7 @@ class Guard:
             self._mixed[index] += 1
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
         kernels.ledger_commit(self._params, self._run, mixture)
+        self._open.open(self.rounds)
 
     def observe(self, decision: Decision | int, reward: float) -> None:
         """The reward of a decision committed earlier (or of an arm: then plays outside the mixture first)."""
@@ -141,6 +145,10 @@ class Guard:
         if self.gate.throws_coin and not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned for a Control gate, got {decision!r}")
         arm, mixture = credit(decision, self._counts)
+        if isinstance(decision, Decision):
+            check_awaited(self._open, decision.round)
+        elif self.pending.sum() == 1:
+            self._open.clear()  # this one was the last
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] -= 1
         if isinstance(decision, Decision) and self.gate.throws_coin:
             self._observe_by_coin(decision, value)
@@ -169,7 +177,7 @@ class Guard:
     @property
     def certificate(self) -> Certificate:
         """What is guaranteed."""
-        return certify(
+        found = certify(
             Situation(
                 gate=self.gate,
                 fallback="mixture",
@@ -180,6 +188,7 @@ class Guard:
                 offline=self.offline,
             )
         )
+        return coins.with_seed(found, self.gate, self._coins)
 
     def snapshot(self) -> bytes:
         """Everything needed to continue, as bytes that `linoto.restore` reads."""
@@ -200,6 +209,7 @@ class Guard:
         }
         if self.gate.throws_coin:
             arrays["against"] = self._against
+        self._open.save(header, arrays)
         return codec.pack(header, arrays)
 
     # -- with a coin

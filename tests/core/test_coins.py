@@ -2,63 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.coin_kinds import ACTIONS, KINDS, LOG
 
 import linoto
-from linoto import Confidence, Control, Gated, Guard, Moments, Offline
+from linoto import Gated
 from linoto.core.coins import GeneratorCoins, KeyedCoins
 
-LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
-CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0))
-ACTIONS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-GATE = Control(budget=20.0)
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
-
-
-class Fixed:
-    """An agent with fixed arms, seen like the two others below."""
-
-    def __init__(self, rng: Any = None, gate: Control = GATE) -> None:
-        self.agent: Any = Gated(gate=gate, confidence=CLICKS).start(ACTIONS, LOG, rng=rng)
-
-    def ask(self, arm: int = 2) -> Any:
-        return self.agent.guard(arm)
-
-    @property
-    def run(self) -> Any:
-        return self.agent._state.run[0]
-
-
-class InContexts(Fixed):
-    """The same arms in every round, with practice drawn by weights."""
-
-    def __init__(self, rng: Any = None, gate: Control = GATE) -> None:
-        log = Moments.from_rows(ACTIONS[[0, 1, 0]], [0.6, 0.5, 0.6])
-        self.agent = Gated(gate=gate, confidence=CLICKS).start_contextual(log, rng=rng)
-
-    def ask(self, arm: int = 2) -> Any:
-        return self.agent.guard(arm, actions=ACTIONS, practice=np.array([0.6, 0.4, 0.0]))
-
-
-class Guarded(Fixed):
-    """A guard around a recommender."""
-
-    def __init__(self, rng: Any = None, gate: Control = GATE) -> None:
-        self.agent = Guard(LOG, gate=gate, reward_range=(0, 1), noise="bounded", rng=rng)
-
-    def ask(self, arm: int = 2) -> Any:
-        return self.agent.decide(arm)
-
-    @property
-    def run(self) -> Any:
-        return self.agent._run[0]
-
-
-KINDS: dict[str, Callable[..., Fixed]] = {"fixed arms": Fixed, "contexts": InContexts, "guard": Guarded}
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 

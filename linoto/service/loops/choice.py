@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from linoto.core.codec import finite
-from linoto.core.decisions import Decision, NoSafeArm
+from linoto.core.decisions import Decision
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
@@ -19,7 +19,8 @@ def make_decision(
 ) -> DecisionMade:
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
-    live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
+    safe = state.mode != "live"  # said before the coin is thrown
+    live = agent.decide(allowed, safe=safe) if proposal is None else agent.guard(proposal, allowed, safe=safe)
     served = live if state.mode == "live" else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
     held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
@@ -58,13 +59,7 @@ def make_decision(
 
 def safe_decision(agent: FixedAgent, live: Decision) -> Decision:
     """The fallback of the decision just made, with the source it is counted under."""
-    if agent.gate.throws_coin:
-        return agent.without_coin(live)
-    if live.mode == "safe":
-        return live
-    if live.fallback is None:
-        raise NoSafeArm("allowed must hold an arm that is safe to play, got none: the fallback is not in it")
-    return replace(live, arm=live.fallback, mode="safe", source=agent.fallback_source)
+    return agent.without_coin(live)
 
 
 def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> Decision | None:

@@ -19,7 +19,7 @@ def decide_in_context(
     """The next decision of a loop with contexts: the policy's, or what is safe."""
     agent, contexts = loop.contextual
     state, items = loop.state, question.items
-    live = ask(agent, question, proposal)
+    live = ask(agent, question, proposal, safe=state.mode != "live")
     played = live if state.mode == "live" else agent.play_safe(live)
     lcb, ucb = agent.bounds(played)
     gain, because = explained(agent, contexts, played, question)
@@ -56,12 +56,14 @@ def decide_in_context(
     )
 
 
-def ask(agent: ContextualAgent, question: Question, proposal: int | None) -> ContextualDecision:
+def ask(
+    agent: ContextualAgent, question: Question, proposal: int | None, *, safe: bool
+) -> ContextualDecision:
     """What live mode would play; a question that the agent refuses changes nothing."""
     try:
         if proposal is None:
-            return agent.decide(**question.asked())
-        return agent.guard(list(question.items).index(proposal), **question.asked())
+            return agent.decide(**question.asked(), safe=safe)
+        return agent.guard(list(question.items).index(proposal), **question.asked(), safe=safe)
     except ValueError as error:
         raise invalid(str(error)) from error
 
