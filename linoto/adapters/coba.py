@@ -76,7 +76,8 @@ class CobaLearner:
         table = self._table(context, actions)
         if self.agent is None:
             d = None if self.offline is not None else table.shape[1]
-            started = self.policy.start_contextual(self.offline, d=d, rng=self.seed)
+            rng = {} if self.seed is None else {"rng": self.seed}
+            started = self.policy.start_contextual(self.offline, d=d, **rng)
             self.agent = cast(ContextualAgent, started)
         practice = None if self.practice is None else self.practice(context, actions)
         return self.agent, {"actions": table, "practice": practice}

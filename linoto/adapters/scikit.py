@@ -92,9 +92,10 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _started(self) -> ContextualAgent:
         """An agent that knows all rows so far, with random numbers of its own."""
         policy = LinUCB() if self.policy is None else self.policy
-        seed = self.random_state
-        rng = None if seed is None else np.random.default_rng([seed, self.moments_.count])
-        agent = cast(ContextualAgent, policy.start_contextual(self.moments_, rng=rng))
+        rng: dict[str, Any] = {}
+        if self.random_state is not None:
+            rng = {"rng": np.random.default_rng([self.random_state, self.moments_.count])}
+        agent = cast(ContextualAgent, policy.start_contextual(self.moments_, **rng))
         if agent.gate.measures:
             raise ValueError(
                 f"policy must be one without a gate, got {policy!r}: a gate counts single rounds"

@@ -28,7 +28,7 @@ class PolicyForContexts(Protocol):
         offline: Moments | None = None,
         *,
         d: int | None = None,
-        rng: int | np.random.Generator | None = None,
+        rng: int | np.random.Generator = ...,
     ) -> AgentInContexts:
         """A running agent for d features."""
 
