@@ -164,6 +164,12 @@ class DoublingAgent:
         """None that outlives an epoch."""
         return self.policy.certificate(self.actions, self.offline)
 
+    def use_coins(self, source: KeyedCoins) -> None:
+        """Other coins from now on, of which every epoch has its own."""
+        self._coins = source
+        if hasattr(self.inner, "use_coins"):
+            self.inner.use_coins(source.derived(self.epoch))
+
     def restart(self, *, epoch: int) -> None:
         """Begin an epoch with nothing but the log."""
         if epoch:

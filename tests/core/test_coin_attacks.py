@@ -84,8 +84,8 @@ def change_the_arms(play: Fixed, wanted: str, spare: Any) -> Any:
     return decision
 
 
-def lose_a_reward_between(play: Fixed, wanted: str, spare: Any) -> Any:
-    """Something arrives after the throw, and the round is asked about again with another arm."""
+def update_the_one_in_reserve(play: Fixed, wanted: str, spare: Any) -> Any:
+    """As above, with its reward at once."""
     decision = play.ask()
     if is_wanted(decision, wanted):
         return decision
@@ -108,7 +108,7 @@ ATTACKS: tuple[Attack, ...] = (
     say_safe_afterwards,
     play_another_arm,
     change_the_arms,
-    lose_a_reward_between,
+    update_the_one_in_reserve,
     ask_something_else,
 )
 
@@ -238,6 +238,35 @@ def test_a_doubling_has_secret_coins_of_its_own_in_every_epoch() -> None:
         agent.update(decision, 1.0)
         twin.update(decision, 1.0)
     assert len(thrown) == 40
+    agent.use_coins(KeyedCoins(bytes(32)))
+    inner = agent.inner
+    assert inner._state.run[0]["coin"] == KeyedCoins(bytes(32)).derived(agent.epoch).at(inner.rounds + 1)[1]
+
+
+@pytest.mark.parametrize("kind", ["fixed arms", "contexts"])
+def test_a_round_that_was_said_to_be_safe_is_committed_as_safe_only(kind: str) -> None:
+    """After a restore too; and it is over with the commit."""
+    play = KINDS[kind](rng=0)
+    shown = play.ask(safe=True)
+    assert shown.control_share is not None
+    play.agent = linoto.restore(play.agent.snapshot())
+    with pytest.raises(ValueError, match="decision must be one that plays safe"):
+        play.agent.commit(shown)
+    assert play.ask(play.practice()).mode == "safe"  # asked freely: nothing depends on the coin
+    safe = play.safe(play.ask())
+    assert (safe.arm, safe.mode, safe.control_share) == (play.practice(), "safe", None)
+    play.agent.update(safe, 1.0)
+    assert not (play.run["coin_bets"] + np.log1p(play.run["coin_gains"])).any()
+    play.agent.update(play.ask(), 1.0)  # the next round throws its coin again
+
+
+@pytest.mark.parametrize("kind", ["fixed arms", "contexts"])
+def test_safe_is_said_before_the_coin_is_thrown(kind: str) -> None:
+    play = KINDS[kind](rng=0)
+    decision = play.ask()
+    with pytest.raises(ValueError, match="safe must be said before the coin of a round is thrown"):
+        play.ask(safe=True)
+    assert play.ask() == decision
 
 
 # -- practice's draw, where no coin is thrown

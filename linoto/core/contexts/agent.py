@@ -392,8 +392,8 @@ class ContextualAgent:
             before, decision = self._thrown
             if not before.same_as(asked) or wanted not in (None, decision.proposal):
                 raise ValueError(
-                    "actions, practice and arm must be those for which practice was drawn, or the coin of "
-                    "this round is thrown, got others: commit that decision first"
+                    f"actions, practice and arm must be those for which {self._why_it_stands}, got others: "
+                    "commit that decision first"
                 )
             return decision
         self._state, self._asked = kernels.with_arms(self._state, asked.actions), asked
@@ -408,6 +408,10 @@ class ContextualAgent:
         elif decision.control_share is not None or (decision.source == "practice" and self._is_drawn(asked)):
             self._thrown = asked, decision
         return decision
+
+    @property
+    def _why_it_stands(self) -> str:
+        return "the coin of this round is thrown" if self.gate.throws_coin else "practice was drawn"
 
     def _is_drawn(self, asked: Round) -> bool:
         """Whether practice's draw, once it is shown, binds: who knew it could let good ones disappear.
@@ -463,10 +467,7 @@ class ContextualAgent:
         if self._stays_safe:
             coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
         if self._thrown is not None and decision != self._thrown[1]:
-            raise ValueError(
-                "decision must be the one for which practice was drawn, or the coin of this round is thrown, "
-                "got another"
-            )
+            raise ValueError(f"decision must be the one for which {self._why_it_stands}, got another")
         self._put_on_desk(decision)
         kernels.context_commit(self._params, self._state, action, practice, decision.by_practice)
         self._thrown = None
