@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -169,6 +169,10 @@ class LinearAgent:
             self._state.run["fresh"] = 0
 
     # -- learning
+
+    def await_rounds(self, rounds: Iterable[int]) -> None:
+        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        self._open = OpenRounds.awaiting(rounds)
 
     def commit(self, decision: Decision | int) -> None:
         """Count a decision as played. Its reward may come later through `observe`."""

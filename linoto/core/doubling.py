@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -181,6 +181,21 @@ class DoublingAgent:
         if self._coins is not None and hasattr(agent, "use_coins"):
             agent.use_coins(self._coins.derived(epoch))
         self.inner = agent  # what it lacks of a FullAgent, this one lacks too
+
+    def await_rounds(self, rounds: Iterable[int]) -> None:
+        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        known, inner = list(rounds), self._inner
+        self._open, before = OpenRounds.awaiting(known), self.rounds - self.played
+        inner.await_rounds(round - before for round in known if round > before)
+
+    def use_draws(self, rng: np.random.Generator) -> None:
+        """Another generator for what the explorer draws, in this epoch and in those to come."""
+        self._rng = rng
+        self._inner.use_draws(rng)
+
+    @property
+    def _inner(self) -> Any:
+        return self.inner
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now."""

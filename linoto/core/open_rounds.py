@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,14 @@ class OpenRounds:
         self.known_from = known_from  # an older version did not keep which rounds before were open
         self._first = 0  # the round of the first bit, a multiple of 8
         self._bits = bytearray()
+
+    @classmethod
+    def awaiting(cls, rounds: Iterable[int]) -> OpenRounds:
+        """Those that are given, from the oldest on."""
+        found = cls()
+        for round in rounds:
+            found.open(round)
+        return found
 
     def open(self, round: int) -> None:
         """A round is committed."""

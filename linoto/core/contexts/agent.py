@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import Any
@@ -204,6 +204,10 @@ class ContextualAgent:
             coins.draw_coins(self._state.run, source)
 
     # -- learning
+
+    def await_rounds(self, rounds: Iterable[int]) -> None:
+        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        self._open = OpenRounds.awaiting(rounds)
 
     def commit(self, decision: ContextualDecision) -> None:
         """Count a decision as played. Its reward may come later through `observe`, once."""

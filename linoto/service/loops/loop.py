@@ -358,6 +358,7 @@ class Loop:
     def reopen(self, decisions: Iterable[DecisionMade]) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
         self.pending = {event.number: event for event in decisions}
+        self.agent.await_rounds(event.round for event in self.pending.values() if event.counted)
         self.state.oldest = 0
 
     def digest(self) -> str:
