@@ -168,6 +168,17 @@ class LinearAgent:
             coins.draw_coins(self._state.run, source)
             self._state.run["fresh"] = 0
 
+    @property
+    def proven_room(self) -> float:
+        """What a gate that throws a coin leaves to lose in any round to come, without what a loan adds."""
+        return coins.proven_room(self._params, self._state.run)
+
+    def use_draws(self, rng: np.random.Generator) -> None:
+        """Another generator for what the explorer draws, from the next round on; while no coin is thrown."""
+        self._rng = rng
+        self._draw_for_explorer()
+        self._state.run["fresh"] = 0
+
     # -- learning
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
@@ -657,6 +668,9 @@ class LinearAgent:
         self._stays_safe = False
         if self._coins is not None:
             coins.draw_coins(self._state.run, self._coins)
+        self._draw_for_explorer()
+
+    def _draw_for_explorer(self) -> None:
         if self.rule.draws == kernels.NORMAL_DRAWS:
             self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
         elif self.rule.draws == kernels.SCORE_DRAWS:

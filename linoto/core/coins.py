@@ -152,6 +152,14 @@ def with_seed(certificate: Certificate, gate: Gate, coins: Coins | None) -> Cert
     return replace(certificate, assumes=(*certificate.assumes, SEEDED))
 
 
+def proven_room(params: Records, run: Records) -> float:
+    """What the books of the coin leave to lose, whatever the next round is asked; no coin is thrown."""
+    looked = run.copy()
+    looked["thrown"] = 0
+    kernels.coin_decide(params, looked, -np.inf)
+    return float(looked[0]["room"])
+
+
 # -- a round
 
 

@@ -203,6 +203,16 @@ class ContextualAgent:
         if self._thrown is None:
             coins.draw_coins(self._state.run, source)
 
+    @property
+    def proven_room(self) -> float:
+        """What a gate that throws a coin leaves to lose in any round to come, without what a loan adds."""
+        return coins.proven_room(self._params, self._state.run)
+
+    def use_draws(self, rng: np.random.Generator) -> None:
+        """Another generator for what the explorer draws, from the next round on; while no coin is thrown."""
+        self._rng = rng
+        self._draw_for_explorer()
+
     # -- learning
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
@@ -540,6 +550,9 @@ class ContextualAgent:
         """Fresh random numbers for the next round, so that deciding twice is deciding once."""
         self._stays_safe = False
         coins.draw_coins(self._state.run, self._coins)
+        self._draw_for_explorer()
+
+    def _draw_for_explorer(self) -> None:
         if self.rule.draws == kernels.NORMAL_DRAWS:
             self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
         elif self.rule.draws == kernels.SCORE_DRAWS:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from linoto.core.codec import finite
 from linoto.core.decisions import Decision
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import FixedAgent
 
 
@@ -19,13 +16,15 @@ def make_decision(
 ) -> DecisionMade:
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
-    safe = state.mode != "live"  # said before the coin is thrown
+    safe = state.mode != "live" or loop.is_spent  # said before the coin is thrown
     live = agent.decide(allowed, safe=safe) if proposal is None else agent.guard(proposal, allowed, safe=safe)
+    closed = loop.is_spent or loop.lacks_room(live.budget)
+    live = safe_decision(agent, live) if closed else live
     served = live if state.mode == "live" else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
-    held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
+    held_back = control is not None and loop.draws.holdback(number) < state.holdback
     played = control if control is not None and held_back else served
-    likely = served_propensity(loop, played.arm, served, allowed, proposal)
+    likely = served_propensity(loop, played.arm, served, allowed, proposal, closed=closed)
     if control is not None and likely is not None:
         likely = (1 - state.holdback) * likely + state.holdback * (played.arm == control.arm)
     lcb, ucb = agent.interval(played.arm)
@@ -74,15 +73,27 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
 
 
 def served_propensity(
-    loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None
+    loop: Loop,
+    arm: int,
+    served: Decision,
+    allowed: list[int] | None,
+    proposal: int | None,
+    *,
+    closed: bool,
 ) -> float | None:
-    """How likely this arm is served now; None where that would take redraws and there are none."""
+    """How likely this arm is served now; None where that would take redraws and there are none.
+
+    `closed`: the room that the gate sees is less than what a restore has lost.
+    """
     agent, live = loop.fixed_agent, loop.state.mode == "live"
+    if live and loop.is_unsure(proposal):
+        return None
+    live = live and not closed
     if agent.gate.throws_coin and not live:
         return agent.practice_propensity(arm, allowed)
     if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):
         return float(arm == served.arm)
     if proposal is not None or not agent.rule.needs_redraws:
         return agent.propensity(arm, allowed, proposal=proposal, redraws=0)
-    rng = np.random.default_rng((loop.seed, loop.state.decided + 1))
+    rng = loop.draws.redraws(loop.state.decided + 1)
     return agent.propensity(arm, allowed, redraws=loop.spec.redraws, rng=rng)

@@ -52,7 +52,7 @@ def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None,
     gained = gain(loop, closed, loop.state.counted.rewards, lost)
     if expected is None or least is None or loop.log_mean is None or gained is None:
         return None, None, None, None
-    left, average = gained + expected - least, expected / max(closed, 1)
+    left, average = gained + expected - least - loop.debt, expected / max(closed, 1)
     moved = float(beyond_first(loop.log_mean, loop.state.references, "mean", closed))
     (low, high), scale = loop.watch.reference, loop.watch.scale
     ends: tuple[tuple[float, Part, float], ...] = ((high, "high", scale.low), (low, "low", scale.high))
