@@ -76,7 +76,7 @@ def fastest(contestants: Sequence[Callable[[], None]], turns: int, rounds: int =
 
 def with_contexts(policy: Any, tables: Floats) -> Callable[[], None]:
     """One decision and its reward, in the next of some rounds."""
-    agent, places = policy.start_contextual(None, d=tables.shape[2]), iter(range(10**9))
+    agent, places = policy.start_contextual(None, d=tables.shape[2], rng=0), iter(range(10**9))
 
     def turn() -> None:
         decision = agent.decide(actions=tables[next(places) % len(tables)], practice=0)
@@ -88,7 +88,7 @@ def with_contexts(policy: Any, tables: Floats) -> Callable[[], None]:
 def with_fixed_arms(policy: Any, actions: Floats) -> Callable[[], None]:
     """The same of an agent whose arms stay."""
     k = len(actions)
-    agent = policy.start(actions, linoto.Offline(pulls=[1] * k, reward_sums=[0.5] * k))
+    agent = policy.start(actions, linoto.Offline(pulls=[1] * k, reward_sums=[0.5] * k), rng=0)
 
     def turn() -> None:
         agent.update(agent.decide(), 0.5)

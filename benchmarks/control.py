@@ -32,7 +32,9 @@ ROUNDS = 20_000
 def loop_time(explorer: Any, gate: Any, bandit: linoto.LinearBandit, log: linoto.Offline) -> float:
     """Seconds of one run of the compiled loop; its noise and its start are not counted."""
     confidence = linoto.Confidence(noise="bounded", reward_range=(-1.0, 1.0))
-    agent = linoto.Gated(explorer=explorer, gate=gate, confidence=confidence).start(bandit.actions, log)
+    agent = linoto.Gated(explorer=explorer, gate=gate, confidence=confidence).start(
+        bandit.actions, log, rng=0
+    )
     draws = np.random.default_rng(1).random(ROUNDS)
     begin = thread_time()
     agent.play(bandit.means, draws, bernoulli=True, reward_range=(-1.0, 1.0))

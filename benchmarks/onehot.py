@@ -72,16 +72,16 @@ def looped(policy: Any, k: int, rounds: int, *, dense: bool = False) -> float:
     draws = np.random.default_rng(1).random(rounds)
     if dense:
         with patch("linoto.core.kernels.find_units", lambda actions: None):
-            agent = policy.start(actions, log)
+            agent = policy.start(actions, log, rng=0)
     else:
-        agent = policy.start(actions, log)
+        agent = policy.start(actions, log, rng=0)
     return seconds(lambda: agent.play(means, draws, bernoulli=True)) / rounds
 
 
 def from_python(policy: Any, k: int, rounds: int) -> float:
     """Seconds a round by select and update."""
     actions, log, means = problem(k)
-    agent, draws = policy.start(actions, log), np.random.default_rng(1).random(rounds).tolist()
+    agent, draws = policy.start(actions, log, rng=0), np.random.default_rng(1).random(rounds).tolist()
 
     def play() -> None:
         for draw in draws:
@@ -94,7 +94,7 @@ def from_python(policy: Any, k: int, rounds: int) -> float:
 def started(policy: Any, k: int) -> float:
     """Seconds to start an agent."""
     actions, log, _ = problem(k)
-    return seconds(lambda: policy.start(actions, log))
+    return seconds(lambda: policy.start(actions, log, rng=0))
 
 
 def hundred_arms(turns: int) -> Iterator[Row]:
@@ -127,7 +127,7 @@ def ten_thousand_arms(turns: int) -> Iterator[Row]:
     for name in POLICIES:
         yield Row(f"k = 10,000: {name}, start", starts[name] * 1e3, "ms")
     actions, log, _ = problem(k)
-    state = POLICIES[LINUCB].start(actions, log)._state
+    state = POLICIES[LINUCB].start(actions, log, rng=0)._state
     yield Row("k = 10,000: memory of one agent", sum(array.nbytes for array in state) / 1e6, "MB")
 
 

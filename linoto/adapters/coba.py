@@ -32,7 +32,7 @@ class CobaLearner:
         features: Sequence[Any] = (1, "a", "ax"),
         offline: Moments | None = None,
         practice: Practice | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         self.policy, self.features, self.offline = policy, tuple(features), offline
         self.practice, self.seed = practice, seed
@@ -76,7 +76,8 @@ class CobaLearner:
         table = self._table(context, actions)
         if self.agent is None:
             d = None if self.offline is not None else table.shape[1]
-            started = self.policy.start_contextual(self.offline, d=d, rng=self.seed)
+            rng = {} if self.seed is None else {"rng": self.seed}
+            started = self.policy.start_contextual(self.offline, d=d, **rng)
             self.agent = cast(ContextualAgent, started)
         practice = None if self.practice is None else self.practice(context, actions)
         return self.agent, {"actions": table, "practice": practice}

@@ -46,7 +46,7 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         *,
         arms: int | Sequence[Any] = 2,
         intercept: bool = True,
-        random_state: int = 0,
+        random_state: int | None = None,
     ) -> None:
         self.policy, self.arms = policy, arms
         self.intercept, self.random_state = intercept, random_state
@@ -92,8 +92,10 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _started(self) -> ContextualAgent:
         """An agent that knows all rows so far, with random numbers of its own."""
         policy = LinUCB() if self.policy is None else self.policy
-        rng = np.random.default_rng([self.random_state, self.moments_.count])
-        agent = cast(ContextualAgent, policy.start_contextual(self.moments_, rng=rng))
+        rng: dict[str, Any] = {}
+        if self.random_state is not None:
+            rng = {"rng": np.random.default_rng([self.random_state, self.moments_.count])}
+        agent = cast(ContextualAgent, policy.start_contextual(self.moments_, **rng))
         if agent.gate.measures:
             raise ValueError(
                 f"policy must be one without a gate, got {policy!r}: a gate counts single rounds"

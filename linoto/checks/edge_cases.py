@@ -22,7 +22,7 @@ def empty_log(policy: Policy) -> None:
     """Without a logged pull, a policy starts from nothing, or refuses the empty log by name."""
     problem = problem_for(policy, logged=())
     try:
-        policy.start(problem.actions, problem.offline)
+        policy.start(problem.actions, problem.offline, rng=0)
     except ValueError as error:
         expect("offline" in str(error), f"the message must name offline, got: {error}")
         return

@@ -14,6 +14,7 @@ from linoto.cli.terminal import above_zero, at_least_zero, print_facts
 from linoto.cli.usage import Commands, described
 
 DATABASE = Path("loops.sqlite")
+RESTORED = "next: `linoto serve`, then set the mode of each loop, on its page or with PATCH /v1/loops/NAME"
 PRUNE_EXAMPLES = "  linoto db prune --days 90 --dry-run\n  linoto db prune --days 90"
 
 
@@ -138,6 +139,9 @@ def add_db(commands: Commands) -> None:
     backup.add_argument("out", type=Path, help="file to write; must not exist")
     restore = described(actions, "restore", "put a backup in the place of a database that is gone")
     restore.add_argument("copy", type=Path, help="file that `linoto db backup` wrote")
+    restore.add_argument(
+        "--keep-tokens", action="store_true", help="keep the tokens of the backup, revoked since or not"
+    )
     check = described(actions, "check", "check file and tables, and replay every loop from its first event")
     rebuild = described(
         actions, "rebuild", "replay every loop and renew its snapshot; not while it is served"
@@ -182,7 +186,8 @@ def run_restore(arguments: argparse.Namespace) -> None:
     """`linoto db restore`."""
     from linoto.service.maintenance import restore
 
-    print(restore(arguments.copy, arguments.db))
+    lines = restore(arguments.copy, arguments.db, keep_tokens=arguments.keep_tokens)
+    print_lines([*lines, RESTORED], arguments)
 
 
 def run_check(arguments: argparse.Namespace) -> None:

@@ -119,7 +119,8 @@ class Operations:
         "given" if you send it with each decision. `saved` then holds recipe and moments.
 
         `window` is how many seconds a reward may take, `unit` what rewards are counted in, `holdback` the
-        share of the control group. A setting that is None is left to the service.
+        share of the control group. With a `seed` the service draws the same in every database, for tests and
+        demonstrations: whoever knows it knows every draw. A setting that is None is left to the service.
         """
         if saved is not None:
             refuse_others(arms=arms, offline=offline, rows=rows, log=log, recipe=recipe, moments=moments)
@@ -222,7 +223,7 @@ class Operations:
 
     @operation
     def reward(self, loop: str, decision_id: str, reward: float) -> Request[RewardResult]:
-        """Report one reward; ServiceError if it conflicts, is late, or is for nothing known."""
+        """Report one reward; ServiceError if it conflicts, is late, lost by a restore, or unknown."""
         path, body = f"{path_to(loop, decision_id)}/reward", to_json({"reward": float(reward)})
         return Request("PUT", path, lambda data: record(RewardResult, data), body)
 

@@ -42,7 +42,7 @@ class RewardResult:
     """What happened to a reward; `reward` is the value that counts."""
 
     decision_id: str
-    status: Literal["applied", "duplicate", "conflict", "expired", "unknown", "invalid"]
+    status: Literal["applied", "duplicate", "conflict", "expired", "restored", "unknown", "invalid"]
     code: int
     reward: float | None = None
     message: str | None = None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import arm_changes, coins, kernels, odds, saving
+from linoto.core import arm_changes, coins, explorers, kernels, odds, saving
 from linoto.core.arm_changes import ArmChange
 from linoto.core.certificates import Certificate, Situation, limits_of
+from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import (
     PRACTICE,
@@ -28,9 +29,10 @@ from linoto.core.hints import shortened_list
 from linoto.core.kernels import Bools, Floats, Ints, Records, State
 from linoto.core.odds import Redraws
 from linoto.core.offline import Offline
+from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.plain_play import Rounds, rounds_in_python
 from linoto.core.protocols import Composition, PolicyWithPromise
-from linoto.core.validation import as_arm, as_counts, as_floats, as_generator
+from linoto.core.validation import as_arm, as_counts, as_floats
 from linoto.core.warm_up import warm_up, warm_up_loop
 
 MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
@@ -47,10 +49,12 @@ class LinearAgent:
         params: Records,  # (1,) of kernels.PARAMS; (2,) where the log may have moved
         state: State,
         rng: np.random.Generator,
-        coins: np.random.Generator | None = None,  # of a gate that throws one
+        coins: Coins | None = None,  # of a gate that throws one
         reward_squares: Floats | None = None,  # (k,) of the log, where known
         names: tuple[str, ...] | None = None,
         changes: tuple[ArmChange, ...] = (),
+        open_rounds: OpenRounds | None = None,  # those that await their reward
+        stays_safe: bool = False,  # in this round
     ) -> None:
         self.policy = policy
         self.names = names
@@ -68,6 +72,8 @@ class LinearAgent:
         self._state = state
         self._rng = rng
         self._coins = coins
+        self._open = open_rounds or OpenRounds()
+        self._stays_safe = stays_safe
         self._reward_squares = reward_squares
 
     @classmethod
@@ -75,8 +81,6 @@ class LinearAgent:
         """A fresh agent that knows the log and nothing else."""
         warm_up()
         agent = cls(params=params, state=state, **parts)
-        if agent.gate.throws_coin:
-            agent._coins = coins.coins_from(agent._rng)
         kernels.begin(params, state)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
@@ -87,19 +91,25 @@ class LinearAgent:
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now: the same one until something is committed or observed."""
-        if allowed is None and not self._own:
+        if allowed is None and not self._own and not self._stays_safe:
             return kernels.decide(self._params, self._state, -1)
         return self.decide(allowed).arm
 
-    def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
-        """`select`, with the reasons. `allowed` restricts this round to some arms (indices or a mask)."""
-        self._answer(None, self._mask(allowed))
-        return self._decision()
+    def decide(self, allowed: npt.ArrayLike | None = None, *, safe: bool = False) -> Decision:
+        """`select`, with the reasons. `allowed` restricts this round to some arms (indices or a mask).
 
-    def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
+        `safe`: this round plays what is safe, whatever the gate, or its coin, would say. That is what this
+        returns then, and `without_coin` makes of it what is to be committed.
+        """
+        coins.check_before_coin(safe, bool(self._state.run[0]["thrown"]))
+        self._answer(None, self._mask(allowed))
+        return self._answered(safe)
+
+    def guard(self, arm: int, allowed: npt.ArrayLike | None = None, *, safe: bool = False) -> Decision:
         """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
+        coins.check_before_coin(safe, bool(self._state.run[0]["thrown"]))
         self._answer(self._playable(arm), self._mask(allowed))
-        decision = self._decision()
+        decision = self._answered(safe)
         self._state.run["fresh"] = 0  # an arm committed by number is judged by decide(), not by this
         return decision
 
@@ -110,14 +120,15 @@ class LinearAgent:
         *,
         proposal: int | None = None,
         redraws: int = 100,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
     ) -> float | None:
         """How likely `decide` plays this arm now, over the explorer's own draws; None where nobody can say.
 
-        Where there is no formula (Thompson), it is the share of `redraws` fresh draws by `rng` and of the
-        draw that decides; with `redraws=0` it is None. With a `proposal` it is how likely `guard` plays it.
+        Where there is no formula (Thompson), it is the share of `redraws` fresh draws by `rng` (None: the
+        same ones until a commit) and of the draw that decides; with `redraws=0` it is None. With a `proposal`
+        it is how likely `guard` plays it.
         """
-        draws = Redraws(redraws, as_generator(rng)) if redraws else None
+        draws = Redraws(redraws, explorers.redraws_for(rng, self._state)) if redraws else None
         return odds.propensity(self, as_arm(arm, self.k), self._mask(allowed), proposal, draws)
 
     def practice_propensity(self, arm: int, allowed: npt.ArrayLike | None = None) -> float:
@@ -126,34 +137,70 @@ class LinearAgent:
         return odds.practice_propensity(self, as_arm(arm, self.k), mask)
 
     def without_coin(self, decision: Decision) -> Decision:
-        """Practice in place of this decision, whatever the coin of the round says.
+        """What is safe in place of the decision just made.
 
-        For who plays safe in this round in any case, and knew that before the decision was made.
+        A coin that is thrown is not given back: unless the round was asked for with `safe=True`, it stays in
+        the books as the coin has said, and what this returns stands until it is committed.
         """
-        if not self._state.run[0]["thrown"]:
+        check_round(decision, self.rounds + 1)
+        thrown = decision.control_share is not None and not self._stays_safe
+        if decision.mode == "safe" and (thrown or decision.control_share is None):
             return decision
-        arm = int(self._state.run[0]["fallback"])
-        self._state.run["thrown"] = self._state.run["fresh"] = 0
-        source = self.fallback_source
-        return replace(decision, arm=arm, mode="safe", source=source, control_share=None, centre=None)
+        if decision.fallback is None:
+            raise NoSafeArm(
+                "allowed must hold an arm that is safe to play, got none: the fallback is not in it"
+            )
+        safe = replace(decision, arm=decision.fallback, mode="safe")
+        if thrown:
+            coins.play_practice(self._state.run)
+            return safe
+        return replace(safe, source=self.fallback_source, control_share=None, centre=None)
+
+    def use_coins(self, source: Coins) -> None:
+        """Other coins from now on: from the next round where that of this one is thrown, which stands.
+
+        Where the gate throws no coin, nothing changes.
+        """
+        if self._coins is None:
+            return
+        self._coins = source
+        if not self._state.run[0]["thrown"]:
+            coins.draw_coins(self._state.run, source)
+            self._state.run["fresh"] = 0
+
+    @property
+    def proven_room(self) -> float:
+        """What a gate that throws a coin leaves to lose in any round to come, without what a loan adds."""
+        return coins.proven_room(self._params, self._state.run)
+
+    def use_draws(self, rng: np.random.Generator) -> None:
+        """Another generator for what the explorer draws, from the next round on; while no coin is thrown."""
+        self._rng = rng
+        self._draw_for_explorer()
+        self._state.run["fresh"] = 0
 
     # -- learning
+
+    def await_rounds(self, rounds: Iterable[int]) -> None:
+        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        self._open = OpenRounds.awaiting(rounds)
 
     def commit(self, decision: Decision | int) -> None:
         """Count a decision as played. Its reward may come later through `observe`."""
         arm, mixture = self._play_of(decision)
         kernels.commit(self._params, self._state, arm, mixture)
+        self._open.open(self.rounds)
         self._draw()
 
     def observe(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision committed earlier, or of an arm.
 
-        By its decision a reward is credited to its own play. By arm alone it goes to a play outside the
+        By its decision a reward is credited to its own play, once. By arm alone it goes to a play outside the
         mixture first: a rule fixed before the reward is seen, but where rewards are lost or late *because* of
         their value, only the decision keeps the books right.
         """
         value = check_reward(self._params, reward)
-        arm, mixture = credit(decision, self._state.counts)
+        arm, mixture = self._credit(decision)
         if self.gate.throws_coin and not self._state.run[0]["thrown"]:
             self._put_on_desk(decision, arm)
         elif self.gate.throws_coin:
@@ -168,7 +215,7 @@ class LinearAgent:
         mixture as the highest reward, any other as the lowest.
         """
         value = check_reward(self._params, stand_in)
-        arm, mixture = credit(decision, self._state.counts)
+        arm, mixture = self._credit(decision)
         low, high = limits_of(self.confidence, self._state.actions)
         error = max(high - value, value - low)
         kernels.observe(self._params, self._state, arm, mixture, value, error)
@@ -245,6 +292,7 @@ class LinearAgent:
                 spread=steps,
             )
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
+        coins.check_stays_safe(not self._stays_safe)
         warm_up_loop()
         block = max(min(4096, MOST_DRAWN // self._state.vectors.shape[1]), 1)  # rounds drawn for at once
         for start in range(0, draws.size, block):
@@ -428,7 +476,9 @@ class LinearAgent:
             reward_sums=log.reward_sums[:k],
             reward_squares=None if squares is None else squares[:k],
         )
-        return self.amended(self.policy.certificate(self.actions[:k, :d], first))
+        return coins.with_seed(
+            self.amended(self.policy.certificate(self.actions[:k, :d], first)), self.gate, self._coins
+        )
 
     def amended(self, certificate: Certificate) -> Certificate:
         """A certificate from before the first round with what changes of the arms did to it since."""
@@ -496,12 +546,16 @@ class LinearAgent:
                     "decision must be made after the arms changed, got one from before: ask again"
                 )
             arm = self._playable(decision.arm)
+            if self._stays_safe:
+                coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
             if self.gate.throws_coin:
                 coins.enter_play(self._state.run, decision)
             return arm, decision.source in PRACTICE
         arm = self._playable(decision)
         if self.gate.throws_coin:
             self._answer(None, None)
+            if self._stays_safe:
+                coins.forget_coin(self._state.run)
             practice = coins.is_practice(self._state.run, arm)
             coins.enter_arm(self._state.run, arm)
             return arm, practice
@@ -568,6 +622,14 @@ class LinearAgent:
             rng=np.random.default_rng(seed),
         )
 
+    def _answered(self, safe: bool) -> Decision:
+        """The decision that was just made; in a round that stays safe its coin is not thrown by that."""
+        decision = self._decision()
+        self._stays_safe |= safe and self.gate.throws_coin
+        if self._stays_safe:
+            self._state.run["thrown"] = 0
+        return decision
+
     def _decision(self) -> Decision:
         run = self._state.run[0]
         explored, fallback = bool(run["explored"]), int(run["fallback"])
@@ -582,6 +644,15 @@ class LinearAgent:
             changes=len(self.changes),
         )
         return coins.with_coin(decision, self._state.run) if run["thrown"] else decision
+
+    def _credit(self, decision: Decision | int) -> tuple[int, bool]:
+        """Whose reward this is, which is not awaited any more: the arm, and whether it was the mixture's."""
+        arm, mixture = credit(decision, self._state.counts)
+        if isinstance(decision, Decision):
+            check_awaited(self._open, decision.round)
+        elif self.rounds == self.rewards + 1:
+            self._open.clear()  # this one was the last
+        return arm, mixture
 
     def _put_on_desk(self, decision: Decision | int, arm: int) -> None:
         """What the reward is in the control ledger."""
@@ -601,8 +672,12 @@ class LinearAgent:
 
     def _draw(self) -> None:
         """Fresh random numbers for the next selection, so that selecting twice is selecting once."""
+        self._stays_safe = False
         if self._coins is not None:
             coins.draw_coins(self._state.run, self._coins)
+        self._draw_for_explorer()
+
+    def _draw_for_explorer(self) -> None:
         if self.rule.draws == kernels.NORMAL_DRAWS:
             self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
         elif self.rule.draws == kernels.SCORE_DRAWS:
@@ -618,7 +693,7 @@ class LinearAgent:
 
     def _coin_rows(self, rounds: int) -> Floats:
         """(rounds, 2 or 0): practice's draws and coins."""
-        return np.empty((rounds, 0)) if self._coins is None else self._coins.random((rounds, 2))
+        return np.empty((rounds, 0)) if self._coins is None else self._coins.rows(self.rounds + 2, rounds)
 
 
 def upper_bounds(state: State) -> Floats:

@@ -1,28 +1,166 @@
-"""The coin of a Control gate: drawn ahead, thrown once per round, and kept until the reward comes."""
+"""The coin of a Control gate: a secret of each round, thrown once, and kept until the reward comes."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Protocol
 
 import numpy as np
 
-from linoto.core import kernels
+from linoto.core import codec, kernels
+from linoto.core.certificates import Certificate
 from linoto.core.decisions import SOURCES, Decision
-from linoto.core.kernels import Bools, Records, State
+from linoto.core.gates import Gate
+from linoto.core.kernels import Bools, Floats, Records, State
 
 DESK = ("entry", "entry_share", "entry_centre", "entry_practice")
 ENTRIES = {"explorer": kernels.EXPLORED_PLAY, "control": kernels.CONTROL_PLAY}
+KEY_BYTES = 32
 
 
-def coins_from(rng: np.random.Generator) -> np.random.Generator:
-    """A generator for coins alone: they are drawn in blocks or one by one, whatever the explorer draws."""
-    return np.random.default_rng(rng.integers(2**63, size=4))
+# -- where coins come from
 
 
-def draw_coins(run: Records, coins: np.random.Generator) -> None:
+class Coins(Protocol):
+    """Two numbers in [0, 1) for each round: practice's draw, and the coin. Nobody is shown them."""
+
+    seeded: bool  # whether somebody chose where they come from, and so may know them beforehand
+
+    def at(self, round: int) -> tuple[float, float]:
+        """Those of one round, the first being 1."""
+
+    def rows(self, first: int, rounds: int) -> Floats:
+        """(rounds, 2) those of the rounds from `first` on."""
+
+    def encoded(self) -> dict[str, Any]:
+        """Everything needed to continue, as JSON data for a snapshot, and for nothing else."""
+
+
+class KeyedCoins:
+    """Coins by a keyed hash of the round's number: no state, and no way to them without the key.
+
+    >>> coins = KeyedCoins(bytes(32))
+    >>> coins.at(7) == coins.at(7)
+    True
+    >>> coins
+    KeyedCoins(...)
+    """
+
+    seeded = False
+
+    def __init__(self, key: bytes) -> None:
+        given: Any = key
+        if not isinstance(given, bytes) or len(given) != KEY_BYTES:
+            raise ValueError(f"key must be {KEY_BYTES} bytes, got another value")  # which is not to be shown
+        self._key = key
+
+    @classmethod
+    def fresh(cls) -> KeyedCoins:
+        """With a key that the system draws, and that nobody has seen."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    def derived(self, number: int) -> KeyedCoins:
+        """Independent coins for a part of a run with its own count of rounds."""
+        data = b"part" + number.to_bytes(8, "big")
+        return KeyedCoins(blake2b(data, key=self._key, digest_size=KEY_BYTES).digest())
+
+    def at(self, round: int) -> tuple[float, float]:
+        """Practice's draw and the coin of one round: 53 bits each."""
+        digest = blake2b(round.to_bytes(8, "big"), key=self._key, digest_size=16).digest()
+        draw, coin = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
+        return (draw >> 11) * 2.0**-53, (coin >> 11) * 2.0**-53
+
+    def rows(self, first: int, rounds: int) -> Floats:
+        """(rounds, 2) those of the rounds from `first` on."""
+        return np.array([self.at(t) for t in range(first, first + rounds)]).reshape(rounds, 2)
+
+    def encoded(self) -> dict[str, Any]:
+        """The key: a snapshot is as secret as the coins."""
+        return {"key": self._key.hex()}
+
+    def __repr__(self) -> str:
+        return "KeyedCoins(...)"
+
+
+class GeneratorCoins:
+    """Coins by a generator, for studies: who knows its seed knows every coin. A round is asked for once."""
+
+    seeded = True
+
+    def __init__(self, generator: np.random.Generator, *, next: int = 1) -> None:
+        self._generator = generator
+        self._next = next  # the first round that is not drawn yet
+
+    @classmethod
+    def spawned(cls, rng: np.random.Generator) -> GeneratorCoins:
+        """A generator for coins alone: they come in blocks or one by one, whatever the explorer draws."""
+        return cls(np.random.default_rng(rng.integers(2**63, size=4)))
+
+    def at(self, round: int) -> tuple[float, float]:
+        """Practice's draw and the coin of one round."""
+        draw, coin = self.rows(round, 1)[0].tolist()
+        return draw, coin
+
+    def rows(self, first: int, rounds: int) -> Floats:
+        """(rounds, 2) those of the rounds from `first` on; rounds before it are passed over."""
+        if first < self._next:
+            raise ValueError(f"round must be {self._next} or later: a generator draws once, got {first}")
+        if first > self._next:
+            self._generator.random((first - self._next, 2))
+        self._next = first + rounds
+        return self._generator.random((rounds, 2))
+
+    def encoded(self) -> dict[str, Any]:
+        """The state of the generator."""
+        return {"generator": codec.encode_rng(self._generator), "next": self._next}
+
+    def __repr__(self) -> str:
+        return "GeneratorCoins(...)"
+
+
+def coins_for(rng: Any, generator: np.random.Generator) -> KeyedCoins | GeneratorCoins:
+    """The coins of an agent that was started with `rng`: secret unless it is a seed or a generator."""
+    return KeyedCoins.fresh() if rng is None else GeneratorCoins.spawned(generator)
+
+
+def decode_coins(data: dict[str, Any], rounds: int) -> KeyedCoins | GeneratorCoins:
+    """The coins of a snapshot, after so many rounds; up to format 4 it held a generator's state alone."""
+    if "key" in data:
+        return KeyedCoins(bytes.fromhex(data["key"]))
+    if "generator" in data:
+        return GeneratorCoins(codec.decode_rng(data["generator"]), next=int(data["next"]))
+    return GeneratorCoins(codec.decode_rng(data), next=rounds + 2)  # that of the next round was in the state
+
+
+def draw_coins(run: Records, coins: Coins) -> None:
     """Practice's arm and the coin of the next round, as uniform numbers that nobody is shown."""
-    run["practice_draw"][0], run["coin"][0] = coins.random(2).tolist()
+    run["practice_draw"][0], run["coin"][0] = coins.at(run["rounds"].item(0) + 1)
+
+
+SEEDED = (
+    "nobody who chooses a proposal knows the seed, or the generator, that was given: whoever knows it "
+    "knows the coin"
+)
+
+
+def with_seed(certificate: Certificate, gate: Gate, coins: Coins | None) -> Certificate:
+    """A certificate that says what a seed gives away, where there is a coin and it comes from one."""
+    if coins is None or not coins.seeded or not gate.throws_coin or not certificate.holds:
+        return certificate
+    return replace(certificate, assumes=(*certificate.assumes, SEEDED))
+
+
+def proven_room(params: Records, run: Records) -> float:
+    """What the books of the coin leave to lose, whatever the next round is asked; no coin is thrown."""
+    looked = run.copy()
+    looked["thrown"] = 0
+    kernels.coin_decide(params, looked, -np.inf)
+    return float(looked[0]["room"])
+
+
+# -- a round
 
 
 def check_same_round(run: Records, proposal: int, mask: Bools | None) -> None:
@@ -45,6 +183,33 @@ def with_coin(decision: Decision, run: Records) -> Decision:
     if not run[0]["thrown"]:
         return decision
     return replace(decision, control_share=float(run[0]["entry_share"]), centre=float(run[0]["entry_centre"]))
+
+
+def play_practice(run: Records) -> None:
+    """Let practice be played in the round whose coin is thrown: the books keep what the coin has said."""
+    run["arm"], run["explored"] = run["fallback"], 0
+
+
+def forget_coin(run: Records) -> None:
+    """Make the decision in `run` one of practice, in a round that plays safe whatever the coin says."""
+    agreed = run[0]["proposal"] == run[0]["fallback"]
+    run["arm"], run["explored"], run["source"] = run["fallback"], 0, run["fallback_source"]
+    write(run, kernels.NO_ENTRY if agreed else kernels.PRACTICE_PLAY, 0.0, 0.0, int(run[0]["fallback"]))
+    run["thrown"] = 0
+
+
+def check_before_coin(safe: bool, thrown: bool) -> None:
+    """Refuse to play safe without a trace once the coin is known: control rounds could disappear."""
+    if safe and thrown:
+        raise ValueError("safe must be said before the coin of a round is thrown: commit that decision first")
+
+
+def check_stays_safe(safe: bool) -> None:
+    """Refuse a decision that is not safe in a round that was said to be."""
+    if not safe:
+        raise ValueError(
+            "decision must be one that plays safe: this round was asked for with safe=True, got another"
+        )
 
 
 def enter_play(run: Records, decision: Decision) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
 from linoto.core.certificates import Certificate, Situation, certify
+from linoto.core.coins import coins_for
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.rounds import Features
@@ -19,7 +20,9 @@ from linoto.core.contexts.start import start_contextual
 from linoto.core.explorers import rule_of
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Composition
-from linoto.core.validation import as_actions, as_generator, as_names
+from linoto.core.validation import as_actions, as_names, generator_for
+
+UNPLAYED = 0  # the seed of an agent that is only asked what it promises
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +47,24 @@ class Composed:
         self,
         actions: npt.ArrayLike,
         offline: Offline,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
         names: Sequence[str] | None = None,
     ) -> LinearAgent:
-        """A running agent for these arms (k, d) and this log; `rng` is a seed or a generator."""
+        """A running agent for these arms (k, d) and this log.
+
+        Its draws, and the coin of its gate, are the system's own and nobody knows them; a seed or a generator
+        as `rng` makes a run that can be repeated, whose coin is known to whoever knows the seed.
+        """
         arms = as_actions(actions)
         log = as_offline(offline, len(arms))
-        gated = self.composed()
+        gated, generator = self.composed(), generator_for(rng)
         agent = LinearAgent.begin(
             policy=self,
             composition=gated,
             params=gated.params(arms, log),
             state=kernels.allocate(arms, log.pulls, log.reward_sums, gated.assumed.shift > 0),
-            rng=as_generator(rng),
+            rng=generator,
+            coins=coins_for(rng, generator) if gated.gate.throws_coin else None,
             reward_squares=log.reward_squares,
             names=as_names(names, len(arms)),
         )
@@ -73,11 +81,12 @@ class Composed:
         *,
         d: int | None = None,
         features: Features | None = None,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
     ) -> ContextualAgent:
         """A running agent for rounds that bring their own arms, each a vector of d features.
 
-        `features`, an object with `d` and `transform(context, arms)`, makes those from contexts.
+        `features`, an object with `d` and `transform(context, arms)`, makes those from contexts. `rng` is as
+        in `start`.
         """
         return start_contextual(self, offline, d, features, rng)
 
@@ -85,11 +94,11 @@ class Composed:
         self, offline: Moments | None = None, *, d: int | None = None, features: Features | None = None
     ) -> Certificate:
         """What is guaranteed with contexts, against the practice that is given with each decision."""
-        return self.start_contextual(offline, d=d, features=features).certificate
+        return self.start_contextual(offline, d=d, features=features, rng=UNPLAYED).certificate
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """What is guaranteed on these arms with this log, before the first round."""
-        gated, agent = self.composed(), self.start(actions, offline)
+        gated, agent = self.composed(), self.start(actions, offline, rng=UNPLAYED)
         return certify(
             Situation(
                 gate=gated.gate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,14 +11,16 @@ import numpy.typing as npt
 
 from linoto.core import codec
 from linoto.core.certificates import Certificate
+from linoto.core.coins import KeyedCoins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
+from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import FullAgent, Policy
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.units import RECOGNISED, is_compact, recognising
-from linoto.core.validation import as_actions, as_arm, as_floats, as_generator, as_names, as_reward
+from linoto.core.validation import as_actions, as_arm, as_floats, as_names, as_reward, generator_for
 
 FIXED_ARMS = (
     "policy must be another than Doubling for arms that come and go: every epoch begins anew from the log "
@@ -54,7 +56,7 @@ class Doubling:
         self,
         actions: npt.ArrayLike,
         offline: Offline,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
         names: Sequence[str] | None = None,
     ) -> DoublingAgent:
         """A running agent; its inner agent starts anew with every epoch."""
@@ -64,7 +66,8 @@ class Doubling:
             policy=self,
             actions=arms,
             offline=as_offline(offline, len(arms)),
-            rng=as_generator(rng),
+            rng=generator_for(rng),
+            coins=KeyedCoins.fresh() if rng is None else None,
             extra=extra,
             recognises=RECOGNISED.get(),
         )
@@ -126,6 +129,7 @@ class DoublingAgent:
         actions: Floats,
         offline: Offline,
         rng: np.random.Generator,
+        coins: KeyedCoins | None,  # of which every epoch has its own; None: from `rng`
         extra: dict[str, Any],
         recognises: bool,
     ) -> None:
@@ -134,7 +138,8 @@ class DoublingAgent:
         self.epoch = 0
         self.played = 0  # rounds of this epoch
         self.stale = np.zeros(len(actions), dtype=np.int64)  # (k,) rewards still owed to epochs that are over
-        self._rng, self._extra = rng, extra
+        self._rng, self._coins, self._extra = rng, coins, extra
+        self._open = OpenRounds()
 
     def __getattr__(self, name: str) -> Any:
         if name not in FORWARDED:
@@ -159,6 +164,12 @@ class DoublingAgent:
         """None that outlives an epoch."""
         return self.policy.certificate(self.actions, self.offline)
 
+    def use_coins(self, source: KeyedCoins) -> None:
+        """Other coins from now on, of which every epoch has its own."""
+        self._coins = source
+        if hasattr(self.inner, "use_coins"):
+            self.inner.use_coins(source.derived(self.epoch))
+
     def restart(self, *, epoch: int) -> None:
         """Begin an epoch with nothing but the log."""
         if epoch:
@@ -167,25 +178,49 @@ class DoublingAgent:
         policy = self.policy.in_epoch(epoch)
         with recognising(self.recognises):
             agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
+        if self._coins is not None and hasattr(agent, "use_coins"):
+            agent.use_coins(self._coins.derived(epoch))
         self.inner = agent  # what it lacks of a FullAgent, this one lacks too
+
+    def await_rounds(self, rounds: Iterable[int]) -> None:
+        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        known, inner = list(rounds), self._inner
+        self._open, before = OpenRounds.awaiting(known), self.rounds - self.played
+        inner.await_rounds(round - before for round in known if round > before)
+
+    def use_draws(self, rng: np.random.Generator) -> None:
+        """Another generator for what the explorer draws, in this epoch and in those to come."""
+        self._rng = rng
+        self._inner.use_draws(rng)
+
+    @property
+    def _inner(self) -> Any:
+        return self.inner
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now."""
         return int(self.inner.select() if allowed is None else self.inner.select(allowed))
 
-    def decide(self, allowed: npt.ArrayLike | None = None) -> Decision:
+    def decide(self, allowed: npt.ArrayLike | None = None, **safe: Any) -> Decision:
         """The arm to play now, with the reasons."""
-        decision: Decision = self.inner.decide(allowed)
+        decision: Decision = self.inner.decide(allowed, **safe)
         return replace(decision, round=self.rounds + 1)
 
-    def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision:
+    def guard(self, arm: int, allowed: npt.ArrayLike | None = None, **safe: Any) -> Decision:
         """Somebody else's proposal through this epoch's gate."""
-        decision: Decision = self.inner.guard(arm, allowed)
+        decision: Decision = self.inner.guard(arm, allowed, **safe)
         return replace(decision, round=self.rounds + 1)
+
+    def without_coin(self, decision: Decision) -> Decision:
+        """What is safe in place of the decision just made."""
+        inner: Any = self.inner
+        safe: Decision = inner.without_coin(self._for_inner(decision))
+        return replace(safe, round=self.rounds + 1)
 
     def commit(self, decision: Decision | int) -> None:
         """Count a decision as played; the last one of an epoch ends it."""
         self.inner.commit(self._for_inner(decision))
+        self._open.open(self.rounds + 1)
         self._count(1)
 
     def observe(self, decision: Decision | int, reward: float) -> None:
@@ -200,13 +235,17 @@ class DoublingAgent:
         chosen = decision.arm if isinstance(decision, Decision) else decision
         arm = as_arm(chosen, self.stale.size)
         over = isinstance(decision, Decision) and decision.round < 2**self.epoch
+        getattr(self.inner, "check_reward", as_reward)(reward)
+        if isinstance(decision, Decision):
+            check_awaited(self._open, decision.round)
         if self.stale[arm] and (over or not isinstance(decision, Decision)):
-            getattr(self.inner, "check_reward", as_reward)(reward)
             self.stale[arm] -= 1
             return
         if isinstance(decision, Decision):
             decision = replace(decision, round=decision.round - self.rounds + self.played)
         getattr(self.inner, how)(decision, reward)
+        if not self.pending.any():
+            self._open.clear()  # an arm alone closes no round
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once."""
@@ -246,6 +285,7 @@ class DoublingAgent:
             "played": self.played,
             "extra": self._extra,
         }
+        header["coins"] = None if self._coins is None else self._coins.encoded()
         inside = self.recognises and is_compact(self.actions)  # the inner agent holds them too
         arrays = {
             **({} if inside else {"actions": self.actions}),
@@ -255,6 +295,7 @@ class DoublingAgent:
             **self._squares(),
             "inner": np.frombuffer(self.inner.snapshot(), dtype=np.uint8),
         }
+        self._open.save(header, arrays)
         return codec.pack(header, arrays)
 
     def _squares(self) -> dict[str, Floats]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.kernels import Bools, Floats
-from linoto.core.validation import as_arm, as_floats
+from linoto.core.kernels import Bools, Floats, State
+from linoto.core.validation import as_arm, as_floats, as_generator
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,6 +141,13 @@ def ask_own(explorer: Scorer | Proposer, view: View, scores: Floats) -> int:
         raise ValueError(f"what explorer.score returns must have {scores.size} entries, got {given.size}")
     scores[:] = given
     return -1
+
+
+def redraws_for(rng: Any, state: State) -> np.random.Generator:
+    """Where fresh draws of an explorer come from; where nobody says, they are the same until a commit."""
+    if rng is not None:
+        return as_generator(rng)
+    return np.random.default_rng(np.append(state.vectors[kernels.NORMALS].view(np.uint64), np.uint64(1)))
 
 
 def rule_of(explorer: object) -> Rule:

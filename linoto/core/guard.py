@@ -9,13 +9,15 @@ import numpy as np
 
 from linoto.core import codec, coins, kernels
 from linoto.core.certificates import Certificate, Situation, certify
+from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import PRACTICE, SOURCES, Decision, check_reward, check_round, credit
 from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.kernels import Ints, Records
 from linoto.core.offline import Offline
+from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.validation import as_arm, as_generator
+from linoto.core.validation import as_arm, generator_for
 
 
 class Guard:
@@ -30,7 +32,8 @@ class Guard:
     `reward_range`, which lets it explore sooner.
 
     With `gate=Control(...)` it promises the same against what the mixture earns now, whatever the arms do
-    since the log; `rng` is a seed or a generator for its coin. Report rewards with their decisions then.
+    since the log. Its coin is the system's own and nobody knows it, unless `rng` is a seed or a generator:
+    then a run can be repeated, by whoever knows the seed. Report rewards with their decisions.
 
     >>> guard = Guard(Offline(pulls=[80, 20], reward_sums=[60.0, 5.0]), epsilon=0.1, reward_range=(0, 1),
     ...               noise="bounded")
@@ -52,7 +55,7 @@ class Guard:
         relative: bool = False,
         promise: Literal["expected", "realised"] = "expected",
         gate: Control | None = None,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
     ) -> None:
         if not isinstance(offline, Offline):
             raise ValueError(f"offline must be a linoto.Offline, got {type(offline).__name__}")
@@ -62,7 +65,7 @@ class Guard:
         confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
         self._begin(offline, gate or Tolerance(evidence="rewards", **rates), confidence)  # type: ignore[arg-type]
         if self.gate.throws_coin:
-            self._coins = coins.coins_from(as_generator(rng))
+            self._coins = coins.coins_for(rng, generator_for(rng))
             coins.draw_coins(self._run, self._coins)
 
     @classmethod
@@ -72,7 +75,7 @@ class Guard:
         guard._begin(offline, gate, confidence)
         return guard
 
-    _coins: np.random.Generator | None
+    _coins: Coins | None
 
     def _begin(self, offline: Offline, gate: Gate, confidence: Confidence) -> None:
         self.offline, self.gate, self.confidence = offline, gate, confidence
@@ -87,7 +90,7 @@ class Guard:
         self._run: Records = np.zeros(1, dtype=kernels.RUN)
         self._run["logged"] = offline.total
         self._run["logged_rewards"] = offline.reward_sums.sum()
-        self._coins = None
+        self._coins, self._open = None, OpenRounds()
         if not gate.throws_coin:
             kernels.ledger_begin(self._params, self._run)
             return
@@ -125,6 +128,7 @@ class Guard:
         if self._coins is not None:
             self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
             self._commit_by_coin(decision, self._coins)
+            self._open.open(self.rounds)
             return
         if mixture:
             index = int(np.searchsorted(self._logged, arm))
@@ -133,6 +137,7 @@ class Guard:
             self._mixed[index] += 1
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
         kernels.ledger_commit(self._params, self._run, mixture)
+        self._open.open(self.rounds)
 
     def observe(self, decision: Decision | int, reward: float) -> None:
         """The reward of a decision committed earlier (or of an arm: then plays outside the mixture first)."""
@@ -140,6 +145,10 @@ class Guard:
         if self.gate.throws_coin and not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned for a Control gate, got {decision!r}")
         arm, mixture = credit(decision, self._counts)
+        if isinstance(decision, Decision):
+            check_awaited(self._open, decision.round)
+        elif self.pending.sum() == 1:
+            self._open.clear()  # this one was the last
         self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] -= 1
         if isinstance(decision, Decision) and self.gate.throws_coin:
             self._observe_by_coin(decision, value)
@@ -168,7 +177,7 @@ class Guard:
     @property
     def certificate(self) -> Certificate:
         """What is guaranteed."""
-        return certify(
+        found = certify(
             Situation(
                 gate=self.gate,
                 fallback="mixture",
@@ -179,6 +188,7 @@ class Guard:
                 offline=self.offline,
             )
         )
+        return coins.with_seed(found, self.gate, self._coins)
 
     def snapshot(self) -> bytes:
         """Everything needed to continue, as bytes that `linoto.restore` reads."""
@@ -189,7 +199,7 @@ class Guard:
             "confidence": codec.encode(self.confidence),
         }
         if self._coins is not None:
-            header["coins"] = codec.encode_rng(self._coins)
+            header["coins"] = self._coins.encoded()
         arrays = {
             "counts": self._counts,
             "mixed": self._mixed,
@@ -199,9 +209,21 @@ class Guard:
         }
         if self.gate.throws_coin:
             arrays["against"] = self._against
+        self._open.save(header, arrays)
         return codec.pack(header, arrays)
 
     # -- with a coin
+
+    def use_coins(self, source: Coins) -> None:
+        """Other coins from now on: from the next round where that of this one is thrown, which stands.
+
+        Where the gate throws no coin, nothing changes.
+        """
+        if self._coins is None:
+            return
+        self._coins = source
+        if not self._run[0]["thrown"]:
+            coins.draw_coins(self._run, source)
 
     @property
     def practice(self) -> int | None:
@@ -246,12 +268,12 @@ class Guard:
         earned = run["earned"] + p["low"] * (run["pending"] + 1)
         return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)
 
-    def _commit_by_coin(self, decision: Decision, generator: np.random.Generator) -> None:
+    def _commit_by_coin(self, decision: Decision, source: Coins) -> None:
         coins.enter_play(self._run, decision)
         if self._run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.UNASKED_PLAY):
             self._against[self._run[0]["entry_practice"]] += 1
         kernels.coin_commit(self._params, self._run)
-        coins.draw_coins(self._run, generator)
+        coins.draw_coins(self._run, source)
 
     def _observe_by_coin(self, decision: Decision, reward: float) -> None:
         names = list(coins.DESK)

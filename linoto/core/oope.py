@@ -14,7 +14,7 @@ from linoto.core.confidence import Confidence, check_confidence
 from linoto.core.designs import Design, optimal_design, sparse_design
 from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
-from linoto.core.validation import as_actions, as_arm, as_generator, as_names, as_reward, check_choice
+from linoto.core.validation import as_actions, as_arm, as_names, as_reward, check_choice, generator_for
 
 DESIGNS = {"optimal": optimal_design, "frank_wolfe": sparse_design}
 BOUNDS = ("proven", "fixed_design")
@@ -53,12 +53,12 @@ class OOPE:
         self,
         actions: npt.ArrayLike,
         offline: Offline,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
         names: Sequence[str] | None = None,
     ) -> OOPEAgent:
         """A running agent; it draws no random numbers."""
         arms = as_actions(actions)
-        as_generator(rng)
+        generator_for(rng)  # refuses what is none
         return OOPEAgent(
             policy=self,
             actions=arms,

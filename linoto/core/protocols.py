@@ -28,7 +28,7 @@ class Agent(Protocol):
 class Policy(Protocol):
     """What a simulator needs of a policy: something that starts an agent on arms and a log."""
 
-    def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = 0) -> Agent:
+    def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = ...) -> Agent:
         """A running agent for these arms (k, d) and this log."""
 
 

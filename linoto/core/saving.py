@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from linoto.core.agent import LinearAgent
 
 # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
-# knew nothing of arms that come and go
-SNAPSHOT_FORMAT = 4
+# knew nothing of arms that come and go, 4 knew coins of a generator
+# only, and not which rounds await their reward
+SNAPSHOT_FORMAT = 5
 
 
 def snapshot_of(agent: LinearAgent) -> bytes:
@@ -26,13 +27,16 @@ def snapshot_of(agent: LinearAgent) -> bytes:
         "rng": codec.encode_rng(agent._rng),
     }
     if agent._coins is not None:
-        header["coins"] = codec.encode_rng(agent._coins)
+        header["coins"] = agent._coins.encoded()
     if agent.changes:
         header["changes"] = arm_changes.encode(agent.changes)
-    squares = {}  # those of a log that nothing reads are not kept
-    if params["estimates_noise"] and agent._reward_squares is not None:
-        squares = {"reward_squares": agent._reward_squares}
-    return codec.pack(header, lasting_arrays(state, rows_left_out(agent)) | squares)
+    if agent._stays_safe:
+        header["stays_safe"] = True
+    arrays = lasting_arrays(state, rows_left_out(agent))
+    agent._open.save(header, arrays)
+    if params["estimates_noise"] and agent._reward_squares is not None:  # else nothing reads them
+        arrays["reward_squares"] = agent._reward_squares
+    return codec.pack(header, arrays)
 
 
 def rows_left_out(agent: LinearAgent) -> set[str]:

@@ -15,6 +15,7 @@ from linoto.core import codec, kernels, one_hot_policies, policies
 from linoto.core.agent import LinearAgent
 from linoto.core.arm_changes import ArmChange, composition_after
 from linoto.core.codec import foreign_types
+from linoto.core.coins import KeyedCoins, decode_coins
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.decisions import ContextualDecision
@@ -29,6 +30,7 @@ from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
 from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
+from linoto.core.open_rounds import OpenRounds
 from linoto.core.protocols import Policy
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.units import Units, find_units, is_compact, same_arms
@@ -168,10 +170,12 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
         params=params,
         state=state,
         rng=codec.decode_rng(header["rng"]),
-        coins=codec.decode_rng(header["coins"]) if "coins" in header else None,
+        coins=decode_coins(header["coins"], int(state.run[0]["rounds"])) if "coins" in header else None,
         reward_squares=arrays.get("reward_squares"),
         names=None if names is None else tuple(names),
         changes=changes,
+        open_rounds=OpenRounds.of(header, arrays, int(state.run[0]["rounds"])),
+        stays_safe=bool(header.get("stays_safe", False)),
     )
 
 
@@ -277,9 +281,11 @@ def restore_contextual(
         state=state,
         moments=moments,
         rng=codec.decode_rng(header["rng"]),
-        coins=codec.decode_rng(header["coins"]),
+        coins=decode_coins(header["coins"], int(state.run[0]["rounds"])),
         features=features,
         changes=changes,
+        open_rounds=OpenRounds.of(header, arrays, int(state.run[0]["rounds"])),
+        stays_safe=bool(header.get("stays_safe", False)),
     )
     if header.get("thrown") is not None:
         names = None if header["names"] is None else tuple(header["names"])
@@ -296,6 +302,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
     inner_policy = None if given is None else policy.in_epoch(header["epoch"])
     inner = restore(arrays["inner"].tobytes(), policy=inner_policy)
     actions = arrays["actions"] if "actions" in arrays else compact_arms(inner)
+    coins = header["coins"] if header["format"] > 4 else None
     agent = DoublingAgent(
         policy=policy,
         actions=actions,
@@ -305,6 +312,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
             reward_squares=arrays.get("reward_squares"),
         ),
         rng=inner._rng,
+        coins=None if coins is None else KeyedCoins(bytes.fromhex(coins["key"])),
         extra=header["extra"],
         recognises=not keeps_zeros(inner, actions),
     )
@@ -314,6 +322,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
             f"snapshot must hold stale of shape {agent.stale.shape}, got {arrays['stale'].shape}"
         )
     agent.stale[:] = arrays["stale"]
+    agent._open = OpenRounds.of(header, arrays, agent.rounds)
     return agent
 
 
@@ -343,7 +352,8 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None)
     copy_exactly("counts", arrays, guard._counts)
     copy_exactly("mixed", arrays, guard._mixed)
     copy_fields(arrays, guard._run)
+    guard._open = OpenRounds.of(header, arrays, guard.rounds)
     if guard.gate.throws_coin:
         copy_exactly("against", arrays, guard._against)
-        guard._coins = codec.decode_rng(header["coins"])
+        guard._coins = decode_coins(header["coins"], guard.rounds)
     return guard

@@ -181,3 +181,8 @@ def as_generator(rng: Any) -> np.random.Generator:
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
         raise ValueError(f"rng must be a seed >= 0 or a numpy Generator, got {rng!r}")
     return np.random.default_rng(rng)
+
+
+def generator_for(rng: Any) -> np.random.Generator:
+    """The same, and where None is given one that the system's entropy seeds."""
+    return np.random.default_rng() if rng is None else as_generator(rng)

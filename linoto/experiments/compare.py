@@ -205,7 +205,7 @@ def why_not_with_contexts(policy: Policy, d: int) -> str:
             composed = cast(ComposedForContexts, policy)
             composition(composed, Moments.empty(1))  # what it refuses does not depend on d
         else:
-            cast(PolicyForContexts, policy).start_contextual(None, d=d)
+            cast(PolicyForContexts, policy).start_contextual(None, d=d, rng=0)
     except ValueError as error:
         return str(error)
     return ""

@@ -14,6 +14,7 @@ class Refused(RuntimeError):  # noqa: N818 - an answer, not a fault
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.retry_after = retry_after  # seconds
+        self.after_draws = False  # whether decisions before it were drawn, and then undone
 
 
 class Undone(RuntimeError):  # noqa: N818 - an answer, not a fault
@@ -47,6 +48,11 @@ def too_many(rate: float, wait: float) -> Refused:
 def not_found(what: str, name: str) -> Refused:
     """There is no such thing."""
     return Refused(404, "unknown", f"there is no {what} {name!r}")
+
+
+def restored(message: str) -> Refused:
+    """It is about what came after the backup that the database was restored from."""
+    return Refused(410, "restored", message)
 
 
 class Repeats:

@@ -7,12 +7,16 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
+from sqlite3 import Connection
 
-from linoto.service.loops.loop import Loop
+from linoto.service.loops.events import LoopRestored
+from linoto.service.loops.keys import EPOCH_BYTES
+from linoto.service.loops.loop import Loop, restored_text
 from linoto.service.loops.operations import Clock, Loops
-from linoto.service.loops.records import check_tables, keep_promise, recover
+from linoto.service.loops.records import check_tables, insert, keep_promise, recover
 from linoto.service.loops.spec import LoopSpec
-from linoto.service.storage import database, expected, schema, sql
+from linoto.service.storage import database, expected, schema, sql, tokens
 from linoto.service.storage.database import connect, open_database, open_exclusively
 from linoto.service.storage.store import Store
 
@@ -24,8 +28,12 @@ def backup(path: Path, out: Path) -> None:
     copy_database(path, out)
 
 
-def restore(copy: Path, path: Path) -> str:
-    """Put a backup in the place of a database that is not there any more; nothing is overwritten."""
+def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock = time.time) -> list[str]:
+    """Put a backup in the place of a database that is not there any more; nothing is overwritten.
+
+    What came after the backup is lost, but was seen: no id, coin or number of an event is given out again.
+    The lines say what this means for each loop, and what is to be done.
+    """
     lock = database.lock(path)
     try:
         wal = path.with_name(path.name + "-wal")  # SQLite would apply it to what is restored
@@ -38,23 +46,85 @@ def restore(copy: Path, path: Path) -> str:
             found = database.check_integrity(source)
         if found != "ok":
             raise ValueError(f"{copy} is damaged: {found}")
-        copy_database(copy, path)
-        expected.beside(path).unlink(missing_ok=True)  # it knows of events after the backup
+        note, part = expected.beside(path), path.with_name(path.name + ".part")
+        copy_into(copy, part)
+        noted = expected.read(note)
+        lines, ends = begin_epoch(part, noted, keep_tokens, clock())
+        put_in_place(part, path)
+        note.unlink(missing_ok=True)
+        expected.note(note, ends.items())
     finally:
         os.close(lock)
-    return f"{path}: restored from {copy}"
+    if ends and not noted:
+        lines.append(
+            f"there was no {note.name} beside it: to have lost decisions counted, restore again with it"
+        )
+    return [f"{path}: restored from {copy}", *lines]
+
+
+def begin_epoch(
+    part: Path, noted: dict[int, int], keep_tokens: bool, now: float
+) -> tuple[list[str], dict[int, int]]:
+    """Tell every loop of a copy that it was restored; what to say of it, and the last event of each loop.
+
+    `noted` is the last event of each loop that was noted beside the database that is gone.
+    """
+    epoch, lines, ends = token_hex(EPOCH_BYTES), list[str](), dict[int, int]()
+    with open_database(part, older=True) as connection:
+        schema.migrate(connection, schema.MIGRATIONS, schema.VERSION)
+        database.begin(connection)
+        schema.add_tables(connection)
+        sql.put_epoch(connection, epoch)
+        for row in sql.all_loops(connection):
+            loop = recover(connection, row)
+            ahead = noted.get(loop.id, -1) - loop.state.seq
+            event = LoopRestored(epoch=epoch, missing=None if ahead < 0 else ahead)
+            loop.apply(event, max(now, loop.state.at))
+            insert(connection, loop, event)
+            sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
+            keep_promise(connection, loop)
+            ends[loop.id] = loop.state.seq
+            lines.append(f"{loop.name}: now safe-only; {restored_text(event.missing)}")
+        lost = sorted(set(noted) - set(ends))
+        lines += [f"loop number {id}: made after the backup, and lost with it" for id in lost]
+        lines += revoke_tokens(connection, keep_tokens, now)
+        database.commit(connection)
+    return lines, ends
+
+
+def revoke_tokens(connection: Connection, keep: bool, now: float) -> list[str]:
+    """A token that was revoked after the backup is valid in it: revoke them all, unless they are kept."""
+    names = ", ".join(row[0] for row in tokens.all_tokens(connection))
+    if not names:
+        return []
+    if keep:
+        return [f"tokens: as in the backup ({names}); revoke again what was revoked after it"]
+    tokens.revoke_all(connection, now)
+    hint = "make new ones with `linoto token create NAME --role ROLE`, or restore with --keep-tokens"
+    return [f"tokens: {names} revoked, because the backup does not know what was revoked after it; {hint}"]
 
 
 def copy_database(path: Path, out: Path) -> None:
     """The database with its write-ahead file as one new file, on disk when this returns."""
     part = out.with_name(out.name + ".part")
-    part.unlink(missing_ok=True)
+    copy_into(path, part)
+    put_in_place(part, out)
+
+
+def copy_into(path: Path, part: Path) -> None:
+    """The same without a sync, as a file that is not in its place yet."""
+    for old in (part, part.with_name(part.name + "-wal")):  # what an attempt before has left
+        old.unlink(missing_ok=True)
     with open_database(path, readonly=True, older=True) as source:
         target = connect(part)
         try:
             source.backup(target)
         finally:
             target.close()
+
+
+def put_in_place(part: Path, out: Path) -> None:
+    """Give a finished file its name; both are on disk when this returns."""
     with part.open("rb") as written:
         os.fsync(written.fileno())
     part.rename(out)

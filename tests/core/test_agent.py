@@ -24,7 +24,7 @@ from linoto.core.warm_up import warm_up, warm_up_loop
 
 def agent_of(policy: Any, rounds: int = 0, **start: Any) -> LinearAgent:
     w = small_problem()
-    agent: LinearAgent = policy.start(w.actions, w.offline, **start)
+    agent: LinearAgent = policy.start(w.actions, w.offline, **{"rng": 0, **start})
     w.play_rounds(agent, range(rounds))
     return agent
 

@@ -169,7 +169,7 @@ def test_other_gates_are_their_oracle_when_arms_come_and_go(name: str, explorer:
     actions, log, rng = problem(5)
     tried: Any = LinUCB(noise="assumed") if explorer == "ucb" else LinTS(noise="assumed")
     policy = Gated(explorer=tried, gate=gate, fallback=fallback, confidence=ONLINE)  # type: ignore[arg-type]
-    agent = policy.start(actions, log)
+    agent = policy.start(actions, log, rng=0)
     oracle = ChangingReference(
         Problem(actions, log.pulls, log.reward_sums), explorer=explorer, reach="affordable",
         kind="self_normalised", ridge=0.5, noise=0.5, bound=2.0, delta=0.1, **words,

@@ -26,7 +26,7 @@ def start(actions: Any, policy: Any = LinOtO()) -> Any:  # noqa: B008 - frozen
 
 def started(policy: Any) -> Any:
     w = small_problem()
-    return policy.start(w.actions, w.offline)
+    return policy.start(w.actions, w.offline, rng=0)
 
 
 def bandit(**changes: Any) -> LinearBandit:
@@ -72,7 +72,10 @@ CASES: dict[str, Case] = {
         lambda: LinOtO().start(np.eye(2), Offline.empty(2), rng=0.5),
         "rng must be .*, got 0.5",
     ),  # type: ignore[arg-type]
-    "no seed": (lambda: LinOtO().start(np.eye(2), Offline.empty(2), rng=None), "rng must be .*, got None"),  # type: ignore[arg-type]
+    "a seed in words": (
+        lambda: LinOtO().start(np.eye(2), Offline.empty(2), rng="one"),  # type: ignore[arg-type]
+        "rng must be .*, got 'one'",
+    ),
     "too few names": (
         lambda: LinOtO().start(np.eye(2), Offline.empty(2), names=["a"]),
         "names must be 2 distinct names, got 1 with 1 distinct",

@@ -160,7 +160,10 @@ def test_the_unit_of_reward_scales_every_bound_and_changes_no_decision(radius: A
         lambda confidence: LinOtO(alpha=0.05, confidence=confidence),
         lambda confidence: LinTS(confidence=confidence),
     ):
-        one, two = (make(plain).start(bandit.actions, offline), make(scaled).start(bandit.actions, other))
+        one, two = (
+            make(plain).start(bandit.actions, offline, rng=0),
+            make(scaled).start(bandit.actions, other, rng=0),
+        )
         arms, _ = one.play(bandit.means, noise)
         again, _ = two.play(c * bandit.means, c * noise)
         np.testing.assert_array_equal(arms, again)

@@ -15,6 +15,7 @@ from helpers.reference_control import ControlReference
 import linoto
 from linoto import Confidence, Control, Decision, Gated, Greedy, Guard, LinTS, LinUCB, Offline, Random
 from linoto.core import codec, kernels
+from linoto.core.coins import KeyedCoins
 from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
@@ -202,7 +203,7 @@ def test_a_reward_between_the_throw_and_the_commit_changes_nothing() -> None:
 
 
 def test_an_agent_is_asked_once_as_well() -> None:
-    agent = Gated(gate=Control(budget=20.0), confidence=CLICKS).start(ACTIONS, LOG)
+    agent = Gated(gate=Control(budget=20.0), confidence=CLICKS).start(ACTIONS, LOG, rng=0)
     while True:
         decision = agent.guard(2)
         if decision.control_share is not None:
@@ -314,7 +315,7 @@ def test_compiled_equals_interactive_equals_restored(name: str) -> None:
 
 def test_a_snapshot_without_its_tickets_is_refused() -> None:
     """And one of another gate holds none, so that its bytes are those of earlier versions."""
-    agent = POLICIES["ucb"].start(ACTIONS, LOG)
+    agent = POLICIES["ucb"].start(ACTIONS, LOG, rng=0)
     header, arrays = read_snapshot(agent.snapshot())
     for name in sorted(kernels.COIN_ROWS):
         rest = {key: array for key, array in arrays.items() if key != f"arms.{name}"}
@@ -440,8 +441,8 @@ def test_propensities_are_the_frequencies(explorer: Any, allowed: Any) -> None:
     said = np.array([agent.propensity(arm, allowed, redraws=2000) for arm in range(3)])
     assert agent._state.run[0]["thrown"] == 0  # nobody was shown the coin
     counts = np.zeros(3)
-    for _ in range(2000):
-        agent._state.run["thrown"] = 0
+    for turn in range(2000):
+        agent._state.run["thrown"], agent._coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
         agent._draw()
         counts[agent.decide(allowed).arm] += 1
     assert said.sum() == pytest.approx(1.0, abs=0.1)
@@ -456,8 +457,8 @@ def test_propensities_of_a_proposal_are_the_frequencies(explorer: Any, loan: flo
     agent = policy.start(ACTIONS, LOG, rng=0)
     said = np.array([agent.propensity(arm, proposal=0) for arm in range(3)])
     counts, shares = np.zeros(3), set()
-    for _ in range(2000):
-        agent._state.run["thrown"] = 0
+    for turn in range(2000):
+        agent._state.run["thrown"], agent._coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
         agent._draw()
         decision = agent.guard(0)
         counts[decision.arm] += 1
@@ -468,14 +469,14 @@ def test_propensities_of_a_proposal_are_the_frequencies(explorer: Any, loan: flo
 
 def test_where_the_share_depends_on_the_draw_of_the_explorer_nobody_knows_the_propensity() -> None:
     policy = Gated(explorer=LinTS(), gate=Control(budget=1.5, loan=3.0), confidence=CLICKS)
-    assert policy.start(ACTIONS, LOG).propensity(0) is None
+    assert policy.start(ACTIONS, LOG, rng=0).propensity(0) is None
 
 
 def test_practice_can_be_played_whatever_the_coin_says() -> None:
-    """It leaves no entry, and the next round has a coin of its own."""
-    agent = Gated(gate=Control(budget=9.0), confidence=CLICKS).start(ACTIONS, LOG)
+    """Said before it is thrown, it leaves no entry, and the next round has a coin of its own."""
+    agent = Gated(gate=Control(budget=9.0), confidence=CLICKS).start(ACTIONS, LOG, rng=0)
     for _ in range(50):
-        decision = agent.guard(2)
+        decision = agent.guard(2, safe=True)
         safe = agent.without_coin(decision)
         assert (safe.arm, safe.source, safe.control_share) == (decision.fallback, "mixture", None)
         agent.update(safe, 1.0)
@@ -483,7 +484,7 @@ def test_practice_can_be_played_whatever_the_coin_says() -> None:
 
 
 def test_a_closed_gate_has_the_propensities_of_practice() -> None:
-    agent = Gated(gate=Control(epsilon=0.01), confidence=CLICKS).start(ACTIONS, LOG)
+    agent = Gated(gate=Control(epsilon=0.01), confidence=CLICKS).start(ACTIONS, LOG, rng=0)
     assert [agent.propensity(arm) for arm in range(3)] == [0.6, 0.4, 0.0]
     assert agent.propensity(0, [0, 2]) == 1.0
 
@@ -538,7 +539,7 @@ def test_the_certificate_names_loan_stretches_and_practice() -> None:
 def test_a_named_practice_needs_no_log() -> None:
     empty = Offline.empty(3)
     policy = Gated(explorer=Random(), gate=Control(budget=5.0), confidence=CLICKS, fallback=1)
-    agent = policy.start(ACTIONS, empty)
+    agent = policy.start(ACTIONS, empty, rng=0)
     assert agent._state.run[0]["centre"] == 0.5
     assert policy.certificate(ACTIONS, empty).holds
     with pytest.raises(ValueError, match="offline must hold at least one reward"):
@@ -589,7 +590,7 @@ def test_a_loan_by_the_model_is_spent_no_further() -> None:
         confidence = replace(CLICKS, bound=1.2)
         log = Offline(pulls=[4000, 0], reward_sums=[3200.0, 0.0])
         gate = Control(budget=4.0, loan=10.0, promise="expected")
-        agent = Gated(explorer=Always(1), gate=gate, confidence=confidence).start(actions, log)
+        agent = Gated(explorer=Always(1), gate=gate, confidence=confidence).start(actions, log, rng=0)
         lost = 0.0
         for _ in range(1500):
             decision = agent.decide()

@@ -35,7 +35,7 @@ def test_an_explorer_of_ones_own_plays_the_arms_that_ours_would(gate: Any, reach
 
 
 def test_a_proposal_is_played_or_the_fallback_is() -> None:
-    agent = Gated(explorer=Worst(), gate=Tolerance(epsilon=0.3)).start(ACTIONS, LOG)
+    agent = Gated(explorer=Worst(), gate=Tolerance(epsilon=0.3)).start(ACTIONS, LOG, rng=0)
     modes = set()
     for t in range(60):
         decision = agent.decide()
@@ -97,7 +97,7 @@ def test_what_an_explorer_does_to_its_view_does_not_reach_the_agent(actions: Any
             return 0
 
     log = Offline(pulls=[5] * len(actions), reward_sums=[2.0] * len(actions))
-    agent = Gated(explorer=Eraser(), gate=Open()).start(actions, log)
+    agent = Gated(explorer=Eraser(), gate=Open()).start(actions, log, rng=0)
     before = agent.snapshot()
     agent.decide()
     assert agent.actions.tolist() == actions
@@ -132,7 +132,7 @@ class Broken:
 )
 def test_a_score_that_is_none_is_refused(answer: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Gated(explorer=Broken(answer), gate=Open()).start(ACTIONS, LOG).decide()
+        Gated(explorer=Broken(answer), gate=Open()).start(ACTIONS, LOG, rng=0).decide()
 
 
 def test_what_cannot_explore_is_refused() -> None:
@@ -145,9 +145,9 @@ def test_what_cannot_explore_is_refused() -> None:
 
 
 def test_nobody_claims_to_know_the_propensity_of_an_unknown_explorer() -> None:
-    agent = Gated(explorer=Dice(), gate=Open()).start(ACTIONS, LOG)
+    agent = Gated(explorer=Dice(), gate=Open()).start(ACTIONS, LOG, rng=0)
     assert [agent.propensity(arm) for arm in range(4)] == [None] * 4
-    sure = Gated(explorer=Optimist(), gate=Open()).start(ACTIONS, LOG)
+    sure = Gated(explorer=Optimist(), gate=Open()).start(ACTIONS, LOG, rng=0)
     assert [sure.propensity(arm) for arm in range(4)] == [float(arm == sure.select()) for arm in range(4)]
 
 
@@ -180,7 +180,7 @@ def test_a_propensity_is_the_share_of_plays() -> None:
 
 
 def test_uniform_propensities_are_exact_behind_a_gate() -> None:
-    agent = Gated(explorer=Random(), gate=Closed()).start(ACTIONS, LOG)
+    agent = Gated(explorer=Random(), gate=Closed()).start(ACTIONS, LOG, rng=0)
     assert [agent.propensity(arm) for arm in range(4)] == [float(arm == agent.select()) for arm in range(4)]
 
 
@@ -255,7 +255,7 @@ def test_every_gate_and_explorer_has_a_code_of_its_own() -> None:
 def test_an_explorer_may_be_used_by_a_bounded_gate() -> None:
     sure = Confidence(noise="bounded", reward_range=(0.0, 1.0))
     gate = Tolerance(epsilon=0.1, evidence="rewards")
-    agent = Gated(explorer=Dice(), gate=gate, confidence=sure).start(ACTIONS, LOG)
+    agent = Gated(explorer=Dice(), gate=gate, confidence=sure).start(ACTIONS, LOG, rng=0)
     for _ in range(50):
         agent.update(agent.decide(), 1.0)
     assert agent.rounds == 50

@@ -23,7 +23,7 @@ def remembered(history: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize("explorer", [linoto.LinUCB(memory=MEMORY), linoto.LinTS(memory=MEMORY)])
 def test_the_estimate_is_that_of_the_last_rewards_alone(explorer: Any) -> None:
-    agent, rng = explorer.start(ARMS, LOG), np.random.default_rng(1)
+    agent, rng = explorer.start(ARMS, LOG, rng=0), np.random.default_rng(1)
     ridge = linoto.Confidence().ridge_for(D)
     history: list[tuple[int, float]] = []
     for _ in range(3 * MEMORY + 7):
@@ -125,7 +125,7 @@ def round_of(rng: np.random.Generator) -> dict[str, Any]:
 
 @pytest.mark.parametrize("explorer", [linoto.LinUCB(memory=MEMORY), linoto.LinTS(memory=MEMORY)])
 def test_with_contexts_the_estimate_is_that_of_the_last_rewards_alone(explorer: Any) -> None:
-    agent, rng = explorer.start_contextual(ROWS), np.random.default_rng(1)
+    agent, rng = explorer.start_contextual(ROWS, rng=0), np.random.default_rng(1)
     ridge = linoto.Confidence().ridge_for(D)
     history: list[tuple[Any, float]] = []
     for _ in range(3 * MEMORY + 7):

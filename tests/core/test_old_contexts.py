@@ -43,5 +43,5 @@ def test_saved_statistics_with_contexts_are_read() -> None:
     assert saved.recipe.items == ("A", "B", "C") and saved.recipe.d == saved.moments.d == 20
     assert (saved.moments.count, saved.verdict, saved.source) == (3000, "deploy", "clicks.csv")
     policy = linoto.Gated(gate=linoto.Control(budget=40), confidence=saved.confidence)
-    agent = policy.start_contextual(saved.moments, features=saved.recipe)
+    agent = policy.start_contextual(saved.moments, features=saved.recipe, rng=0)
     assert agent.decide(context={"age": 30, "country": "DE"}, practice="C").name in saved.recipe.items

@@ -84,7 +84,7 @@ def test_a_snapshot_with_an_explorer_of_your_own_needs_no_field_that_came_later(
     gate, confidence = linoto.Tolerance(epsilon=0.1, ledger="union", rounding="any"), linoto.Confidence()
     policy = linoto.Gated(explorer=LeastSeen(), gate=gate, confidence=confidence)
     log = linoto.Offline(pulls=[5, 5], reward_sums=[2.0, 3.0])
-    agent = policy.start([[1.0, 0.2], [0.3, 1.0]], log)
+    agent = policy.start([[1.0, 0.2], [0.3, 1.0]], log, rng=0)
     header, arrays = read_snapshot(agent.snapshot())
     del header["policy"]["confidence"]["horizon"], header["policy"]["gate"]["ledger"]
     del header["policy"]["gate"]["rounding"]

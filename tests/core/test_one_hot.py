@@ -247,10 +247,10 @@ def test_ten_thousand_arms_take_no_square_array() -> None:
             confidence=Confidence(radius="hkz", reward_range=(0, 1)),
         ),
     )
-    policies[1].start(np.eye(2), Offline.from_rows([0], [1.0], k=2)).play(np.zeros(2), np.zeros(1))
+    policies[1].start(np.eye(2), Offline.from_rows([0], [1.0], k=2), rng=0).play(np.zeros(2), np.zeros(1))
     tracemalloc.start()
     for policy in policies:
-        agent: Any = policy.start(actions, log)
+        agent: Any = policy.start(actions, log, rng=0)
         agent.play(np.full(k, 0.5), np.full(5, 0.1))
         agent.update(agent.decide(), 0.5)
         assert agent.certificate.theorem

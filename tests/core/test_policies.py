@@ -293,7 +293,7 @@ def test_thompson_draws_from_its_posterior() -> None:
 def test_a_reward_out_of_the_range_it_never_leaves_is_refused_by_every_policy(policy: Any) -> None:
     w = small_problem()
     bounded = Confidence(noise="bounded", reward_range=(-1.0, 1.0))
-    agent = policy(confidence=bounded).start(w.actions, w.offline)
+    agent = policy(confidence=bounded).start(w.actions, w.offline, rng=0)
     with pytest.raises(ValueError, match=r"reward must be in \[-1, 1\], got 1e\+06"):
         agent.update(agent.decide(), 1e6)
     assert agent.rounds == 0

@@ -104,7 +104,7 @@ def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
     """Four rows at a time, and what is left over: R times the draw gives the normals back."""
     rng = np.random.default_rng(d)
     arms = rng.standard_normal((d + 2, d))
-    state = LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)))._state
+    state = LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)), rng=0)._state
     normals, draw = rng.standard_normal(d), np.empty(d)
     kernels.unwhiten(state, normals, draw)
     back = kernels.square_of(state, kernels.FACTOR) @ draw

@@ -361,7 +361,7 @@ def test_explorers_that_read_no_bounds_are_welcome_behind_a_gate() -> None:
     bandit, log = moved_world(0, 0.0)
     for explorer in (LinTS(), Greedy(), Random()):
         Gated(explorer=explorer, gate=Tolerance(budget=1.0), confidence=MOVED).start(
-            bandit.actions, log
+            bandit.actions, log, rng=0
         ).select()
     Gated(explorer=Greedy(), gate=Closed(), confidence=MOVED).start(bandit.actions, log).select()
 

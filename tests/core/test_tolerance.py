@@ -82,7 +82,7 @@ def agree(
         reach=reach,
         fallback=fallback,
         confidence=confidence,
-    ).start(actions, log)
+    ).start(actions, log, rng=0)
     oracle = ToleranceReference(
         problem=Problem(actions, log.pulls, log.reward_sums),
         epsilon=epsilon,

@@ -69,6 +69,7 @@ def spec_of(policy: Any = POLICIES["model"], **changes: Any) -> LoopSpec:
         "policy": linoto.to_dict(policy),
         "default_reward": 0.0,
         "window": 60.0,
+        "seed": 0,
     }
     return canonical(LoopSpec(**{**fields, **changes}))
 

@@ -98,6 +98,7 @@ def spec_of(policy: Any = TOLERANT, **changes: Any) -> LoopSpec:
         "default_reward": 0.0,
         "offline": LogStatistics(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0]),
         "window": 60.0,
+        "seed": 0,  # what is drawn is fixed; without one it comes from the secret of a database
     }
     return canonical(LoopSpec(**{**fields, **changes}))
 

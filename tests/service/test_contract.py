@@ -214,10 +214,10 @@ def test_a_body_is_read_strictly_and_refused_in_words(
 
 
 def test_a_whole_number_may_be_written_with_a_point(client: TestClient[Any]) -> None:
-    spec = {**EXAMPLES["LoopSpec"][1], "seed": 3}
-    written = json.dumps(spec).replace('"seed": 3', '"seed": 3.0').encode()
+    spec = {**EXAMPLES["LoopSpec"][1], "redraws": 3}
+    written = json.dumps(spec).replace('"redraws": 3', '"redraws": 3.0').encode()
     assert client.put("/v1/loops/whole", content=written, headers=JSON).status_code == 200
-    assert client.get("/v1/loops/whole/spec").json()["seed"] == 3
+    assert client.get("/v1/loops/whole/spec").json()["redraws"] == 3
     half = written.replace(b"3.0", b"3.5")
     assert client.put("/v1/loops/half", content=half, headers=JSON).status_code == 400
 

@@ -28,6 +28,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 import linoto
 from linoto.client import Client
 from linoto.pages.figures.pieces import COLOURS
+from linoto.service.maintenance import backup, restore
 
 pytestmark = pytest.mark.browser
 FLAGS = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-sync disable-dev-shm-usage "
@@ -307,6 +308,25 @@ def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client
     assert page.text("[data-alarms]") == "" and not page.one("[data-answer]").is_displayed()
     page.until(lambda: "alarm" not in page.text("#loops a[aria-current]"))
     assert page.text("[data-mode]") == "safe-only"
+
+
+def test_a_restored_loop_says_so_until_somebody_goes_on(browser: Chrome, tmp_path: Path) -> None:
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with served(path) as server, closing(server.client()) as client:
+        make_loop(client, "shop")
+        backup(path, copy)
+        play(client, "shop", 2)
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    restore(copy, path)
+    with served(path) as server:
+        page = Page(browser, f"http://127.0.0.1:{server.port}/")
+        page.open("shop")
+        page.until(lambda: "Restored: the database was restored" in page.text("[data-alarms]"))
+        assert "of the 4 events after it" in page.text("[data-alarms]")
+        assert "Exploring was stopped at once" in page.text("[data-alarms]")
+        page.click("[data-stop]")
+        page.until(lambda: page.text("[data-mode]") == "live" and page.text("[data-alarms]") == "")
 
 
 def test_names_are_shown_as_text_and_nothing_is_loaded_from_elsewhere(page: Page, client: Client) -> None:

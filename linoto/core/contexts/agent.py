@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import Any
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from linoto.core import coins, kernels
 from linoto.core.certificates import Certificate
+from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.contexts.certificates import certify_contextual
 from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
@@ -30,11 +31,12 @@ from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
-from linoto.core.explorers import View, ask_own, is_own, rule_of
+from linoto.core.explorers import View, ask_own, is_own, redraws_for, rule_of
 from linoto.core.kernels import Floats, Records, State
+from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import Composition
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.validation import as_arm, as_generator
+from linoto.core.validation import as_arm
 from linoto.core.warm_up import warm_up_contexts
 
 
@@ -59,9 +61,11 @@ class ContextualAgent:
         state: State,  # without arms
         moments: Moments,  # of the log
         rng: np.random.Generator,
-        coins: np.random.Generator,  # practice's draws, and those of a gate that throws a coin
+        coins: Coins,  # practice's draws, and those of a gate that throws a coin
         features: Features | None = None,
         changes: tuple[ItemChange, ...] = (),  # of the items so far
+        open_rounds: OpenRounds | None = None,  # those that await their reward
+        stays_safe: bool = False,  # in this round
     ) -> None:
         self.policy, self.moments, self.features = policy, moments, features
         self.changes, self._composition = changes, composition
@@ -75,16 +79,16 @@ class ContextualAgent:
         self._own = is_own(self.explorer)
         self._params, self._state = params, state
         self._rng, self._coins = rng, coins
+        self._open = open_rounds or OpenRounds()
+        self._stays_safe = stays_safe
         self._places = older_places(changes)
         self._whitened = np.empty((self.d, 0))
         self._needs_practice = int(params[0]["fallback"]) != kernels.LCB_ARM
-        self._thrown: tuple[Round, ContextualDecision] | None = None  # while a coin awaits its commit
+        self._thrown: tuple[Round, ContextualDecision] | None = None  # while it stands until its commit
         self._asked: Round | None = None  # the latest question, whose arms are in the state
 
     @classmethod
-    def begin(
-        cls, *, params: Records, moments: Moments, rng: np.random.Generator, **parts: Any
-    ) -> ContextualAgent:
+    def begin(cls, *, params: Records, moments: Moments, **parts: Any) -> ContextualAgent:
         """A fresh agent that knows the log and nothing else."""
         warm_up_contexts()
         state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
@@ -92,9 +96,7 @@ class ContextualAgent:
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         kernels.context_begin(params, state, *moments.as_rows())
-        agent = cls(
-            params=params, state=state, moments=moments, rng=rng, coins=coins.coins_from(rng), **parts
-        )
+        agent = cls(params=params, state=state, moments=moments, **parts)
         agent._draw()
         return agent
 
@@ -108,6 +110,7 @@ class ContextualAgent:
         names: Sequence[str] | None = None,
         context: Any = None,
         arms: Sequence[str] | None = None,
+        safe: bool = False,
     ) -> ContextualDecision:
         """What to play now. `actions` (k, d) has one row of features for each arm of this round.
 
@@ -115,8 +118,11 @@ class ContextualAgent:
         `practice` is what would be done without this agent: an arm (its index or name), weights (k,) with
         which it is drawn, or the features (d,) of an action that is none of the arms. The same question gets
         the same answer until something is committed or observed.
+
+        `safe`: this round plays what is safe, whatever the gate, or its coin, would say. That is what this
+        returns then, and `play_safe` makes of it what is to be committed.
         """
-        return self._answer(None, self._round(actions, practice, names, context, arms))
+        return self._answer(None, self._round(actions, practice, names, context, arms), safe)
 
     def guard(
         self,
@@ -127,31 +133,35 @@ class ContextualAgent:
         names: Sequence[str] | None = None,
         context: Any = None,
         arms: Sequence[str] | None = None,
+        safe: bool = False,
     ) -> ContextualDecision:
         """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
         asked = self._round(actions, practice, names, context, arms)
-        return self._answer(as_arm(arm, asked.offered), asked)
+        return self._answer(as_arm(arm, asked.offered), asked, safe)
 
     def play_safe(self, decision: ContextualDecision) -> ContextualDecision:
-        """What is safe in place of the decision just made, whatever the gate, or its coin, says.
+        """What is safe in place of the decision just made.
 
-        For who plays safe in this round in any case, and knew that before the decision was made.
+        A coin that is thrown is not given back: unless the round was asked for with `safe=True`, it stays in
+        the books as the coin has said, and what this returns stands until it is committed.
         """
         asked, run = self._latest(decision), self._state.run[0]
-        if decision.mode == "safe" and decision.control_share is None:
+        if decision.mode == "safe" and (decision.control_share is None or not self._stays_safe):
             return decision
         arm = int(run["fallback"])
-        self._thrown, self._state.run["thrown"] = None, 0
-        return replace(
+        safe = replace(
             decision,
             arm=arm if arm < asked.offered else None,
             name=asked.names[arm] if asked.names and arm < asked.offered else None,
             mode="safe",
-            source=SOURCES[run["fallback_source"]],  # type: ignore[arg-type]
             action=tuple(asked.actions[:, arm].tolist()),
-            control_share=None,
-            centre=None,
         )
+        if decision.control_share is None or self._stays_safe:
+            source: Any = SOURCES[run["fallback_source"]]
+            safe = replace(safe, source=source, control_share=None, centre=None)
+        if not self._stays_safe and (self._thrown is not None or self._is_drawn(asked)):
+            self._thrown = asked, safe
+        return safe
 
     def bounds(self, decision: ContextualDecision) -> tuple[float, float]:
         """Bounds on the mean reward of what the decision just made plays: `interval` without its O(d^3)."""
@@ -171,7 +181,7 @@ class ContextualAgent:
         *,
         proposal: int | None = None,
         redraws: int = 100,
-        rng: int | np.random.Generator = 0,
+        rng: int | np.random.Generator | None = None,
         **question: Any,
     ) -> float | None:
         """How likely `decide`, asked the same question, plays this arm now; None where nobody can say.
@@ -179,17 +189,40 @@ class ContextualAgent:
         With a `proposal` it is how likely `guard` plays it.
 
         It is over practice's draw, the coin, and the explorer's own draws: where there is no formula
-        (Thompson), the share of `redraws` fresh draws by `rng` and of the draw that decides.
+        (Thompson), the share of `redraws` fresh draws by `rng` (None: the same ones until a commit) and of
+        the draw that decides.
         """
         asked = self._round(**question)
         wanted = None if proposal is None else as_arm(proposal, asked.offered, "proposal")
-        return propensity(self, as_arm(arm, asked.offered), asked, wanted, redraws, as_generator(rng))
+        draws = redraws_for(rng, self._state)
+        return propensity(self, as_arm(arm, asked.offered), asked, wanted, redraws, draws)
+
+    def use_coins(self, source: Coins) -> None:
+        """Other coins from now on: from the next round where that of this one is thrown, which stands."""
+        self._coins = source
+        if self._thrown is None:
+            coins.draw_coins(self._state.run, source)
+
+    @property
+    def proven_room(self) -> float:
+        """What a gate that throws a coin leaves to lose in any round to come, without what a loan adds."""
+        return coins.proven_room(self._params, self._state.run)
+
+    def use_draws(self, rng: np.random.Generator) -> None:
+        """Another generator for what the explorer draws, from the next round on; while no coin is thrown."""
+        self._rng = rng
+        self._draw_for_explorer()
 
     # -- learning
 
+    def await_rounds(self, rounds: Iterable[int]) -> None:
+        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        self._open = OpenRounds.awaiting(rounds)
+
     def commit(self, decision: ContextualDecision) -> None:
-        """Count a decision as played. Its reward may come later through `observe`."""
+        """Count a decision as played. Its reward may come later through `observe`, once."""
         self._play(decision)
+        self._open.open(self.rounds)
 
     def observe(self, decision: ContextualDecision, reward: float) -> None:
         """Learn from the reward of a decision that was committed earlier."""
@@ -294,7 +327,7 @@ class ContextualAgent:
     def certificate(self) -> Certificate:
         """What was promised before the first round, against which practice, and how items changed since."""
         found = certify_contextual(self.gate, self._fallback, self.confidence, self.moments)
-        return replace(found, changes=self.change_texts)
+        return coins.with_seed(replace(found, changes=self.change_texts), self.gate, self._coins)
 
     @property
     def change_texts(self) -> tuple[str, ...]:
@@ -309,6 +342,7 @@ class ContextualAgent:
             params=self._params.copy(),
             moments=self.moments,
             rng=np.random.default_rng(0),
+            coins=coins.KeyedCoins(bytes(coins.KEY_BYTES)),  # it is looked at, and decides nothing
         )
 
     def snapshot(self) -> bytes:
@@ -372,14 +406,15 @@ class ContextualAgent:
             raise ValueError("decision must be the one just made, got one of another agent")
         return self._asked
 
-    def _answer(self, wanted: int | None, asked: Round) -> ContextualDecision:
+    def _answer(self, wanted: int | None, asked: Round, safe: bool = False) -> ContextualDecision:
         """Decide, or judge a proposal (None: the explorer's); a round whose coin is thrown is decided."""
+        coins.check_before_coin(safe, self._thrown is not None)
         if self._thrown is not None:
             before, decision = self._thrown
             if not before.same_as(asked) or wanted not in (None, decision.proposal):
                 raise ValueError(
-                    "actions, practice and arm must be those for which the coin of this round is thrown, "
-                    "got others: commit that decision first"
+                    f"actions, practice and arm must be those for which {self._why_it_stands}, got others: "
+                    "commit that decision first"
                 )
             return decision
         self._state, self._asked = kernels.with_arms(self._state, asked.actions), asked
@@ -388,9 +423,23 @@ class ContextualAgent:
         proposal = wanted if wanted is not None else self._propose(asked) if self._own else -1
         self._ask(asked, proposal)
         decision = self._decision(asked)
-        if decision.control_share is not None:
+        self._stays_safe |= safe and (self.gate.throws_coin or self._is_drawn(asked))
+        if self._stays_safe:
+            self._state.run["thrown"] = 0
+        elif decision.control_share is not None or (decision.source == "practice" and self._is_drawn(asked)):
             self._thrown = asked, decision
         return decision
+
+    @property
+    def _why_it_stands(self) -> str:
+        return "the coin of this round is thrown" if self.gate.throws_coin else "practice was drawn"
+
+    def _is_drawn(self, asked: Round) -> bool:
+        """Whether practice's draw, once it is shown, binds: who knew it could let good ones disappear.
+
+        A gate that throws a coin compares with what was drawn, and a closed one leaves no choice.
+        """
+        return self.gate.measures and not self.gate.throws_coin and 0.0 < asked.peak < 1.0
 
     def _ask(self, asked: Round, proposal: int) -> None:
         """Let the kernels decide about the round whose arms are in the state."""
@@ -436,10 +485,10 @@ class ContextualAgent:
                 "ask again"
             )
         action, practice = self._vectors(decision)
+        if self._stays_safe:
+            coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
         if self._thrown is not None and decision != self._thrown[1]:
-            raise ValueError(
-                "decision must be the one for which the coin of this round is thrown, got another"
-            )
+            raise ValueError(f"decision must be the one for which {self._why_it_stands}, got another")
         self._put_on_desk(decision)
         kernels.context_commit(self._params, self._state, action, practice, decision.by_practice)
         self._thrown = None
@@ -455,7 +504,9 @@ class ContextualAgent:
                 f"decision must be committed and await its reward, got one of round {decision.round} "
                 f"after {self.rounds} rounds and {self.rewards} rewards"
             )
-        return self._vectors(decision)[0]
+        action = self._vectors(decision)[0]
+        check_awaited(self._open, decision.round)
+        return action
 
     def _learn(self, decision: ContextualDecision, action: Floats, value: float, error: float) -> None:
         """One reward of a committed decision, or what stands in for it."""
@@ -504,7 +555,11 @@ class ContextualAgent:
 
     def _draw(self) -> None:
         """Fresh random numbers for the next round, so that deciding twice is deciding once."""
+        self._stays_safe = False
         coins.draw_coins(self._state.run, self._coins)
+        self._draw_for_explorer()
+
+    def _draw_for_explorer(self) -> None:
         if self.rule.draws == kernels.NORMAL_DRAWS:
             self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
         elif self.rule.draws == kernels.SCORE_DRAWS:

@@ -26,10 +26,14 @@ def propensity(
     """How likely `decide`, or `guard` of `wanted`, plays this arm now; None where nobody can say."""
     kept, thrown = agent._thrown, int(agent._state.run[0]["thrown"])
     decision = agent._answer(wanted, asked)
+    if kept is not None and not agent.gate.throws_coin:
+        agent._thrown = None  # what stands is practice's draw, and nothing is kept of its round
+        decision = agent._answer(wanted, asked)
+    agent._thrown = kept  # nobody was shown the coin, nor practice's draw
     state, params = agent._state, agent._params[0]
     run, practice = state.run[0], float(asked.weights[arm])
     if agent.gate.throws_coin:
-        agent._thrown, state.run["thrown"] = kept, thrown  # nobody was shown the coin
+        state.run["thrown"] = thrown
         share = float(run["entry_share"]) if decision.control_share is None else decision.control_share
         fixed = wanted is not None or agent.rule.deterministic
         if params["loan"] > 0 and not (fixed and asked.peak == 1.0):

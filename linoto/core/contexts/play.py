@@ -30,7 +30,7 @@ def play_rounds(
     warm_up_context_loop()
     most, d = int(np.diff(ends, prepend=0).max()), agent.d
     agent._state = kernels.with_arms(agent._state, np.zeros((d, most)))
-    coins = agent._coins.random((ends.size, 2))
+    coins = agent._coins.rows(agent.rounds + 2, ends.size)
     randoms: Floats = np.empty((ends.size, 0))
     if agent.rule.draws == kernels.NORMAL_DRAWS:
         randoms = agent._rng.standard_normal((ends.size, d))

@@ -24,7 +24,11 @@ class PolicyForContexts(Protocol):
     """What a simulator needs of a policy: something that starts such an agent on a log."""
 
     def start_contextual(
-        self, offline: Moments | None = None, *, d: int | None = None, rng: int | np.random.Generator = 0
+        self,
+        offline: Moments | None = None,
+        *,
+        d: int | None = None,
+        rng: int | np.random.Generator = ...,
     ) -> AgentInContexts:
         """A running agent for d features."""
 

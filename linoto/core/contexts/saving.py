@@ -37,7 +37,7 @@ def snapshot_of(agent: ContextualAgent, format: int) -> bytes:
         "agent": "contextual",
         "policy": codec.encode(agent.policy),
         "rng": codec.encode_rng(agent._rng),
-        "coins": codec.encode_rng(agent._coins),
+        "coins": agent._coins.encoded(),
         "count": moments.count,
         "reward_sum": moments.reward_sum,
         "reward_squares": moments.reward_squares,
@@ -49,4 +49,7 @@ def snapshot_of(agent: ContextualAgent, format: int) -> bytes:
         asked, decision = agent._thrown
         header |= {"thrown": decision.to_dict(), "offered": asked.offered, "names": asked.names}
         arrays |= {"actions": asked.actions, "weights": asked.weights}
+    if agent._stays_safe:
+        header["stays_safe"] = True
+    agent._open.save(header, arrays)
     return codec.pack(header, arrays | lasting_rows(agent._state))

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.coins import coins_for
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments, as_moments
 from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.protocols import ComposedForContexts
 from linoto.core.explorers import rule_of
 from linoto.core.kernels import Floats, Records
-from linoto.core.validation import as_generator, exact, rounded_up
+from linoto.core.validation import exact, generator_for, rounded_up
 
 
 def start_contextual(
@@ -22,12 +23,14 @@ def start_contextual(
     """A running agent of a policy whose gate has a theorem for it."""
     moments = as_moments(offline, dimension(d, features))
     gated, params = composition(policy, moments)
+    generator = generator_for(rng)
     agent = ContextualAgent.begin(
         policy=policy,
         composition=gated,
         params=params,
         moments=moments,
-        rng=as_generator(rng),
+        rng=generator,
+        coins=coins_for(rng, generator),
         features=features,
     )
     if agent._by_model:

@@ -110,7 +110,7 @@ function alarmBox(alarm, loop) {
   return el(
     "div",
     { class: "alarm-box" },
-    el("strong", {}, `Alarm (${alarm.kind}): `),
+    el("strong", {}, alarm.kind === "restored" ? "Restored: " : `Alarm (${alarm.kind}): `),
     `${alarm.message}.${stopped ? " Exploring was stopped at once." : ""}`,
     el("span", { class: "soft" }, ` ${moment(alarm.at)}`),
   );

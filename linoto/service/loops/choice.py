@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-import numpy as np
-
 from linoto.core.codec import finite
-from linoto.core.decisions import Decision, NoSafeArm
+from linoto.core.decisions import Decision
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.readings import left_at_most
-from linoto.service.loops.seeded import seeded_uniform
 from linoto.service.loops.spec import FixedAgent
 
 
@@ -21,14 +18,17 @@ def make_decision(
 ) -> DecisionMade:
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
-    live = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
     left = left_at_most(loop)
     explores = state.mode == "live" and left >= 0
+    safe = not explores or loop.is_spent  # said before the coin is thrown
+    live = agent.decide(allowed, safe=safe) if proposal is None else agent.guard(proposal, allowed, safe=safe)
+    closed = loop.is_spent or loop.lacks_room(live.budget)
+    live = safe_decision(agent, live) if closed else live
     served = live if explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
-    held_back = control is not None and seeded_uniform(loop.seed, number) < state.holdback
+    held_back = control is not None and loop.draws.holdback(number) < state.holdback
     played = control if control is not None and held_back else served
-    likely = served_propensity(loop, played.arm, served, allowed, proposal, live=explores)
+    likely = served_propensity(loop, played.arm, served, allowed, proposal, live=explores, closed=closed)
     if control is not None and likely is not None:
         likely = (1 - state.holdback) * likely + state.holdback * (played.arm == control.arm)
     lcb, ucb = agent.interval(played.arm)
@@ -71,13 +71,7 @@ def lift_centre(loop: Loop) -> float | None:
 
 def safe_decision(agent: FixedAgent, live: Decision) -> Decision:
     """The fallback of the decision just made, with the source it is counted under."""
-    if agent.gate.throws_coin:
-        return agent.without_coin(live)
-    if live.mode == "safe":
-        return live
-    if live.fallback is None:
-        raise NoSafeArm("allowed must hold an arm that is safe to play, got none: the fallback is not in it")
-    return replace(live, arm=live.fallback, mode="safe", source=agent.fallback_source)
+    return agent.without_coin(live)
 
 
 def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> Decision | None:
@@ -92,15 +86,28 @@ def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> D
 
 
 def served_propensity(
-    loop: Loop, arm: int, served: Decision, allowed: list[int] | None, proposal: int | None, *, live: bool
+    loop: Loop,
+    arm: int,
+    served: Decision,
+    allowed: list[int] | None,
+    proposal: int | None,
+    *,
+    live: bool,
+    closed: bool,
 ) -> float | None:
-    """How likely this arm is served now; None where that would take redraws and there are none."""
+    """How likely this arm is served now; None where that would take redraws and there are none.
+
+    `live`: the policy decides. `closed`: the room that the gate sees is less than what a restore has lost.
+    """
     agent = loop.fixed_agent
+    if live and loop.is_unsure(proposal):
+        return None
+    live = live and not closed
     if agent.gate.throws_coin and not live:
         return agent.practice_propensity(arm, allowed)
     if not agent.gate.throws_coin and (agent.rule.deterministic or proposal is not None or not live):
         return float(arm == served.arm)
     if proposal is not None or not agent.rule.needs_redraws:
         return agent.propensity(arm, allowed, proposal=proposal, redraws=0)
-    rng = np.random.default_rng((loop.seed, loop.state.decided + 1))
+    rng = loop.draws.redraws(loop.state.decided + 1)
     return agent.propensity(arm, allowed, redraws=loop.spec.redraws, rng=rng)

@@ -20,7 +20,9 @@ def decide_in_context(
     """The next decision of a loop with contexts: the policy's, or what is safe."""
     agent, contexts = loop.contextual
     state, items = loop.state, question.items
-    live = ask(agent, question, proposal)
+    live = ask(agent, question, proposal, safe=state.mode != "live" or loop.is_spent)
+    closed = loop.is_spent or loop.lacks_room(live.budget)
+    live = agent.play_safe(live) if closed else live
     played = live if state.mode == "live" else agent.play_safe(live)
     lcb, ucb = agent.bounds(played)
     gain, because = explained(agent, contexts, played, question)
@@ -38,7 +40,7 @@ def decide_in_context(
         loop_mode=state.mode,
         live_arm=items[live.arm or 0],
         live_mode=live.mode,
-        propensity=propensity_of(loop, played, question, proposal),
+        propensity=propensity_of(loop, played, question, proposal, closed=closed),
         lcb=finite(lcb),
         ucb=finite(ucb),
         version=state.learned,
@@ -57,26 +59,32 @@ def decide_in_context(
     )
 
 
-def ask(agent: ContextualAgent, question: Question, proposal: int | None) -> ContextualDecision:
+def ask(
+    agent: ContextualAgent, question: Question, proposal: int | None, *, safe: bool
+) -> ContextualDecision:
     """What live mode would play; a question that the agent refuses changes nothing."""
     try:
         if proposal is None:
-            return agent.decide(**question.asked())
-        return agent.guard(list(question.items).index(proposal), **question.asked())
+            return agent.decide(**question.asked(), safe=safe)
+        return agent.guard(list(question.items).index(proposal), **question.asked(), safe=safe)
     except ValueError as error:
         raise invalid(str(error)) from error
 
 
 def propensity_of(
-    loop: Loop, played: ContextualDecision, question: Question, proposal: int | None
+    loop: Loop, played: ContextualDecision, question: Question, proposal: int | None, *, closed: bool
 ) -> float | None:
     """How likely this arm is played now; None where that would take redraws and there are none."""
     agent, arm = loop.contextual[0], played.arm or 0
-    if loop.state.mode != "live":
+    live = loop.state.mode == "live"
+    if live and loop.is_unsure(proposal):
+        return None
+    live = live and not closed
+    if not live:
         weights = question.weights
         return 1.0 if weights is None or played.source == "lcb" else float(weights[arm])
     redraws = loop.spec.redraws if agent.rule.needs_redraws else 0
-    rng = np.random.default_rng((loop.seed, loop.state.decided + 1))
+    rng = loop.draws.redraws(loop.state.decided + 1)
     place = None if proposal is None else list(question.items).index(proposal)
     return agent.propensity(arm, proposal=place, redraws=redraws, rng=rng, **question.asked())
 

@@ -129,6 +129,32 @@ class LoopArchived(Struct, tag_field="kind", tag="archived", frozen=True):
     by: str
 
 
-Event = DecisionMade | RewardRecorded | SettingsChanged | ArmsChanged | LoopArchived
+class LoopKeyed(Struct, tag_field="kind", tag="keyed", frozen=True, omit_defaults=True):
+    """From here on every draw is made from the secret of the database; the key itself is nowhere."""
+
+    epoch: str = ""
+
+
+class LoopRestored(Struct, tag_field="kind", tag="restored", frozen=True):
+    """A backup took the place of the database: what came after it is lost, and a new epoch begins."""
+
+    epoch: str
+    missing: int | None  # events that are lost, whose numbers are not given again; None: nobody knows
+
+
+class DrawnAnew(Struct, tag_field="kind", tag="drawn", frozen=True):
+    """Decisions were undone, and the refusal that undid them was told: their rounds are drawn anew."""
+
+
+Event = (
+    DecisionMade
+    | RewardRecorded
+    | SettingsChanged
+    | ArmsChanged
+    | LoopArchived
+    | LoopKeyed
+    | LoopRestored
+    | DrawnAnew
+)
 EVENTS: Decoder[Event] = Decoder(Event)
 DECISIONS: Decoder[DecisionMade] = Decoder(DecisionMade)

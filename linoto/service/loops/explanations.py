@@ -145,7 +145,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         proposed=names[event.favourite],
         proposed_by="policy" if event.proposal is None else "caller",
         affordable=event.live_mode == "explore" or event.control_share is not None,
-        budget=event.budget,
+        budget=loop.budget_of(event),
         fallback=None if event.fallback is None else names[event.fallback],
         live_arm=names[event.live_arm],
         propensity=event.propensity,
@@ -233,9 +233,9 @@ def decided_reasons(event: DecisionMade, loop: Loop) -> list[str]:
             if event.live_arm == event.favourite
             else f"{names[event.live_arm]}, its best affordable arm,"
         )
-        lines.append(f"The gate found that {best} can be afforded{to_spare(event)}.")
+        lines.append(f"The gate found that {best} can be afforded{to_spare(event, loop)}.")
     else:
-        lines.append(loop.agent.gate.refusal(event.budget))
+        lines.append(loop.agent.gate.refusal(loop.budget_of(event)))
     if event.gain is not None and event.source == "explorer":
         lines.append(gain_reason(event, loop))
     if event.group == "holdback":
@@ -251,9 +251,10 @@ def decided_reasons(event: DecisionMade, loop: Loop) -> list[str]:
     return lines
 
 
-def to_spare(event: DecisionMade) -> str:
+def to_spare(event: DecisionMade, loop: Loop) -> str:
     """How much more could have been lost."""
-    return "" if event.budget is None else f" with {amount(event.budget)} to spare"
+    budget = loop.budget_of(event)
+    return "" if budget is None else f" with {amount(budget)} to spare"
 
 
 def coin_reason(event: DecisionMade, loop: Loop) -> str:
@@ -263,9 +264,10 @@ def coin_reason(event: DecisionMade, loop: Loop) -> str:
         return f"Current practice would play {practice} too, so there was nothing to decide."
     if event.control_share is not None:
         return (
-            f"The gate found that it can be afforded{to_spare(event)}, and threw a coin between it and "
+            f"The gate found that it can be afforded{to_spare(event, loop)}, and threw a coin between it and "
             f"{practice}, current practice: a control round with probability {event.control_share:.2g}."
         )
-    if event.budget is not None and event.budget < 0:
-        return loop.agent.gate.refusal(event.budget)
+    budget = loop.budget_of(event)
+    if budget is not None and budget < 0:
+        return loop.agent.gate.refusal(budget)
     return f"No coin was thrown: {practice}, current practice, is played in this mode."

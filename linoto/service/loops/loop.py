@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -9,25 +10,33 @@ from math import inf
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from linoto.core import kernels
 from linoto.core.certificates import Certificate
+from linoto.core.coins import SEEDED
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.snapshots import from_dict, restore
 from linoto.core.units import same_arms
+from linoto.service.errors import restored
 from linoto.service.loops import spec as specs
 from linoto.service.loops.contexts import LoopContexts
 from linoto.service.loops.events import (
     ArmsChanged,
     DecisionMade,
+    DrawnAnew,
     Event,
     LoopArchived,
+    LoopKeyed,
+    LoopRestored,
     Mode,
     RewardRecorded,
     SettingsChanged,
 )
 from linoto.service.loops.history import Point
 from linoto.service.loops.item_changes import change_items
+from linoto.service.loops.keys import LoopKey
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.readings import (
     close_in_books,
@@ -40,13 +49,25 @@ from linoto.service.loops.readings import (
 )
 from linoto.service.loops.references import reference_now
 from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
-from linoto.service.loops.state import Alarm, AlarmState, ArmsChange, LoopState, ModeChange, RewardTotals
+from linoto.service.loops.state import (
+    Alarm,
+    AlarmState,
+    ArmsChange,
+    Epoch,
+    LoopState,
+    ModeChange,
+    RewardTotals,
+)
 from linoto.service.loops.watch import Watch
 
+DECISION_ID = re.compile(
+    r"(?P<loop>[1-9][0-9]*)-((?P<epoch>[0-9a-f]{10})-)?(?P<number>[1-9][0-9]{0,14})", re.A
+)
 ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
     "drift": "plays of the logging mixture no longer earn what they earned in the log",
     "practice": "current practice would have earned more than the explored rounds did",
+    "restored": "the database was restored from a backup",
     "model": "plays do not earn what the linear model of the log says they earn in their contexts",
 }
 
@@ -69,6 +90,11 @@ def has_arms(agent: FixedAgent, spec: LoopSpec) -> bool:
     came = sum(len(change.added) for change in agent.changes)
     same_names = list(agent.names or ())[:k] == names and agent.k == k + came
     return same_names and same_arms(features, first)
+
+
+def without_seed(certificate: Certificate) -> Certificate:
+    """What is promised whatever draws come from: whether that is a seed, the loop knows itself."""
+    return replace(certificate, assumes=tuple(text for text in certificate.assumes if text != SEEDED))
 
 
 def log_mean_of(agent: LoopAgent) -> float | None:
@@ -97,6 +123,9 @@ class Loop:
     index: dict[str, int]
     log_mean: float | None
     contexts: LoopContexts | None = None
+    secret: bytes | None = field(default=None, repr=False)  # of the database; None: it is in none yet
+    key: LoopKey | None = None  # of this epoch
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
     pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
     snapshot_seq: int = 0  # of the last snapshot
     alarms_logged: int = 0
@@ -109,6 +138,7 @@ class Loop:
         *,
         id: int = 0,
         created_at: float = 0.0,
+        secret: bytes | None = None,
         known: tuple[LoopAgent, Certificate] | None = None,
     ) -> Loop:
         """A loop of a canonical spec before its first event; seconds for thousands of features.
@@ -117,7 +147,7 @@ class Loop:
         """
         asked, spec = spec, specs.settled(spec, name)
         agent = specs.start_agent(spec) if known is None else known[0]
-        promised = agent.certificate if known is None else known[1]
+        promised = without_seed(agent.certificate) if known is None else known[1]
         contexts = LoopContexts.of(spec)
         names = specs.names_of(spec) if isinstance(agent, ContextualAgent) else list(agent.names or ())
         zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
@@ -130,10 +160,11 @@ class Loop:
             practice=None if practice is None else PracticeBooks(),
             items=[] if contexts is None else [RewardTotals() for _ in names],
         )
-        return cls(
+        loop = cls(
             id=id,
             name=name,
             created_at=created_at,
+            secret=secret,
             asked=asked,
             spec=spec,
             agent=agent,
@@ -147,6 +178,55 @@ class Loop:
             log_mean=log_mean_of(agent),
             contexts=contexts,
         )
+        if known is None:
+            loop.take_key()
+        return loop
+
+    # -- the key
+
+    def take_key(self) -> None:
+        """Make every draw from here on with the key of this epoch, unless the loop has none yet."""
+        self._know_key()
+        if self.key is not None and self.is_keyed:
+            if self.agent.gate.throws_coin or isinstance(self.agent, ContextualAgent):
+                self.agent.use_coins(self.key.coins())
+            self._draw()
+
+    def _know_key(self) -> None:
+        epoch, again = self.epoch, self.state.drawn_anew
+        if self.has_seed:
+            self.key = LoopKey.of_seed(self.spec.seed or 0, self.name, epoch, again)
+        elif self.secret is not None:
+            self.key = LoopKey.of_secret(self.secret, self.id, self.name, epoch, again)
+        elif self.state.keyed:
+            raise ValueError(f"loop {self.name!r} must have the secret of its database, got none")
+
+    def _draw(self) -> None:
+        """What the explorer draws in the next round: by the key and the round alone."""
+        if self.key is not None and self.is_keyed and self.agent.rule.draws != kernels.NO_DRAWS:
+            self.agent.use_draws(self.key.draws(self.agent.rounds + 1, into=self.generator))
+
+    @property
+    def draws(self) -> LoopKey:
+        """What every draw of a decision is made from."""
+        if self.key is None:
+            raise RuntimeError(f"loop {self.name!r} must be in a database, or have a seed, to decide")
+        return self.key
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its draws come from a key; those of older versions do since an event says so."""
+        return self.spec.version >= specs.KEYED or self.state.keyed
+
+    @property
+    def has_seed(self) -> bool:
+        """Whether its key comes from a seed that somebody chose."""
+        return self.spec.seed is not None and not self.state.keyed
+
+    @property
+    def epoch(self) -> str:
+        """The name of this epoch: nothing before the first restore."""
+        return self.state.epochs[-1].name if self.state.epochs else ""
 
     # -- the fold
 
@@ -155,7 +235,7 @@ class Loop:
         state = self.state
         if isinstance(event, ArmsChanged):
             self._apply_arms(event, at)
-        state.seq += 1
+        state.seq += 1 + skipped_by(event)
         state.at = at
         if isinstance(event, DecisionMade):
             self._apply_decision(event)
@@ -167,6 +247,29 @@ class Loop:
             state.holdback = event.holdback
         elif isinstance(event, LoopArchived):
             state.archived = True
+        elif isinstance(event, LoopKeyed):
+            self._begin_epoch(event.epoch)
+        elif isinstance(event, LoopRestored):
+            self._apply_restore(event)
+        elif isinstance(event, DrawnAnew):
+            state.drawn_anew += 1
+            self.take_key()
+
+    def _begin_epoch(self, name: str, **restored: Any) -> None:
+        state = self.state
+        if name:
+            state.epochs.append(Epoch(name=name, first=state.decided + 1, **restored))
+        state.keyed = state.keyed or self.spec.seed is None or self.spec.version < specs.KEYED
+        self.take_key()
+
+    def _apply_restore(self, event: LoopRestored) -> None:
+        """What came after the backup is not in these books: nobody explores until somebody knows."""
+        state = self.state
+        self._begin_epoch(event.epoch, restored_at=state.at, missing=event.missing)
+        state.alarms.append(
+            Alarm(kind="restored", at=state.at, seq=state.seq, message=restored_text(event.missing))
+        )
+        self._change_mode("safe-only", "restored alarm")
 
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
         if self.contexts is not None:
@@ -208,6 +311,7 @@ class Loop:
         state = self.state
         if event.counted:
             self.agent.commit(self._play_of(event))
+            self._draw()
         else:
             state.uncounted[event.arm] += 1
         open_in_books(self, event)
@@ -254,8 +358,13 @@ class Loop:
         return event.as_decision(len(self.fixed_agent.changes))
 
     def _is_lost(self, event: RewardRecorded) -> bool:
-        """Whether nobody knows the reward that closed a decision."""
-        return event.origin == "default" and self.spec.missing_reward == "unknown"
+        """Whether nobody knows the reward that closed a decision.
+
+        That of one from before a restore may have been told and lost with the database.
+        """
+        if event.origin != "default":
+            return False
+        return self.spec.missing_reward == "unknown" or event.number < self._first_since_restore
 
     def _shows_drift(self, decision: DecisionMade) -> bool:
         """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
@@ -373,12 +482,14 @@ class Loop:
         """Become what the snapshot says."""
         self.agent, self.state = agent, msgspec.json.decode(state, type=LoopState)
         self.snapshot_seq = self.state.seq
+        self._know_key()
         self._know_arms()
         self.watch = Watch.of(agent, self.certificate, self.spec, self.state.references)
 
     def reopen(self, decisions: Iterable[DecisionMade]) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
         self.pending = {event.number: event for event in decisions}
+        self.agent.await_rounds(event.round for event in self.pending.values() if event.counted)
         self.state.oldest = 0
 
     def digest(self) -> str:
@@ -427,10 +538,14 @@ class Loop:
 
     @property
     def room(self) -> float | None:
-        """The room that there is now; with contexts, which it depends on, at the last decision."""
-        if self.contexts is not None:
-            return self.state.budget
-        return self.room_left(self.fixed_agent.budget, left_at_most(self))
+        """The room that there is now; with contexts, which it depends on, at the last decision.
+
+        What a restore has lost is taken from it.
+        """
+        room = self.state.budget
+        if self.contexts is None:
+            room = self.room_left(self.fixed_agent.budget, left_at_most(self))
+        return None if room is None else room - self.debt
 
     def room_left(self, room: float | None, left: float) -> float | None:
         """The room of a gate, which is never more than what the books leave."""
@@ -461,21 +576,93 @@ class Loop:
         """The alarms that nobody has answered by setting the loop's mode since."""
         return self.state.alarms[self.state.answered :]
 
+    # -- restores
+
     @property
-    def seed(self) -> int:
-        """Of every draw."""
-        return self.spec.seed or 0
+    def restores(self) -> list[Epoch]:
+        """The epochs that began with a restore."""
+        return [epoch for epoch in self.state.epochs if epoch.restored_at is not None]
+
+    @property
+    def debt(self) -> float:
+        """What decisions that restores have lost may have cost, at the worst."""
+        return self.debt_at(self.state.decided + 1)
+
+    def debt_at(self, number: int) -> float:
+        """The same by the time of a decision; 0 where nothing is promised.
+
+        A play loses at most the width of the range of mean rewards below what it is compared with.
+        """
+        if not self.state.epochs or not self.first_certificate.holds:
+            return 0.0
+        low, high = self.certificate.reward_range
+        missing = sum(epoch.missing or 0 for epoch in self.restores if epoch.first <= number)
+        return missing * (high - low) if missing else 0.0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether a gate that throws a coin has no room besides the debt; known before it is thrown."""
+        if not self.state.epochs or not self.agent.gate.throws_coin or self.debt == 0:
+            return False
+        assert not isinstance(self.agent, DoublingAgent)
+        return self.agent.proven_room < self.debt
+
+    def lacks_room(self, budget: float | None) -> bool:
+        """Whether any other gate, which sees this much room, has none besides the debt."""
+        if not self.state.epochs or self.agent.gate.throws_coin or budget is None or self.debt == 0:
+            return False
+        return budget <= self.debt
+
+    def is_unsure(self, proposal: int | None) -> bool:
+        """Whether another draw of the explorer may have found an arm with room besides the debt."""
+        if not self.state.epochs or self.agent.rule.deterministic or proposal is not None:
+            return False
+        return not self.agent.gate.throws_coin and self.debt > 0
+
+    def budget_of(self, event: DecisionMade) -> float | None:
+        """The room that the gate saw, less what restores before the decision had lost."""
+        return None if event.budget is None else event.budget - self.debt_at(event.number)
+
+    @property
+    def _first_since_restore(self) -> int:
+        """The first decision after the last restore; 1 if there was none."""
+        restores = self.restores if self.state.epochs else []
+        return restores[-1].first if restores else 1
 
     # -- names
 
     def decision_id(self, number: int) -> str:
-        """What callers know a decision by."""
-        return f"{self.id}-{number}"
+        """What callers know a decision by: loop, epoch unless it is the first, and number."""
+        epoch = self.epoch_of(number) if self.state.epochs else ""
+        return f"{self.id}-{epoch}-{number}" if epoch else f"{self.id}-{number}"
+
+    def epoch_of(self, number: int) -> str:
+        """The epoch that a decision was made in."""
+        return next((epoch.name for epoch in reversed(self.state.epochs) if number >= epoch.first), "")
 
     def number_of(self, decision_id: str) -> int | None:
-        """The decision meant, if it is one of this loop."""
-        loop, dash, number = decision_id.partition("-")
-        if not (dash and loop == str(self.id) and number.isascii() and number.isdigit() and len(number) < 16):
+        """The decision meant, if it is one of this loop; refuses one that a restore has lost."""
+        match = DECISION_ID.fullmatch(decision_id)
+        if match is None or match["loop"] != str(self.id):
             return None
-        value = int(number)
-        return value if 1 <= value <= self.state.decided and str(value) == number else None
+        value, epoch = int(match["number"]), match["epoch"] or ""
+        if value <= self.state.decided and epoch == self.epoch_of(value):
+            return value
+        if not self.state.epochs or epoch == self.epoch:  # nothing was lost, or it is yet to be made
+            return None
+        raise restored(f"decision {decision_id!r} of {self.name!r} was lost when a backup was restored")
+
+
+def skipped_by(event: Event) -> int:
+    """How many numbers of events are left out before one: those of events that a restore has lost."""
+    return (event.missing or 0) if isinstance(event, LoopRestored) else 0
+
+
+def restored_text(missing: int | None) -> str:
+    """What a restore means for a loop, in a sentence."""
+    lost = {None: "how many events came after it is not known", 0: "no event came after it"}.get(missing)
+    if lost is None:
+        lost = (
+            f"of the {missing} events after it each counts as a decision at its worst, because they are lost"
+        )
+    return f"the database was restored from a backup: {lost}; set the mode to go on"

@@ -29,8 +29,10 @@ from linoto.service.loops.events import (
     DECISIONS,
     ArmsChanged,
     DecisionMade,
+    DrawnAnew,
     Event,
     LoopArchived,
+    LoopKeyed,
     Mode,
     RewardRecorded,
     SettingsChanged,
@@ -51,12 +53,13 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CLOSE_AT_ONCE = 500  # due decisions closed in one job at the most
 CLOSE_ALWAYS = 10  # and at the least, if so many are due
 SLICE = 0.005  # seconds that a job may close due decisions for, so that nobody waits long for it
-RewardStatus = Literal["applied", "duplicate", "conflict", "expired", "unknown", "invalid"]
+RewardStatus = Literal["applied", "duplicate", "conflict", "expired", "restored", "unknown", "invalid"]
 HTTP_STATUS: dict[RewardStatus, int] = {
     "applied": 200,
     "duplicate": 200,
     "conflict": 409,
     "expired": 410,
+    "restored": 410,
     "unknown": 404,
     "invalid": 422,
 }
@@ -85,7 +88,7 @@ class Loops:
     # -- memory and disk
 
     def load(self, connection: Connection) -> None:
-        """Read every loop: its last snapshot, and the events since."""
+        """Read every loop: its last snapshot, and the events since. One without a key gets one."""
         for row in sql.all_loops(connection):
             loop = recover(connection, row)
             self.by_name[loop.name] = loop
@@ -97,6 +100,9 @@ class Loops:
         file = expected.beside_connection(connection)
         expected.check(file, {loop.id: (loop.name, loop.state.seq) for loop in self.by_name.values()})
         self._expected = file
+        for loop in self.by_name.values():
+            if not loop.is_keyed:
+                self.record(connection, loop, LoopKeyed())
 
     def committed(self) -> None:
         """What was recorded is on disk: now alarms may be logged."""
@@ -174,7 +180,11 @@ class Loops:
         if loop.state.seq:  # added before, in a transaction that was rolled back
             loop = Loop.fresh(name, loop.asked)
         loop.id, loop.created_at, loop.state.at = id, at, at
+        loop.secret, epoch = sql.secret_of(connection)
+        loop.take_key()
         self.by_name[name] = self._changed[id] = loop
+        if epoch:  # of a restore: the ids and draws of a loop that it lost are not those of this one
+            self.record(connection, loop, LoopKeyed(epoch=epoch))
         return loop, True
 
     def decide(self, connection: Connection, name: str, **asked: Any) -> DecisionMade:
@@ -205,8 +215,13 @@ class Loops:
                 with in_place(place):
                     made.append(self._answer(connection, loop, request))
         except Refused as refusal:
-            raise (refusal if loop.state.seq == before else Undone(refusal)) from None
+            refusal.after_draws = loop.state.seq > before
+            raise (Undone(refusal) if refusal.after_draws else refusal) from None
         return made
+
+    def draw_anew(self, connection: Connection, name: str) -> None:
+        """Draw the next rounds with another key: a refusal may tell what was drawn for those just undone."""
+        self.record(connection, self.get(name), DrawnAnew())
 
     def _known(self, connection: Connection, loop: Loop, request: DecisionRequest) -> DecisionMade | None:
         """The decision that the key of a request got before; if there is none, the request is checked."""
@@ -238,7 +253,10 @@ class Loops:
     def reward(self, connection: Connection, name: str, decision_id: str, reward: float) -> RewardResult:
         """Close a decision with its reward, once; say which reward stands if it is closed already."""
         loop = self.get(name)
-        number = loop.number_of(decision_id)
+        try:
+            number = loop.number_of(decision_id)
+        except Refused as lost:
+            return result(decision_id, "restored", message=f"{lost.message}: the reward counts for nothing")
         if number is None:
             return result(decision_id, "unknown", message=f"there is no decision {decision_id!r} in {name!r}")
         decision = loop.pending.get(number)
@@ -259,7 +277,9 @@ class Loops:
         loop = self.get(name)
         number = sql.number_of_key(connection, loop.id, key)
         if number is None:
-            return result("", "unknown", message=f"there is no decision with the key {key!r} in {name!r}")
+            lost = ", unless a restore has lost it" if loop.restores else ""
+            message = f"there is no decision with the key {key!r} in {name!r}{lost}"
+            return result("", "unknown", message=message)
         return self.reward(connection, name, loop.decision_id(number), reward)
 
     def _closed_already(self, connection: Connection, loop: Loop, number: int, reward: float) -> RewardResult:

@@ -11,7 +11,7 @@ import msgspec
 
 from linoto.core.certificates import Certificate
 from linoto.service.loops.events import DECISIONS, EVENTS, DecisionMade, Event, RewardRecorded
-from linoto.service.loops.loop import Loop, read_agent
+from linoto.service.loops.loop import Loop, read_agent, skipped_by
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import sql
 from linoto.version import __version__
@@ -39,12 +39,13 @@ def restored(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: 
     """A loop as it was saved, or before its first event; where its promise was saved too, without a fit."""
     id, name, body, created_at = row
     spec = msgspec.json.decode(body, type=LoopSpec)
+    parts: dict[str, Any] = {"id": id, "created_at": created_at, "secret": sql.secret_of(connection)[0]}
     if saved is None:
-        return Loop.fresh(name, spec, id=id, created_at=created_at)
+        return Loop.fresh(name, spec, **parts)
     try:
         agent, promised = read_agent(saved[2], name, spec), kept_promise(connection, id)
         known = None if promised is None else (agent, promised)
-        loop = Loop.fresh(name, spec, id=id, created_at=created_at, known=known)
+        loop = Loop.fresh(name, spec, known=known, **parts)
         loop.restore(saved[1], agent)
     except ValueError as error:
         raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
@@ -77,8 +78,9 @@ def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]
 def apply_events(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
     """Apply the events that come next, up to number `last`."""
     for seq, at, body in sql.events_after(connection, loop.id, loop.state.seq, last):
-        next_event(loop.name, loop.state.seq, seq)
-        loop.apply(EVENTS.decode(body), at)
+        event = EVENTS.decode(body)
+        next_event(loop.name, loop.state.seq + skipped_by(event), seq)
+        loop.apply(event, at)
     loop.alarms_logged = len(loop.state.alarms)
 
 
@@ -117,8 +119,8 @@ def check_tables(connection: Connection, id: int, name: str) -> None:
     """
     last = base = sql.base_seq(connection, id)
     for seq, at, body in sql.events_after(connection, id, 0):
-        last = next_event(name, last, seq) if seq > base else last
         event = EVENTS.decode(body)
+        last = next_event(name, last + skipped_by(event), seq) if seq > base else last
         if isinstance(event, DecisionMade):
             table, found = "decisions", sql.decision_row(connection, id, event.number)
             wanted = decision_row(id, seq, at, event)

@@ -11,7 +11,7 @@ def seeded_uniform(*seed: object) -> float:
 
 
 def seed_of(name: str) -> int:
-    """A seed for a loop that was given none: loops of different names draw independently."""
+    """The seed of a demonstration, and of a loop of version 4 or older that was given none."""
     return seeded_bits(("loop", name))
 
 

@@ -95,7 +95,15 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     window: Annotated[float, Meta(ge=0.001, le=3.2e7, description="seconds a reward may take")] = 86400.0
     mode: Mode = "live"
     holdback: Share = 0.0
-    seed: Annotated[int, Meta(ge=0, le=2**53, description="made from the name if left out")] | None = None
+    seed: (
+        Annotated[
+            int,
+            Meta(
+                ge=0, le=2**53, description="for tests and demonstrations: whoever knows it knows every draw"
+            ),
+        ]
+        | None
+    ) = None
     redraws: Annotated[int, Meta(ge=0, le=10_000, description="for Thompson's propensities")] = 100
     on_alarm: (
         Annotated[Literal["warn", "safe-only"], Meta(description="safe-only if left out: stop exploring")]
@@ -123,9 +131,11 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 
 # Of what a field that is left out means. In version 1 loops of one seed shared their draws; up to version 2
 # arms without features were kept with all their zeros, which gives other last digits; up to version 3 the
-# history of a loop did not say how many rewards were lost; up to version 4 late rewards hid from the watch
-# what was known of earlier decisions, and arms were not counted anew after a drift alarm.
+# history of a loop did not say how many rewards were lost; up to version 4 a loop that was given no seed made
+# one from its name and drew by it until a server of a later version gave it a key, late rewards hid from the
+# watch what was known of earlier decisions, and arms were not counted anew after a drift alarm.
 VERSION = 5
+KEYED = 5  # the version from which on a loop has a key from the beginning
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
     2: {"on_alarm": "safe-only", "missing_reward": "unknown"},
@@ -137,9 +147,16 @@ DEFAULTS: dict[int, dict[str, Any]] = {
 
 def settled(spec: LoopSpec, name: str) -> LoopSpec:
     """The spec with what was left out filled in, as it was meant when the loop was made."""
-    defaults = {"seed": seed_of(name), **DEFAULTS[spec.version]}
+    defaults = DEFAULTS[spec.version]
+    if spec.version < KEYED:
+        defaults = {"seed": seed_of(name), **defaults}
     missing = {field: value for field, value in defaults.items() if getattr(spec, field) is None}
     return msgspec.structs.replace(spec, **missing)
+
+
+def shown(spec: LoopSpec) -> LoopSpec:
+    """What anybody is shown of it: all but the seed, which tells what is drawn."""
+    return msgspec.structs.replace(spec, seed=None)
 
 
 def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
@@ -316,7 +333,7 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
 
 
 def fresh_agent(spec: LoopSpec) -> LoopAgent:
-    """The agent that the policy starts."""
+    """The agent that the policy starts; what it draws is of no use once the loop has its key."""
     seed = spec.seed or 0
     if spec.recipe is not None:
         return context_spec.start_contextual_agent(

@@ -104,6 +104,15 @@ class ModeChange(Struct):
     by: str
 
 
+class Epoch(Struct, array_like=True, frozen=True):
+    """Decisions from one restore to the next."""
+
+    name: str  # part of their ids
+    first: int  # the number of the first of them
+    restored_at: float | None = None  # None: the loop was made in it
+    missing: int | None = None  # events lost by that restore; None: nobody knows
+
+
 class LoopState(Struct):
     """The fold of a loop's events, except for its agent and its open decisions."""
 
@@ -141,4 +150,7 @@ class LoopState(Struct):
     played: list[float] = field(
         default_factory=list
     )  # (d,) summed features, where the log's model is watched
+    keyed: bool = False  # every draw is made from the secret of the database, since some event
+    epochs: list[Epoch] = field(default_factory=list)  # after the first, which has no name
+    drawn_anew: int = 0  # how often rounds were drawn anew because those before were undone
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions

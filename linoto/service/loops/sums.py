@@ -67,8 +67,8 @@ def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None,
         + loop.watch.constant
         for end, part, reward in ends
     )
-    most, left = expected - least, gained + expected - least
-    return most, min(lower, most), min(left, most), min(upper, most)
+    most, debt = expected - least, loop.debt  # what a restore has lost may have earned the best, or the worst
+    return most, min(lower - debt, most), min(gained + most - debt, most), min(upper, most)
 
 
 def promised(loop: Loop) -> bool:

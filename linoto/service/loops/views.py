@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from linoto.core.codec import finite
+from linoto.core.coins import SEEDED
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
@@ -16,7 +17,7 @@ from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_views import PracticeView, practice_view
 from linoto.service.loops.readings import lift_of
-from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.state import Epoch, RewardTotals
 from linoto.service.loops.sums import (
     alarm_below,
     alarm_line,
@@ -58,6 +59,14 @@ class ArmsChangeView(Struct):
     by: str
     decisions: int  # before it
     text: str
+
+
+class RestoreView(Struct):
+    """A restore of the database from a backup."""
+
+    at: float
+    decisions: int  # that were in the backup
+    missing: int | None  # events that came after it, and are lost; None: nobody knows
 
 
 class LoopView(Struct):
@@ -105,6 +114,7 @@ class LoopView(Struct):
     groups: dict[str, GroupView]
     alarms: list[AlarmView]
     arm_changes: list[ArmsChangeView]
+    restores: list[RestoreView]
 
 
 class LoopLine(Struct):
@@ -263,6 +273,9 @@ def loop_view(loop: Loop) -> LoopView:
             ArmsChangeView(change.at, change.by, change.decisions, change.text)
             for change in state.arm_changes
         ],
+        restores=[
+            RestoreView(epoch.restored_at or 0.0, epoch.first - 1, epoch.missing) for epoch in loop.restores
+        ],
     )
 
 
@@ -340,6 +353,29 @@ def report(loop: Loop) -> Report:
     return Report(loop_view(loop), certificate(loop), lift_view(loop))
 
 
+def assumed_of_draws(loop: Loop) -> list[str]:
+    """What the promise needs besides: of a seed, and of restores."""
+    found = []
+    if loop.agent.gate.throws_coin and loop.has_seed:
+        found.append(SEEDED)
+    if loop.restores:
+        found.append("no backup was restored because of the rewards that were lost by it")
+    return found
+
+
+def restore_text(epoch: Epoch) -> str:
+    """What a restore did to the promise."""
+    made = f"after decision {epoch.first - 1} a backup was restored"
+    more = "the probability that the promise fails has grown by delta"
+    if epoch.missing is None:
+        lost = "what came after it is left out of the promise, because nobody knows how much it was"
+    else:
+        lost = (
+            f"{epoch.missing} events are lost, and as many decisions at their worst count against the promise"
+        )
+    return f"{made}: {lost}; {more}"
+
+
 def certificate(loop: Loop) -> dict[str, Any]:
     """What was promised before the first decision, and over the decisions so far."""
     data = loop.certificate.to_dict(rounds=loop.state.counted.plays)
@@ -348,4 +384,7 @@ def certificate(loop: Loop) -> dict[str, Any]:
             "holds": False,
             "theorem": "a decision was restricted to some arms",
         }
+    if data["holds"]:
+        data["assumes"] = (*data["assumes"], *assumed_of_draws(loop))
+        data["changes"] = (*data["changes"], *map(restore_text, loop.restores))
     return {key: finite(value) if isinstance(value, float) else value for key, value in data.items()}

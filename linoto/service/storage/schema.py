@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from sqlite3 import Connection
 
 APPLICATION = 0x6C696E6F  # "lino", so that another program's database is not taken for ours
 VERSION = 2
+SECRET_BYTES = 32  # of the system's entropy: what every draw of every loop is made from
 
 SCHEMA = """
 CREATE TABLE loops (
@@ -90,6 +92,11 @@ CREATE TABLE IF NOT EXISTS promises (
     version TEXT NOT NULL,
     certificate TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS secret (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    bits BLOB NOT NULL,
+    epoch TEXT NOT NULL
+) STRICT;
 """  # since version 2: other programs of that version do not miss them, so no migration is needed
 
 MIGRATIONS = {  # the script that leads from each older version to the next
@@ -133,9 +140,12 @@ def create(connection: Connection) -> None:
 
 
 def add_tables(connection: Connection) -> None:
-    """What was added to the schema without a new version of it."""
+    """What was added to the schema without a new version of it, and the secret of the database."""
     for statement in filter(str.strip, ADDED.split(";")):
         connection.execute(statement)
+    if connection.execute("SELECT 1 FROM secret").fetchone() is None:
+        fresh = secrets.token_bytes(SECRET_BYTES)
+        connection.execute("INSERT OR IGNORE INTO secret VALUES (1, ?, '')", (fresh,))
 
 
 def migrate(connection: Connection, scripts: dict[int, str], target: int) -> None:

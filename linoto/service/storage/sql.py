@@ -38,6 +38,22 @@ def one_loop(connection: Connection, loop: int) -> Row | None:
     return one_row(connection, "SELECT id, name, spec, created_at FROM loops WHERE id = ?", (loop,))
 
 
+# -- the secret
+
+
+def secret_of(connection: Connection) -> tuple[bytes | None, str]:
+    """The secret bits of the database, if it has any yet, and the epoch that new loops begin in."""
+    if one_row(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'secret'", ()) is None:
+        return None, ""  # nobody has written to it since there is such a table
+    row = one_row(connection, "SELECT bits, epoch FROM secret", ())
+    return (None, "") if row is None else (bytes(row[0]), str(row[1]))
+
+
+def put_epoch(connection: Connection, epoch: str) -> None:
+    """The epoch that new loops begin in."""
+    connection.execute("UPDATE secret SET epoch = ?", (epoch,))
+
+
 # -- events
 
 

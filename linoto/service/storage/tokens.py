@@ -36,6 +36,11 @@ def revoke_token(connection: Connection, name: str, at: float) -> bool:
     )
 
 
+def revoke_all(connection: Connection, at: float) -> None:
+    """Make every token worthless."""
+    connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", (at,))
+
+
 def all_tokens(connection: Connection) -> list[Row]:
     """(name, role, digest, created_at, rate, expires_at, loops) of those that were not revoked."""
     return connection.execute(

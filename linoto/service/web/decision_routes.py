@@ -69,7 +69,12 @@ async def decide_many(request: AnyRequest, name: LoopName, data: Json[DecideBatc
         made = loops.decide_many(connection, name, asked)
         return DecisionBatch([decision_response(loops.get(name), event) for event in made])
 
-    return JsonResponse(await write(request, job))
+    try:
+        return JsonResponse(await write(request, job))
+    except Refused as refusal:
+        if refusal.after_draws:  # before it is told: what it says may depend on what was drawn
+            await write(request, loops.draw_anew, name)
+        raise
 
 
 @route(get, "/loops/{name:str}/decisions", "reader")

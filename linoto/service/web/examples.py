@@ -58,7 +58,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "RewardValue": [{"reward": 1.0}],
     "RewardReport": [{"key": "visit-17", "reward": 1.0}, {"decision_id": "1-1", "reward": 1.0}],
-    "RewardBatch": [{"rewards": [{"decision_id": "1-1", "reward": 1}, {"key": "visit-18", "reward": 0}]}],
+    "RewardBatch": [
+        {"rewards": [{"decision_id": "1-1", "reward": 1}, {"key": "visit-18", "reward": 0}]},
+        {"rewards": [{"decision_id": "1-9f3a7c21b0-41", "reward": 1}]},
+    ],
     "NewArms": [{"arms": [{"name": "medium"}]}],
     "Change": [{"mode": "safe-only"}, {"mode": "live", "holdback": 0.05}],
 }

@@ -105,8 +105,8 @@ async def loop_ready(request: AnyRequest, name: LoopName) -> Readiness:
 
 @route(get, "/loops/{name:str}/spec", "reader")
 async def inspect_spec(request: AnyRequest, name: LoopName) -> LoopSpec:
-    """What a loop was made from."""
-    return loops_of(request).get(name).spec
+    """What a loop was made from; a seed is not shown, because it tells what will be drawn."""
+    return spec.shown(loops_of(request).get(name).spec)
 
 
 @route(patch, "/loops/{name:str}", "writer")

@@ -98,7 +98,7 @@ def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
         propensity=event.propensity,
         lcb=event.lcb,
         ucb=event.ucb,
-        budget=event.budget,
+        budget=loop.budget_of(event),
         reference=loop.reference,
         model_version=event.version,
         expires_at=event.expires_at,

@@ -29,7 +29,7 @@ ERRORS = {
         (403, "the role does not allow it"),
         (404, "there is no such thing"),
         (409, "it conflicts with what is there"),
-        (410, "the reward window is over, or the records were pruned"),
+        (410, "the reward window is over, the records were pruned, or a restore has lost the decision"),
         (413, "too large"),
         (415, "not JSON"),
         (422, "valid JSON, unacceptable values"),

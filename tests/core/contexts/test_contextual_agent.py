@@ -92,7 +92,7 @@ def test_the_cases_explore_and_fall_back_on_arms_and_on_practice() -> None:
     seen = set()
     for policy, _ in CASES.values():
         world = World(3)
-        seen |= {decision.source for decision in played(policy.start_contextual(world.log), world, 60)}
+        seen |= {decision.source for decision in played(policy.start_contextual(world.log, rng=0), world, 60)}
     assert seen == {"explorer", "lcb", "practice"}
 
 
@@ -207,7 +207,7 @@ def test_practice_is_drawn_with_its_weights() -> None:
 
 def test_the_draw_of_practice_is_shown_only_where_it_is_played() -> None:
     world = World(7)
-    agent = CASES["model"][0].start_contextual(world.log)
+    agent = CASES["model"][0].start_contextual(world.log, rng=0)
     for actions, _, _ in world.rounds(40):
         k = len(actions)
         decision = agent.decide(actions=actions, practice=np.full(k, 1 / k))
@@ -319,7 +319,7 @@ def test_widths_are_exact_where_the_log_knows_one_direction_a_billion_times_bett
 
 def test_rounding_does_not_pile_up() -> None:
     world = World(12, d=6)
-    agent = LinTS(confidence=Confidence(noise=0.5, ridge=1e-4)).start_contextual(None, d=6)
+    agent = LinTS(confidence=Confidence(noise=0.5, ridge=1e-4)).start_contextual(None, d=6, rng=0)
     actions = world.arms(50)
     for _ in range(1500):
         decision = agent.decide(actions=actions)
@@ -354,7 +354,7 @@ def test_an_explorer_of_your_own_sees_the_arms_of_the_round() -> None:
             seen.append((view.actions, view.mean, view.ucb - view.lcb, view.round))
             return view.ucb
 
-    own = Gated(explorer=Own(), gate=Open(), confidence=SURE).start_contextual(world.log)
+    own = Gated(explorer=Own(), gate=Open(), confidence=SURE).start_contextual(world.log, rng=0)
     known = LinUCB(confidence=SURE).start_contextual(world.log)
     for actions, _, _ in world.rounds(20):
         decision = own.decide(actions=actions)
@@ -398,7 +398,7 @@ def test_a_proposal_is_played_or_practice_is() -> None:
 
 def agent_of(policy: Any = None, **start: Any) -> ContextualAgent:
     default = Gated(gate=Tolerance(budget=5.0, evidence="model"), confidence=SURE)
-    agent: ContextualAgent = (policy or default).start_contextual(None, **{"d": 2, **start})
+    agent: ContextualAgent = (policy or default).start_contextual(None, **{"d": 2, "rng": 0, **start})
     return agent
 
 

@@ -164,16 +164,16 @@ def test_propensities_are_the_frequencies(name: str) -> None:
 def test_where_nobody_can_say_how_likely_an_arm_was_there_is_no_propensity() -> None:
     world = Clicks(8)
     asked = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}
-    assert POLICIES["loan"].start_contextual(world.log).propensity(0, **asked) is None
-    assert POLICIES["thompson"].start_contextual(world.log).propensity(0, redraws=0, **asked) is None
+    assert POLICIES["loan"].start_contextual(world.log, rng=0).propensity(0, **asked) is None
+    assert POLICIES["thompson"].start_contextual(world.log, rng=0).propensity(0, redraws=0, **asked) is None
 
     class Own:
         def score(self, view: Any) -> Any:
             return view.rng.random(view.mean.size)
 
-    own = Gated(explorer=Own(), gate=Open()).start_contextual(world.log)
+    own = Gated(explorer=Own(), gate=Open()).start_contextual(world.log, rng=0)
     assert own.propensity(0, **asked) is None
-    closed = Gated(explorer=Own(), gate=Closed(), fallback="mixture").start_contextual(world.log)
+    closed = Gated(explorer=Own(), gate=Closed(), fallback="mixture").start_contextual(world.log, rng=0)
     assert closed.propensity(1, **asked) == pytest.approx(0.2)
 
 
@@ -183,7 +183,7 @@ def test_the_certificate_says_what_is_promised_against_which_practice() -> None:
     assert model.against == "what practice earns on average in the same rounds"
     assert any("linear in the features, in every context" in text for text in model.assumes)
     assert "budget + epsilon t less on average than practice" in model.theorem
-    coin = Gated(gate=Control(budget=9.0), confidence=CLICKS).start_contextual(None, d=3).certificate
+    coin = Gated(gate=Control(budget=9.0), confidence=CLICKS).start_contextual(None, d=3, rng=0).certificate
     assert (coin.holds, coin.per_round, coin.budget) == (True, 0.0, 9.0)
     assert (
         "current practice is what the caller gives with each decision, and can still be played"
@@ -267,7 +267,7 @@ def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
     normal = Confidence(noise=0.2, reward_range=(-1, 1))
     assert Gated(confidence=normal).composed_contextual().gate == Control(budget=20.0, promise="expected")
     Gated().start_contextual(None, d=2)
-    Gated(confidence=CLICKS).start_contextual(None, d=2)
+    Gated(confidence=CLICKS).start_contextual(None, d=2, rng=0)
 
 
 @pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (38.0, 3.8), (7.0, 1.0), (0.0, 1.0), (-3.0, 50.0)])

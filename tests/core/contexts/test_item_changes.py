@@ -153,7 +153,7 @@ def test_where_items_are_known_by_columns_a_new_one_changes_nothing_but_the_choi
 
 
 def test_a_removed_item_is_not_played_again_and_its_late_reward_counts() -> None:
-    agent = POLICIES["coin"].start_contextual(log_of(SMALL), features=SMALL)
+    agent = POLICIES["coin"].start_contextual(log_of(SMALL), features=SMALL, rng=0)
     rng = np.random.default_rng(7)
     owed = agent.guard(0, context=context_of(rng), practice="B")
     agent.commit(owed)
@@ -181,7 +181,7 @@ def test_a_decision_from_before_its_item_was_removed_is_refused() -> None:
 
 
 def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
-    agent = POLICIES["coin"].start_contextual(log_of(SMALL), features=SMALL)
+    agent = POLICIES["coin"].start_contextual(log_of(SMALL), features=SMALL, rng=0)
     for names, reason in (
         (["X"], "arms must be among the 3 items"),
         (["A", "B", "C"], "got all of them"),
@@ -209,7 +209,7 @@ def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
 
 def test_the_certificate_says_what_came_and_what_is_assumed_of_it() -> None:
     for name, said in (("model", ", |theta| <= 2 is assumed with them"), ("coin", "")):
-        agent = POLICIES[name].start_contextual(log_of(SMALL), features=SMALL)
+        agent = POLICIES[name].start_contextual(log_of(SMALL), features=SMALL, rng=0)
         agent.add_arms(["D"])
         agent.remove_arms(["A"])
         assert agent.certificate.changes == (

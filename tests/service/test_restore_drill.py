@@ -1,0 +1,333 @@
+"""The restore drill: what came after a backup is lost, but nothing of it is given out twice."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import Counter
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from helpers.loops import change, decide, digests, reward
+from helpers.loops_with_contexts import POLICIES
+from helpers.loops_with_contexts import create as create_with_contexts
+from helpers.service_process import FakeClock, close_due, create, opened, served
+
+import linoto
+from linoto.cli import main
+from linoto.client import Client, ServiceError
+from linoto.service.loops.views import certificate, loop_view
+from linoto.service.maintenance import backup, check, restore
+from linoto.service.server import Service
+from linoto.service.storage import expected
+from linoto.service.storage.database import open_database
+from linoto.service.web.access import create_token
+
+CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+COIN = linoto.Gated(gate=linoto.Control(budget=30.0, share=0.4), confidence=CLICKS)
+ROUNDS = 40
+
+
+def lose(path: Path) -> None:
+    """The disk of the database is gone; the note beside it is on another one."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+
+
+def command(*words: str) -> str:
+    """What a command prints."""
+    out = StringIO()
+    with redirect_stdout(out):
+        main(list(words))
+    return out.getvalue()
+
+
+def coins_of(service: Service, rounds: int = ROUNDS) -> list[tuple[float, float]]:
+    """The coins that the loop will throw."""
+    loop = service.loops.get("loop")
+    first = loop.agent.rounds + 1
+    return [loop.draws.coins().at(t) for t in range(first, first + rounds)]
+
+
+def test_a_restore_gives_nothing_out_twice_and_every_reward_is_accounted_for(tmp_path: Path) -> None:
+    """Over HTTP, as operators do it: a reward is applied once, or refused as lost, and to nobody else."""
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with open_database(path, create=True) as connection:
+        boss, leaver = (create_token(connection, name, "admin", 0.0) for name in ("boss", "leaver"))
+    policy = {"policy": COIN, "default_reward": 0.0, "arms": ["a", "b", "c"], "window": 3600.0}
+    rows = [("a", 1.0), ("b", 0.0)] * 20
+
+    def play(client: Client, rounds: int) -> list[str]:
+        return [client.decide("loop", proposal="c").decision_id for _ in range(rounds)]
+
+    with served(path) as server, server.client(token=boss) as client:
+        client.create("loop", rows=rows, **policy)
+        kept = play(client, ROUNDS)
+        client.rewards("loop", [(each, 0.0) for each in kept[::2]])
+        backup(path, copy)
+        client.rewards("loop", [(each, 0.0) for each in kept[1::2][:5]])  # told, and lost
+        lost = play(client, ROUNDS)
+        client.rewards("loop", [(each, 0.0) for each in lost[::2]])
+        command("token", "revoke", "leaver", "--db", str(path))
+        spent = client.loop("loop")["left_to_lose"]
+    lose(path)
+
+    said = command("db", "restore", str(copy), "--db", str(path))
+    missing = 5 + ROUNDS + ROUNDS // 2
+    assert f"loop: now safe-only; the database was restored from a backup: of the {missing} events" in said
+    assert "tokens: boss, leaver revoked" in said and "linoto token create NAME --role ROLE" in said
+    new = command("token", "create", "boss", "--role", "admin", "--db", str(path)).strip()
+    with served(path) as server:
+        for old in (boss, leaver):
+            with server.client(token=old) as refused, pytest.raises(ServiceError, match="valid token"):
+                refused.loops()
+        with server.client(token=new) as client:
+            seen = client.loop("loop")
+            assert seen["mode"] == "safe-only" and seen["left_to_lose"] <= spent
+            assert [alarm["kind"] for alarm in seen["alarms"] if not alarm["answered"]] == ["restored"]
+            made = play(client, ROUNDS)
+            assert len({*kept, *lost, *made}) == 3 * ROUNDS
+            told = client.rewards("loop", [(each, 1.0) for each in [*kept, *lost, *made]])
+            with pytest.raises(ServiceError, match="was lost when a backup was restored") as late:
+                client.reward("loop", lost[3], 1.0)
+            assert (late.value.status, late.value.code) == (410, "restored")
+            with pytest.raises(ServiceError) as gone:
+                client.explain("loop", lost[3])
+            assert (gone.value.status, gone.value.code) == (410, "restored")
+            after = client.loop("loop")
+    statuses = [result.status for result in told]
+    assert Counter(statuses[:ROUNDS]) == {"conflict": ROUNDS // 2, "applied": ROUNDS // 2}
+    assert set(statuses[ROUNDS : 2 * ROUNDS]) == {"restored"}
+    assert set(statuses[2 * ROUNDS :]) == {"applied"}
+    assert after["rewards"] == Counter(statuses)["applied"] + ROUNDS // 2 == 2 * ROUNDS
+    assert after["realised"] == ROUNDS // 2 + ROUNDS  # what was told of lost decisions is nobody's
+    assert all(line.endswith(("ok", "agree")) for line in check(path))
+
+
+@pytest.mark.parametrize("with_note", [True, False])
+def test_two_restores_of_one_backup_are_two_epochs_with_other_coins(tmp_path: Path, with_note: bool) -> None:
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN, seed=None)
+        decide(service)
+        backup(path, copy)
+        coins = [coins_of(service)]
+        ids = [decide(service).decision_id for _ in range(3)]
+    missing = []
+    for _ in range(2):
+        lose(path)
+        if not with_note:
+            expected.beside(path).unlink()
+        restore(copy, path)
+        with opened(path) as service:
+            loop = service.loops.get("loop")
+            missing.append(loop.restores[-1].missing)
+            coins.append(coins_of(service))
+            ids += [decide(service).decision_id for _ in range(3)]
+            assert len(set(digests(service))) == 1
+            with pytest.raises(ValueError, match="must have event"):
+                expected.check(expected.beside(path), {loop.id: (loop.name, loop.state.seq - 1)})
+    assert len(set(ids)) == 9
+    assert len({coin for some in coins for coin in some}) == 3 * ROUNDS
+    assert missing == ([3, 3 + 1 + 3] if with_note else [None, None])  # the first restore is an event too
+
+
+def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path) -> None:
+    """The room is that of the backup, less a whole reward for each event: it may have been a decision."""
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN)
+        for _ in range(10):
+            reward(service, decide(service, proposal="c").decision_id, 0.0)
+        room = service.loops.get("loop").room
+        assert room is not None
+        backup(path, copy)
+        spent = sum(decide(service, proposal="c").mode == "explore" for _ in range(40))
+    lose(path)
+    restore(copy, path)
+    with opened(path) as service:
+        change(service, mode="live")
+        loop = service.loops.get("loop")
+        assert loop.room == room - 40 <= room - spent
+        assert loop_view(loop).restores[0].missing == 40
+        said = certificate(loop)
+        assert "40 events are lost" in said["changes"][-1] and said["holds"]
+        assert {decide(service, proposal="c").mode for _ in range(30)} == {"safe"}
+        assert len(set(digests(service))) == 1
+
+
+GATES = {
+    "Control": (linoto.Control(budget=100.0), "coin"),
+    "Tolerance, rewards": (linoto.Tolerance(budget=100.0, evidence="rewards"), None),
+    "Tolerance, model": (linoto.Tolerance(budget=100.0, evidence="model"), "model"),
+    "Tolerance, relative": (linoto.Tolerance(budget=0.9, epsilon=0.9, relative=True), None),
+    "Budget": (linoto.Budget(alpha=100.0), None),
+}
+
+
+@pytest.mark.parametrize("gate", sorted(GATES))
+def test_every_gate_plays_safe_until_there_is_room_for_what_was_lost(tmp_path: Path, gate: str) -> None:
+    """Each lost event takes one reward from the room; where none is left, what is safe is played."""
+    path, copy, note = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", tmp_path / "x.sqlite.seq"
+    fallback = "mixture" if gate == "Control" else "auto"
+    policy = linoto.Gated(gate=GATES[gate][0], confidence=CLICKS, fallback=fallback)
+    with opened(path) as service:
+        create(service, policy=policy)
+        loop = service.loops.get("loop")
+        made = [decide(service, proposal="c") for _ in range(3)]
+        room, seq = loop.room, loop.state.seq
+        assert room is not None
+        backup(path, copy)
+    for missing in (0, int(room), int(room) + 1):
+        lose(path)
+        expected.note(note, [(1, seq + missing)])
+        restore(copy, path)
+        with opened(path) as service:
+            change(service, mode="live")
+            left = service.loops.get("loop").room
+            assert left == pytest.approx(room - missing)
+            mode = decide(service, proposal="c").mode
+            if missing > room:
+                assert mode == "safe"
+            elif missing == 0 and gate != "Control":  # whose coin decides
+                assert mode == made[-1].mode == "explore"
+
+
+@pytest.mark.parametrize("kind", ["model", "coin", "Thompson"])
+def test_a_loop_with_contexts_plays_practice_until_there_is_room_for_what_was_lost(
+    tmp_path: Path, kind: str
+) -> None:
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    asked = {"context": {"age": 30, "country": "DE"}}
+    with opened(path) as service:
+        create_with_contexts(service, policy=POLICIES[kind])
+        explored = {decide(service, **asked).mode for _ in range(20)}
+        backup(path, copy)
+        for _ in range(200):
+            decide(service, **asked)
+    lose(path)
+    restore(copy, path)
+    with opened(path) as service:
+        change(service, mode="live")
+        assert {decide(service, **asked).arm for _ in range(20)} == {"C"} and "explore" in explored
+        assert len(set(digests(service))) == 1
+
+
+def test_decisions_that_were_open_count_as_lost_because_their_reward_may_have_been(tmp_path: Path) -> None:
+    """Also where a missing reward was said to be the default: it may have been told after the backup."""
+    path, copy, clock = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", FakeClock()
+    with opened(path, clock=clock) as service:
+        create(service, policy=COIN, missing_reward="default", window=10.0)
+        for _ in range(12):
+            decide(service, proposal="c")
+        backup(path, copy)
+    lose(path)
+    restore(copy, path, clock=clock)
+    rooms = []
+    with opened(path, clock=clock) as service:
+        loop = service.loops.get("loop")
+        rooms.append(loop.fixed_agent.budget)
+        clock.now += 11.0
+        close_due(service)
+        rooms.append(loop.fixed_agent.budget)
+        assert not loop.pending and loop.coin_books is not None and loop.coin_books[1].missing > 0
+    assert rooms[0] is not None and rooms[1] is not None and rooms[1] <= rooms[0]
+
+
+def test_a_loop_made_after_the_backup_is_named_and_its_ids_are_not_given_to_another(tmp_path: Path) -> None:
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with opened(path) as service:
+        create(service)
+        backup(path, copy)
+        create(service, "young", seed=None, policy=COIN)
+        lost, coin = decide(service, "young").decision_id, service.loops.get("young").draws.coins().at(1)
+    lose(path)
+    assert "loop number 2: made after the backup, and lost with it" in restore(copy, path)
+    with opened(path) as service:
+        create(service, "young", seed=None, policy=COIN)
+        assert service.loops.get("young").draws.coins().at(1) != coin
+        made = decide(service, "young").decision_id
+        assert made != lost and made.startswith("2-")
+        assert reward(service, lost, 1.0, "young").status == "restored"
+        assert reward(service, made, 1.0, "young").status == "applied"
+        assert service.loops.get("young").state.mode == "live"  # it knows everything about itself
+        assert len(set(digests(service, "young"))) == 1
+
+
+def test_an_id_that_was_never_given_is_unknown_and_not_lost(tmp_path: Path) -> None:
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with opened(path) as service:
+        create(service)
+        first = decide(service).decision_id
+        assert reward(service, "1-0123456789-1", 1.0).status == "unknown"
+        backup(path, copy)
+    lose(path)
+    restore(copy, path)
+    with opened(path) as service:
+        made = decide(service).decision_id
+        epoch = service.loops.get("loop").epoch
+        assert (first, made) == ("1-1", f"1-{epoch}-2")
+        for unknown in (
+            f"1-{epoch}-3",
+            f"1-{epoch}-0",
+            f"1-{epoch}-02",
+            f"2-{epoch}-2",
+            f"1-{epoch}-",
+            "1-x-2",
+        ):
+            assert reward(service, unknown, 1.0).status == "unknown"
+        for lost in ("1-2", "1-0123456789-2"):
+            assert reward(service, lost, 1.0).status == "restored"
+        assert reward(service, first, 1.0).status == "applied"
+
+
+def test_a_restored_loop_goes_on_after_pruning_and_rebuilding(tmp_path: Path) -> None:
+    path, copy, clock = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", FakeClock()
+    with opened(path, clock=clock) as service:
+        create(service, policy=COIN)
+        for _ in range(6):
+            reward(service, decide(service).decision_id, 1.0)
+        backup(path, copy)
+        decide(service)
+    lose(path)
+    restore(copy, path, clock=clock)
+    with opened(path, clock=clock) as service:
+        for _ in range(6):
+            reward(service, decide(service).decision_id, 1.0)
+    command("db", "rebuild", "--db", str(path))
+    command("db", "prune", "--days", "0", "--db", str(path))
+    assert all(line.endswith(("ok", "agree")) for line in check(path))
+    with opened(path, clock=clock) as service:
+        made = decide(service).decision_id
+        assert made == f"1-{service.loops.get('loop').epoch}-13"
+        assert reward(service, "1-7", 1.0).status == "restored"
+
+
+def test_tokens_of_a_backup_are_kept_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with open_database(path, create=True) as connection:
+        create_token(connection, "shop", "writer", 0.0)
+    backup(path, copy)
+    lose(path)
+    assert "tokens: as in the backup (shop)" in "\n".join(restore(copy, path, keep_tokens=True))
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT revoked_at FROM tokens").fetchall() == [(None,)]
+    connection.close()
+
+
+def test_a_backup_of_an_older_version_is_brought_up_to_date_and_keyed(tmp_path: Path) -> None:
+    copy = Path(__file__).parents[1] / "data" / "version-0.1" / "loops.sqlite"
+    path, before = tmp_path / "x.sqlite", copy.read_bytes()
+    said = restore(Path(shutil.copy(copy, tmp_path / "copy.sqlite")), path)
+    assert sum("how many events came after it is not known" in line for line in said) == 3
+    assert copy.read_bytes() == before and all(line.endswith(("ok", "agree")) for line in check(path))
+    with opened(path) as service:
+        for loop in service.loops.by_name.values():
+            assert loop.is_keyed and loop.state.mode == "safe-only" and loop.open_alarms
+            assert decide(service, loop.name).decision_id.startswith(f"{loop.id}-{loop.epoch}-")
+            assert (
+                "because nobody knows how much" in " ".join(certificate(loop)["changes"])
+                or loop.name == "thompson"
+            )
