@@ -21,7 +21,7 @@ from linoto.core import kernels
 from linoto.core.coins import SEEDED, GeneratorCoins, KeyedCoins
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
-ROUNDS, SHARE = 240, 0.5
+ROUNDS, SHARE = 120, 0.5
 Attack = Callable[[Fixed, str, Any], Any]
 
 
