@@ -91,13 +91,6 @@ def round_up(value: float) -> float:
     return next(step for step in steps if step >= value)
 
 
-def propose_tolerance(log: Log, confidence: Confidence | None) -> float:
-    """A tenth of what the log earns in a row, or of the noise: whichever is less, and is above 0."""
-    scale, earned = 1.0 if confidence is None else confidence.scale, log.offline.reference
-    least = scale if log.extent[0] < 0 or earned <= 0 else min(scale, earned)
-    return float(f"{0.1 * least:.2g}")
-
-
 def propose_noise(
     log: Log, limits: tuple[float, float] | None
 ) -> tuple[float | Literal["bounded"] | None, str]:

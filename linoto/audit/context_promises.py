@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount
 from linoto.core.policies import Gated
 from linoto.core.usual import usual_contextual_gate
+from linoto.core.verdicts import why_worthless
 
 DOUBTS = {"do not trust": "the log speaks against that", "not yet": "see the reasons above"}
 GateKind = Literal["control", "tolerance"]
@@ -83,7 +85,7 @@ def fitting(promises: tuple[ContextPromise, ...], verdict: str) -> ContextPromis
 
 
 def promise_texts(
-    promises: tuple[ContextPromise, ...], moments: Moments, verdict: str
+    promises: tuple[ContextPromise, ...], moments: Moments, verdict: str, horizon: int
 ) -> Iterator[tuple[str, str]]:
     """What a person reads; a log in doubt is no reason against Control, which does not rest on it."""
     doubt = DOUBTS.get(verdict, "")
@@ -100,10 +102,10 @@ def promise_texts(
         yield "gate", "none fits yet: see the reasons above"
         return
     yield "gate", f"{NAMES[chosen.kind]} fits: of those that promise something it assumes the least"
-    yield from budget_texts(chosen.certificate, moments)
+    yield from budget_texts(chosen.certificate, moments, horizon)
 
 
-def budget_texts(certificate: Certificate, moments: Moments) -> Iterator[tuple[str, str]]:
+def budget_texts(certificate: Certificate, moments: Moments, horizon: int) -> Iterator[tuple[str, str]]:
     """How large the budget is, in rows of the log and in the worst that a round can be."""
     low, high = certificate.reward_range
     worth = []
@@ -115,7 +117,8 @@ def budget_texts(certificate: Certificate, moments: Moments) -> Iterator[tuple[s
         rounds = certificate.budget / (high - low)
         worth.append(f"what {counted(rounds, 'round')} can lose at the most")
     if worth:
-        yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}{timid_text(certificate)}"
+        timid = timid_text(certificate, moments, horizon)
+        yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}{timid}"
 
 
 def counted(number: float, what: str) -> str:
@@ -123,16 +126,16 @@ def counted(number: float, what: str) -> str:
     return f"{number:,.0f} {what}" + ("s" if round(number) != 1 else "")
 
 
-def timid_text(certificate: Certificate) -> str:
-    """That a coin proves little with so small a budget, where it does."""
+def timid_text(certificate: Certificate, moments: Moments, horizon: int) -> str:
+    """That a coin proves little with so small a budget, where it does; one that is worth having, if any."""
     low, high = certificate.reward_range
     timid = TIMID * (high - low)
     if certificate.per_round or not certificate.budget or certificate.budget >= timid or not isfinite(timid):
         return ""
-    return (
-        "; so small a budget is kept, but hardly anything is explored with it: from about "
-        f"{amount(timid)} on a Control gate learns (--budget)"
-    )
+    larger = replace(certificate, constant=timid, budget=timid)
+    worthless = why_worthless(larger, earned=moments.reference, horizon=horizon)
+    try_it = "" if worthless else f": from about {amount(timid)} on a Control gate learns (--budget)"
+    return f"; so small a budget is kept, but hardly anything is explored with it{try_it}"
 
 
 def lost(certificate: Certificate) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.audit.assume import is_binary, round_up, stated, too_few_events
-from linoto.audit.bound import propose_bound
+from linoto.audit.bound import propose_bound, shortest_parameter
 from linoto.audit.context_findings import (
     ContextCoverage,
     ContextGain,
@@ -22,13 +22,16 @@ from linoto.audit.drift import Drift, find_drift, why_untested
 from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of
 from linoto.audit.propensities import find_miscalibrated
 from linoto.audit.pvalues import TEST_LEVEL
-from linoto.audit.reasons import AT_RISK, DROPPED, AuditVerdict, at_risk_text, names_of
-from linoto.audit.verdicts import answer_text, without_nan
+from linoto.audit.reasons import DROPPED, HEAVY, bound_reasons, farthest_reasons, names_of, unstated_reasons
+from linoto.audit.tails import Tails, find_context_tails
+from linoto.audit.verdicts import answer_text, tails_texts, without_nan
 from linoto.core.confidence import Confidence
 from linoto.core.hints import amount, shortened_list
+from linoto.core.kernels import Floats
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
-from linoto.core.validation import as_range
+from linoto.core.validation import as_range, check_count, exact
+from linoto.core.verdicts import HORIZON, Findings, Verdict, reach_verdict, why_worthless
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.contexts import ContextLog
 from linoto.logs.saved import SavedContexts
@@ -41,6 +44,9 @@ class ContextFindings:
     log: ContextLog
     noise: Noise | None
     least_noise: float  # what the noise is not below, as far as the log can tell
+    tails: Tails | None  # None without the rows themselves
+    shortest: float  # what |theta| does not fall below, under these assumptions
+    horizon: int  # rounds to come that the promise is judged by
     coverage: ContextCoverage
     gain: ContextGain | None
     drift: Drift | None
@@ -60,19 +66,22 @@ def audit_contexts(
     delta: float = 0.05,
     budget: float | None = None,
     epsilon: float | None = None,
+    horizon: int = HORIZON,
 ) -> ContextAudit:
     """Look at a log with contexts from every side, and say whether to build on it.
 
     With the `rows` themselves (`read_context_rows`, all or some of them) it also says whether contexts
-    explain more than the means of items do. `noise`, `bound` and `reward_range` are proposed where not given.
-    Each test that can change the verdict raises a false alarm once in a hundred logs. What is promised is
-    that of gates that allow `budget` in all and `epsilon` a round; if neither is given, as `Gated()` does.
+    explain more than the means of items do, and whether tails are heavy. `noise`, `bound` and `reward_range`
+    are proposed where not given. Each test that can change the verdict raises a false alarm once in a hundred
+    logs. What is promised is that of gates that allow `budget` in all and `epsilon` a round; if neither is
+    given, as `Gated()` does. It is judged over `horizon` rounds to come.
     """
     if not isinstance(log, ContextLog):
         raise ValueError(f"log must be a linoto.ContextLog, got {type(log).__name__}")
     if log.items is None:
         raise ValueError("log must have items to be audited, got one of features alone: name the item column")
     limits = None if reward_range is None else as_range(reward_range)
+    check_count("horizon", horizon)
     moments = log.moments
     around, degrees = moments.residuals()
     found = noise_of(around, int(degrees))
@@ -83,6 +92,9 @@ def audit_contexts(
         log=log,
         noise=found,
         least_noise=least_scale_of(around, float(moments.count), level=TEST_LEVEL),
+        tails=None if rows is None else find_context_tails(rows),
+        shortest=0.0 if confidence is None else shortest_theta(log, confidence),
+        horizon=horizon,
         coverage=find_context_coverage(log.recipe, moments, ridge=ridge),
         gain=None if rows is None else find_gain(rows, ridge=ridge),
         drift=find_drift(*log.items),
@@ -93,8 +105,16 @@ def audit_contexts(
         if confidence is None
         else find_promises(moments, confidence, budget=budget, epsilon=epsilon),
     )
-    verdict, reasons = reach_verdict(findings)
-    return ContextAudit(**vars(findings), verdict=verdict, reasons=reasons)
+    weighed = weigh(findings)
+    verdict, reasons = reach_verdict(weighed)
+    of_log, why_log = reach_verdict(weighed.of_log)
+    return ContextAudit(
+        **vars(findings),
+        verdict=verdict,
+        reasons=reasons,
+        verdict_of_log=of_log,
+        reasons_of_log=why_log,
+    )
 
 
 def propose(
@@ -118,9 +138,7 @@ def propose(
         noise, why["noise"] = found.high, "upper end of what rewards scatter around the linear model"
     started = Confidence(delta=delta, noise=noise, reward_range=limits, design="adaptive")
     if bound is None:
-        actions, outcomes = log.moments.as_rows()
-        same = Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
-        bound = round_up(propose_bound(actions, same, noise=started.scale, delta=delta))
+        bound = round_up(propose_bound(*as_log(log), noise=started.scale, delta=delta))
         why["bound"] = (
             "the length of the least-squares parameter and what noise can hide, along directions the log "
             "knows; others are assumed alike; rounded up"
@@ -128,16 +146,28 @@ def propose(
     return Confidence(**(asdict(started) | {"bound": bound})), why
 
 
+def as_log(log: ContextLog) -> tuple[Floats, Offline]:
+    """Arms and a log of them with the same X'X and X'y: one arm for each direction that is known."""
+    actions, outcomes = log.moments.as_rows()
+    return actions, Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
+
+
+def shortest_theta(log: ContextLog, confidence: Confidence) -> float:
+    """What the length of the parameter does not fall below."""
+    return shortest_parameter(*as_log(log), noise=confidence.scale, delta=TEST_LEVEL)
+
+
 # -- verdict ----------------------------------------------------------------------------------------------
 
 
-def reach_verdict(found: ContextFindings) -> tuple[AuditVerdict, tuple[str, ...]]:
-    """The verdict, and what led to it."""
-    against = tuple(reasons_against(found))
-    if against:
-        return "do not trust", against
-    missing = tuple(reasons_to_wait(found))
-    return ("not yet", missing) if missing else ("deploy", tuple(reasons_for(found)))
+def weigh(found: ContextFindings) -> Findings:
+    """What speaks for a log and against it, for the one rule of `core.verdicts`."""
+    return Findings(
+        against=tuple(reasons_against(found)),
+        missing=tuple(reasons_to_wait(found)),
+        promise=tuple(reasons_in_promise(found)),
+        support=tuple(reasons_for(found)),
+    )
 
 
 def reasons_against(found: ContextFindings) -> Iterator[str]:
@@ -156,6 +186,12 @@ def reasons_against(found: ContextFindings) -> Iterator[str]:
             f"the noise of {amount(confidence.scale)} is too small: rewards scatter by at least "
             f"{amount(found.least_noise)} around any linear model of these features"
         )
+    elif confidence is not None and confidence.noise != "bounded" and "noise" not in found.why:
+        yield from farthest_reasons(
+            found.tails, confidence.scale, log.count, "where the linear model puts it"
+        )
+    if confidence is not None:
+        yield from bound_reasons(confidence.bound, found.shortest)
     limits = None if confidence is None else confidence.reward_range
     if limits is not None and (log.extent[0] < limits[0] or log.extent[1] > limits[1]):
         yield f"some logged rewards are outside the stated range [{limits[0]:g}, {limits[1]:g}]"
@@ -165,24 +201,30 @@ def reasons_to_wait(found: ContextFindings) -> Iterator[str]:
     """What must be stated, logged or left out first."""
     if found.confidence is None:
         yield "the log cannot tell how much rewards scatter: state the noise or the reward range"
-    elif found.confidence.reward_range is None and "noise" in found.why:
-        yield "nobody said how large or small a reward can be: state the reward range or the noise"
+    elif found.confidence.noise != "bounded" and "noise" in found.why:
+        yield from unstated_reasons(found.confidence, found.log.extent, found.log.count, "its mean")
     if np.count_nonzero(found.log.offline.pulls) < 2:
         yield "only one item was ever played"
     if few := too_few_events(found.log):
         yield f"{few}: more rows would help"
-    promise = fitting(found.promises, "deploy")
-    allowed = (
-        None if promise is None or promise.certificate is None else promise.certificate.loss(found.log.count)
-    )
-    earned = found.log.moments.reward_sum
-    if found.log.extent[0] >= 0 and earned > 0 and allowed is not None and allowed >= AT_RISK * earned:
-        yield f"{at_risk_text(allowed, earned)}. More rows or a smaller budget would help"
+    elif found.log.extent[0] == found.log.extent[1]:
+        same = exact(found.log.extent[0])
+        yield f"every reward is {same}, so nothing could be tested: more rows would help"
     if found.gain is not None and not found.gain.reason and found.gain.high < 0:
         yield (
             "the linear model predicts held-out rewards worse than the means of items do: leave columns or "
             "crosses out"
         )
+
+
+def reasons_in_promise(found: ContextFindings) -> Iterator[str]:
+    """Why what would be promised is worth nothing."""
+    promise = fitting(found.promises, "deploy")
+    if promise is None or promise.certificate is None:
+        return
+    earned = found.log.moments.reference
+    if why := why_worthless(promise.certificate, earned=earned, horizon=found.horizon):
+        yield f"{why}. More rows or a smaller budget would help"
 
 
 def reasons_for(found: ContextFindings) -> Iterator[str]:
@@ -205,8 +247,10 @@ def reasons_for(found: ContextFindings) -> Iterator[str]:
 class ContextAudit(ContextFindings):
     """Everything there is to say about a log with contexts before anything is built on it."""
 
-    verdict: AuditVerdict
+    verdict: Verdict
     reasons: tuple[str, ...]
+    verdict_of_log: Verdict  # whatever is promised
+    reasons_of_log: tuple[str, ...]
 
     def saved(self, source: str = "") -> SavedContexts:
         """What the next step needs: `.save(path)` writes it."""
@@ -216,6 +260,8 @@ class ContextAudit(ContextFindings):
             source=source or self.log.source,
             verdict=self.verdict,
             reasons=self.reasons,
+            verdict_of_log=self.verdict_of_log,
+            reasons_of_log=self.reasons_of_log,
             **stated(self.confidence, self.why),
         )
 
@@ -225,6 +271,9 @@ class ContextAudit(ContextFindings):
         facts = {
             "verdict": self.verdict,
             "reasons": self.reasons,
+            "verdict_of_log": self.verdict_of_log,
+            "horizon": self.horizon,
+            "tails": None if self.tails is None else asdict(self.tails) | {"heavy": self.tails.heavy},
             "proposed": ({} if self.confidence is None else asdict(self.confidence)) | {"why": self.why},
             "rows": {"read": log.rows, "used": log.count, "bad": log.bad},
             "items": {"known": len(log.recipe.items), "played": np.count_nonzero(log.offline.pulls)},
@@ -242,7 +291,7 @@ class ContextAudit(ContextFindings):
             if drift is None
             else {"p": drift.combined, "rejected": drift.rejected, "split": log.split},
             "miscalibrated": self.miscalibrated,
-            "notes": log.notes,
+            "notes": self.notes,
             "promises": {
                 NAMES[found.kind]: {"reason": found.reason}
                 if found.certificate is None
@@ -276,13 +325,15 @@ class ContextAudit(ContextFindings):
             ("features", f"{log.recipe.d:,}: {shortened_list(log.recipe.names)}"),
             ("rewards", self.rewards_text()),
             ("noise", self.noise_text()),
+            *self.tail_texts(),
             ("design", design),
             *self.unknown_texts(),
             *self.gain_texts(),
             ("steady?", self.drift_text()),
             *self.propensity_texts(),
-            *promise_texts(self.promises, log.moments, self.verdict),
-            *(("note", note) for note in log.notes),
+            ("horizon", f"{self.horizon:,} rounds to come, over which the promise is judged"),
+            *promise_texts(self.promises, log.moments, self.verdict, self.horizon),
+            *(("note", note) for note in self.notes),
         ]
 
     def full_text(self) -> str:
@@ -296,6 +347,26 @@ class ContextAudit(ContextFindings):
         return html_table(self.facts(), caption="Audit of a log with contexts")
 
     # -- single facts ---------------------------------------------------------------------------------
+
+    @property
+    def bounded(self) -> bool:
+        """Whether rewards are taken never to leave a range."""
+        return self.confidence is not None and self.confidence.noise == "bounded"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Worth knowing, and no reason."""
+        heavy = self.tails is not None and self.tails.heavy and not self.bounded
+        return (*self.log.notes, *((HEAVY,) if heavy else ()))
+
+    def tail_texts(self) -> Iterator[tuple[str, str]]:
+        """How far rewards are from the model, and what caps would cost; nothing for rewards of a range."""
+        if self.bounded:
+            return
+        if self.tails is None:
+            yield "tails", "not looked at: that takes the rows themselves"
+        mean = self.log.moments.reference
+        yield from tails_texts(self.tails, mean, "where the linear model puts it", "its own item")
 
     @property
     def mean_interval(self) -> tuple[float, float] | None:

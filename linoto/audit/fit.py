@@ -63,6 +63,15 @@ class LackOfFit:
         away = min(self.rows * (misfit / self.noise) ** 2, SURE + 10.0 * between)
         return 1.0 - float(ncfdtr(between, within, away, beyond))
 
+    def least_misfit(self, power: float) -> float:
+        """The smallest misfit that the test sees in this part of such logs, as `power` has it."""
+        between = self.degrees[0]
+        low, high = 0.0, self.noise * sqrt((SURE + 10.0 * between) / self.rows)
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.power(middle) >= power else (middle, high)
+        return high
+
     @property
     def rejected(self) -> bool:
         """Whether a linear model would look this wrong less than once in a hundred logs."""

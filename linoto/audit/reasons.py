@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from linoto.audit.assume import has_rewards_outside, too_few_events
 from linoto.audit.coverage import Coverage
@@ -18,15 +17,17 @@ from linoto.core.gates import Tolerance
 from linoto.core.hints import amount, shortened_list
 from linoto.core.kernels import Ints
 from linoto.core.validation import exact, rounded_up
+from linoto.core.verdicts import Findings, is_blind, why_worthless
 from linoto.logs.read import Log
 
 SEEN = 0.5  # power of a test below which it would rather miss than see what matters
 DOUBTFUL = 0.2  # p of linearity below which features are not believed where rewards decided what was pulled
-AT_RISK = 0.5  # part of what the log earned that a promise must not allow to lose
 DROPPED = 0.01  # share of bad rows from which what is left may be a selection
+HEAVY = (
+    "tails are heavy: cap rewards, and the cap is the end of a reward range; or take logarithms, and the "
+    "promise is about those"
+)
 FAR = 10.0  # times as far apart as logged rewards, from which a range would promise much more
-AuditVerdict = Literal["deploy", "deploy with arm effects", "not yet", "do not trust"]
-VERDICTS: tuple[AuditVerdict, ...] = get_args(AuditVerdict)  # from the best to the worst
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,15 +48,16 @@ class AuditFindings:
     broken: str  # why there is none
     shortest: float  # what |theta| does not fall below, under these assumptions
     adaptive: bool  # whether arms were not pulled late in the shares of the early half
-
-    @property
-    def epsilon(self) -> float:
-        """The tolerance per round."""
-        return self.gate.epsilon
+    horizon: int  # rounds to come that the promise is judged by
 
     @property
     def tolerated(self) -> str:
         """What may be lost, in words."""
+        if self.gate.relative:
+            return (
+                f"a budget of {self.gate.budget:g} rounds and a tolerance of {self.gate.epsilon:.0%} of what "
+                "the log earns per round"
+            )
         parts = (("budget", self.gate.budget), ("tolerance", self.gate.epsilon))
         return " and ".join(f"a {name} of {value:g}" for name, value in parts if value) or "a budget of 0"
 
@@ -73,33 +75,43 @@ class AuditFindings:
         return loss_survived(self.confidence.scale, self.log.offline.total)
 
     @property
+    def misfit_that_matters(self) -> float | None:
+        """The misfit that breaks the promise: as much per round as it allows to lose over the horizon."""
+        allowed = None if self.certificate is None else self.certificate.loss(self.horizon)
+        return None if allowed is None else allowed / self.horizon
+
+    @property
     def fit_power(self) -> float | None:
-        """In which part of such logs a misfit as large as the promise allows per round would be seen, over as
-        many rounds as the log has rows; None where there is no test or no promise."""
-        allowed = None if self.certificate is None else self.certificate.loss(self.log.offline.total)
-        if self.fit is None or allowed is None:
+        """In which part of such logs a misfit that matters would be seen; None where there is no test or no
+        promise."""
+        if self.fit is None or self.misfit_that_matters is None:
             return None
-        return self.fit.power(allowed / self.log.offline.total)
+        return self.fit.power(self.misfit_that_matters)
+
+    @property
+    def least_misfit(self) -> float:
+        """The smallest misfit that the test of linearity rather sees than misses; 0 where nothing is linear,
+        or no arm is judged by that alone."""
+        return 0.0 if self.fit is None or self.log.arms.independent else self.fit.least_misfit(SEEN)
 
     @property
     def blind(self) -> bool:
         """Whether the test of linearity would rather miss than see a misfit that matters."""
-        return self.fit_power is not None and self.fit_power < SEEN
+        promise = self.certificate
+        return promise is not None and is_blind(promise, least_misfit=self.least_misfit, horizon=self.horizon)
 
 
-def reach_verdict(found: AuditFindings) -> tuple[AuditVerdict, tuple[str, ...]]:
-    """The verdict, and everything that speaks for it."""
-    against = [*reasons_in_rows(found), *reasons_in_assumptions(found)]
-    missing = [*reasons_in_tails(found), *reasons_in_tests(found), *reasons_in_promise(found)]
-    nonlinear = reasons_for_effects(found)
-    if against:
-        return "do not trust", tuple(against + nonlinear)
-    if missing:
-        return "not yet", tuple(missing + nonlinear)
-    if nonlinear:
-        return "deploy with arm effects", tuple(nonlinear)
+def weigh(found: AuditFindings) -> Findings:
+    """What speaks for a log and against it, for the one rule of `core.verdicts`."""
     steady = ["early and late rows agree"] if found.drift else []
-    return "deploy", (fit_reason(found), *steady)
+    return Findings(
+        against=(*reasons_in_rows(found), *reasons_in_assumptions(found)),
+        missing=(*reasons_in_tails(found), *reasons_in_tests(found)),
+        features=tuple(reasons_for_effects(found)),
+        blind=tuple(reasons_in_blindness(found)),
+        promise=tuple(reasons_in_promise(found)),
+        support=(fit_reason(found), *steady),
+    )
 
 
 def reasons_in_rows(found: AuditFindings) -> list[str]:
@@ -133,14 +145,20 @@ def reasons_in_assumptions(found: AuditFindings) -> list[str]:
             f"rewards are said never to leave [{exact(limits[0])}, {exact(limits[1])}], and the log has them "
             f"from {exact(low)} to {exact(high)}"
         )
-    if given.bound < found.shortest:
-        reasons.append(
-            f"the log contradicts bound={exact(given.bound)}: a linear model needs a parameter of length "
-            f"{needed(found.shortest)} at least"
-        )
+    reasons.extend(bound_reasons(given.bound, found.shortest))
     if found.broken:
         reasons.append(f"the assumptions contradict the log: {found.broken}")
     return reasons
+
+
+def bound_reasons(bound: float, shortest: float) -> list[str]:
+    """That no parameter as short as was said explains the log."""
+    if bound >= shortest:
+        return []
+    return [
+        f"the log contradicts bound={exact(bound)}: a linear model needs a parameter of length "
+        f"{needed(shortest)} at least"
+    ]
 
 
 def needed(value: float) -> str:
@@ -150,12 +168,16 @@ def needed(value: float) -> str:
 
 def reasons_in_farthest(found: AuditFindings, scale: float) -> list[str]:
     """A reward so far from its mean that the noise that was stated does not allow it."""
-    tails = found.tails
+    return farthest_reasons(found.tails, scale, found.log.offline.total, "the mean of its arm")
+
+
+def farthest_reasons(tails: Tails | None, scale: float, rows: int, centre: str) -> list[str]:
+    """A reward so far from where it belongs that noise of this scale does not allow it."""
     if tails is None or tails.distance <= tails.expected * scale:
         return []
     return [
-        f"some reward is {amount(tails.distance)} from the mean of its arm, and a noise of "
-        f"{amount(scale)} allows {amount(tails.expected * scale)} in {found.log.offline.total:,} rows"
+        f"some reward is {amount(tails.distance)} from {centre}, and a noise of {amount(scale)} allows "
+        f"{amount(tails.expected * scale)} in {rows:,} rows"
     ]
 
 
@@ -163,16 +185,24 @@ def reasons_in_tails(found: AuditFindings) -> list[str]:
     """What no log can tell, and nobody said: how far a reward can be from its mean."""
     if found.survives is None or found.confidence is None or "noise" not in found.why:
         return []
-    rows, limits = f"{found.log.offline.total:,}", found.confidence.reward_range
+    return unstated_reasons(found.confidence, found.log.extent, found.log.offline.total, "an arm's mean")
+
+
+def unstated_reasons(
+    confidence: Confidence, extent: tuple[float, float], count: int, centre: str
+) -> list[str]:
+    """That the noise is a guess, and what a promise on it survives."""
+    rows, limits = f"{count:,}", confidence.reward_range
     said = "nobody said how large or small a reward can be"
     if limits is not None:
-        low, high = (exact(end) for end in found.log.extent)
+        low, high = (exact(end) for end in extent)
         said = f"rewards from {low} to {high} are outside the stated range [{limits[0]:g}, {limits[1]:g}]"
+    survives = loss_survived(confidence.scale, count)
     return [
-        f"{said}: the noise of {amount(found.confidence.scale)} is a "
+        f"{said}: the noise of {amount(confidence.scale)} is a "
         f"guess from {rows} rows, and what is rarer than that is not in them. State a reward range (and cap "
         "what leaves it), or the noise if you know it",
-        f"with that guess the promise survives a loss of {amount(found.survives)} below an arm's mean in 3 "
+        f"with that guess the promise survives a loss of {amount(survives)} below {centre} in 3 "
         f"of {rows} rounds: one that is larger, or comes more often, can break it",
     ]
 
@@ -198,27 +228,16 @@ def reasons_in_promise(found: AuditFindings) -> list[str]:
     promise, offline = found.certificate, found.log.offline
     if promise is None:
         return []
-    if promise.vacuous:
-        possible = promise.reference_interval[1] - promise.reward_range[0]
-        return [
-            f"{found.tolerated} promises nothing: no play could lose more than {amount(possible)} "
-            f"per round. The log earns {amount(offline.reference)} per row: choose a part of that"
-        ]
-    allowed, earned = promise.loss(offline.total), float(offline.reward_sums.sum())
-    if found.log.extent[0] < 0 or allowed is None or allowed < AT_RISK * earned:
+    why = why_worthless(promise, earned=offline.reference, horizon=found.horizon)
+    if not why:
         return []
+    if promise.vacuous:
+        part = f". The log earns {amount(offline.reference)} per row: choose a part of that"
+        return [f"with {found.tolerated}, {why}" + (part if offline.reference > 0 else "")]
     return [
-        f"{at_risk_text(allowed, earned)} ({amount(promise.constant)} of the loss is allowed from the first "
-        "round). More rows, fewer logged arms, a smaller reward range or a smaller tolerance would help"
+        f"{why} ({amount(promise.constant)} of the loss is allowed from the first round). More rows, fewer "
+        "logged arms, a smaller reward range or a smaller tolerance would help"
     ]
-
-
-def at_risk_text(allowed: float, earned: float) -> str:
-    """That a promise allows to lose much of what there is."""
-    return (
-        f"over as many rounds as the log has rows, the promise allows a loss of {amount(allowed)}: half or "
-        f"more of the {amount(earned)} that the log earned"
-    )
 
 
 def dropped_share(log: Log) -> float:
@@ -228,19 +247,15 @@ def dropped_share(log: Log) -> float:
 
 def reasons_for_effects(found: AuditFindings) -> list[str]:
     """Why the features alone should not be believed."""
-    if found.log.arms.effects is not None:
+    if found.log.arms.independent:
         return []
     if found.fit is not None and found.fit.rejected:
         return [
             f"rewards are not linear in these features (p = {found.fit.cautious_p:.2g}): the model misses an "
             f"arm's mean by {found.fit.misfit:.2g} on average, so give every arm an effect of its own"
         ]
-    if found.fit is not None and found.adaptive and (found.blind or found.fit.cautious_p < DOUBTFUL):
-        return [
-            "shares of arms changed, and this log cannot show that rewards are linear in these features "
-            f"(p = {found.fit.cautious_p:.2g}, times five; {seen_text(found)}), so give every arm an effect "
-            "of its own"
-        ]
+    if found.fit is not None and found.adaptive and found.fit.cautious_p < DOUBTFUL:
+        return [blind_text(found)]
     if found.fit is None and found.coverage.untested.size:
         return [
             f"whether rewards are linear cannot be tested, and {found.coverage.untested.size} unlogged arms "
@@ -249,24 +264,38 @@ def reasons_for_effects(found: AuditFindings) -> list[str]:
     return []
 
 
+def reasons_in_blindness(found: AuditFindings) -> list[str]:
+    """Why they should not be believed for this promise: the log could not have shown what breaks it."""
+    return [blind_text(found)] if found.blind and not reasons_for_effects(found) else []
+
+
+def blind_text(found: AuditFindings) -> str:
+    """That the log cannot show that rewards are linear."""
+    changed = "shares of arms changed, and " if found.adaptive else ""
+    p = "" if found.fit is None else f"p = {found.fit.cautious_p:.2g}" + ", times five" * found.adaptive
+    return (
+        f"{changed}this log cannot show that rewards are linear in these features ({p}; {seen_text(found)}), "
+        "so give every arm an effect of its own"
+    )
+
+
 def fit_reason(found: AuditFindings) -> str:
     """Why the model may be believed."""
-    if found.log.arms.effects is not None:
+    if found.log.arms.independent:
         return "every arm has an effect of its own, so no linearity is needed"
     if found.fit is None:
         return "no unlogged arm is judged by the linear model alone"
-    if found.blind:
-        return (
-            f"no sign against a linear model, but this log could hardly show one: {seen_text(found)}; "
-            "--arm-effects, or evidence from rewards, does not rest on it"
-        )
-    return "the logged means lie where a linear model puts them"
+    return f"the logged means lie where a linear model puts them ({seen_text(found)})"
 
 
 def seen_text(found: AuditFindings) -> str:
-    """How often the test of linearity would see a misfit that matters, in words."""
+    """How often the test of linearity would see a misfit that matters, in words, and what is asked for."""
     part = 0.0 if found.fit_power is None else found.fit_power
-    return f"a misfit as large as the loss promised per round is seen in {part:.0%} of such logs"
+    size = "" if found.misfit_that_matters is None else f" of {amount(found.misfit_that_matters)}"
+    return (
+        f"a misfit{size}, as large as the loss promised per round, is seen in {part:.0%} of such logs; "
+        f"it takes {SEEN:.0%}"
+    )
 
 
 def audit_notes(found: AuditFindings) -> tuple[str, ...]:
@@ -277,10 +306,7 @@ def audit_notes(found: AuditFindings) -> tuple[str, ...]:
         lost = sum(log.bad.values())
         notes.append(f"bad rows were dropped ({lost:,}): which ones should not depend on the reward")
     if found.tails is not None and found.tails.heavy and not found.bounded:
-        notes.append(
-            "tails are heavy: cap rewards, and the cap is the end of a reward range; or take logarithms, and "
-            "the promise is about those"
-        )
+        notes.append(HEAVY)
     if found.adaptive:
         notes.append(
             "arms were pulled late in other shares than early, so rewards may have decided what was pulled: "

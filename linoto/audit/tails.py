@@ -16,10 +16,12 @@ from linoto.audit.noise import MANY_PULLS, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
+from linoto.logs.context_rows import ContextRows
 from linoto.logs.read import Log
 
 UNSEEN = 3.0  # events that a log with none of them cannot exclude, in as many rows, at 95 %
 CAPPED = (0.001, 0.01)  # shares of rows that the proposed caps would change
+LOOKED_AT = 200  # rewards farthest from the model, whose weight in the fit is divided out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,48 @@ def find_tails(log: Log) -> Tails | None:
         side=side,
         caps=() if ends is None else propose_caps(ends, offline, sign=1 if side == "high" else -1),
     )
+
+
+def find_context_tails(rows: ContextRows) -> Tails | None:
+    """The tails of rows with contexts, around their linear model; None where it leaves no noise to see.
+
+    Least squares pull the fit of a row towards its reward: of noise with scale s, s sqrt(1 - h) is left,
+    where h = x' (X'X)^-1 x is the leverage of the row. As for arms, where h is 1 / n, that is divided out. It
+    is computed for the farthest rows only, so the farthest reward is at least this far.
+    """
+    rewards, offline = rows.rows.rewards, rows.rows.offline
+    sums = rows.moments(np.arange(len(rows)))
+    inverse = np.linalg.pinv(sums.gram, hermitian=True)
+    left = rewards - rows.features.times(inverse @ sums.reward_vector)
+    around, degrees = sums.residuals()
+    if degrees == 0 or around <= 1e-20 * float(rewards @ rewards):
+        return None
+    far = np.argsort(-np.abs(left), kind="stable")[:LOOKED_AT]
+    places, values = (part[far] for part in rows.features)
+    leverage = np.einsum("ni,nij,nj->n", values, inverse[places[:, :, None], places[:, None, :]], values)
+    kept = leverage < 1 - 1e-9
+    away = np.where(kept, left[far] / np.sqrt(np.where(kept, 1 - leverage, 1.0)), 0.0)
+    farthest = int(np.abs(away).argmax())
+    side = "high" if away[farthest] >= 0 else "low"
+    largest = np.sort(rewards if side == "high" else -rewards)[::-1][: max(len(rows) // 100 + 1, 10)]
+    total = float(rewards.sum())
+    top = float(np.sort(rewards)[::-1][: max(len(rows) // 100, 1)].sum()) / total if total > 0 else None
+    return Tails(
+        farthest=float(abs(away[farthest])) / scale_of(left, rows, far[farthest], sqrt(around / degrees)),
+        distance=float(abs(away[farthest])),
+        expected=sqrt(2 * log_of(2 * len(rows) / TEST_LEVEL)),
+        top_share=None if rewards.min() < 0 else top,
+        index=hill(largest),
+        side=side,
+        caps=propose_caps(largest, offline, sign=1 if side == "high" else -1),
+    )
+
+
+def scale_of(left: Floats, rows: ContextRows, row: int, pooled: float) -> float:
+    """The standard deviation around the model of an item's rows if it has many, else that of all."""
+    same = left[rows.rows.arms == rows.rows.arms[row]]
+    own = float(np.sqrt((same**2).mean()))
+    return own if same.size >= MANY_PULLS and own > 0 else pooled
 
 
 def log_of(value: float) -> float:

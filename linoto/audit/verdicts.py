@@ -10,20 +10,22 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.audit.adaptive import SHARE_LEVEL, share_p
-from linoto.audit.assume import certify_tolerance, propose_confidence, propose_tolerance, stated
+from linoto.audit.assume import certify_tolerance, propose_confidence, stated
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.coverage import find_coverage
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
 from linoto.audit.fit import LackOfFit, lack_of_fit
 from linoto.audit.noise import LEVEL, estimate_noise, least_scale
 from linoto.audit.pvalues import TEST_LEVEL
-from linoto.audit.reasons import AuditFindings, AuditVerdict, audit_notes, names_of, reach_verdict
-from linoto.audit.tails import find_tails
+from linoto.audit.reasons import AuditFindings, audit_notes, names_of, weigh
+from linoto.audit.tails import Tails, find_tails
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.hints import amount
 from linoto.core.notebook import html_table, text_table
+from linoto.core.usual import usual_gate
 from linoto.core.validation import as_range, check_count, check_nonnegative
+from linoto.core.verdicts import HORIZON, Verdict, reach_verdict
 from linoto.logs.read import Log
 from linoto.logs.saved import SavedLog
 
@@ -57,14 +59,14 @@ def audit_log(
     bound: float | None = None,
     reward_range: tuple[float, float] | None = None,
     delta: float = 0.05,
-    rounds: int | None = None,
+    horizon: int = HORIZON,
 ) -> Audit:
     """Look at a log from every side, and say whether to build on it.
 
     `noise`, `bound` and `reward_range` are proposed from the log where they are not given; a promise is only
     as good as they are. Each test that can change the verdict raises a false alarm once in a hundred logs.
-    What is promised is that of `Tolerance(budget=budget, epsilon=epsilon)`. If neither is given, epsilon is a
-    tenth of what the log earns in a row, or of the noise if that is less.
+    What is promised is that of `Tolerance(budget=budget, epsilon=epsilon)`, or if neither is given what
+    `Gated()` promises. It is judged over `horizon` rounds to come.
     """
     if not isinstance(log, Log):
         raise ValueError(f"log must be a linoto.Log, got {type(log).__name__}")
@@ -72,16 +74,13 @@ def audit_log(
         check_nonnegative(name, value or 0.0)
     limits = None if reward_range is None else as_range(reward_range)
     actions, offline = log.arms.actions, log.offline
-    horizon = max(offline.total, 1) if rounds is None else rounds
-    check_count("rounds", horizon)
+    check_count("horizon", horizon)
     adaptive = share_p(log.early, log.late) < SHARE_LEVEL
     given: dict[str, Any] = {"noise": noise, "bound": bound, "reward_range": limits, "delta": delta}
     confidence, why = propose_confidence(log, **given, adaptive=adaptive)
-    nothing_given = budget is None and epsilon is None
-    gate = Tolerance(
-        budget=budget or 0.0,
-        epsilon=propose_tolerance(log, confidence) if nothing_given else epsilon or 0.0,
-    )
+    gate = Tolerance(budget=budget or 0.0, epsilon=epsilon or 0.0)
+    if budget is None and epsilon is None:
+        gate = usual_gate(confidence or Confidence())
     certificate, broken, shortest = None, "", 0.0
     if confidence is not None:
         certificate, broken = certify_tolerance(log, confidence, gate)
@@ -102,17 +101,29 @@ def audit_log(
         broken=broken,
         shortest=shortest,
         adaptive=adaptive,
+        horizon=horizon,
     )
-    verdict, reasons = reach_verdict(found)
-    return Audit(**vars(found), verdict=verdict, reasons=reasons, notes=audit_notes(found))
+    weighed = weigh(found)
+    verdict, reasons = reach_verdict(weighed)
+    of_log, why_log = reach_verdict(weighed.of_log)
+    return Audit(
+        **vars(found),
+        verdict=verdict,
+        reasons=reasons,
+        verdict_of_log=of_log,
+        reasons_of_log=why_log,
+        notes=audit_notes(found),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit(AuditFindings):
     """Everything there is to say about a log before anything is built on it."""
 
-    verdict: AuditVerdict
+    verdict: Verdict
     reasons: tuple[str, ...]  # for the verdict
+    verdict_of_log: Verdict  # whatever is promised
+    reasons_of_log: tuple[str, ...]
     notes: tuple[str, ...]  # worth knowing, and no reason
 
     def saved(self, source: str = "") -> SavedLog:
@@ -123,6 +134,9 @@ class Audit(AuditFindings):
             source=source,
             verdict=self.verdict,
             reasons=self.reasons,
+            verdict_of_log=self.verdict_of_log,
+            reasons_of_log=self.reasons_of_log,
+            least_misfit=self.least_misfit,
             drift=size_of_drift(self.log.early, self.log.late),
             **stated(self.confidence, self.why),
         )
@@ -134,6 +148,8 @@ class Audit(AuditFindings):
         facts = {
             "verdict": self.verdict,
             "reasons": self.reasons,
+            "verdict_of_log": self.verdict_of_log,
+            "horizon": self.horizon,
             "assumes": [] if self.certificate is None else self.certificate.assumes,
             "loss_survived": self.survives,
             "proposed": ({} if self.confidence is None else asdict(self.confidence)) | {"why": self.why},
@@ -144,6 +160,7 @@ class Audit(AuditFindings):
                 "seen": np.count_nonzero(offline.pulls),
                 "unseen": [names[arm] for arm in coverage.unseen],
                 "effects": log.arms.effects,
+                "one_hot": log.arms.featureless,
                 "features": labels,
             },
             "rewards": {"mean": offline.reference, "low": log.extent[0], "high": log.extent[1]},
@@ -166,7 +183,10 @@ class Audit(AuditFindings):
             else {"low": propensities.low, "high": propensities.high},
             "budget": self.gate.budget,
             "epsilon": self.gate.epsilon,
-            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "relative": self.gate.relative,
+            "certificate": None
+            if self.certificate is None
+            else self.certificate.to_dict(rounds=self.horizon),
         }
         plain: dict[str, Any] = without_nan(facts)
         return plain
@@ -176,6 +196,8 @@ class Audit(AuditFindings):
         return asdict(fit) | {
             "p_decides": fit.cautious_p,
             "power": self.fit_power,
+            "misfit_that_matters": self.misfit_that_matters,
+            "least_misfit": self.least_misfit,
             "rejected": fit.rejected,
         }
 
@@ -215,7 +237,7 @@ class Audit(AuditFindings):
             rewards += f"; the true mean of what was logged lies in [{amount(low)}, {amount(high)}]"
         design = (
             f"the log knows {coverage.rank} of the {coverage.eigenvalues.size} directions the arms have; "
-            f"effective dimension {coverage.effective} over {max(offline.total, 1):,} rounds"
+            f"effective dimension {coverage.effective} over {self.horizon:,} rounds"
         )
         return [
             ("verdict", self.verdict),
@@ -231,6 +253,7 @@ class Audit(AuditFindings):
             *(("cannot tell", text) for text in self.unknown_texts()),
             ("linear?", self.fit_text()),
             ("steady?", self.drift_text()),
+            ("horizon", f"{self.horizon:,} rounds to come, over which the promise is judged"),
             *self.promise_texts(),
             *(("note", note) for note in self.notes),
         ]
@@ -296,24 +319,13 @@ class Audit(AuditFindings):
 
     def tail_texts(self) -> Iterator[tuple[str, str]]:
         """How far rewards are from their means, and what caps would cost; nothing for rewards of a range."""
-        tails, mean = self.tails, self.log.offline.reference
-        if tails is None or self.bounded:
-            return
-        top = "" if tails.top_share is None else f"; the top 1 % of rows earn {tails.top_share:.0%} of all"
-        index = f"; tail index {tails.index:.2g}" if tails.heavy and tails.index is not None else ""
-        text = (
-            f"the farthest reward is {tails.farthest:.3g} standard deviations of its own arm from its arm's "
-            f"mean, and sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
-        )
-        yield "tails", f"{'heavy' if tails.heavy else 'no sign of heavy ones'}: {text}"
-        for cap in tails.caps if tails.heavy else ():
-            cost = f"changes {cap.rows:,} rows, and the mean from {amount(mean)} to {amount(cap.mean)}"
-            yield "possible cap", f"{amount(cap.limit)}: {cost}"
+        if not self.bounded:
+            yield from tails_texts(self.tails, self.log.offline.reference, "its arm's mean", "its own arm")
 
     def unknown_texts(self) -> Iterator[str]:
         """Directions and arms the log says nothing about."""
         labels, names = self.log.arms.labels, self.log.arms.names
-        for direction in self.coverage.directions if self.log.arms.effects is None else ():
+        for direction in () if self.log.arms.independent else self.coverage.directions:
             yield f"anything along {' and '.join(labels[i] for i in direction)}"
         if self.coverage.unknown.size:
             yield f"how good these are: {names_of(names, self.coverage.unknown)}"
@@ -321,7 +333,7 @@ class Audit(AuditFindings):
     def fit_text(self) -> str:
         """The test of linearity."""
         fit = self.fit
-        if self.log.arms.effects is not None:
+        if self.log.arms.independent:
             return "not needed: every arm has an effect of its own"
         if fit is None:
             return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
@@ -350,12 +362,30 @@ class Audit(AuditFindings):
             return
         if self.caution:
             yield "promise", self.caution
-        rounds = self.log.offline.total
+        rounds = self.horizon
         lost, part = self.certificate.loss(rounds), self.certificate.part_of_log(rounds)
-        total = f"; {amount(lost)} in {rounds:,} rounds, {part} of what the log earned" if part else ""
+        total = (
+            f"; {amount(lost)} in {rounds:,} rounds, {part} of what the log earns in as many" if part else ""
+        )
         for name, text in self.certificate.rows():
             if name in PROMISED:
                 yield f"promise: {name}", text + total * name.startswith("most lost")
+
+
+def tails_texts(tails: Tails | None, mean: float, centre: str, of: str) -> Iterator[tuple[str, str]]:
+    """How far rewards are from where they belong, and what caps would cost."""
+    if tails is None:
+        return
+    top = "" if tails.top_share is None else f"; the top 1 % of rows earn {tails.top_share:.0%} of all"
+    index = f"; tail index {tails.index:.2g}" if tails.heavy and tails.index is not None else ""
+    text = (
+        f"the farthest reward is {tails.farthest:.3g} standard deviations of {of} from {centre}, and "
+        f"sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
+    )
+    yield "tails", f"{'heavy' if tails.heavy else 'no sign of heavy ones'}: {text}"
+    for cap in tails.caps if tails.heavy else ():
+        cost = f"changes {cap.rows:,} rows, and the mean from {amount(mean)} to {amount(cap.mean)}"
+        yield "possible cap", f"{amount(cap.limit)}: {cost}"
 
 
 def answer_text(rejected: bool) -> str:

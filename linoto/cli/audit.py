@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 from linoto.cli.outputs import (
     add_allowance,
     add_assumed,
+    add_horizon,
     add_outputs,
     check_first,
     fail_on,
+    horizon_again,
     limits_of,
     print_json,
     save,
     with_known_columns,
 )
 from linoto.cli.reading import (
+    add_arm_effects,
     add_arms_notation,
     add_format,
     add_id,
     add_reading_options,
+    arm_effects_again,
     files_read,
     known_format,
     named_columns,
@@ -39,17 +43,19 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Read a log, name what is wrong with it, and say whether to build on it: rows and arms, noise,
 what the log cannot tell, whether rewards are linear in the features, whether they drift, what
-is promised for a tolerance, and a verdict with its reasons: deploy, deploy with arm effects, not
+is promised over a horizon, and a verdict with its reasons: deploy, deploy with arm effects, not
 yet (something must be stated first, or the promise is worth nothing), or do not trust.
 
 LOG is one row per decision: CSV, Parquet or JSON lines, one file or many ('log-*.parquet'), or a
 log of vowpalwabbit (its costs become rewards: reward = -cost) or the Open Bandit Dataset (--format).
 ARMS is one row per arm: its id in the first column, its features in the others; numbers are
-taken as they are, words are one-hot encoded.
+taken as they are, words are one-hot encoded. Without ARMS, or without features, the arms are the
+values of --action, and what one of them earns says nothing about the others.
 
 The first bad row stops everything and is named; --skip-bad drops such rows and counts them."""
 
 EXAMPLES = """\
+  linoto audit orders.csv --action variant --reward order
   linoto audit log.csv --arms arms.csv --action arm --reward clicked --out audit.html
   linoto audit 'logs/*.parquet' --arms arms.parquet --action item --reward revenue --time at --skip-bad
   linoto audit log.csv --arms arms.csv --action arm --reward clicked --where "month >= 6" --decimal ,
@@ -74,7 +80,7 @@ VALUES = (
     "bound",
     "reward_range",
 )
-FLAGS = ("no_intercept", "normalise", "arm_effects", "skip_bad")
+FLAGS = ("no_intercept", "normalise", "skip_bad")
 
 
 def add_audit(commands: Commands) -> None:
@@ -94,7 +100,9 @@ def add_audit(commands: Commands) -> None:
 def add_log_options(audit: Any) -> None:
     """The log, its arms, and what is said of them."""
     audit.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
-    audit.add_argument("--arms", metavar="ARMS", help="the arms and their features; a table needs it")
+    audit.add_argument(
+        "--arms", metavar="ARMS", help="the arms and their features (default: the values of --action)"
+    )
     audit.add_argument(
         "--action", metavar="COL", help="column of LOG with the id of the arm; a table needs it"
     )
@@ -111,9 +119,10 @@ def add_log_options(audit: Any) -> None:
     )
     audit.add_argument("--no-intercept", action="store_true", help="no constant feature")
     audit.add_argument("--normalise", action="store_true", help="scale features: no action longer than 1")
-    audit.add_argument("--arm-effects", action="store_true", help="give every arm an effect of its own")
+    add_arm_effects(audit)
     audit.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
-    add_allowance(audit, "a tenth of what a row earns, or less")
+    add_allowance(audit, "what Gated allows")
+    add_horizon(audit)
     add_assumed(audit)
     add_format(audit)
     add_reading_options(audit)
@@ -123,7 +132,7 @@ def add_log_options(audit: Any) -> None:
 
 def run_audit(arguments: argparse.Namespace) -> None:
     """`linoto audit`."""
-    known_format(arguments, ("arms", "action", "reward"))
+    known_format(arguments, ("action", "reward"))
     check_first(arguments, files_read(arguments))
     audit = with_known_columns(make_audit, arguments)
     paths = write_files(audit, arguments)
@@ -148,6 +157,7 @@ def make_audit(arguments: argparse.Namespace) -> Audit:
         noise=arguments.noise,
         bound=arguments.bound,
         reward_range=limits_of(arguments),
+        horizon=arguments.horizon,
     )
 
 
@@ -155,19 +165,16 @@ def read_either(arguments: argparse.Namespace, **options: Any) -> Log:
     """The log of a table and its arms, or of another package."""
     from linoto.logs.read import read_log
 
-    made = {"intercept": not arguments.no_intercept, "normalise": arguments.normalise}
+    made = {
+        "intercept": not arguments.no_intercept,
+        "normalise": arguments.normalise,
+        "arm_effects": arguments.arm_effects,
+    }
     arms = own_arms(arguments, **made, categorical=arguments.categorical)
     if known_format(arguments, ()) is None:
-        return read_log(
-            arguments.log, arms=with_effects(arms, arguments), **named_columns(arguments), **options
-        )
+        return read_log(arguments.log, arms=arms, **named_columns(arguments), **options)
     found = read_known_arms(arguments, arms, **made)
-    return found.log(arms=with_effects(found.arms, arguments), **named_columns(arguments), **options)
-
-
-def with_effects(arms: Any, arguments: argparse.Namespace) -> Any:
-    """The arms, with an effect each where that was asked for."""
-    return arms.with_effects() if arguments.arm_effects else arms
+    return found.log(**named_columns(arguments), **options)
 
 
 def write_files(audit: Audit, arguments: argparse.Namespace) -> list[Path]:
@@ -192,4 +199,9 @@ def log_options_again(arguments: argparse.Namespace) -> list[str]:
     words = typed_again(arguments, ("arms", *VALUES))
     for column in arguments.categorical:
         words += ["--categorical", column]
-    return [*words, *typed_again(arguments, FLAGS)]
+    return [
+        *words,
+        *typed_again(arguments, FLAGS),
+        *arm_effects_again(arguments),
+        *horizon_again(arguments),
+    ]

@@ -16,7 +16,8 @@ from linoto.cli.log_and_policy import (
     read_statistics,
     with_gate_options,
 )
-from linoto.cli.terminal import positive, print_facts
+from linoto.cli.outputs import add_horizon
+from linoto.cli.terminal import print_facts
 from linoto.cli.usage import Commands, add_command
 
 
@@ -32,14 +33,14 @@ def add_certificate(commands: Commands) -> None:
         + "\n\n"
         + CONTEXTS_HELP,
         examples="  linoto certificate --paper --budget 80\n"
-        "  linoto certificate --paper --epsilon 0.1 --rounds 8000\n"
-        "  linoto certificate stats.npz --budget 40 --rounds 8000\n"
+        "  linoto certificate --paper --epsilon 0.1 --horizon 8000\n"
+        "  linoto certificate stats.npz --budget 40 --horizon 8000\n"
         "  linoto certificate log.npz --epsilon 0.02 --noise bounded --reward-range 0 1 --json\n"
         "  linoto certificate log.json --policy LinOtO --alpha 0.01",
     )
     add_log_and_policy(certificate)
     add_gate_options(certificate)
-    certificate.add_argument("--rounds", type=positive, help="also the most lost in so many rounds")
+    add_horizon(certificate)
     certificate.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     certificate.set_defaults(run=run_certificate, refuse=certificate.error)
 
@@ -59,7 +60,7 @@ def run_certificate(arguments: argparse.Namespace) -> None:
         found = policy.certificate(log.actions, log.offline)
     if arguments.json:
         facts = {"source": log.source, "policy": to_dict(policy), **audit_facts(policy, log, arguments)}
-        print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.rounds)}))
+        print(json.dumps({**facts, "certificate": found.to_dict(rounds=arguments.horizon)}))
         return
-    promised = promise_rows(found, found.rows(rounds=arguments.rounds), log)
+    promised = promise_rows(found, found.rows(rounds=arguments.horizon), log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])

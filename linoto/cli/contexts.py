@@ -13,9 +13,11 @@ from linoto.cli.outputs import (
     FAILING,
     add_allowance,
     add_assumed,
+    add_horizon,
     add_outputs,
     check_first,
     fail_on,
+    horizon_again,
     limits_of,
     print_json,
     save,
@@ -110,6 +112,7 @@ def add_columns(command: Any) -> None:
     add_allowance(
         command, "a budget of 100 times the noise, or a tenth of what the log earned if that is less"
     )
+    add_horizon(command)
     add_assumed(command)
     add_format(command)
     add_reading_options(command)
@@ -157,6 +160,7 @@ def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estima
         reward_range=limits,
         budget=arguments.budget,
         epsilon=arguments.epsilon,
+        horizon=arguments.horizon,
     )
     if rows is None or rows.rows.propensities is None or rows.rows.all_certain:
         return audit, []
@@ -215,4 +219,4 @@ def columns_again(arguments: argparse.Namespace) -> list[str]:
             words += [f"--{option}", column]
     for one, other in arguments.cross:
         words += ["--cross", one, other]
-    return [*words, *typed_again(arguments, ("reward_range", "skip_bad"))]
+    return [*words, *typed_again(arguments, ("reward_range", "skip_bad")), *horizon_again(arguments)]

@@ -165,11 +165,20 @@ def fixed_parts(arguments: argparse.Namespace, log: ArmsAndLog) -> dict[str, Any
 
     if arguments.practice:
         arguments.refuse("--practice is for a loop with contexts: here practice is the log's own mixture")
-    arms = zip(log.names, log.actions.tolist(), strict=True)
     return {
-        "arms": [Arm(name=name, features=action) for name, action in arms],
+        "arms": [Arm(name=name, features=features) for name, features in with_features(log)],
         "offline": as_statistics(log.offline),
     }
+
+
+def with_features(log: ArmsAndLog) -> list[tuple[str, list[float] | None]]:
+    """Every arm with its features; without where each is a feature of its own: then others can be added."""
+    from linoto.core.units import find_units, is_identity
+
+    units = find_units(log.actions)
+    if units is not None and is_identity(units):
+        return [(name, None) for name in log.names]
+    return list(zip(log.names, log.actions.tolist(), strict=True))
 
 
 def contextual_parts(arguments: argparse.Namespace, log: ContextsAndLog) -> dict[str, Any]:

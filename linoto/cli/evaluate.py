@@ -13,6 +13,7 @@ from linoto.cli.evaluate_contexts import check_kind, estimate_in_context, read_r
 from linoto.cli.log_and_policy import add_gate_options, noise, read_policy, with_gate_options
 from linoto.cli.outputs import limits_of, with_known_columns
 from linoto.cli.reading import (
+    add_arm_effects,
     add_arms_notation,
     add_format,
     add_id,
@@ -51,7 +52,8 @@ def add_evaluate(commands: Commands) -> None:
         "each context by a linear model of the other rows (--greedy).\n\n"
         "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
         "columns.",
-        examples="  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
+        examples="  linoto evaluate orders.csv --action variant --reward order --uniform --play B\n"
+        "  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
         "--propensity p --play B\n"
         "  linoto evaluate log.csv --arms arms.csv --action arm --reward click --uniform "
         "--policy Gated --budget 40\n"
@@ -88,8 +90,11 @@ def add_evaluate(commands: Commands) -> None:
 def add_log_options(command: Any) -> None:
     """The rows, and what their columns mean."""
     command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
-    command.add_argument("--arms", help="one row per arm: its id and its features; a table needs it")
+    command.add_argument(
+        "--arms", help="one row per arm: its id and its features (default: the values of --action)"
+    )
     add_id(command)
+    add_arm_effects(command)
     command.add_argument("--action", metavar="COL", help="column of the chosen arm; a table needs it")
     command.add_argument(
         "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of --arms"
@@ -173,14 +178,17 @@ def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows, b
     """The arms, the rows, and whether these are in the order of their time."""
     from dataclasses import replace
 
+    from linoto.logs.arms import ArmTable
     from linoto.logs.rows import read_rows
 
-    arms, options = own_arms(arguments), {"id": arguments.row, **named_columns(arguments)}
+    made = {"arm_effects": arguments.arm_effects}
+    arms, options = own_arms(arguments, **made), {"id": arguments.row, **named_columns(arguments)}
     in_time = arguments.time is not None
-    if arms is not None and known_format(arguments, ()) is None:
+    if known_format(arguments, ()) is None:
         rows = read_rows(arguments.log, arms=arms, **options)
+        arms = arms or ArmTable.one_hot(list(rows.names or ()))
     else:
-        found = read_known_arms(arguments, arms)
+        found = read_known_arms(arguments, arms, **made)
         if found.candidates is not None:
             raise ValueError(
                 f"{arguments.log}: not every action could be played in every row, so a target must choose "

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from linoto.logs.context_rows import ContextRows
     from linoto.logs.estimates import Estimate, Interval
 
-ONLY_FIXED = ("arms", "action", "id", "row", "policy")
+ONLY_FIXED = ("arms", "action", "id", "row", "policy", "arm_effects")
 ONLY_CONTEXTS = ("candidates", "greedy")
 
 
@@ -21,10 +21,8 @@ def check_kind(arguments: argparse.Namespace) -> None:
     other_package = known_format(arguments, ("reward",)) is not None
     if not other_package and arguments.propensity is None and not arguments.uniform:
         arguments.refuse("one of the arguments --propensity --uniform is required")
-    if arguments.recipe is None and not other_package:
-        for name in ("arms", "action"):
-            if getattr(arguments, name) is None:
-                arguments.refuse(f"--{name} is needed, or --recipe for a log with contexts")
+    if arguments.recipe is None and not other_package and arguments.action is None:
+        arguments.refuse("--action is needed, or --recipe for a log with contexts")
     wrong, why = (
         (ONLY_CONTEXTS, "is for a log with contexts: give --recipe")
         if arguments.recipe is None
@@ -32,7 +30,7 @@ def check_kind(arguments: argparse.Namespace) -> None:
     )
     for name in wrong:
         if getattr(arguments, name):
-            arguments.refuse(f"--{name} {why}")
+            arguments.refuse(f"--{name.replace('_', '-')} {why}")
 
 
 def read_rows_in_context(arguments: argparse.Namespace) -> ContextRows:

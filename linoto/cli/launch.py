@@ -16,32 +16,35 @@ from linoto.cli.contexts import add_audit_contexts, add_columns, columns_again
 from linoto.cli.contextual import PRACTICE
 from linoto.cli.create import add_create, add_loop_options, loop_options_again
 from linoto.cli.log_and_policy import add_gate, read_policy, read_statistics, with_gate_options
-from linoto.cli.preview import add_preview
+from linoto.cli.preview import add_preview, show_preview
 from linoto.cli.serve import add_serve, port
-from linoto.cli.terminal import positive
-from linoto.cli.usage import Commands, Parser, add_command, typed_again
+from linoto.cli.usage import Commands, Parser, add_command, shown, typed_again
 
 DESCRIPTION = """\
 Audit a log, choose a policy, print what it promises, preview what it could lose and gain, make a
 loop of it and serve it. Every step is a command of its own, and is printed before it runs: to do
 one again with other options, copy the line. Nothing is served before you say yes.
 
-A log whose verdict is "not yet" or "do not trust" stops the launch; --anyway goes on."""
+Without --budget or --epsilon it takes the budget that the preview finds best. A verdict other than
+"deploy", of the audit or of the preview, stops the launch; --force goes on."""
 
 CONTEXTS_DESCRIPTION = """\
 Audit a log with contexts, print what would be promised against what is done today (--practice),
 make a loop of it and serve it. Every step is a command of its own, and is printed before it runs: to
 do one again with other options, copy the line. Nothing is served before you say yes.
 
-A log whose verdict is "not yet" or "do not trust" stops the launch; --anyway goes on."""
+A verdict other than "deploy" stops the launch; --force goes on."""
 
 CONTEXTS_EXAMPLES = """\
   linoto launch-contexts clicks.csv --item item --reward click --numeric age --category country \\
     --cross item country --practice A=0.5 --practice B=0.5 --budget 40"""
 
 EXAMPLES = """\
-  linoto launch log.csv --arms arms.csv --action arm --reward clicked --reward-range 0 1
+  linoto launch orders.csv --action variant --reward order
   linoto launch log.csv --arms arms.csv --action arm --reward clicked --budget 40 --yes"""
+
+
+GO_ON = "--force goes on all the same"
 
 
 def add_launch(commands: Commands) -> None:
@@ -54,7 +57,6 @@ def add_launch(commands: Commands) -> None:
         examples=EXAMPLES,
     )
     add_log_options(launch)
-    launch.add_argument("--horizon", type=positive, default=5000, help="rounds to come, for the preview")
     add_launching(launch)
     launch.set_defaults(run=run_launch)
 
@@ -80,27 +82,40 @@ def add_launching(launch: Any) -> None:
     add_loop_options(launch)
     launch.add_argument("--out", type=Path, default=Path("linoto-launch"), help="folder for all files")
     launch.add_argument("--port", type=port, default=8080, help="port to serve on, 0 for any free one")
-    launch.add_argument("--anyway", action="store_true", help="go on whatever the verdict is")
+    launch.add_argument("--force", action="store_true", help="go on whatever a verdict is")
     launch.add_argument("--yes", action="store_true", help="serve without asking")
 
 
 def run_launch(arguments: argparse.Namespace) -> None:
     """`linoto launch`."""
     stats = audited(arguments)
-    gate = typed_again(arguments, ["gate"])
-    budget = typed_again(arguments, ["gate", "budget", "epsilon"])
-    certificate = ["certificate", stats, *budget, "--rounds", arguments.horizon]
-    run_step("What is promised?", certificate)
-    page = arguments.out / "preview.html"
-    run_step(
-        "What could be lost and gained?",
-        [
-            *("preview", stats, *gate, *grid_of(arguments), *limit_of(arguments, certificate)),
-            *("--horizon", arguments.horizon, "--out", page),
-            *(("--unit", arguments.unit) if arguments.unit else ()),
-        ],
-    )
+    if arguments.budget is None and arguments.epsilon is None:
+        arguments.budget = previewed(arguments, stats, [])
+        run_step("What is promised?", certificate_of(arguments, stats))
+    else:
+        certificate = certificate_of(arguments, stats)
+        run_step("What is promised?", certificate)
+        previewed(arguments, stats, [*grid_of(arguments), *limit_of(arguments, certificate)])
     make_and_serve(arguments, stats)
+
+
+def certificate_of(arguments: argparse.Namespace, stats: Path) -> list[Any]:
+    """The command that prints what is promised."""
+    gate = typed_again(arguments, ["gate", "budget", "epsilon"])
+    return ["certificate", stats, *gate, "--horizon", arguments.horizon]
+
+
+def previewed(arguments: argparse.Namespace, stats: Path, options: Sequence[str]) -> float | None:
+    """Preview, and stop where its verdict says so; the budget that it finds best, if there is one."""
+    words = ["preview", stats, *typed_again(arguments, ["gate"]), *options]
+    words += ["--horizon", arguments.horizon, "--out", arguments.out / "preview.html"]
+    words += ["--unit", arguments.unit] if arguments.unit else []
+    verdict, best = show_preview(announced("What could be lost and gained?", words))
+    by_budget = best is not None and arguments.epsilon is None
+    if verdict != "deploy" and not arguments.force:
+        found = f": --{'budget' if by_budget else 'epsilon'} {shown(best.value)} would pass" if best else ""
+        raise ValueError(f"stopped at the verdict {verdict!r} of the preview{found}; {GO_ON}")
+    return best.value if best is not None and by_budget else None
 
 
 def run_launch_contexts(arguments: argparse.Namespace) -> None:
@@ -110,10 +125,8 @@ def run_launch_contexts(arguments: argparse.Namespace) -> None:
     stats, page = files_in(arguments.out)
     words = ["audit-contexts", arguments.log, *columns_again(arguments), "--save", stats, "--out", page]
     run_step("Is the log worth building on?", words)
-    check_verdict(stats, arguments)
-    run_step(
-        "What is promised?", ["certificate", stats, *typed_again(arguments, ["gate", "budget", "epsilon"])]
-    )
+    check_verdict(load(stats).verdict, arguments)
+    run_step("What is promised?", certificate_of(arguments, stats))
     make_and_serve(arguments, stats)
 
 
@@ -138,37 +151,41 @@ def files_in(folder: Path) -> tuple[Path, Path]:
 
 def audited(arguments: argparse.Namespace) -> Path:
     """The statistics of the log, audited, with arm effects where the audit asks for them."""
-    from linoto.logs.saved import load
-
     stats, page = files_in(arguments.out)
     words = ["audit", arguments.log, *log_options_again(arguments), "--save", stats, "--out", page]
     run_step("Is the log worth building on?", words)
-    if load(stats).verdict == "deploy with arm effects" and not arguments.arm_effects:
+    if load(stats).verdict == "deploy with arm effects" and arguments.arm_effects is None:
         run_step("Every arm gets an effect of its own, as the verdict says", [*words, "--arm-effects"])
-    check_verdict(stats, arguments)
+    asked = arguments.budget is not None or arguments.epsilon is not None
+    saved = load(stats)  # a budget that nobody chose yet is not judged
+    check_verdict(saved.verdict if asked else saved.verdict_of_log, arguments)
     return stats
 
 
-def check_verdict(stats: Path, arguments: argparse.Namespace) -> None:
+def check_verdict(verdict: str, arguments: argparse.Namespace) -> None:
     """Stop at a verdict that says so."""
+    if verdict != "deploy" and not arguments.force:
+        raise ValueError(f"stopped at the verdict {verdict!r}; {GO_ON}")
+
+
+def load(stats: Path) -> Any:
+    """What the audit saved."""
     from linoto.logs.saved import load
 
-    verdict = load(stats).verdict
-    if verdict in ("not yet", "do not trust") and not arguments.anyway:
-        raise ValueError(f"stopped at the verdict {verdict!r}; --anyway goes on all the same")
+    return load(stats)
 
 
 def grid_of(arguments: argparse.Namespace) -> list[str]:
     """The budget among smaller and larger ones, so that the preview shows whether it is a good one."""
-    if not arguments.budget:
+    name = "budget" if arguments.budget else "epsilon"
+    value = getattr(arguments, name)
+    if not value:
         return []
-    return ["--budget-grid", ",".join(f"{share * arguments.budget:g}" for share in (0.25, 0.5, 1, 2, 4))]
+    return [f"--{name}-grid", ",".join(f"{share * value:g}" for share in (0.25, 0.5, 1, 2, 4))]
 
 
 def limit_of(arguments: argparse.Namespace, certificate: Sequence[Any]) -> list[str]:
-    """What the budget promises as the limit: a larger budget is shown, but not advised."""
-    if not arguments.budget:
-        return []
+    """What is promised as the limit: a larger budget is shown, but not advised."""
     from linoto.core.validation import rounded_up
 
     asked = steps().parse_args([str(word) for word in certificate])
@@ -180,10 +197,15 @@ def limit_of(arguments: argparse.Namespace, certificate: Sequence[Any]) -> list[
 
 def run_step(title: str, words: Sequence[Any]) -> None:
     """Print a command, and run it."""
+    arguments = announced(title, words)
+    arguments.run(arguments)
+
+
+def announced(title: str, words: Sequence[Any]) -> argparse.Namespace:
+    """What a command that is printed asks for."""
     line = [str(word) for word in words]
     print(f"\n== {title}\n$ {shlex.join(['linoto', *line])}", flush=True)
-    arguments = steps().parse_args(line)
-    arguments.run(arguments)
+    return steps().parse_args(line)
 
 
 def steps() -> argparse.ArgumentParser:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 EXPLORER_NAMES = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
 EVIDENCE = ("model", "rewards", "both")
-REQUIRED = ("actions", "pulls", "reward_sums")
+REQUIRED = ("pulls", "reward_sums")
 FILE_HELP = (
-    "STATS is what a log says about each arm, as .npz or .json: `actions`, one row of features for\n"
-    "each arm; `pulls`, how often it was chosen; `reward_sums`, what it earned in all; and if you\n"
-    "like `reward_squares` and `names`. One that `linoto audit --save` wrote also holds noise, bound\n"
+    "STATS is what a log says about each arm, as .npz or .json: `pulls`, how often it was chosen;\n"
+    "`reward_sums`, what it earned in all; and if you like `reward_squares`, `names`, and `actions`,\n"
+    "one row of features for each arm. One that `linoto audit --save` wrote also holds noise, bound\n"
     "and reward range: they are used where no option says otherwise.\n\n"
     '  {"actions": [[1, 0], [0.6, 0.8]], "pulls": [900, 100], "reward_sums": [310.0, 52.0],\n'
     '   "names": ["old banner", "new banner"]}'
@@ -182,15 +182,16 @@ def read_json(path: Path) -> Mapping[str, Any]:
 def as_arms_and_log(data: Mapping[str, Any], source: str) -> ArmsAndLog:
     """Checked arms, log and names, and what an audit kept with them."""
     from linoto.core.offline import Offline, as_offline
+    from linoto.core.units import one_hot
     from linoto.core.validation import as_actions
     from linoto.logs.saved import read_saved_arms
 
-    actions = as_actions(data["actions"])
     log = Offline(
         pulls=data["pulls"], reward_sums=data["reward_sums"], reward_squares=data.get("reward_squares")
     )
     if log.total == 0:
         raise ValueError("pulls must hold at least one reward, got an empty log")
+    actions = as_actions(data["actions"]) if "actions" in data else one_hot(len(log.pulls))
     return ArmsAndLog(
         actions=actions,
         offline=as_offline(log, len(actions)),

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from linoto.cli.log_and_policy import noise
-from linoto.cli.terminal import above_zero, at_least_zero, number
+from linoto.cli.terminal import above_zero, at_least_zero, number, positive
 from linoto.cli.usage import shown
 
 FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
 FAILED = 3  # the exit code then
+HORIZON = 5000  # core.verdicts.HORIZON, without its imports
 Found = TypeVar("Found")
 
 
@@ -31,6 +32,18 @@ def add_allowance(command: Any, usual: str) -> None:
         type=at_least_zero,
         help=f"the most that may be lost per round (default without --budget: {usual})",
     )
+
+
+def add_horizon(command: Any) -> None:
+    """Over how many rounds a promise is judged: the same for every verdict."""
+    command.add_argument(
+        "--horizon", type=positive, default=HORIZON, help="rounds to come, over which a promise is judged"
+    )
+
+
+def horizon_again(arguments: argparse.Namespace) -> list[str]:
+    """The horizon as it would be typed again, if it is not the usual one."""
+    return [] if arguments.horizon == HORIZON else ["--horizon", str(arguments.horizon)]
 
 
 def add_assumed(command: Any) -> None:

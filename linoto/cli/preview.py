@@ -17,6 +17,7 @@ from linoto.cli.log_and_policy import (
     read_statistics,
     with_gate_options,
 )
+from linoto.cli.outputs import add_horizon
 from linoto.cli.terminal import (
     above_zero,
     above_zero_or,
@@ -32,6 +33,7 @@ from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
     from linoto.worlds.gates import GatePreview
+    from linoto.worlds.outcomes import GridPoint
     from linoto.worlds.preview import Preview
 
 
@@ -55,7 +57,7 @@ def add_preview(commands: Commands) -> None:
         "--epsilon-grid", type=grid, metavar="LIST", help="tolerances to try, as 0.01,0.02,0.05"
     )
     group.add_argument("--alpha-grid", type=grid, metavar="LIST", help="the same for LinOtO and Budget gates")
-    preview.add_argument("--horizon", type=positive, default=5000, help="rounds to come")
+    add_horizon(preview)
     preview.add_argument("--worlds", type=positive, default=30, help="plausible worlds to play in")
     preview.add_argument(
         "--limit", type=above_zero, metavar="LOSS", help="the most you can afford to lose, in all rounds"
@@ -82,7 +84,12 @@ def add_preview(commands: Commands) -> None:
 
 def run_preview(arguments: argparse.Namespace) -> None:
     """`linoto preview`."""
-    from linoto.pages.preview import TITLE, UNIT, answers, write_preview
+    show_preview(arguments)
+
+
+def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
+    """Print and write the preview: its verdict, and the best value that passes it whatever the limit is."""
+    from linoto.pages.preview import TITLE, UNIT, answers, judge, suggested, write_preview
     from linoto.pages.shell import check_installed
 
     check_installed()
@@ -101,21 +108,27 @@ def run_preview(arguments: argparse.Namespace) -> None:
         limit=arguments.limit,
         unit=unit,
         gates=gates,
+        audited=log.saved,
     )
-    lines = answers(result, arguments.limit, unit)
+    lines = answers(result, arguments.limit, unit, log.saved)
+    verdict, _ = judge(result, arguments.limit, log.saved)
+    best = suggested(result)
     if arguments.json:
         facts = {"source": log.source, "answers": dict(lines), "unit": unit}
         facts |= result.to_dict(limit=arguments.limit) | audit_facts(policy, log, arguments)
+        facts |= {"verdict": verdict, "audited": None if log.saved is None else log.saved.verdict}
         facts |= {} if gates is None else {"gates": gates.to_dict()}
         print(json.dumps({**facts, "wrote": [str(path)]}))
-        return
+        return verdict, best
     print(TITLE)
-    print_facts([*lines, *assumption_rows(policy, log, arguments)])
+    rounds = ("Verdict", f"{verdict}, over {result.horizon:,} rounds to come")
+    print_facts([rounds, *lines, *assumption_rows(policy, log, arguments)])
     print()
     print_table([table_row(row, result) for row in result.table()])
     if gates is not None:
         print_gates(gates, unit)
     print_written([path])
+    return verdict, best
 
 
 def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Namespace) -> Preview:
@@ -141,6 +154,7 @@ def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Name
             worlds=arguments.worlds,
             prior=arguments.prior,
             drift=drift_of(log, arguments),
+            least_misfit=0.0 if log.saved is None else log.saved.least_misfit or 0.0,
             seed=arguments.seed,
             engine=engine_of(arguments),
             track=track,

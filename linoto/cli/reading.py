@@ -42,6 +42,24 @@ def add_arms_notation(command: Any) -> None:
     )
 
 
+def add_arm_effects(command: Any) -> None:
+    """Whether an arm is more than its features."""
+    command.add_argument(
+        "--arm-effects",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="give every arm an effect of its own, or none (default: to arms that share their features with "
+        "another one)",
+    )
+
+
+def arm_effects_again(arguments: argparse.Namespace) -> list[str]:
+    """The same as it would be typed again."""
+    if arguments.arm_effects is None:
+        return []
+    return ["--arm-effects" if arguments.arm_effects else "--no-arm-effects"]
+
+
 def notation_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The marks in numbers, as `read_log` takes them."""
     return {"decimal": arguments.decimal or ".", "thousands": arguments.thousands}
@@ -96,7 +114,7 @@ def add_id(command: Any) -> None:
     )
 
 
-def read_known_arms(arguments: argparse.Namespace, arms: ArmTable | None, **made: bool) -> ForeignLog:
+def read_known_arms(arguments: argparse.Namespace, arms: ArmTable | None, **made: Any) -> ForeignLog:
     """The same of fixed arms: those in ARMS, where `own_arms` found some, or those that the log names."""
     from dataclasses import replace
 
@@ -109,6 +127,8 @@ def own_arms(arguments: argparse.Namespace, **made: Any) -> ArmTable | None:
     """The arms in ARMS; None where the log knows its own, or how to read them."""
     from linoto.logs.read import read_arms
 
+    if arguments.arms is None and made.get("arm_effects") is False and known_format(arguments, ()) is None:
+        arguments.refuse("--no-arm-effects is for arms with features: give --arms")
     if arguments.arms is None or known_format(arguments, ()) == "open-bandit":
         return None
     return read_arms(arguments.arms, id=arguments.id, **arms_notation_of(arguments), **made)

@@ -224,6 +224,12 @@ class Situation(NamedTuple):
         return limits_of(self.confidence, self.state.actions)
 
     @property
+    def one_hot(self) -> bool:
+        """Whether every arm is a feature of its own, so that any mean rewards are linear."""
+        state = self.state
+        return state is not None and state.run[0]["one_hot"] == 1 and bool((state.actions == 1).all())
+
+    @property
     def plays_mixture(self) -> bool:
         """Whether the logging mixture is what is safe, always or at times."""
         return self.fallback in ("mixture", "certified")
@@ -395,7 +401,10 @@ def stationary_assumptions(
         f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
         f"mean rewards lie in {interval_text(situation.limits)}": mixture and not bounded,
         f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}": (
-            linear and confidence.radius != "arms"
+            linear and confidence.radius != "arms" and not situation.one_hot
+        ),
+        f"the squares of the arms' mean rewards have a sum of at most {confidence.bound:g}^2": (
+            linear and confidence.radius != "arms" and situation.one_hot
         ),
         f"no mean reward is above {confidence.bound:g} or below -{confidence.bound:g}": (
             linear and confidence.radius == "arms"

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.cells import is_missing, number_of, text_of
-from linoto.core.hints import nearest
+from linoto.core.hints import nearest, shortened_list
 from linoto.core.kernels import Floats
-from linoto.core.validation import as_actions, check_positive
+from linoto.core.units import one_hot as unit_vectors
+from linoto.core.validation import as_actions, as_arms, check_positive
 from linoto.logs.notation import looks_like_compact_dates, looks_like_dates, other_notation
 from linoto.logs.values import Table, check_columns
 
@@ -64,8 +65,6 @@ class Encoding:
             for name, values in table.items()
         )
         encoding = cls(columns=columns, intercept=intercept)
-        if not encoding.features:
-            raise ValueError(f"{where} must have a feature column beside the id, got none and no intercept")
         if not normalise:
             return encoding
         features = np.abs(encoding.encode(table, where=where))
@@ -195,12 +194,20 @@ class ArmTable:
     (('a', 'b'), [[1.0, 1.0], [1.0, 2.0]])
     >>> arms.with_effects(scale=0.5).actions.tolist()
     [[1.0, 1.0, 0.5, 0.0], [1.0, 2.0, 0.0, 0.5]]
+
+    Arms without features are one-hot, and arms with the same features have an effect each:
+
+    >>> ArmTable.from_columns({"id": ["a", "b"]}).actions.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    >>> ArmTable.from_columns({"id": ["a", "b", "c"], "size": [1.0, 1.0, 2.0]}).labels
+    ('intercept', 'size', 'effect of a', 'effect of b')
     """
 
     names: tuple[str, ...]  # (k,)
     features: Floats  # (k, d)
     encoding: Encoding
     effects: float | None = None  # scale of the arm effects; None: without
+    effects_of: tuple[int, ...] | None = None  # the arms that have one; None: all of them
     notes: tuple[str, ...] = ()  # what was noticed while reading
 
     def __post_init__(self) -> None:
@@ -211,6 +218,9 @@ class ArmTable:
             raise ValueError(f"names must be one for each of {len(features)} arms, got {len(self.names)}")
         if self.effects is not None:
             check_positive("effects", self.effects)
+        if self.effects_of is not None:
+            some = as_arms("effects_of", np.array(self.effects_of), len(features)).tolist()
+            object.__setattr__(self, "effects_of", None if len(some) == len(features) else tuple(some))
 
     @classmethod
     def from_columns(
@@ -221,39 +231,92 @@ class ArmTable:
         intercept: bool = True,
         normalise: bool = False,
         categorical: Sequence[str] = (),
+        arm_effects: bool | None = None,
         where: str = "arms",
     ) -> ArmTable:
-        """From columns: the ids are the first of them unless named, every other one is a feature."""
+        """From columns: the ids are the first of them unless named, every other one is a feature.
+
+        Without a feature column arms are one-hot. With `arm_effects` every arm has an effect of its own; if
+        that is not said, those have one that share their features with another arm.
+        """
         if not table or not len(next(iter(table.values()))):
             raise ValueError(f"{where} must have at least one arm, got none")
         key = next(iter(table)) if id is None else id
         check_columns({"id": key}, list(table), where)
         names = names_of(table[key], key, where)
         rest: dict[str, Sequence[Any]] = {name: table[name] for name in table if name != key}
+        if not rest and arm_effects is False:
+            raise ValueError(
+                f"{where} must have a feature column beside the id without arm effects, got none"
+            )
+        for name in () if rest else categorical:
+            check_columns({"categorical": name}, [], where)
+        if not rest:
+            return cls.one_hot(names, key)
         encoding = Encoding.fit(
             rest, intercept=intercept, normalise=normalise, categorical=categorical, where=where
         )
-        features = encoding.encode(rest, where=where) if rest else np.ones((len(names), 1))
-        return cls(names=names, features=features, encoding=encoding)
+        found = cls(names=names, features=encoding.encode(rest, where=where), encoding=encoding)
+        if arm_effects is None:
+            return found.with_effects_where_needed()
+        return found.with_effects() if arm_effects else found
+
+    @classmethod
+    def one_hot(cls, names: Sequence[str], column: str = "arm") -> ArmTable:
+        """Arms that are known by their names alone: each is a feature of its own."""
+        encoding = Encoding(columns=(Column(name=column, levels=tuple(names)),), intercept=False)
+        return cls(names=tuple(names), features=unit_vectors(len(names)), encoding=encoding)
 
     def with_effects(self, scale: float = 1.0) -> ArmTable:
         """The same arms, each with an effect of its own: d + k features, and no linearity to get wrong."""
-        return replace(self, effects=scale)
+        return replace(self, effects=scale, effects_of=None)
+
+    def with_effects_where_needed(self) -> ArmTable:
+        """The same arms; those that share their features with another one have an effect of their own."""
+        alike = arms_alike(self.features)
+        if not alike:
+            return self
+        named = shortened_list([self.names[arm] for arm in alike])
+        note = f"some arms have the same features ({named}), so each of these has an effect of its own"
+        return replace(self, effects=1.0, effects_of=alike, notes=(*self.notes, note))
+
+    @property
+    def featureless(self) -> bool:
+        """Whether arms are known by their names alone."""
+        columns = self.encoding.columns
+        return not self.encoding.intercept and len(columns) == 1 and columns[0].levels == self.names
+
+    @property
+    def independent(self) -> bool:
+        """Whether every arm has a feature that is its own, so that nothing is assumed to be linear."""
+        return self.featureless or (self.effects is not None and self.effects_of is None)
 
     @property
     def actions(self) -> Floats:
-        """(k, d) or, with arm effects, (k, d + k)."""
-        return np.array(self.features) if self.effects is None else arm_effects(self.features, self.effects)
+        """(k, d) or, with arm effects, (k, d + k): one for each arm that has one."""
+        if self.effects is None:
+            return as_actions(self.features)
+        return arm_effects(self.features, self.effects, of=self.effects_of)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """(d,) or (d + k,) a name for each feature of the actions."""
-        own = () if self.effects is None else tuple(f"effect of {name}" for name in self.names)
-        return self.encoding.features + own
+        if self.effects is None:
+            return self.encoding.features
+        having = range(len(self.names)) if self.effects_of is None else self.effects_of
+        return self.encoding.features + tuple(f"effect of {self.names[arm]}" for arm in having)
 
 
-def arm_effects(actions: npt.ArrayLike, scale: float = 1.0) -> Floats:
+def arms_alike(features: Floats) -> tuple[int, ...]:
+    """The arms that have the same features as another one."""
+    _, place, count = np.unique(features + 0.0, axis=0, return_inverse=True, return_counts=True)
+    return tuple(np.flatnonzero(count[place.ravel()] > 1).tolist())
+
+
+def arm_effects(actions: npt.ArrayLike, scale: float = 1.0, *, of: Sequence[int] | None = None) -> Floats:
     """(k, d + k) the actions with a scaled one-hot for each arm: what the features miss, the effect takes.
+
+    With `of`, only these arms have one.
 
     An effect of size e along a one-hot of length `scale` makes the parameter e / scale longer in that
     direction: a larger scale lets arms differ more under the same bound.
@@ -263,7 +326,8 @@ def arm_effects(actions: npt.ArrayLike, scale: float = 1.0) -> Floats:
     """
     arms = as_actions(actions)
     check_positive("scale", scale)
-    return np.hstack([arms, scale * np.eye(len(arms))])
+    own = scale * np.eye(len(arms))
+    return np.hstack([arms, own if of is None else own[:, list(of)]])
 
 
 def names_of(values: Sequence[Any], column: str, where: str) -> tuple[str, ...]:

@@ -266,7 +266,9 @@ def ordered(levels: Iterable[str]) -> tuple[str, ...]:
 
 
 def item_columns(arms: ArmTable) -> Iterator[ItemColumn]:
-    """What an arm table knows of items, column by column."""
+    """What an arm table knows of items beside their names, column by column."""
+    if arms.featureless:
+        return
     start = int(arms.encoding.intercept)
     for column in arms.encoding.columns:
         width = 1 if column.levels is None else len(column.levels)

@@ -93,23 +93,26 @@ def read_foreign(
     arms: Any = None,
     intercept: bool = True,
     normalise: bool = False,
+    arm_effects: bool | None = None,
 ) -> ForeignLog:
     """A log of vowpalwabbit (dsjson or text), or a table with the columns of the Open Bandit Dataset.
 
     Without a `format` the ending of the name says it: .dsjson or .vw. `id` is the feature that names an
     action of a vowpalwabbit log; without it, an action is known by all its features. `arms` is the file of
-    the items of an Open Bandit table; without it, item_context.csv beside the log. Rewards are minus the
-    costs that vowpalwabbit logs.
+    the items of an Open Bandit table; without it, item_context.csv beside the log. `arm_effects` is that of
+    `read_arms`. Rewards are minus the costs that vowpalwabbit logs.
     """
     known = format_of(source, format)
     if known is None:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got None for {source_name(source)}")
     if known == "open-bandit":
-        return read_open_bandit(source, arms, intercept=intercept, normalise=normalise)
+        return read_open_bandit(
+            source, arms, intercept=intercept, normalise=normalise, arm_effects=arm_effects
+        )
     found = read_vw(find_files(source), known, id)
     return ForeignLog(
         source=found.transcripts,
-        arms=found.arm_table(intercept=intercept, normalise=normalise),
+        arms=found.arm_table(intercept=intercept, normalise=normalise, arm_effects=arm_effects),
         action="item",
         reward="reward",
         propensity="propensity",
@@ -121,7 +124,7 @@ def read_foreign(
     )
 
 
-def read_open_bandit(source: Any, arms: Any, *, intercept: bool, normalise: bool) -> ForeignLog:
+def read_open_bandit(source: Any, arms: Any, **made: Any) -> ForeignLog:
     """A table with item_id, position, click, propensity_score and user_feature columns, and its items.
 
     A propensity is that of the item at its position, so the position belongs to the context.
@@ -137,7 +140,7 @@ def read_open_bandit(source: Any, arms: Any, *, intercept: bool, normalise: bool
     note = f"{left} columns user-item_affinity were left out: each of them is about one item only"
     return ForeignLog(
         source=source,
-        arms=read_arms(items, id=None if indexed else "item_id", intercept=intercept, normalise=normalise),
+        arms=read_arms(items, id=None if indexed else "item_id", **made),
         action="item_id",
         reward="click",
         propensity="propensity_score",

@@ -14,6 +14,7 @@ from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
+from linoto.logs.arms_in_log import check_arms, find_arms
 from linoto.logs.notation import Notation
 from linoto.logs.row_queries import (
     KEPT_UNKNOWN,
@@ -76,6 +77,7 @@ def read_arms(
     intercept: bool = True,
     normalise: bool = False,
     categorical: Sequence[str] = (),
+    arm_effects: bool | None = None,
     decimal: str = ".",
     thousands: str | None = None,
 ) -> ArmTable:
@@ -83,6 +85,8 @@ def read_arms(
 
     Numbers are taken as they are (as text with the marks `decimal` and `thousands`), words are one-hot
     encoded, and the encoding is kept with the table. A column without a name that counts rows is left out.
+    Without features arms are one-hot. With `arm_effects` every arm has an effect of its own; if that is not
+    said, those have one that share their features with another arm.
     """
     notation, where = Notation(decimal, thousands), source_name(source)
     with open_source(source, None) as (connection, files):
@@ -98,9 +102,15 @@ def read_arms(
         if name != key and name not in categorical:
             table[name] = notation.read_column(table[name], name, where)
     arms = ArmTable.from_columns(
-        table, id=key, intercept=intercept, normalise=normalise, categorical=categorical, where=where
+        table,
+        id=key,
+        intercept=intercept,
+        normalise=normalise,
+        categorical=categorical,
+        arm_effects=arm_effects,
+        where=where,
     )
-    return replace(arms, notes=notes)
+    return replace(arms, notes=notes + arms.notes)
 
 
 def fetch_columns(
@@ -132,7 +142,7 @@ def read_log(
     *,
     action: str,
     reward: str,
-    arms: ArmTable,
+    arms: ArmTable | None = None,
     propensity: str | None = None,
     time: str | None = None,
     where: str | None = None,
@@ -144,17 +154,20 @@ def read_log(
 ) -> Log:
     """A log from files (a path, a glob, a list of paths) or from a pandas, polars or Arrow table.
 
-    `action` holds the id of an arm, `reward` what it earned. The first bad row is a ValueError that names its
-    row and column; with `skip_bad` such rows are dropped and counted. `where` keeps some rows only, as in
-    "month >= 6 and country = 'NO'". `decimal` and `thousands` are the marks in numbers that are text. The
-    threads of `engine` read, or the workers of a Dask cluster, who must then see the files and the folder for
-    temporary ones; the statistics are the same bits for any of them. `track` is called after each part.
+    `action` holds the id of an arm, `reward` what it earned. Without `arms` there is one for each value of
+    `action`, without features. The first bad row is a ValueError that names its row and column; with
+    `skip_bad` such rows are dropped and counted. `where` keeps some rows only, as in "month >= 6 and
+    country = 'NO'". `decimal` and `thousands` are the marks in numbers that are text. The threads of `engine`
+    read, or the workers of a Dask cluster, who must then see the files and the folder for temporary ones; the
+    statistics are the same bits for any of them. `track` is called after each part.
     """
-    if not isinstance(arms, ArmTable):
-        raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
+    check_arms(arms)
     notation = Notation(decimal, thousands)
     columns = Columns(action=action, reward=reward, propensity=propensity, time=time, notation=notation)
     with open_rows(source, columns, where) as (connection, files, notes):
+        if arms is None:
+            arms, more = find_arms(connection, files, action, source_name(source), skip_bad=skip_bad)
+            notes = (*more, *notes)
         introduce_arms(connection, arms.names)
         cut = None if time is None else time_cut(connection, files, columns)
         options = SumOptions(ids=arms.names, cut=cut, skip_bad=skip_bad)

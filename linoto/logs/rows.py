@@ -15,6 +15,7 @@ from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, exact, is_number
 from linoto.logs.arms import ArmTable
+from linoto.logs.arms_in_log import check_arms, find_arms
 from linoto.logs.notation import Notation
 from linoto.logs.row_queries import (
     Columns,
@@ -24,7 +25,7 @@ from linoto.logs.row_queries import (
     introduce_arms,
     refuse_bad_row,
 )
-from linoto.logs.tables import Connection, StagedFile, refuse_rejected
+from linoto.logs.tables import Connection, StagedFile, refuse_rejected, source_name
 from linoto.logs.where import open_rows
 
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
@@ -194,7 +195,7 @@ def read_rows(
     *,
     action: str,
     reward: str,
-    arms: ArmTable,
+    arms: ArmTable | None = None,
     propensity: str | None = None,
     id: str | None = None,
     time: str | None = None,
@@ -206,16 +207,17 @@ def read_rows(
 
     In the order of `time` where it is named. Without an `id` column a row of a file is known by what the file
     holds and its place in it: the same file gives the same ids under any name, in any folder. A row of a
-    table is not known at all. The first bad row is a ValueError that names it. `where`, `decimal` and
+    table is not known at all. The first bad row is a ValueError that names it. `arms`, `where`, `decimal` and
     `thousands` are those of `read_log`.
     """
-    if not isinstance(arms, ArmTable):
-        raise ValueError(f"arms must be a linoto.ArmTable, got {type(arms).__name__}")
+    check_arms(arms)
     notation = Notation(decimal, thousands)
     columns = Columns(
         action=action, reward=reward, propensity=propensity, time=time, id=id, notation=notation
     )
     with open_rows(source, columns, where) as (connection, files, _):
+        if arms is None:
+            arms, _ = find_arms(connection, files, action, source_name(source))
         introduce_arms(connection, arms.names)
         found = [fetch_good_rows(connection, RowRange.whole(file, columns), arms.names) for file in files]
     numbers = [part.pop("row") for part in found]

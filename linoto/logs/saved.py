@@ -17,11 +17,14 @@ from linoto.core.contexts.recipe import Recipe
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.snapshots import from_dict, to_dict
+from linoto.core.verdicts import Findings, findings_of
 from linoto.logs.arms import ArmTable, Encoding
 
 FORMAT = 1
 SAVED = "what linoto audit --save wrote"
-AUDITED = ("stated", "source", "verdict", "reasons", "drift")  # some are not in files of earlier versions
+JUDGED = ("verdict", "reasons", "verdict_of_log", "reasons_of_log", "least_misfit")
+AUDITED = ("stated", "source", *JUDGED, "drift")
+"""What a file holds of the audit; some are not in files of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +36,9 @@ class Audited:
     source: str = ""  # what was audited; "": an earlier version did not say
     verdict: str | None = None  # of the audit; None: as well
     reasons: tuple[str, ...] = ()  # for the verdict
+    verdict_of_log: str | None = None  # whatever is promised; None: an earlier version did not say
+    reasons_of_log: tuple[str, ...] = ()
+    least_misfit: float | None = None  # that the log could have shown; 0: nothing is judged by features alone
     drift: float | None = None  # how far an arm's mean moves in as many rounds as the log has; None: unknown
 
     def origin(self, name: str) -> str:
@@ -54,6 +60,13 @@ class Audited:
         if self.verdict in (None, "deploy"):
             return ""
         return f"the audit of {self.source or 'this log'} says: {self.verdict}, because {self.reasons[0]}"
+
+    @property
+    def findings(self) -> Findings:
+        """What the audit found of the log, for a verdict on another promise than the audit's."""
+        if self.verdict_of_log is None:
+            return findings_of(self.verdict, self.reasons)
+        return findings_of(self.verdict_of_log, self.reasons_of_log)
 
     def header(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -91,6 +104,7 @@ class SavedLog(Audited):
             "format": FORMAT,
             "encoding": self.encoding.to_dict(),
             "effects": self.arms.effects,
+            "effects_of": self.arms.effects_of,
             **self.header(),
         }
         log = self.offline
@@ -184,7 +198,7 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
     """What was packed by `save`."""
     confidence = None if header["confidence"] is None else from_dict(header["confidence"])
     audited = {name: header[name] for name in AUDITED if name in header}
-    for name in ("stated", "reasons"):
+    for name in ("stated", "reasons", "reasons_of_log"):
         audited[name] = tuple(audited.get(name, ()))
     if "recipe" in header:
         recipe = Recipe.from_dict(header["recipe"])
@@ -198,6 +212,7 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
         features=arrays.pop("actions")[:, : len(encoding.features)],
         encoding=encoding,
         effects=header["effects"],
+        effects_of=None if (some := header.get("effects_of")) is None else tuple(some),
     )
     offline = as_offline(Offline(**arrays), len(arms.names))
     return SavedLog(arms=arms, offline=offline, confidence=confidence, **audited)

@@ -91,7 +91,7 @@ class VWLog:
     timed: bool
     notes: tuple[str, ...]
 
-    def arm_table(self, *, intercept: bool, normalise: bool) -> ArmTable:
+    def arm_table(self, *, intercept: bool, normalise: bool, arm_effects: bool | None = None) -> ArmTable:
         """The actions as arms; those without features have an effect each."""
         found = self.actions
         hidden = found.varying | {found.id}
@@ -114,6 +114,7 @@ class VWLog:
             intercept=intercept,
             normalise=normalise,
             categorical=[column[name] for name in words],
+            arm_effects=arm_effects,
             where="actions",
         )
 

@@ -39,7 +39,7 @@ def write_audit(path: Path, audit: Audit, *, source: str, command: str) -> Path:
             for row in audit.facts()
             if row[0] not in elsewhere and not row[0].startswith(("promise", "assumed"))
         ],
-        promise=[] if certificate is None else promise_rows(certificate, max(offline.total, 1)),
+        promise=[] if certificate is None else promise_rows(certificate, audit.horizon),
         arms=arm_rows(audit),
         never_pulled=f"; never pulled: {names_of(audit.log.arms.names, unseen)}" if unseen.size else "",
         named=figures.NAMED,

@@ -15,6 +15,8 @@ import numpy as np
 from linoto.core import hints
 from linoto.core.certificates import PRACTICE, Certificate
 from linoto.core.offline import Offline
+from linoto.core.verdicts import Findings, Simulated, Verdict, reach_verdict
+from linoto.logs.saved import Audited
 from linoto.pages.figures import preview as figures
 from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import fill, write_page
@@ -41,11 +43,17 @@ WORDS = {
     "sub-Gaussian": "no wilder than a normal distribution with that standard deviation",
 }
 """What a certificate names, in words."""
+BLIND = "the promise breaks with a misfit of the linear model that this log could not have shown"
 
 
-def answers(preview: Preview, limit: float | None = None, unit: str = UNIT) -> list[tuple[str, str]]:
-    """What to do, and three answers in plain words, for a limit on the loss if one is given."""
-    _, *parts = fill("answers.txt", **findings(preview, limit, unit)).split("## ")
+def answers(
+    preview: Preview, limit: float | None = None, unit: str = UNIT, audited: Audited | None = None
+) -> list[tuple[str, str]]:
+    """What to do, and three answers in plain words, for a limit on the loss if one is given.
+
+    What the audit of the log said decides too, where it is given.
+    """
+    _, *parts = fill("answers.txt", **findings(preview, limit, unit, audited)).split("## ")
     pairs = (part.partition("\n") for part in parts)
     return [(name, as_line(text)) for name, _, text in pairs]
 
@@ -55,7 +63,32 @@ def as_line(text: str) -> str:
     return re.sub(r" (?=[.,:;)])", "", re.sub(r"[ \n]+", " ", text)).strip()
 
 
-def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]:
+def judge(
+    preview: Preview, limit: float | None = None, audited: Audited | None = None
+) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict on the log and on what was simulated, by the rule of every verdict, and its reasons."""
+    found = Findings() if audited is None else audited.findings
+    refuted, blindly = preview.refuted(), preview.worth_having(limit, blindly=True)
+    simulated = Simulated(
+        refuted="worlds that the log finds plausible break the promise" if refuted else "",
+        worthless="" if refuted or blindly else "no value that was tried is worth having",
+        blind=BLIND if blindly and not preview.worth_having(limit) else "",
+        gain="it gains in worlds that the log finds plausible",
+    )
+    return reach_verdict(found, simulated)
+
+
+def doubt_of(audited: Audited | None) -> str:
+    """What the audit says against the log, whatever is promised; nothing where it says nothing."""
+    verdict, reasons = ("deploy", ("",)) if audited is None else reach_verdict(audited.findings)
+    if audited is None or verdict == "deploy":
+        return ""
+    return f"the audit of {audited.source or 'this log'} says {verdict}, because {reasons[0]}"
+
+
+def findings(
+    preview: Preview, limit: float | None, unit: str, audited: Audited | None = None
+) -> dict[str, Any]:
     """What both templates speak of."""
     losses = [point.certificate.loss(preview.horizon) for point in preview.points]
     least_useful = preview.least_useful()
@@ -72,7 +105,11 @@ def findings(preview: Preview, limit: float | None, unit: str) -> dict[str, Any]
         "needs_model": any("are linear in" in text for text in preview.points[0].certificate.assumes),
         "below_practice": preview.points[0].certificate.against == PRACTICE,
         "least_useful": least_useful,
-        "deploys": bool(preview.worth_having(limit)),
+        "verdict": judge(preview, limit, audited)[0],
+        "doubt": doubt_of(audited),
+        "other": suggested(preview),
+        "blind": smallest_of_best(preview.worth_having(limit, blindly=True)),
+        "deploys": judge(preview, limit, audited)[0] == "deploy",
         "pays": any(preview.gains(point) for point in preview.points),
         "empty": least_useful is not None and preview.is_empty(least_useful),
         "rounding": 0.0 if least_useful is None else rounding_share(least_useful, preview.horizon),
@@ -94,8 +131,19 @@ def chosen_point(preview: Preview, limit: float | None) -> GridPoint:
     """What the answers are about: the best value worth having, or the policy's own if none is."""
     own_value = getattr(preview.policy.composed().gate, preview.parameter)
     own = min(preview.points, key=lambda point: abs(point.value - own_value))  # the nearest on the grid
-    within = None if limit is None else preview.guaranteed(limit)
-    return smallest_of_best(preview.worth_having(limit)) or within or own
+    kept = [point for point in preview.points if limit is not None and is_within(point, preview, limit)]
+    return smallest_of_best(preview.worth_having(limit)) or smallest_of_best(kept) or own
+
+
+def is_within(point: GridPoint, preview: Preview, limit: float) -> bool:
+    """Whether a promise keeps to a limit on the loss."""
+    loss = point.certificate.loss(preview.horizon)
+    return loss is not None and loss <= limit
+
+
+def suggested(preview: Preview) -> GridPoint | None:
+    """The best value that passes the rule whatever the limit is; None: no value does."""
+    return smallest_of_best(preview.worth_having())
 
 
 def rounding_share(point: GridPoint, horizon: int) -> float:
@@ -172,9 +220,10 @@ def write_preview(
     limit: float | None = None,
     unit: str = UNIT,
     gates: GatePreview | None = None,
+    audited: Audited | None = None,
 ) -> Path:
     """Write the page, with a section for `gates` if given; the same arguments write the same bytes."""
-    found = findings(preview, limit, unit)
+    found = findings(preview, limit, unit, audited)
     drawn = figures.draw_all(preview, limit, unit)
     return write_page(
         path,
@@ -185,7 +234,7 @@ def write_preview(
         source=source,
         offline=offline,
         logged=int((offline.pulls > 0).sum()),
-        answers=answers(preview, limit, unit),
+        answers=answers(preview, limit, unit, audited),
         values=[(value_cells(point.row(preview.horizon)), mark(point, found)) for point in preview.points],
         spread=[quantile(preview.spread, 0.1), quantile(preview.spread, 0.9)],
         heading_with_unit=heading_with_unit(preview, unit),

@@ -29,6 +29,7 @@ from linoto.core.validation import (
     check_seed,
     one_of,
 )
+from linoto.core.verdicts import HORIZON, is_blind, why_worthless
 from linoto.engines import THREADS, Engine, Track
 from linoto.worlds.outcomes import (
     NOTHING,
@@ -64,6 +65,7 @@ class Preview:
     headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
     spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
     earned: float  # by as many rounds of the log's average reward; NaN where it cannot be told from 0 or less
+    least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
 
     @property
     def baseline(self) -> str:
@@ -83,6 +85,7 @@ class Preview:
             "worlds": self.worlds,
             "prior": self.prior,
             "drift": self.drift,
+            "least_misfit": self.least_misfit,
             "spread": self.spread.tolist(),
             "earned": finite(self.earned),
             "broken_in": [point.broken_in(self.horizon) for point in self.points],
@@ -116,20 +119,15 @@ class Preview:
         return html_table(rows, columns=list(columns.values()), caption=caption)
 
     def recommend(self, limit: float) -> GridPoint | None:
-        """The best value among those whose loss stays within the limit in nine worlds of ten."""
+        """The best value worth having whose loss stays within the limit in nine worlds of ten."""
         check_positive("limit", limit)
-        fits = [point for point in self.points if (quantile(point.worst_loss, 0.9) or 0.0) <= limit]
+        fits = [point for point in self.worth_having() if (quantile(point.worst_loss, 0.9) or 0.0) <= limit]
         return smallest_of_best(fits)
 
     def guaranteed(self, limit: float) -> GridPoint | None:
-        """The best value among those whose *promise* is within the limit."""
+        """The best value worth having whose *promise* is within the limit."""
         check_positive("limit", limit)
-        fits = [
-            point
-            for point in self.points
-            if point.certificate.holds and (point.certificate.loss(self.horizon) or 0.0) <= limit
-        ]
-        return smallest_of_best(fits)
+        return smallest_of_best(self.worth_having(limit))
 
     def refuted(self) -> GridPoint | None:
         """The promise that most worlds break, if more do than chance explains in 99 of 100 previews."""
@@ -139,9 +137,13 @@ class Preview:
         return most if chance_of_at_least(count, self.worlds, delta) < 0.01 / len(self.points) else None
 
     def is_empty(self, point: GridPoint) -> bool:
-        """Whether a promise allows as much as could be lost, or as much as the log earns: it says nothing."""
-        loss, first = point.certificate.loss(self.horizon), point.certificate.says_something_from
-        return loss is None or first is None or self.horizon < first or loss >= self.earned
+        """Whether a promise is worth nothing over the horizon, by the rule of every verdict."""
+        earned = self.earned / self.horizon if self.earned > 0 else 0.0  # NaN where it may be 0 or less
+        return bool(why_worthless(point.certificate, earned=earned, horizon=self.horizon))
+
+    def is_blind(self, point: GridPoint) -> bool:
+        """Whether a promise breaks with a misfit that the log could not have shown."""
+        return is_blind(point.certificate, least_misfit=self.least_misfit, horizon=self.horizon)
 
     def gains(self, point: GridPoint) -> bool:
         """Whether what is gained on average is more than chance makes of nothing, and enough to notice."""
@@ -153,8 +155,9 @@ class Preview:
         fits = [point for point in self.points if point.certificate.holds and point.mean_gain > NOTHING]
         return min(fits, key=lambda point: point.certificate.loss(self.horizon) or 0.0, default=None)
 
-    def worth_having(self, limit: float | None = None) -> list[GridPoint]:
-        """The values that gain on average with a promise that says something, within a limit if given.
+    def worth_having(self, limit: float | None = None, *, blindly: bool = False) -> list[GridPoint]:
+        """The values that gain on average with a promise that says something, within a limit if given, and
+        rests on nothing that the log could not have contradicted, unless that is allowed.
 
         None of them where the worlds refute the promises.
         """
@@ -165,6 +168,7 @@ class Preview:
             for point in self.points
             if not self.is_empty(point)
             and self.gains(point)
+            and (blindly or not self.is_blind(point))
             and (limit is None or (point.certificate.loss(self.horizon) or 0.0) <= limit)
         ]
 
@@ -185,10 +189,11 @@ def preview(
     *,
     policy: ComposedPolicy | None = None,
     grid: Sequence[float] | None = None,
-    horizon: int = 5000,
+    horizon: int = HORIZON,
     worlds: int = 30,
     prior: float | None = None,
     drift: float = 0.0,
+    least_misfit: float = 0.0,
     seed: int = 0,
     engine: Engine = THREADS,
     track: Track | None = None,
@@ -203,6 +208,9 @@ def preview(
     With `drift`, the means wander after the log: by the end of the horizon, that of an arm has moved by so
     much (a standard deviation, in units of reward). Losses and gains are then against what the log's arms
     earn *now*, in the log's shares: current practice. `preview_gates` plays other gates in the same worlds.
+
+    `least_misfit` is what an audit says of the features (`load(...).least_misfit`): a promise that breaks
+    with a smaller misfit is not recommended.
 
     >>> import numpy as np
     >>> log = Offline(pulls=[40, 40, 0], reward_sums=[20.0, 8.0, 0.0])
@@ -219,6 +227,7 @@ def preview(
     check_count("worlds", worlds)
     check_seed(seed)
     check_nonnegative("drift", drift)
+    check_nonnegative("least_misfit", least_misfit)
     law = measure_law(log, chosen.composed().assumed)
     drawn = draw_worlds(arms, log, law, worlds=worlds, prior=prior, drift=drift, horizon=horizon, seed=seed)
     variants = [chosen.with_parameter(parameter, value) for value in values]
@@ -236,6 +245,7 @@ def preview(
         headroom=np.array([horizon * headroom(means, log) for means in averages]),
         spread=drawn.spread,
         earned=horizon * log.reference if is_above_zero(log, law) else float("nan"),
+        least_misfit=float(least_misfit),
         points=points,
     )
 

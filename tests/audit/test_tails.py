@@ -121,7 +121,7 @@ def test_nothing_is_ever_deployed_on_a_guess_about_tails(world: str) -> None:
 def test_a_noise_that_was_stated_is_held_against_the_farthest_reward() -> None:
     rng = np.random.default_rng(4)
     rewards = 0.3 * rng.standard_normal(2000)
-    assert audit_log(log_with(rewards, rng), noise=0.35).verdict == "deploy"
+    assert audit_log(log_with(rewards, rng), noise=0.35, epsilon=0.1).verdict == "deploy"
     rewards[11] = 5.0
     audit = audit_log(log_with(rewards, rng), noise=0.35)
     assert audit.verdict == "do not trust" and "allows" in audit.reasons[0]

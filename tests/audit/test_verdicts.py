@@ -32,7 +32,9 @@ def test_directions_and_arms_without_information_are_named() -> None:
 
 
 def test_redundant_features_are_no_missing_directions() -> None:
-    arms = ArmTable.from_columns({"id": list("abcd"), "x": list("uuvv"), "y": list("ppqq")})
+    arms = ArmTable.from_columns(
+        {"id": list("abcd"), "x": list("uuvv"), "y": list("ppqq")}, arm_effects=False
+    )
     log = Offline(pulls=[9, 9, 9, 9], reward_sums=[1.0, 1.0, 2.0, 2.0])
     found = find_coverage(arms.actions, log, ridge=1.0, rounds=100)
     assert arms.actions.shape == (4, 5)
@@ -115,21 +117,23 @@ def test_what_is_worth_knowing_is_noted() -> None:
     assert "tails are heavy" in text and "bad rows were dropped" in text
 
 
-@pytest.mark.parametrize("epsilon", [50.0, 0.48, None])
-def test_deploy_never_stands_beside_an_empty_promise(epsilon: float | None) -> None:
+@pytest.mark.parametrize("epsilon", [50.0, 0.48, 0.1])
+def test_deploy_never_stands_beside_an_empty_promise(epsilon: float) -> None:
     """Arms that earn 0.5 a row: a tolerance above that allows to lose all of it, and says what would help."""
     audit = audit_log(clean_log(extent=(0.0, 1.0)), noise=0.6, reward_range=(0.0, 1.0), epsilon=epsilon)
-    assert (audit.verdict == "deploy") == (epsilon is None), audit.reasons
+    assert (audit.verdict == "deploy") == (epsilon == 0.1), audit.reasons
     assert audit.verdict in ("deploy", "not yet")
-    helps = {50.0: "choose a part of that", 0.48: "a smaller tolerance would help", None: ""}
+    helps = {50.0: "choose a part of that", 0.48: "a smaller tolerance would help", 0.1: ""}
     assert helps[epsilon] in " ".join(audit.reasons)
 
 
-def test_the_default_tolerance_is_a_tenth_of_what_a_row_earns_or_of_the_noise() -> None:
+@pytest.mark.parametrize("limits", [(0.0, 1.0), (-3.0, 3.0), None])
+def test_what_is_promised_by_default_is_what_gated_promises(limits: tuple[float, float] | None) -> None:
     log = clean_log(extent=(0.0, 1.0))
-    assert audit_log(log, noise=0.6).epsilon == pytest.approx(0.1 * log.offline.reference, rel=0.05)
-    assert audit_log(log, noise=0.42).epsilon == pytest.approx(0.042)
-    assert audit_log(clean_log(), noise=0.6).epsilon == pytest.approx(0.06)  # where rewards may be below 0
+    audit = audit_log(log, noise=0.6, reward_range=limits)
+    assert audit.certificate == linoto.Gated(confidence=audit.confidence).certificate(
+        log.arms.actions, log.offline
+    )
 
 
 # -- what was given is held against the log ---------------------------------------------------------------
@@ -154,7 +158,7 @@ def test_a_bound_too_short_for_the_log_is_not_to_be_trusted(zero_one: bool) -> N
     assert audit.verdict == "do not trust"
     assert any("the log contradicts bound=0.015" in reason for reason in audit.reasons), audit.reasons
     for bound in (1.11, None):
-        assert audit_log(log, bound=bound, noise=0.5).verdict == "deploy"
+        assert audit_log(log, bound=bound, noise=0.5, epsilon=0.1).verdict == "deploy"
 
 
 def test_the_proposed_bound_covers_prices() -> None:
@@ -177,9 +181,11 @@ def test_bounded_rewards_that_leave_their_range_are_not_to_be_trusted() -> None:
     assert audit.verdict == "do not trust"
     assert any("never to leave [-1, 2]" in reason for reason in audit.reasons)
     assert not any("only their means" in note for note in audit.notes)
-    fair = audit_log(log, noise=0.6, reward_range=(-1.0, 2.0))  # then only means must stay inside
+    fair = audit_log(
+        log, noise=0.6, reward_range=(-1.0, 2.0), epsilon=0.1
+    )  # then only means must stay inside
     assert fair.verdict == "deploy" and any("only their means" in note for note in fair.notes)
-    assert audit_log(log, noise="bounded", reward_range=(-2.0, 3.0)).verdict == "deploy"
+    assert audit_log(log, noise="bounded", reward_range=(-2.0, 3.0), epsilon=0.1).verdict == "deploy"
 
 
 @pytest.mark.parametrize("level", [1e7, 1e9])
@@ -190,7 +196,7 @@ def test_rewards_too_large_for_their_noise_say_so_and_raise_no_other_alarm(level
     assert audit.verdict == "do not trust" and len(audit.reasons) == 1
     assert "rounding hides how they differ" in audit.reasons[0]
     around = (level - 2.0, level + 3.0)
-    assert audit_log(log, noise=0.3, reward_range=around).verdict == "deploy"
+    assert audit_log(log, noise=0.3, reward_range=around, epsilon=0.1).verdict == "deploy"
 
 
 def test_noise_is_seen_beside_large_rewards() -> None:
@@ -216,12 +222,12 @@ def test_tails_are_heavy_beyond_what_sub_gaussian_noise_allows_from_any_arm() ->
 
 @pytest.mark.parametrize("lost, trusted", [(90, True), (110, False), (300, False)])
 def test_one_bad_row_in_a_hundred_is_the_most_that_is_trusted(lost: int, trusted: bool) -> None:
-    audit = audit_log(clean_log(rows=10_000, bad={"missing reward": lost}), noise=0.5)
+    audit = audit_log(clean_log(rows=10_000, bad={"missing reward": lost}), noise=0.5, epsilon=0.1)
     assert (audit.verdict == "deploy") == trusted
     assert any(f"bad rows were dropped ({lost})" in note for note in audit.notes) == trusted
 
 
-def test_the_effective_dimension_is_that_of_as_many_rounds_as_rows() -> None:
+def test_the_effective_dimension_is_that_of_the_horizon() -> None:
     """Two axes, pulled 60 and 40 times in each half. With ridge 2, d_eff is 2 where 122 log(1 + n / 82) is at
     most n: not in one round, but in 200."""
     half = Offline(pulls=[60, 40], reward_sums=[0.0, 0.0], reward_squares=[60.0, 40.0])
@@ -229,7 +235,7 @@ def test_the_effective_dimension_is_that_of_as_many_rounds_as_rows() -> None:
     assert found == [1, 2]
     log = log_of(half, half, np.eye(2))
     assert audit_log(log, noise=1.0, bound=1.0).coverage.effective == 2
-    assert audit_log(log, noise=1.0, bound=1.0, rounds=1).coverage.effective == 1
+    assert audit_log(log, noise=1.0, bound=1.0, horizon=1).coverage.effective == 1
 
 
 def test_ranks_do_not_depend_on_units() -> None:

@@ -167,7 +167,7 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ("{", "", "it is not valid JSON"),
         ("[1]", "", "it must be a JSON object, got list"),
         ({"pulls": None, "pull": [1]}, "", "there is no 'pulls': is it 'pull'?"),
-        ({"actions": None}, "", "there is no 'actions'"),
+        ({"reward_sums": None}, "", "there is no 'reward_sums'"),
         ({"actions": [[1.0], [2.0, 3.0], [1.0]]}, "", "actions must be an array of numbers"),
         ({"actions": [1.0, 2.0, 3.0]}, "", "actions must have 2 dimension(s), got shape (3,)"),
         ({"pulls": [1, 2]}, "", "reward_sums must have shape (2,) like pulls, got (3,)"),
@@ -340,7 +340,7 @@ def test_a_narrow_terminal_gets_no_broken_table(
 
 def test_a_certificate_is_a_table_and_an_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     np.savez(tmp_path / "log.npz", **STATS)
-    command = ("certificate", tmp_path / "log.npz", "--epsilon", 0.02, "--rounds", 1000)
+    command = ("certificate", tmp_path / "log.npz", "--epsilon", 0.02, "--horizon", 1000)
     code, out, err = run(capsys, *command)
     assert (code, err) == (0, "")
     assert re.search(r"^most lost per round +0\.02, plus 1 once$", out, re.MULTILINE)
@@ -388,12 +388,16 @@ def test_preview_answers_in_the_terminal_and_says_where_the_page_is(
     short = ("--horizon", 200, "--worlds", 4, "--limit", 3, "--out", page)
     code, out, err = run(capsys, "preview", statistics(tmp_path, {}), *short)
     assert (code, err) == (0, "")
-    assert out.startswith("What is the most we can lose, and what do we stand to gain?\nWhat to do")
+    title, verdict, answer, *_ = out.splitlines()
+    assert title == "What is the most we can lose, and what do we stand to gain?"
+    assert re.fullmatch(r"Verdict +not yet, over 200 rounds to come", verdict)
+    assert answer.startswith("What to do ")
     assert f"wrote {page}" in out and page.exists()
     assert re.search(r"^2 +3 ", out, re.MULTILINE)  # 3 - 1: the limit's own budget
     code, out, _ = run(capsys, "preview", statistics(tmp_path, {}), *short, "--json")
     data = json.loads(out)
-    assert code == 0 and data["recommended"]["guaranteed"] <= 2 and data["wrote"] == [str(page)]
+    assert code == 0 and data["verdict"] == "not yet" and data["wrote"] == [str(page)]
+    assert data["recommended"] == {"seen": None, "guaranteed": None}, "nothing is advised that fails"
     assert [point["summary"]["knob"] for point in data["outlooks"]] == [0.7, 1, 2, 3, 7, 10, 40]
     assert data["unit"] == "units of reward" and data["earned"] == pytest.approx(0.35 * 200)
     assert len(data["outlooks"][0]["worlds"]["regret"]) == 4

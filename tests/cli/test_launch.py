@@ -16,7 +16,7 @@ from linoto.cli.launch import loop_name
 from linoto.service.server import open_service
 
 LOG = ("--action", "arm", "--reward", "r")
-QUICK = ("--horizon", "20", "--budget", "15")
+QUICK = ("--horizon", "400", "--budget", "30")
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_every_step_is_a_command_that_does_the_same_alone(
     service = open_service(files / "linoto-launch" / "loops.sqlite")
     loop = service.loops.get("june-clicks")
     service.close()
-    assert loop.spec.holdback == 0.1 and loop.certificate.budget == 15
-    limit, promised = float(commands[2][commands[2].index("--limit") + 1]), loop.certificate.loss(20)
+    assert loop.spec.holdback == 0.1 and loop.certificate.budget == 30
+    limit, promised = float(commands[2][commands[2].index("--limit") + 1]), loop.certificate.loss(400)
     assert promised is not None and promised <= limit <= 1.001 * promised, "no larger budget is advised"
     pages = {path.name: path.read_bytes() for path in Path("linoto-launch").glob("*.html")}
     assert set(pages) == {"audit.html", "preview.html"}
@@ -67,9 +67,9 @@ def test_a_log_that_is_not_to_be_trusted_stops_it_unless_told_otherwise(
     words = ("launch", "money.csv", "--arms", "arms.csv", *LOG, *QUICK, "--default-reward", "-3")
     assert run(*words) == 1
     captured = capsys.readouterr()
-    assert "stopped at the verdict 'not yet'; --anyway goes on" in captured.err
+    assert "stopped at the verdict 'not yet'; --force goes on" in captured.err
     assert "$ linoto certificate" not in captured.out and not (files / "linoto-launch/loops.sqlite").exists()
-    assert run(*words, "--anyway") == 0
+    assert run(*words, "--force") == 0
     assert (files / "linoto-launch" / "loops.sqlite").exists()
 
 
@@ -101,3 +101,44 @@ def test_every_step_is_about_the_gate_that_was_asked_for(
     commands = re.findall(r"^\$ linoto (certificate|preview|create) (.*)", out, re.MULTILINE)
     assert len(commands) == 3 and all("--gate control" in line for _, line in commands)
     assert "current practice in the explored rounds" in out
+
+
+def ab_log(seed: int, rows: int = 600) -> str:
+    """Orders of two variants, with true rates of .10 and .15."""
+    rng = np.random.default_rng(seed)
+    arms = rng.integers(0, 2, rows)
+    orders = rng.random(rows) < np.array([0.10, 0.15])[arms]
+    return "variant,order\n" + "".join(
+        f"{'AB'[arm]},{int(one)}\n" for arm, one in zip(arms, orders, strict=True)
+    )
+
+
+def test_the_simplest_log_needs_no_second_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No budget either: it takes the one that the preview finds best."""
+    (files / "orders.csv").write_text(ab_log(3))
+    assert run("launch", "orders.csv", "--action", "variant", "--reward", "order") == 0
+    out = capsys.readouterr().out
+    commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
+    assert [command[0] for command in commands] == ["audit", "preview", "certificate", "create"]
+    best = re.search(r"Deploy with a budget of (\d+)", out)
+    assert best is not None
+    service = open_service(files / "linoto-launch" / "loops.sqlite")
+    loop = service.loops.get("orders")
+    service.close()
+    assert loop.certificate.budget == float(best[1]) and [arm.name for arm in loop.spec.arms] == ["A", "B"]
+    assert all(arm.features is None for arm in loop.spec.arms), "others can be added by their names"
+
+
+def test_its_own_preview_stops_it_and_names_a_budget_that_passes(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So small a budget gains nothing that anybody would notice; nobody is asked, and nothing is served."""
+    (files / "orders.csv").write_text(ab_log(3))
+    words = ("launch", "orders.csv", "--action", "variant", "--reward", "order", "--horizon", "400")
+    assert run(*words, "--budget", "0.01", "--yes") == 1
+    captured = capsys.readouterr()
+    assert "stopped at the verdict 'not yet' of the preview" in captured.err and captured.err.count("\n") == 1
+    assert "Do not deploy" in captured.out and "linoto serve" not in captured.out
+    assert not (files / "linoto-launch" / "loops.sqlite").exists()
+    assert run(*words, "--budget", "0.01", "--force") == 0
+    assert (files / "linoto-launch" / "loops.sqlite").exists()

@@ -52,7 +52,7 @@ def test_clicks_are_bounded_for_the_next_command_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_log(tmp_path, clicks)
-    stats = audit(tmp_path, capsys)
+    stats = audit(tmp_path, capsys, "--arm-effects")
     found, saved = certificate(capsys, stats), load(stats)
     assert saved.confidence is not None and saved.confidence.noise == "bounded"
     assert found["policy"]["confidence"] == linoto.to_dict(saved.confidence)
@@ -171,7 +171,7 @@ def test_a_control_gate_without_a_budget_takes_the_usual_one(
     assert main(["certificate", str(stats), "--gate", "control", "--json"]) == 0
     gate, log = json.loads(capsys.readouterr().out)["policy"]["gate"], load(stats).offline
     assert gate["budget"] == pytest.approx(min(50, 0.1 * log.reward_sums.sum()), rel=0.05)
-    assert main(["certificate", str(stats), "--budget", "4", "--epsilon", "0", "--rounds", "1000"]) == 0
+    assert main(["certificate", str(stats), "--budget", "4", "--epsilon", "0", "--horizon", "1000"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     shown = re.search(r"most lost in 1000 rounds ([\d.]+): ([\d.]+) % of the ([\d.]+) that", out)
     assert shown is not None

@@ -75,7 +75,7 @@ def test_a_run_without_a_log_has_no_shortfall() -> None:
 
 
 def test_a_printed_audit_is_short_and_its_full_text_says_everything() -> None:
-    audit = audit_log(clean_log(), noise=0.5)
+    audit = audit_log(clean_log(), noise=0.5, epsilon=0.1)
     lines = str(audit).splitlines()
     assert len(lines) <= 12 and lines[0].split() == ["verdict", "deploy"]
     assert "assumes" not in str(audit) and "most lost per round" in str(audit)

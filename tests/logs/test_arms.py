@@ -83,8 +83,6 @@ def test_bad_tables_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             ArmTable.from_columns(table)
-    with pytest.raises(ValueError, match="must have a feature column"):
-        ArmTable.from_columns({"id": ["a"]}, intercept=False)
 
 
 def test_arm_effects_append_a_scaled_one_hot() -> None:

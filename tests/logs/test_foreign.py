@@ -348,7 +348,7 @@ def test_a_table_needs_the_names_of_its_columns(tmp_path: Path, capsys: pytest.C
     path = tmp_path / "log.csv"
     path.write_text("arm,r\na,1\n")
     assert run("audit", path, "--action", "arm") == 2
-    assert "the following arguments are required: --arms, --reward" in capsys.readouterr().err
+    assert "the following arguments are required: --reward" in capsys.readouterr().err
     assert run("audit-contexts", path) == 2
     assert "the following arguments are required: --item, --reward" in capsys.readouterr().err
 
@@ -429,4 +429,21 @@ def test_evaluate_of_a_table_needs_names_and_propensities(
     assert run("evaluate", path, "--play", "a", "--reward", "r") == 2
     assert "one of the arguments --propensity --uniform is required" in capsys.readouterr().err
     assert run("evaluate", path, "--play", "a", "--reward", "r", "--uniform") == 2
-    assert "--arms is needed" in capsys.readouterr().err
+    assert "--action is needed" in capsys.readouterr().err
+
+
+def test_an_evaluation_has_arm_effects_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two arms with the same feature: without effects a policy cannot tell them apart."""
+    rows = "".join(f"{'ab'[row % 2]},{int(row % 20 < (row % 2) * 14)}\n" for row in range(400))
+    (tmp_path / "log.csv").write_text("arm,r\n" + rows)
+    (tmp_path / "arms.csv").write_text("id,x\na,1\nb,1\n")
+    words = ("evaluate", tmp_path / "log.csv", "--action", "arm", "--reward", "r", "--uniform", "--json")
+    policy = ("--policy", "Gated", "--budget", 20, "--noise", "bounded", "--reward-range", 0, 1)
+    found = {}
+    for option in ((), ("--arm-effects",), ("--no-arm-effects",)):
+        assert run(*words, "--arms", tmp_path / "arms.csv", *policy, *option) == 0
+        found[option] = json.loads(capsys.readouterr().out)["estimates"][0]["value"]
+    assert found[()] == found[("--arm-effects",)] > found[("--no-arm-effects",)]
+    assert run(*words, *policy) == 0, "no second file"
+    assert run(*words, *policy, "--no-arm-effects") == 2
+    assert "--no-arm-effects is for arms with features" in capsys.readouterr().err

@@ -159,7 +159,8 @@ def test_what_is_wrong_is_one_sentence(
 @pytest.mark.parametrize(
     "options, limit, code",
     [
-        ([], "deploy-with-arm-effects", 0),  # the log is sound
+        (["--epsilon", "0.1"], "deploy-with-arm-effects", 0),  # the log is sound
+        ([], "deploy-with-arm-effects", 3),  # what Gated promises breaks with a misfit that it cannot show
         (["--epsilon", "9"], "do-not-trust", 0),
         (["--epsilon", "9"], "not-yet", 3),  # an empty promise
         (["--bound", "0.001"], "not-yet", 3),  # refuted: worse than what was asked
@@ -199,7 +200,7 @@ def test_the_page_stands_alone_and_says_everything(
     capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "audit.html"
-    run(capsys, files, files / "log.parquet", "--out", path)
+    run(capsys, files, files / "log.parquet", "--epsilon", 0.1, "--out", path)
     page = Page(path.read_text("utf-8"))
     assert page.outside == [] and all(link.startswith("#") for link in page.links)
     assert page.tags["svg"] == 4 and page.tags["script"] == page.tags["link"] == page.tags["b"] == 0
@@ -210,6 +211,7 @@ def test_the_page_stands_alone_and_says_everything(
         "most lost per round",
         "<b>&3$",
         "linoto audit log.parquet",
+        "5,000 rounds to come",
     ):
         assert words in page.text
     assert str(files) not in path.read_text("utf-8")

@@ -75,7 +75,7 @@ def draw_promise(audit: Audit) -> Figure:
     """The promised limit of the shortfall below the log, and the most that any play could lose."""
     certificate = audit.certificate
     assert certificate is not None and certificate.per_round is not None  # only drawn where it holds
-    horizon = max(audit.log.offline.total, 10)
+    horizon = max(audit.horizon, 10)
     rounds = np.linspace(0, horizon, 50)
     promised = certificate.per_round * rounds + (certificate.constant or 0.0)
     worst = (certificate.reference_interval[1] - certificate.reward_range[0]) * rounds

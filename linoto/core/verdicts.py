@@ -1,0 +1,100 @@
+"""One rule, over one horizon: is a log to be built on, and is what would be promised on it worth having?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from linoto.core.certificates import Certificate
+from linoto.core.hints import amount
+
+HORIZON = 5000  # rounds to come that every verdict is about, unless somebody says otherwise
+AT_RISK = 0.5  # part of what the log earns that a promise must not allow to lose
+Verdict = Literal["deploy", "deploy with arm effects", "not yet", "do not trust"]  # the worst last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What was found of a log and of what would be promised on it, as sentences."""
+
+    against: tuple[str, ...] = ()  # what contradicts the log, or what a promise assumes of it
+    missing: tuple[str, ...] = ()  # what must be stated, logged or left out first
+    features: tuple[str, ...] = ()  # why features alone are not to be believed
+    blind: tuple[str, ...] = ()  # why they are not to be believed for what is promised
+    promise: tuple[str, ...] = ()  # why what is promised is worth nothing over the horizon
+    support: tuple[str, ...] = ()  # what speaks for the log
+
+    @property
+    def of_log(self) -> Findings:
+        """The same whatever is promised."""
+        return replace(self, promise=(), blind=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """What became of promises in worlds that a log finds plausible."""
+
+    refuted: str = ""  # that they were broken more often than chance explains
+    worthless: str = ""  # that none of them is worth having
+    blind: str = ""  # that those worth having rest on features that the log cannot vouch for
+    gain: str = ""  # what the best of them gains
+
+
+def reach_verdict(found: Findings, simulated: Simulated | None = None) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict, and everything that speaks for it."""
+    seen = simulated or Simulated()
+    against, missing = one(seen.refuted), one(seen.worthless)
+    features = (*found.features, *found.blind, *one(seen.blind))
+    if found.against or against:
+        return "do not trust", (*found.against, *against, *features)
+    if found.missing or found.promise or missing:
+        return "not yet", (*found.missing, *found.promise, *missing, *features)
+    if features:
+        return "deploy with arm effects", features
+    return "deploy", (*found.support, *one(seen.gain))
+
+
+def one(text: str) -> tuple[str, ...]:
+    """A sentence, if there is one."""
+    return (text,) if text else ()
+
+
+def findings_of(verdict: str | None, reasons: Sequence[str]) -> Findings:
+    """What an earlier verdict was reached by, as far as it tells."""
+    kinds = {"do not trust": "against", "not yet": "missing", "deploy with arm effects": "features"}
+    return Findings(**{kinds.get(str(verdict), "support"): tuple(reasons)})
+
+
+def why_worthless(certificate: Certificate, *, earned: float, horizon: int) -> str:
+    """Why a promise is worth nothing over so many rounds; nothing if it is worth something.
+
+    `earned` is what the log earns per round. A part of it means nothing where it may be 0 or less.
+    """
+    allowed = certificate.loss(horizon)
+    if allowed is None:
+        return f"nothing is promised: {certificate.theorem}"
+    first = certificate.says_something_from
+    if first is None or horizon < first:
+        return (
+            f"over {horizon:,} rounds the promise says nothing: no play could lose more than "
+            f"{amount(certificate.possible)} per round"
+        )
+    sure = certificate.reward_range[0] >= 0 or certificate.reference_interval[0] > 0
+    if not (sure and earned > 0) or allowed < AT_RISK * earned * horizon:
+        return ""
+    return (
+        f"over {horizon:,} rounds the promise allows a loss of {amount(allowed)}: half or more of the "
+        f"{amount(earned * horizon)} that the log earns in as many"
+    )
+
+
+def is_blind(certificate: Certificate, *, least_misfit: float, horizon: int) -> bool:
+    """Whether a promise by a linear model breaks with a misfit that its log could not have shown.
+
+    A model that misses means by more than the loss promised per round breaks the promise; `least_misfit` is
+    the smallest that the test of linearity rather sees than misses.
+    """
+    allowed = certificate.loss(horizon)
+    by_model = any("are linear in" in text for text in certificate.assumes)
+    return by_model and allowed is not None and allowed / horizon < least_misfit
