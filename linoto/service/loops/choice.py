@@ -22,7 +22,7 @@ def make_decision(
     explores = state.mode == "live" and left >= 0
     safe = not explores or loop.is_spent  # said before the coin is thrown
     live = agent.decide(allowed, safe=safe) if proposal is None else agent.guard(proposal, allowed, safe=safe)
-    closed = loop.is_spent or loop.lacks_room(live.budget)
+    closed = loop.is_spent or loop.lacks_room(loop.room_left(live.budget, left))
     live = safe_decision(agent, live) if closed else live
     served = live if explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)

@@ -21,7 +21,8 @@ def decide_in_context(
     agent, contexts = loop.contextual
     state, items = loop.state, question.items
     live = ask(agent, question, proposal, safe=state.mode != "live" or loop.is_spent)
-    closed = loop.is_spent or loop.lacks_room(live.budget)
+    room = loop.room_left(live.budget, left_at_most(loop))
+    closed = loop.is_spent or loop.lacks_room(room)
     live = agent.play_safe(live) if closed else live
     played = live if state.mode == "live" else agent.play_safe(live)
     lcb, ucb = agent.bounds(played)
@@ -36,7 +37,7 @@ def decide_in_context(
         counted=True,
         favourite=items[live.proposal],
         fallback=None if live.fallback is None else items[live.fallback],
-        budget=finite(loop.room_left(live.budget, left_at_most(loop))),
+        budget=finite(room),
         loop_mode=state.mode,
         live_arm=items[live.arm or 0],
         live_mode=live.mode,
