@@ -69,7 +69,7 @@ def revenue_log(rng: np.random.Generator) -> tuple[Offline, np.ndarray]:
 
 @pytest.mark.parametrize("bounded", [True, False])
 def test_every_arm_is_paid_with_its_own_mean_and_variance(bounded: bool) -> None:
-    """Where it earns what it earned in the log: within 4 %, the price of drawing 4000 rows towards the others.
+    """Where it earns what it earned in the log: within 4 %, the price of drawing it towards the others.
     Exact moments: no chance is involved."""
     log, variances = revenue_log(np.random.default_rng(3))
     noise: Any = "bounded" if bounded else 100.0
