@@ -1,4 +1,4 @@
-"""How much rewards scatter: an interval that holds for rare events and heavy tails, and one mean, one interval.
+"""How much rewards scatter, with intervals that hold for rare events and heavy tails; one mean, one interval.
 
 Statistical tests have a fixed seed and state their false-alarm rate: the probability that they would fail for
 another seed although the law holds.
@@ -50,7 +50,7 @@ def true_deviation(draw: Draw) -> float:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("arms", [1, 5])
 def test_the_interval_of_the_noise_holds_for_rare_events_and_heavy_tails(kind: str, arms: int) -> None:
-    """300 logs of 500 rows at 95 %: a binomial(300, 0.95) is below 268 with probability 1e-4. The chi-square
+    """300 logs of 500 rows at 95 %: a binomial(300, 0.95) is below 268 with probability 2e-5. The chi-square
     interval, exact for normal rewards, holds in as few as 14 % of logs at 0.4 %."""
     draw, limits = KINDS[kind]
     truth, rng, held = true_deviation(draw), np.random.default_rng([arms, 3]), 0
@@ -65,7 +65,7 @@ def test_the_interval_of_the_noise_holds_for_rare_events_and_heavy_tails(kind: s
 
 @pytest.mark.parametrize("kind", ["clicks, 0.4 %", "clicks, 50 %", "revenue"])
 def test_the_interval_of_the_noise_holds_where_rewards_decided_what_was_pulled(kind: str) -> None:
-    """An arm is pulled on while it wins: 200 logs, a binomial(200, 0.95) is below 176 with probability 1e-4."""
+    """An arm is pulled on while it wins: of 200 logs, fewer than 176 hold it with probability 3e-5."""
     draw, limits = KINDS[kind]
     truth, rng, held = true_deviation(draw), np.random.default_rng(4), 0
     for _ in range(200):
@@ -111,7 +111,7 @@ def test_more_rows_say_more_about_the_noise() -> None:
 
 
 def test_noise_around_a_model_has_an_interval_that_holds_for_rare_events() -> None:
-    """300 logs with 20 groups at 95 %, whose chances differ: below 268 with probability 1e-4."""
+    """300 logs with 20 groups at 95 %, whose chances differ: below 268 with probability 2e-5."""
     rng, held = np.random.default_rng(6), 0
     for _ in range(300):
         groups, chances = np.arange(600) % 20, rng.permutation(np.repeat([0.001, 0.02], 10))
