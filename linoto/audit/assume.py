@@ -43,9 +43,15 @@ def too_few_events(log: Log | ContextLog) -> str:
     return f"too few events to say: {worth} among {rows:,} rewards; it takes {LEAST_EVENTS}"
 
 
-def has_rewards_outside(log: Log, limits: tuple[float, float]) -> bool:
+def has_rewards_outside(log: Log | ContextLog, limits: tuple[float, float]) -> bool:
     """Whether some logged reward is outside a range."""
     return log.extent[0] < limits[0] or log.extent[1] > limits[1]
+
+
+def limits_of_rewards(log: Log | ContextLog, known: Confidence | None) -> tuple[float, float] | None:
+    """Where every reward lies, if that is assumed and no logged one contradicts it."""
+    limits = None if known is None or known.noise != "bounded" else known.reward_range
+    return None if limits is None or has_rewards_outside(log, limits) else limits
 
 
 def propose_confidence(
@@ -100,15 +106,15 @@ def propose_noise(
     found = estimate_noise(log.offline)
     if found is None:
         return None, "no arm was pulled twice, so the log cannot tell"
-    noisiest = max(noisiest_arm(log.offline), found.high)
+    noisiest = max(noisiest_arm(log.offline), found.high_if_normal)
     if noisiest == 0:
         return None, (
             "rewards of an arm are always the same, or so large that rounding hides how they differ: "
             "take a constant off them, or say how much they may vary"
         )
     why = (
-        "upper end of the pooled estimate"
-        if noisiest == found.high
+        "upper end of the pooled estimate, were rewards normal"
+        if noisiest == found.high_if_normal
         else "standard deviation of the noisiest arm"
     )
     return noisiest, why

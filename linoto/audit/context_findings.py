@@ -8,6 +8,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from linoto.audit.adaptive import SHARE_LEVEL, share_p
+from linoto.audit.assume import limits_of_rewards
 from linoto.audit.coverage import SHOWN_DIRECTIONS, main_features
 from linoto.audit.noise import LEVEL
 from linoto.core.confidence import Confidence
@@ -89,11 +91,23 @@ def possible_rows(recipe: Recipe) -> Floats:
 
 def find_mean_interval(log: ContextLog, known: Confidence | None) -> tuple[float, float] | None:
     """Where the true mean of what was logged lies, however items were chosen; None without a range."""
-    limits = None if known is None or known.noise != "bounded" else known.reward_range
-    if known is None or limits is None or log.extent[0] < limits[0] or log.extent[1] > limits[1]:
+    limits = limits_of_rewards(log, known)
+    if known is None or limits is None:
         return None
-    total, level = log.moments.reward_sum, 1 - known.delta
-    return mean_from_total(total, log.count, reward_range=limits, level=level, adaptive=True)
+    sums = log.moments
+    return mean_from_total(
+        sums.reward_sum,
+        log.count,
+        squares=sums.reward_squares,
+        reward_range=limits,
+        level=1 - known.delta,
+        adaptive=shares_changed(log),
+    )
+
+
+def shares_changed(log: ContextLog) -> bool:
+    """Whether items were played late in other shares than early: as in an audit of arms."""
+    return log.items is not None and share_p(*log.items) < SHARE_LEVEL
 
 
 @dataclass(frozen=True, kw_only=True)

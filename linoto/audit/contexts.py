@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linoto.audit.assume import is_binary, round_up, stated, too_few_events
+from linoto.audit.assume import is_binary, limits_of_rewards, round_up, stated, too_few_events
 from linoto.audit.bound import propose_bound, shortest_parameter
 from linoto.audit.context_findings import (
     ContextCoverage,
@@ -16,17 +16,18 @@ from linoto.audit.context_findings import (
     find_context_coverage,
     find_gain,
     find_mean_interval,
+    shares_changed,
 )
 from linoto.audit.context_promises import NAMES, ContextPromise, find_promises, fitting, promise_texts
 from linoto.audit.drift import Drift, find_drift, why_untested
-from linoto.audit.noise import LEVEL, Noise, least_scale_of, noise_of
+from linoto.audit.noise import LEVEL, Noise, bounded_noise, deviation_of_any, least_scale_of, noise_of
 from linoto.audit.propensities import find_miscalibrated
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import DROPPED, HEAVY, bound_reasons, farthest_reasons, names_of, unstated_reasons
 from linoto.audit.tails import Tails, find_context_tails
 from linoto.audit.verdicts import answer_text, tails_texts, without_nan
 from linoto.core.confidence import Confidence
-from linoto.core.hints import amount, shortened_list
+from linoto.core.hints import amount, as_sure_as, shortened_list
 from linoto.core.kernels import Floats
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
@@ -90,7 +91,7 @@ def audit_contexts(
     wrong = () if log.propensities is None else find_miscalibrated(log.propensities, log.count)
     findings = ContextFindings(
         log=log,
-        noise=found,
+        noise=None if found is None else within_range(log, found, around, limits_of_rewards(log, confidence)),
         least_noise=least_scale_of(around, float(moments.count), level=TEST_LEVEL),
         tails=None if rows is None else find_context_tails(rows),
         shortest=0.0 if confidence is None else shortest_theta(log, confidence),
@@ -117,6 +118,16 @@ def audit_contexts(
     )
 
 
+def within_range(log: ContextLog, found: Noise, around: float, limits: tuple[float, float] | None) -> Noise:
+    """The noise with an interval that holds for rewards of a range, if one is known."""
+    sums = log.moments
+    if limits is None or sums.reward_squares is None:
+        return found
+    known = (around, sums.reward_sum, sums.reward_squares, sums.count)
+    ends = deviation_of_any(*known, limits, level=LEVEL, adaptive=shares_changed(log))
+    return bounded_noise(found, ends, limits)
+
+
 def propose(
     log: ContextLog,
     found: Noise | None,
@@ -133,9 +144,10 @@ def propose(
     if noise is None and limits is not None and limits[0] <= log.extent[0] and log.extent[1] <= limits[1]:
         noise, why["noise"] = "bounded", f"no logged reward is outside [{limits[0]:g}, {limits[1]:g}]"
     elif noise is None:
-        if found is None or found.high == 0:
+        if found is None or found.high_if_normal == 0:
             return None, why
-        noise, why["noise"] = found.high, "upper end of what rewards scatter around the linear model"
+        noise = found.high_if_normal
+        why["noise"] = "upper end of what rewards scatter around the linear model, were they normal"
     started = Confidence(delta=delta, noise=noise, reward_range=limits, design="adaptive")
     if bound is None:
         bound = round_up(propose_bound(*as_log(log), noise=started.scale, delta=delta))
@@ -375,13 +387,12 @@ class ContextAudit(ContextFindings):
 
     def rewards_text(self) -> str:
         """The mean with its interval, and the extremes."""
-        low, high = self.log.extent
-        text = f"mean {amount(self.log.moments.reference)}, from {amount(low)} to {amount(high)}"
+        mean, extent = self.log.moments.reference, " to ".join(map(amount, self.log.extent))
         if self.mean_interval is None or self.confidence is None:
-            return text
-        low, high = self.mean_interval
+            return f"mean {amount(mean)}, from {extent}"
+        shown, low, high = as_sure_as(mean, *self.mean_interval)
         sure = f"with probability {1 - self.confidence.delta:g}"
-        return f"{text}; the true mean of what was logged lies in [{amount(low)}, {amount(high)}] {sure}"
+        return f"mean {shown}, from {extent}; the true mean of what was logged lies in [{low}, {high}] {sure}"
 
     def assumed_texts(self) -> Iterator[tuple[str, str]]:
         """Noise, bound and range, and where they come from."""
@@ -394,8 +405,7 @@ class ContextAudit(ContextFindings):
         noise = self.noise
         if noise is None:
             return "cannot be estimated: there are not more rows than features"
-        within = f"[{amount(noise.low)}, {amount(noise.high)}]"
-        return f"{amount(noise.value)} around the linear model, within {within} at {LEVEL:.0%}"
+        return noise.text("the linear model")
 
     def unknown_texts(self) -> Iterator[tuple[str, str]]:
         """Features and directions the log says little or nothing about."""

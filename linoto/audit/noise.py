@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linoto.core.confidence import Confidence
-from linoto.core.intervals import mean_from_total
+from linoto.core.hints import as_sure_as
+from linoto.core.intervals import Limits, mean_from_total
 from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
 
@@ -57,25 +58,55 @@ class Noise:
     """The standard deviation of a reward around the mean of its arm, pooled over arms."""
 
     value: float
-    low: float
-    high: float
+    low: float | None  # an interval that holds for rewards of a known range; None: none is known
+    high: float | None
+    low_if_normal: float  # chi-square: for rewards that are rare or have heavy tails it is far too narrow
+    high_if_normal: float
     degrees: int  # rewards beyond the first of each arm
 
+    def text(self, around: str) -> str:
+        """The standard deviation around something, and how far it may be from the true one."""
+        if self.low is None or self.high is None:
+            value, low, high = as_sure_as(self.value, self.low_if_normal, self.high_if_normal)
+            return (
+                f"{value} around {around}; how far off that is cannot be told without a range of rewards "
+                f"(were they normal: within [{low}, {high}] at {LEVEL:.0%})"
+            )
+        value, low, high = as_sure_as(self.value, self.low, self.high)
+        return f"{value} around {around}, within [{low}, {high}] at {LEVEL:.0%}"
 
-def estimate_noise(offline: Offline, *, level: float = LEVEL) -> Noise | None:
-    """Pooled standard deviation with its chi-square interval (exact for Gaussian rewards); None where no arm
-    was pulled twice.
+
+def estimate_noise(
+    offline: Offline,
+    *,
+    limits: tuple[float, float] | None = None,
+    adaptive: bool = False,
+    level: float = LEVEL,
+) -> Noise | None:
+    """Pooled standard deviation with its interval for rewards within `limits`; None where no arm was pulled
+    twice. `adaptive` where earlier rewards may have decided which arms were pulled.
 
     >>> log = Offline.from_rows([0, 0, 1, 1], [1.0, 3.0, 0.0, 2.0], k=2)
     >>> round(estimate_noise(log).value, 3)
     1.414
     """
     scatter = scatter_of(offline)
-    return noise_of(float(scatter.around.sum()), scatter.degrees, level=level)
+    around, total = float(scatter.around.sum()), float(offline.reward_sums.sum())
+    found = noise_of(around, scatter.degrees, level=level)
+    if found is None or limits is None:
+        return found
+    squares = float(np.asarray(offline.reward_squares).sum())
+    if adaptive:
+        ends = deviation_of_any(around, total, squares, offline.total, limits, level=level, adaptive=True)
+    elif scatter.pulls.size == 1 and sums_equal_squares(offline) and limits == (0.0, 1.0):
+        ends = deviation_of_clicks(total, offline.total, level=level)
+    else:
+        ends = deviation_within_arms(around, scatter.degrees, limits, level=level)
+    return bounded_noise(found, ends, limits)
 
 
 def noise_of(around: float, degrees: int, *, level: float = LEVEL) -> Noise | None:
-    """The standard deviation behind a sum of squares, with its chi-square interval."""
+    """The standard deviation behind a sum of squares, of rewards whose range is not known."""
     from scipy.special import chdtri  # type: ignore[import-untyped]
 
     if degrees <= 0:
@@ -83,10 +114,65 @@ def noise_of(around: float, degrees: int, *, level: float = LEVEL) -> Noise | No
     above, below = chdtri(degrees, (1 - level) / 2), chdtri(degrees, (1 + level) / 2)
     return Noise(
         value=sqrt(around / degrees),
-        low=sqrt(around / above),
-        high=sqrt(around / below),
+        low=None,
+        high=None,
+        low_if_normal=sqrt(around / above),
+        high_if_normal=sqrt(around / below),
         degrees=degrees,
     )
+
+
+def bounded_noise(found: Noise, ends: Limits, limits: Limits) -> Noise:
+    """The same with an interval, and no more than half of the range: rewards inside it scatter no more."""
+    most = (limits[1] - limits[0]) / 2
+    low, high = (min(end, most) for end in ends)
+    return replace(found, value=min(found.value, most), low=low, high=high)
+
+
+def deviation_within_arms(around: float, degrees: int, limits: Limits, *, level: float) -> Limits:
+    """An interval for the pooled standard deviation of independent rewards within limits.
+
+    With rewards in [0, 1], Z the sum of squares around the means of arms and Z_k its smallest value over all
+    that reward k could be: Z - Z_k = (1 - 1/n) (x_k - mean of the n - 1 others of its arm)^2 <= 1 - 1/n, and
+    these add up to n / (n - 1) times Z in an arm. So the sum of (Z - Z_k)^2 is at most Z, and P(Z <= E Z - t)
+    <= exp(-t^2 / 2 E Z), P(Z >= E Z + t) <= exp(-t^2 / (2 E Z + t)) (Maurer 2006; Maurer and Pontil 2009,
+    Theorem 13). E Z is `degrees` times the pooled variance, whatever the laws of rewards and arms are.
+    """
+    width = limits[1] - limits[0]
+    surprise, z = log(2 / (1 - level)), around / width**2
+    low = z + surprise / 2 - sqrt(surprise**2 / 4 + 2 * surprise * z)
+    high = (sqrt(surprise / 2) + sqrt(surprise / 2 + z)) ** 2
+    # the least E Z is not below 0, and grows with Z from where Z says something: Z > surprise
+    low = low if z > surprise else 0.0
+    return width * sqrt(low / degrees), width * sqrt(high / degrees)
+
+
+def deviation_of_clicks(total: float, n: int, *, level: float) -> Limits:
+    """The same for independent 0/1 rewards of one arm, from the interval of their mean p: sqrt(p (1 - p))."""
+    ends = mean_from_total(total, n, level=level, binary=True)
+    low, high = sorted(sqrt(p * (1 - p)) for p in ends)
+    return low, 0.5 if ends[0] < 0.5 < ends[1] else high
+
+
+def deviation_of_any(
+    around: float, total: float, squares: float, n: int, limits: Limits, *, level: float, adaptive: bool
+) -> Limits:
+    """An interval for the average standard deviation of n rewards around their own means, whatever these are.
+
+    `around` is the sum of squares around a fit that could have been these means: squares around the means
+    themselves add up to no less, and each is at most 1 for rewards in [0, 1]. So a lower limit of their mean
+    is one for the variance. Its upper limit is that of the mean square less the lower one of the squared
+    mean, since the average of squared means is no less than the square of their average.
+    """
+    low, width = limits[0], limits[1] - limits[0]
+    shares, shifted = (total - n * low) / width, (squares - 2 * low * total + n * low**2) / width**2
+    z, s, q = (min(max(value, 0.0), float(n)) for value in (around / width**2, shares, shifted))
+    q = max(q, s**2 / n)
+    least, _ = mean_from_total(z, n, level=level, adaptive=adaptive)
+    half = 1 - (1 - level) / 2  # two limits on the upper side, each with half of its error
+    _, square = mean_from_total(q, n, level=half, adaptive=adaptive)
+    mean, _ = mean_from_total(s, n, level=half, squares=q, adaptive=adaptive)
+    return width * sqrt(least), width * sqrt(max(square - mean**2, least))
 
 
 def least_scale(offline: Offline, *, level: float, adaptive: bool = False) -> float:
@@ -118,11 +204,17 @@ def noisiest_arm(offline: Offline) -> float:
 
 
 def arm_intervals(
-    offline: Offline, confidence: Confidence | None = None, *, arms: Ints | None = None, level: float = LEVEL
+    offline: Offline,
+    confidence: Confidence | None = None,
+    *,
+    arms: Ints | None = None,
+    level: float = LEVEL,
+    adaptive: bool | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """(k,) means, lower and upper ends of the intervals of some arms, or of all; NaN for arms without a pull.
 
-    Where rewards are bounded, they hold at every number of pulls (`linoto.core.intervals`).
+    Where rewards are bounded, they hold at every number of pulls (`linoto.core.intervals`); `adaptive` where
+    rewards may have decided what was pulled, by default as the confidence says.
     """
     if confidence is None or not is_bounded(offline, confidence):
         mean, low, high = student_intervals(offline, level)
@@ -130,18 +222,15 @@ def arm_intervals(
             return mean, low, high
         least, most = confidence.reward_range  # of means: no interval needs to leave it
         return mean, np.minimum(np.maximum(low, least), mean), np.maximum(np.minimum(high, most), mean)
-    options: dict[str, Any] = {
-        "reward_range": confidence.reward_range,
-        "level": level,
-        "adaptive": confidence.design == "adaptive",
-        "binary": confidence.reward_range == (0.0, 1.0)
-        and np.array_equal(offline.reward_sums, np.asarray(offline.reward_squares)),  # each 0 or 1
-    }
+    chosen = confidence.design == "adaptive" if adaptive is None else adaptive
+    options: dict[str, Any] = {"reward_range": confidence.reward_range, "level": level, "adaptive": chosen}
+    squares = offline.reward_squares
     pulled = np.flatnonzero(offline.pulls > 0)
     ends = np.full((3, offline.pulls.size), np.nan)
     for arm in pulled if arms is None else np.intersect1d(pulled, arms):
         total, n = float(offline.reward_sums[arm]), int(offline.pulls[arm])
-        ends[:, arm] = total / n, *mean_from_total(total, n, **options)
+        known = None if squares is None else float(squares[arm])
+        ends[:, arm] = total / n, *mean_from_total(total, n, squares=known, **options)
     return ends[0], ends[1], ends[2]
 
 

@@ -10,18 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.audit.adaptive import SHARE_LEVEL, share_p
-from linoto.audit.assume import certify_tolerance, propose_confidence, stated
+from linoto.audit.assume import certify_tolerance, limits_of_rewards, propose_confidence, stated
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.coverage import find_coverage
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
 from linoto.audit.fit import LackOfFit, lack_of_fit
-from linoto.audit.noise import LEVEL, estimate_noise, least_scale
+from linoto.audit.noise import estimate_noise, least_scale
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import AuditFindings, audit_notes, names_of, weigh
 from linoto.audit.tails import Tails, find_tails
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
-from linoto.core.hints import amount
+from linoto.core.hints import amount, as_sure_as
 from linoto.core.notebook import html_table, text_table
 from linoto.core.usual import usual_gate
 from linoto.core.validation import as_range, check_count, check_nonnegative
@@ -89,7 +89,7 @@ def audit_log(
     found = AuditFindings(
         log=log,
         gate=gate,
-        noise=estimate_noise(offline),
+        noise=estimate_noise(offline, limits=limits_of_rewards(log, confidence), adaptive=adaptive),
         least_noise=least_scale(offline, level=TEST_LEVEL, adaptive=adaptive),
         tails=find_tails(log),
         fit=lack_of_fit(actions, offline, adaptive=adaptive),
@@ -231,10 +231,11 @@ class Audit(AuditFindings):
         bad = ", ".join(f"{count:,} {kind}" for kind, count in log.bad.items())
         never = f"; never pulled: {names_of(names, coverage.unseen)}" if coverage.unseen.size else ""
         low, high = (end + 0.0 for end in log.extent)  # never "-0"
-        rewards = f"mean {amount(offline.reference + 0.0)}, from {amount(low)} to {amount(high)}"
+        mean, within = amount(offline.reference + 0.0), ""
         if self.certificate is not None:
-            low, high = self.certificate.reference_interval
-            rewards += f"; the true mean of what was logged lies in [{amount(low)}, {amount(high)}]"
+            mean, *ends = as_sure_as(offline.reference, *self.certificate.reference_interval)
+            within = f"; the true mean of what was logged lies in [{', '.join(ends)}]"
+        rewards = f"mean {mean}, from {amount(low)} to {amount(high)}{within}"
         design = (
             f"the log knows {coverage.rank} of the {coverage.eigenvalues.size} directions the arms have; "
             f"effective dimension {coverage.effective} over {self.horizon:,} rounds"
@@ -294,8 +295,7 @@ class Audit(AuditFindings):
         noise = self.noise
         if noise is None:
             return "cannot be estimated: no arm was pulled twice"
-        within = f"[{amount(noise.low)}, {amount(noise.high)}]"
-        return f"{amount(noise.value)} around the mean of an arm, within {within} at {LEVEL:.0%}"
+        return noise.text("the mean of an arm")
 
     def assumed_texts(self) -> Iterator[tuple[str, str]]:
         """What the promise rests on: noise, bound and range, where they come from, and all the rest."""

@@ -69,6 +69,14 @@ def add_preview(commands: Commands) -> None:
         help="how much the arms' average rewards differ, as a standard deviation (default: from the log)",
     )
     preview.add_argument(
+        "--logged-arms",
+        choices=("good", "random", "best"),
+        default="good",
+        help="how the logged arms were chosen: because somebody believed them good, so that untried ones are "
+        "worse on average (default); at random; or as the best of all, so that no untried one is better than "
+        "the worst of them",
+    )
+    preview.add_argument(
         "--drift",
         type=above_zero_or("log"),
         metavar="SD|log",
@@ -91,6 +99,7 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     """Print and write the preview: its verdict, and the best value that passes it whatever the limit is."""
     from linoto.pages.preview import TITLE, UNIT, answers, judge, suggested, write_preview
     from linoto.pages.shell import check_installed
+    from linoto.worlds.preview import NO_BETTER
 
     check_installed()
     log = read_statistics(arguments)
@@ -122,7 +131,8 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
         return verdict, best
     print(TITLE)
     rounds = ("Verdict", f"{verdict}, over {result.horizon:,} rounds to come")
-    print_facts([rounds, *lines, *assumption_rows(policy, log, arguments)])
+    beside = [] if result.no_better is None else [("Below", f"as above | {NO_BETTER}")]
+    print_facts([rounds, *lines, *assumption_rows(policy, log, arguments), *beside])
     print()
     print_table([table_row(row, result) for row in result.table()])
     if gates is not None:
@@ -153,6 +163,7 @@ def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Name
             horizon=arguments.horizon,
             worlds=arguments.worlds,
             prior=arguments.prior,
+            logged_arms=arguments.logged_arms,
             drift=drift_of(log, arguments),
             least_misfit=0.0 if log.saved is None else log.saved.least_misfit or 0.0,
             seed=arguments.seed,
@@ -191,6 +202,7 @@ def gates_of(log: ArmsAndLog, result: Preview, arguments: argparse.Namespace) ->
             horizon=result.horizon,
             worlds=result.worlds,
             prior=arguments.prior,
+            logged_arms=result.logged_arms,
             seed=result.seed,
             engine=engine_of(arguments),
             track=track,
@@ -258,21 +270,27 @@ def command_of(arguments: argparse.Namespace) -> str:
         if values is not None:
             words += [f"--{name.replace('_', '-')}", ",".join(map(shown, values))]
     return " ".join(
-        [*words, *typed_again(arguments, ("horizon", "worlds", "limit", "prior", "drift", "unit", "seed"))]
+        [
+            *words,
+            *typed_again(
+                arguments, ("horizon", "worlds", "limit", "prior", "logged_arms", "drift", "unit", "seed")
+            ),
+        ]
     )
 
 
 def table_row(row: dict[str, Any], result: Preview) -> dict[str, str]:
     """A row of the terminal's table."""
-    from linoto.pages.preview import heading, value_cells
+    from linoto.pages.preview import heading, no_better_cells, value_cells
     from linoto.worlds.outcomes import FEW
 
     value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
+    others = no_better_cells(row)
     return {
         heading(result.parameter): value,
         "lose at most": guaranteed,
-        "9 worlds of 10" if result.worlds >= FEW else "worst world": lost,
-        "mean gain": gain,
+        "9 worlds of 10" if result.worlds >= FEW else "worst world": " | ".join([lost, *others[:1]]),
+        "mean gain": " | ".join([gain, *others[1:]]),
         "explored": explored,
         "first at": first,
     }

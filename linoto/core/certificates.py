@@ -11,7 +11,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.confidence import Confidence, why_noise_refuted
-from linoto.core.hints import amount
+from linoto.core.hints import amount, as_sure_as
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import Floats, Records, State
 from linoto.core.notebook import html_table, text_table
@@ -99,12 +99,8 @@ class Certificate:
         if self.holds and self.against != LOG:
             lines.append(("compared with", self.against))
         if self.reference is not None:
-            lines.append(
-                (
-                    "mean reward of the log",
-                    f"{amount(self.reference)}, within [{amount(low)}, {amount(high)}]",
-                )
-            )
+            mean, least, most = as_sure_as(self.reference, low, high)
+            lines.append(("mean reward of the log", f"{mean}, within [{least}, {most}]"))
         if not self.holds:
             return lines
         if self.per_round:
@@ -319,6 +315,9 @@ def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float
     mean = total / n
     if confidence.noise == "bounded" and low <= mean <= high:
         options: dict[str, Any] = {"reward_range": (low, high), "level": 1 - confidence.delta}
+        squares = situation.offline.reward_squares
+        if squares is not None and situation.offline.total == n:
+            options["squares"] = float(squares.sum())
         least, most = mean_from_total(total, n, adaptive=confidence.design == "adaptive", **options)
         return mean, (max(least - confidence.shift, low), min(most + confidence.shift, high))
     spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / n) + confidence.shift

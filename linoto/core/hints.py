@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
+from math import ceil, floor, isfinite, log10
 
 SHOWN = 8  # names that a list shows
 MOST = 10_000  # words that are compared: a catalogue of arms may have millions
@@ -53,3 +54,24 @@ def amount(value: float | None) -> str:
         return "unknown"
     rounded = float(f"{value:.4g}")
     return f"{rounded:,.0f}" if 1e4 <= abs(rounded) < 1e15 else f"{rounded:.4g}"
+
+
+def as_sure_as(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """A number and the ends of its interval, with as many digits as the interval allows: two of its width.
+
+    The ends are rounded outwards, so that what is shown holds too.
+
+    >>> as_sure_as(0.362, 0.2761, 0.4479), as_sure_as(20_311.0, 18_030.0, 24_040.0)
+    (('0.36', '0.27', '0.45'), ('20,300', '18,000', '24,100'))
+    """
+    width = high - low
+    if not (isfinite(width) and width > 1e-12 * max(abs(low), abs(high))):
+        return amount(value), amount(low), amount(high)
+    place = floor(log10(width)) - 1
+    unit, close = 10.0**place, 1e-6
+    ends = (round(value / unit), floor(low / unit + close), ceil(high / unit - close))
+    shown = (end * unit if place >= 0 else end / 10.0**-place for end in ends)
+    first, least, most = (
+        f"{number + 0.0:{',' if abs(number) >= 1e4 else ''}.{max(-place, 0)}f}" for number in shown
+    )
+    return first, least, most

@@ -1,6 +1,6 @@
 """Intervals for means of bounded rewards that hold at every n, for one click in a thousand as for half.
 
-Four facts, each with its proof; rewards are scaled to [0, 1], limits are found by turning a test around, and
+Five facts, each with its proof; rewards are scaled to [0, 1], limits are found by turning a test around, and
 an upper limit is one minus the lower limit of one minus the rewards. alpha is (1 - level) / 2, for each side.
 
 1. Independent 0/1 rewards, equal chances or not (`mean_from_total(binary=True)`): P(S >= s) is at most that
@@ -22,11 +22,17 @@ an upper limit is one minus the lower limit of one minus the rewards. alpha is (
    in m: at the average m of the m_i, prod (1 + b x_i) / (1 + b m)^n is never larger. So by Ville the average
    over bets reaches 1 / alpha at any n, ever, with probability at most alpha. Sums of log (1 + b x_i) are
    all it needs.
+5. The same by the sum S and the sum of squares Q (`mean_from_total(squares=...)`). For b > 0, let f(x) be
+   log (1 + b (x - v)) or log (1 + b x), and p the parabola that meets f at 0 and touches it at c = Q / S.
+   Then f(x) - p(x) = g(y) x (x - c)^2 / 6 for some y, with g > 0 the third derivative of f: p is nowhere
+   above f on [0, 1]. The sum of p over rows depends on S and Q alone, and is that of f over S / c rewards of
+   c and n - S / c of 0. So these win least of all rewards with this S and Q, and facts 3 and 4 hold with
+   them: how rewards scatter is known from squares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, floor, lgamma, log, log1p, sqrt
@@ -36,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.kernels import Floats
-from linoto.core.validation import as_floats, as_range, check_count, check_positive, is_number
+from linoto.core.validation import as_floats, as_range, check_count, check_positive, exact, is_number
 
 Limits = tuple[float, float]
 
@@ -120,24 +126,29 @@ def mean_from_total(
     total: float,
     n: int,
     *,
+    squares: float | None = None,
     reward_range: Limits = (0.0, 1.0),
     level: float = 0.95,
     binary: bool = False,
     adaptive: bool = False,
 ) -> Limits:
     """An interval for the average mean of n independent rewards that sum to `total`; they may have different
-    means.
+    means. With the sum of their `squares` it knows how rewards scatter: give it wherever it is known.
 
     Assumes that every reward lies in `reward_range`, is one of its two ends where `binary`, and that n and
     the means were fixed before the rewards were seen; then it holds with probability `level` or more at every
     n (facts 1 and 2; binary: for levels from 0.5). Binary it is Clopper and Pearson's, otherwise at most 1.2
-    times as wide for the same sum. `adaptive` where earlier rewards may have decided what was played next, or
-    when to stop: nothing but the range is assumed then (fact 4), for at most twice the width.
+    times as wide for the same sum. With `squares`, rewards that are all at the ends of the range are binary,
+    and others get 1.5 to 2.5 times Student's interval from a thousand rows on (fact 5). `adaptive` where
+    earlier rewards may have decided what was played next, or when to stop: nothing but the range is assumed
+    then (fact 4), for at most twice the width.
 
     >>> [round(end, 5) for end in mean_from_total(44, 8000, binary=True)]
     [0.004, 0.00738]
     >>> [round(end, 5) for end in mean_from_total(44, 8000)]
     [0.0038, 0.00768]
+    >>> [round(end, 5) for end in mean_from_total(500, 1000, squares=252.5)]  # a half each, give or take 0.05
+    [0.49231, 0.50769]
     """
     low, high = as_range(reward_range)
     check_count("n", n)
@@ -145,12 +156,52 @@ def mean_from_total(
     sum_of_shares = (total - n * low) / (high - low)
     if not -1e-9 * n <= sum_of_shares <= n * (1 + 1e-9):
         raise ValueError(f"total must be the sum of {n} rewards in {(low, high)}, got {total!r}")
-    successes = min(max(round(sum_of_shares) if binary else sum_of_shares, 0.0), float(n))
     if adaptive:
-        return MeanSequence.from_total(total, n, reward_range=(low, high)).interval(level)
+        stream = MeanSequence.from_total(total, n, squares=squares, reward_range=(low, high))
+        return stream.interval(level)
+    known = None if squares is None else scaled_squares(total, squares, n, (low, high))
+    binary = binary or (known is not None and at_ends(sum_of_shares, known, n))
+    successes = min(max(round(sum_of_shares) if binary else sum_of_shares, 0.0), float(n))
     alpha = (1 - level) / 2
-    least, most = (limit_from_total(s, n, alpha, binary) for s in (successes, n - successes))
+    if binary or known is None:
+        least, most = (limit_from_total(s, n, alpha, binary) for s in (successes, n - successes))
+    else:
+        least, most = (limit_from_squares(s, q, n, alpha) for s, q in both_sides(successes, known, n))
     return low + (high - low) * least, high - (high - low) * most
+
+
+def scaled_squares(total: float, squares: float, n: int, limits: Limits) -> float:
+    """The sum of squares of rewards scaled to [0, 1], with what rounding may have taken from it."""
+    low, high = limits
+    rounding = (1e-13 + 1e-15 * sqrt(n)) * squares if low else 0.0
+    found = (squares - 2 * low * total + n * low**2 + rounding) / (high - low) ** 2
+    least = ((total - n * low) / (high - low)) ** 2 / n
+    if found < least * (1 - 1e-9) - 1e-9:
+        raise ValueError(
+            f"squares must be at least total**2 / n, {exact(total**2 / n)}, got {exact(squares)}"
+        )
+    return max(found, least)
+
+
+def at_ends(total: float, squares: float, n: int) -> bool:
+    """Whether rewards in [0, 1] are all 0 or 1: only there is x (1 - x) zero."""
+    return total - squares <= 1e-9 * min(total, n - total)
+
+
+def both_sides(total: float, squares: float, n: int) -> Iterator[tuple[float, float]]:
+    """Sum and squares of rewards x in [0, 1], and of 1 - x, whose lower limit gives the upper one of x."""
+    yield total, min(squares, total)
+    yield n - total, min(max(n - 2 * total + squares, (n - total) ** 2 / n), n - total)
+
+
+@lru_cache(maxsize=1024)
+def limit_from_squares(total: float, squares: float, n: int, alpha: float) -> float:
+    """The lower limit of a mean of rewards in [0, 1], by fact 5."""
+    if total <= 0:
+        return 0.0
+    value = squares / total
+    counts = np.array([n - total / value, total / value])
+    return limit_by_bets(np.array([0.0, value]), np.ones(2), counts, 1.0, alpha)
 
 
 @lru_cache(maxsize=1024)  # a certificate is asked for again and again, its log stays
@@ -270,11 +321,19 @@ class MeanSequence:
         return cls(reward_range=limits, count=x.size, logs=np.array(logs))
 
     @classmethod
-    def from_total(cls, total: float, n: int, *, reward_range: Limits) -> MeanSequence:
-        """Of n rewards of which only the sum is known: log (1 + b x) >= x log (1 + b) for x in [0, 1]."""
+    def from_total(
+        cls, total: float, n: int, *, reward_range: Limits, squares: float | None = None
+    ) -> MeanSequence:
+        """Of n rewards of which only the sum is known: log (1 + b x) >= x log (1 + b) for x in [0, 1]; with
+        the sum of squares, by fact 5.
+        """
         limits = as_range(reward_range)
         x = min(max((total - n * limits[0]) / (limits[1] - limits[0]), 0.0), float(n))
-        return cls(reward_range=limits, count=n, logs=np.outer([x, n - x], np.log1p(BETS)))
+        if squares is None or n == 0:
+            return cls(reward_range=limits, count=n, logs=np.outer([x, n - x], np.log1p(BETS)))
+        sides = both_sides(x, scaled_squares(total, squares, n, limits), n)
+        logs = [s * np.log1p(BETS * q / s) * s / q if s > 0 else np.zeros_like(BETS) for s, q in sides]
+        return cls(reward_range=limits, count=n, logs=np.array(logs))
 
     def __add__(self, other: MeanSequence) -> MeanSequence:
         if not isinstance(other, MeanSequence):

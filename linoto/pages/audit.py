@@ -10,7 +10,7 @@ from linoto.audit.noise import arm_intervals
 from linoto.audit.reasons import names_of
 from linoto.audit.verdicts import Audit
 from linoto.core.certificates import Certificate
-from linoto.core.hints import amount
+from linoto.core.hints import amount, as_sure_as
 from linoto.pages.figures import audit as figures
 from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import write_page
@@ -77,8 +77,7 @@ def arm_rows(audit: Audit) -> list[list[str]]:
     model = figures.fitted(audit)
     rows = []
     for arm in listed:
-        logged = (
-            [amount(mean[arm]), f"{amount(low[arm])} to {amount(high[arm])}"] if pulls[arm] else ["–", "–"]
-        )
+        shown, least, most = as_sure_as(mean[arm], low[arm], high[arm])
+        logged = [shown, f"{least} to {most}"] if pulls[arm] else ["–", "–"]
         rows.append([names[arm], f"{pulls[arm]:,}", *logged, amount(model[arm])])
     return rows

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from linoto.audit.context_findings import shares_changed
 from linoto.audit.contexts import ContextAudit
 from linoto.audit.noise import arm_intervals
-from linoto.core.hints import amount
+from linoto.core.hints import as_sure_as
 from linoto.pages.audit import sentence
 from linoto.pages.figures.audit import draw_drift, draw_spectrum
 from linoto.pages.figures.pieces import as_svg
@@ -55,14 +56,10 @@ def item_rows(audit: ContextAudit) -> list[list[str]]:
     """Each item's plays, mean and interval, most played first."""
     offline, names = audit.log.offline, audit.log.recipe.items
     listed = np.argsort(-offline.pulls, kind="stable")[:LISTED]
-    mean, low, high = arm_intervals(offline, audit.confidence, arms=listed)
-    return [
-        [
-            names[item],
-            f"{offline.pulls[item]:,}",
-            amount(mean[item]),
-            f"{amount(low[item])} to {amount(high[item])}",
-        ]
-        for item in listed
-        if offline.pulls[item]
-    ]
+    adaptive = shares_changed(audit.log)
+    mean, low, high = arm_intervals(offline, audit.confidence, arms=listed, adaptive=adaptive)
+    rows = []
+    for item in listed[offline.pulls[listed] > 0]:
+        shown, least, most = as_sure_as(mean[item], low[item], high[item])
+        rows.append([names[item], f"{offline.pulls[item]:,}", shown, f"{least} to {most}"])
+    return rows

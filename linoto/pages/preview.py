@@ -114,6 +114,7 @@ def findings(
         "empty": least_useful is not None and preview.is_empty(least_useful),
         "rounding": 0.0 if least_useful is None else rounding_share(least_useful, preview.horizon),
         "relative": getattr(preview.policy.composed().gate, "relative", False),
+        "no_better": None if preview.no_better is None else beside(preview, chosen_point(preview, limit)),
         "heading": heading(preview.parameter),
         "noun": "value of alpha" if preview.parameter == "alpha" else heading(preview.parameter),
         "total": lambda value: f"{amount(value)}\u00a0{unit}",
@@ -125,6 +126,12 @@ def findings(
         "signed": signed,
         "percent": percent,
     }
+
+
+def beside(preview: Preview, point: GridPoint) -> GridPoint:
+    """What came of the same value in worlds where no untried arm is better than the worst logged one."""
+    assert preview.no_better is not None
+    return next(other for other in preview.no_better if other.value == point.value)
 
 
 def chosen_point(preview: Preview, limit: float | None) -> GridPoint:
@@ -209,6 +216,12 @@ def value_cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
+def no_better_cells(row: dict[str, Any]) -> list[str]:
+    """Shortfall and gain if no untried arm is better than the worst logged one; nothing if unknown."""
+    lost, gain = row["no_better_worst_loss_90"], row["no_better_gain_mean"]
+    return [] if lost is None or gain is None else [amount(lost), signed(gain)]
+
+
 def write_preview(
     path: Path,
     preview: Preview,
@@ -234,8 +247,12 @@ def write_preview(
         source=source,
         offline=offline,
         logged=int((offline.pulls > 0).sum()),
+        mean_texts=mean_texts(preview.points[0].certificate, offline),
         answers=answers(preview, limit, unit, audited),
-        values=[(value_cells(point.row(preview.horizon)), mark(point, found)) for point in preview.points],
+        values=[
+            ([*value_cells(row)[:6], *no_better_cells(row), *value_cells(row)[6:]], mark(point, found))
+            for point, row in zip(preview.points, preview.table(), strict=True)
+        ],
         spread=[quantile(preview.spread, 0.1), quantile(preview.spread, 0.9)],
         heading_with_unit=heading_with_unit(preview, unit),
         pictures=[as_svg(figure, f"picture-{i}", label) for i, (label, figure) in enumerate(drawn.items())],
@@ -244,6 +261,13 @@ def write_preview(
         **({"gates": None} if gates is None else gate_parts(gates, unit)),
         **arm_tables(preview, offline, names),
     )
+
+
+def mean_texts(certificate: Certificate, offline: Offline) -> Sequence[str]:
+    """The mean logged reward and the ends of its interval, where there is one."""
+    if certificate.reference is None:
+        return [amount(offline.reference)]
+    return hints.as_sure_as(offline.reference, *certificate.reference_interval)
 
 
 def gate_parts(gates: GatePreview, unit: str) -> dict[str, Any]:

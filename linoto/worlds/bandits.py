@@ -22,6 +22,7 @@ from linoto.core.validation import (
     check_nonnegative,
     exact,
 )
+from linoto.worlds.beta_rewards import beta_rewards
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,23 +31,28 @@ class World:
 
     actions: Floats  # (k, d)
     noise: float = 1.0  # standard deviation of Gaussian rewards
-    rewards: Literal["gaussian", "bernoulli"] = "gaussian"
-    reward_range: tuple[float, float] = (0.0, 1.0)  # the two values of Bernoulli rewards
-    spread: Floats | None = (
-        None  # (k,) noise of an arm in units of `noise`, or the step between its two values
-    )
+    rewards: Literal["gaussian", "bernoulli", "beta"] = "gaussian"
+    reward_range: tuple[float, float] = (
+        0.0,
+        1.0,
+    )  # the two values of Bernoulli rewards, the range of Beta ones
+    # (k,) noise of an arm in units of `noise`; the step between its two values; or, of Beta rewards, their
+    # variance as a share of the largest that rewards with this mean can have in the range
+    spread: Floats | None = None
 
     means: ClassVar[Any]  # (k,) mean reward of each arm
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "actions", read_only(as_actions(self.actions)))
         check_nonnegative("noise", self.noise)
-        check_choice("rewards", self.rewards, ("gaussian", "bernoulli"))
+        check_choice("rewards", self.rewards, ("gaussian", "bernoulli", "beta"))
         object.__setattr__(self, "reward_range", as_range(self.reward_range))
         if self.spread is not None:
             object.__setattr__(self, "spread", read_only(as_floats("spread", self.spread, ndim=1)))
             if self.spread.size != len(self.actions) or not (self.spread >= 0).all():
                 raise ValueError(f"spread must be {len(self.actions)} numbers >= 0, one for each arm")
+        if self.rewards == "beta" and (self.spread is None or self.spread.max() > 1):
+            raise ValueError("spread must be given for Beta rewards, as shares from 0 to 1 of a variance")
 
     @property
     def steps(self) -> Floats:
@@ -57,12 +63,12 @@ class World:
         return np.full(len(self.actions), high - low if self.rewards == "bernoulli" else 1.0)
 
     def check_means(self, name: str) -> None:
-        """Refuse means that two-point rewards cannot have."""
+        """Refuse means that rewards of two values or of a range cannot have."""
         low, high = self.reward_range
         least, most = self.segments[0].min(), self.segments[0].max()
-        if self.rewards == "bernoulli" and not (low <= least and most <= high):
+        if self.rewards != "gaussian" and not (low <= least and most <= high):
             raise ValueError(
-                f"{name} must give means in [{low:g}, {high:g}] for Bernoulli rewards, "
+                f"{name} must give means in [{low:g}, {high:g}] for {self.rewards.capitalize()} rewards, "
                 f"got [{exact(least)}, {exact(most)}]"
             )
         steps = self.steps
@@ -80,14 +86,22 @@ class World:
         return int(self.means.argmax())
 
     def draw(self, rounds: int, rng: np.random.Generator) -> Floats:
-        """(rounds,) what decides the rewards: additive noise, or uniforms for Bernoulli rewards."""
-        if self.rewards == "bernoulli":
+        """(rounds,) what decides the rewards: additive noise, or uniforms for the others."""
+        if self.rewards != "gaussian":
             return rng.random(rounds)
         return self.noise * rng.standard_normal(rounds)
 
-    def pay(self, arms: Ints, draws: Floats) -> Floats:
-        """The rewards of these arms, given what decides them."""
-        means, steps = self.means[arms], self.steps[arms]
+    def pay(self, arms: Ints, draws: Floats, segments: Ints | None = None) -> Floats:
+        """The rewards of these arms, given what decides them, in the first or in these segments."""
+        table, _ = self.segments
+        rows = np.zeros(arms.size, np.int64) if segments is None else segments
+        if self.rewards == "beta":
+            kinds, place = np.unique(rows * len(self.actions) + arms, return_inverse=True)
+            every = beta_rewards(
+                table.ravel()[kinds], self.steps[kinds % len(self.actions)], self.reward_range
+            )
+            return every.paid(place, draws)
+        means, steps = table[rows, arms], self.steps[arms]
         if self.rewards == "gaussian":
             return np.asarray(means + steps * draws)
         low, _ = self.reward_range

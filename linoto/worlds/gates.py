@@ -19,6 +19,7 @@ from linoto.core.validation import as_actions, check_count, check_positive, chec
 from linoto.engines import THREADS, Engine, Track
 from linoto.worlds.moving import drift_text
 from linoto.worlds.outcomes import DrawnWorlds, GridPoint, draw_worlds, play_worlds
+from linoto.worlds.posterior import LoggedArms
 from linoto.worlds.reward_laws import measure_law
 
 NO_GATE, OF_LOG, CONTROL = "no gate", "the log's gate", "Control"
@@ -109,6 +110,7 @@ def preview_gates(
     horizon: int = 5000,
     worlds: int = 30,
     prior: float | None = None,
+    logged_arms: LoggedArms = "good",
     seed: int = 0,
     engine: Engine = THREADS,
     track: Track | None = None,
@@ -117,7 +119,7 @@ def preview_gates(
 
     All have the limit on the loss that the policy has, and meet the same worlds twice: standing still, and
     with means that wander after the log as in `preview(drift=...)`. Losses and gains are against current
-    practice: what the log's arms earn now, in the log's shares.
+    practice: what the log's arms earn now, in the log's shares. `logged_arms` is as in `preview`.
 
     >>> import numpy as np
     >>> from linoto import Confidence, Control, Gated, Offline
@@ -140,12 +142,9 @@ def preview_gates(
     rivals, missing = rivals_of(policy, limit, arms, log)
     law = measure_law(log, policy.composed().assumed)
     facts: dict[str, Any] = {"worlds": worlds, "prior": prior, "horizon": horizon, "seed": seed}
+    facts["logged_arms"] = logged_arms
     places: list[DrawnWorlds] = [draw_worlds(arms, log, law, drift=size, **facts) for size in (0.0, drift)]
-    together = DrawnWorlds(
-        [world for drawn in places for world in drawn.worlds],
-        places[0].spread,
-        [seed for drawn in places for seed in drawn.seeds],
-    )
+    together = places[0].beside(places[1])
     points = play_worlds(
         list(rivals.values()),
         together,

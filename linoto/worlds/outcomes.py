@@ -17,11 +17,11 @@ from linoto.core.codec import finite
 from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.validation import check_positive
+from linoto.core.validation import check_choice, check_positive
 from linoto.engines import Engine, Track, map_cells, tracked
 from linoto.worlds.bandits import World
 from linoto.worlds.moving import moving_world
-from linoto.worlds.posterior import draw_means
+from linoto.worlds.posterior import LOGGED_ARMS, LoggedArms, draw_means
 from linoto.worlds.reward_laws import RewardLaw
 from linoto.worlds.simulate import simulate
 from linoto.worlds.violations import promised_shortfall
@@ -123,6 +123,10 @@ class DrawnWorlds(NamedTuple):
     spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
     seeds: Sequence[int]  # of the noise and of the policy's own draws
 
+    def beside(self, other: DrawnWorlds) -> DrawnWorlds:
+        """These worlds and then others, to be played together."""
+        return DrawnWorlds([*self.worlds, *other.worlds], self.spread, [*self.seeds, *other.seeds])
+
 
 def draw_worlds(
     arms: Floats,
@@ -131,6 +135,7 @@ def draw_worlds(
     *,
     worlds: int,
     prior: float | None,
+    logged_arms: LoggedArms,
     drift: float,
     horizon: int,
     seed: int,
@@ -138,8 +143,9 @@ def draw_worlds(
     """Worlds drawn from the log's posterior; with a drift the same ones, whose means then move."""
     if prior is not None:
         check_positive("prior", prior)
+    check_choice("logged_arms", logged_arms, LOGGED_ARMS)
     rng = np.random.default_rng([seed, 0])
-    means, spread = draw_means(arms, log, law, worlds=worlds, rng=rng, prior=prior)
+    means, spread = draw_means(arms, log, law, worlds=worlds, rng=rng, prior=prior, logged_arms=logged_arms)
     moves = np.random.default_rng([seed, 2])
     drawn = [
         moving_world(law, arms, row, size=drift, horizon=horizon, rng=moves)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import lgamma
-from typing import NamedTuple
+from math import lgamma, sqrt
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from linoto.core.kernels import Floats, Ints
+from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.units import find_units
 from linoto.worlds.reward_laws import RewardLaw
@@ -20,8 +21,28 @@ CENTRE = 1 / 3  # of the usual spread: the prior's median
 # worlds believed it, and 29 % of flights problems earned less than was foretold (docs/preview.md).
 OWN_SHARES = (0.5, 1.0)
 MANY = 1e4  # standard deviations: a prior that says nothing about the level
+# How well whoever chose the logged arms knew which are good: the correlation of what was believed with what
+# is true. Chosen for being good, anything from nothing to everything may have been known.
+LoggedArms = Literal["good", "random", "best"]  # how they were chosen: for being good, at random, as the best
+KNOWN: dict[LoggedArms, tuple[float, ...]] = {
+    "good": (0.0, 1 / 3, 2 / 3, 1.0),
+    "random": (0.0,),
+    "best": (1.0,),
+}
+LOGGED_ARMS = tuple(KNOWN)
 
 log_gamma = np.frompyfunc(lgamma, 1, 1)
+
+
+class Choice(NamedTuple):
+    """What choosing arms makes of them, in units of the spread between all: see `choices`."""
+
+    logged: float  # standard deviation between logged arms
+    untried: float  # between the others
+    apart: float  # how far the others are below, on average
+
+
+EVERY = Choice(1.0, 1.0, 0.0)
 
 
 class Draws(NamedTuple):
@@ -39,30 +60,106 @@ def draw_means(
     worlds: int,
     rng: np.random.Generator,
     prior: float | None = None,
+    logged_arms: LoggedArms = "random",
 ) -> Draws:
     """Average rewards of all arms, drawn from their posterior.
 
     How much arms differ is drawn too, from what the log leaves possible: few rewards do not tell it.
-    `prior` fixes it instead.
+    `prior` fixes it instead. `logged_arms` says how they were chosen, one of LOGGED_ARMS.
     """
-    usual = usual_spread(offline, law)
-    spreads = SPREADS * usual if prior is None else np.array([prior])
-    weights = np.log(spreads) - np.log1p((spreads / (CENTRE * usual)) ** 2)  # half-Cauchy, Gelman (2006)
+    cases = spread_cases(offline, law, prior, logged_arms)
     alone = are_unrelated(actions)
     if alone and law.limits is not None:
-        return draw_shares(offline, law, spreads, weights, worlds, rng)
+        found = draw_shares(offline, law, cases, worlds, rng)
+    else:
+        found = draw_normal(actions, offline, law, cases, worlds, rng, alone=alone)
+    return capped(found, offline) if logged_arms == "best" else found
+
+
+class Case(NamedTuple):
+    """How much arms differ, and how the logged ones were chosen among them."""
+
+    logged: float  # standard deviation between logged arms: what the log tells
+    choice: Choice
+    weight: float  # log of the prior
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation between all arms."""
+        return self.logged / self.choice.logged
+
+
+def spread_cases(
+    offline: Offline, law: RewardLaw, prior: float | None, logged_arms: LoggedArms
+) -> list[Case]:
+    """Everything that may be: a grid of what the log tells, times how well the arms were known."""
+    usual = usual_spread(offline, law)
+    found = []
+    for choice in choices(offline, logged_arms):
+        for logged in (SPREADS * usual if prior is None else np.array([prior * choice.logged])).tolist():
+            spread = logged / choice.logged
+            weight = np.log(spread) - np.log1p((spread / (CENTRE * usual)) ** 2)  # half-Cauchy, Gelman (2006)
+            found.append(Case(logged, choice, float(weight)))
+    return found
+
+
+def choices(offline: Offline, logged_arms: LoggedArms) -> list[Choice]:
+    """What is possible of logged arms that were chosen in this way.
+
+    If the q of k arms with the largest scores are logged, and scores have the correlation r with normal
+    means, then with z the point that a share f = q / k of a normal law exceeds, and phi its density there:
+    logged means are r phi / f above the average and the others r phi / (1 - f) below it, and their variances
+    are smaller by the factors 1 - r^2 a (a - z) with a = phi / f, and 1 - r^2 b (b + z) with b = phi / (1 -
+    f).
+    """
+    logged, k = int((offline.pulls > 0).sum()), offline.pulls.size
+    if not 0 < logged < k:
+        return [EVERY]
+    share = logged / k
+    z = NormalDist().inv_cdf(1 - share)
+    above, below = (NormalDist().pdf(z) / part for part in (share, 1 - share))
+    return [
+        Choice(
+            logged=sqrt(1 - r**2 * above * (above - z)),
+            untried=sqrt(1 - r**2 * below * (below + z)),
+            apart=r * (above + below),
+        )
+        for r in KNOWN[logged_arms]
+    ]
+
+
+def capped(found: Draws, offline: Offline) -> Draws:
+    """The same worlds, where no arm that the log never tried is better than the worst that it did."""
+    seen = offline.pulls > 0
+    if not seen.any():
+        return found
+    worst = found.means[:, seen].min(axis=1, keepdims=True)
+    return Draws(np.where(seen, found.means, np.minimum(found.means, worst)), found.spreads)
+
+
+def draw_normal(
+    actions: Floats,
+    offline: Offline,
+    law: RewardLaw,
+    cases: list[Case],
+    worlds: int,
+    rng: np.random.Generator,
+    *,
+    alone: bool,
+) -> Draws:
+    """Average rewards from normal posteriors, by features where there are some."""
     level = alone or have_level(actions)
     shares = (1.0,) if alone else OWN_SHARES if level else (0.0,)
-    fits = [
-        fit_normal(actions, offline, law, spread=spread, own=own, level=level)
-        for spread in spreads.tolist()
+    fits = {
+        (spread, own): fit_normal(actions, offline, law, spread=spread, own=own, level=level)
+        for spread in dict.fromkeys(case.logged for case in cases)
         for own in shares
-    ]
-    evidence = np.array([fit.evidence for fit in fits])
-    chosen = choose(np.repeat(weights, len(shares)) + evidence, worlds, rng)
-    means = np.array([fits[i].draw(rng) for i in chosen])
+    }
+    known = [(case, own, fits[case.logged, own]) for case in cases for own in shares]
+    chosen = choose(np.array([case.weight + fit.evidence for case, _, fit in known]), worlds, rng)
+    means = np.array([fit.draw(rng, case, own) for case, own, fit in (known[i] for i in chosen)])
     limited = means if law.limits is None else np.clip(means, *law.limits)
-    return Draws(limited, np.repeat(spreads, len(shares))[chosen])
+    return Draws(limited, np.array([known[i][0].spread for i in chosen]))
 
 
 def usual_spread(offline: Offline, law: RewardLaw) -> float:
@@ -114,13 +211,16 @@ class NormalFit(NamedTuple):
     logged: Floats  # (k,) average logged reward, 0 where there is none
     share: Floats  # (k,) of an arm's own average in its mean, beside the design's
     left: Floats  # (k,) standard deviation that remains
+    seen: Bools  # (k,) arms that the log tried
 
-    def draw(self, rng: np.random.Generator) -> Floats:
-        """(k,) average rewards."""
+    def draw(self, rng: np.random.Generator, case: Case, own: float) -> Floats:
+        """(k,) average rewards; of what is an arm's own, untried ones have less."""
         weights = np.linalg.solve(self.root.T, self.half + rng.standard_normal(self.half.size))
         means = self.design @ weights
-        own = self.share * (self.logged - means)
-        return np.asarray(means + own + self.left * rng.standard_normal(means.size))
+        around = self.share * (self.logged - means) + self.left * rng.standard_normal(means.size)
+        _, narrowed, below = case.choice
+        narrowed, below = narrowed / case.choice.logged, own * below * case.spread
+        return np.asarray(means + np.where(self.seen, around, narrowed * around - below))
 
 
 def fit_normal(
@@ -157,6 +257,7 @@ def fit_normal(
         logged=averages,
         share=apart * weight,
         left=np.sqrt(np.where(seen, apart * error * weight, apart)),
+        seen=seen,
     )
 
 
@@ -164,7 +265,7 @@ def fit_normal(
 
 
 def draw_shares(
-    offline: Offline, law: RewardLaw, spreads: Floats, weights: Floats, worlds: int, rng: np.random.Generator
+    offline: Offline, law: RewardLaw, cases: list[Case], worlds: int, rng: np.random.Generator
 ) -> Draws:
     """Average rewards of unrelated arms from beta distributions, over a grid of their level and spread.
 
@@ -178,21 +279,41 @@ def draw_shares(
     hits, rows = worth * hits, worth * offline.pulls
     misses = np.maximum(rows - hits, 0.0)
     seen = offline.pulls > 0
-    shapes, found = [], []
-    for spread, weight in zip(spreads / (high - low), weights, strict=True):
+    evidence: dict[float, tuple[Floats, Floats]] = {}
+    for spread in dict.fromkeys(case.logged / (high - low) for case in cases):
         error = np.sqrt(level * (1 - level) / (rows.sum() + 1) + spread**2 / max(seen.sum(), 1))
         step = min(error / (level * (1 - level)), 1.0)  # in log odds
         centres = 1 / (1 + (1 - level) / level * np.exp(-LEVELS * step))
-        strength = np.maximum(centres * (1 - centres) / spread**2 - 1, 0.05)
-        ones, zeros = (centres * strength)[:, None], ((1 - centres) * strength)[:, None]
-        evidence = log_beta(ones + hits[seen], zeros + misses[seen]) - log_beta(ones, zeros)
+        ones, zeros = (part[:, None] for part in beta_shapes(centres, spread))
+        found = log_beta(ones + hits[seen], zeros + misses[seen]) - log_beta(ones, zeros)
         flat = np.log(centres * (1 - centres) * step)  # the grid is even in log odds, the prior in the level
-        shapes.append(np.column_stack([ones, zeros, np.full(centres.size, spread)]))
-        found.append(evidence.sum(axis=1) + flat + weight)
-    chosen = choose(np.concatenate(found), worlds, rng)
-    ones, zeros, spread = np.concatenate(shapes)[chosen].T
-    drawn = rng.beta(ones[:, None] + hits, zeros[:, None] + misses)
-    return Draws(low + (high - low) * drawn, (high - low) * spread)
+        evidence[spread] = centres, found.sum(axis=1) + flat
+    known = [(case, *evidence[case.logged / (high - low)]) for case in cases]
+    chosen = choose(np.concatenate([case.weight + found for case, _, found in known]), worlds, rng)
+    means = np.empty((worlds, rows.size))
+    for world, place in enumerate(chosen):
+        case, centres, _ = known[place // LEVELS.size]
+        centre = centres[place % LEVELS.size]
+        ones, zeros = beta_shapes(centre, case.logged / (high - low))
+        lower = below_odds(centre, case.choice.apart * case.spread / (high - low))
+        narrow = (
+            case.choice.untried * case.spread / (high - low) * lower * (1 - lower) / centre / (1 - centre)
+        )
+        others, rest = beta_shapes(lower, narrow)
+        means[world] = rng.beta(np.where(seen, ones + hits, others), np.where(seen, zeros + misses, rest))
+    spreads = np.array([known[place // LEVELS.size][0].spread for place in chosen])
+    return Draws(low + (high - low) * means, spreads)
+
+
+def beta_shapes(centre: Any, spread: float) -> tuple[Any, Any]:
+    """Both shapes of a Beta law with this mean and standard deviation, as far as there is one."""
+    strength = np.maximum(centre * (1 - centre) / spread**2 - 1, 0.05)
+    return centre * strength, (1 - centre) * strength
+
+
+def below_odds(centre: float, distance: float) -> float:
+    """A share that is so far below another where shares are near it, and never below 0."""
+    return float(1 / (1 + (1 - centre) / centre * np.exp(min(distance / (centre * (1 - centre)), 30.0))))
 
 
 def log_beta(a: Floats, b: Floats) -> Floats:

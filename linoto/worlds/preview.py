@@ -41,9 +41,18 @@ from linoto.worlds.outcomes import (
     quantile,
     worlds_shown,
 )
+from linoto.worlds.posterior import LoggedArms, are_unrelated, have_level
 from linoto.worlds.reward_laws import RewardLaw, measure_law
 
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
+BESIDE = (
+    "worst_loss_90",
+    "worst_loss_max",
+    "gain_mean",
+    "gain_10",
+    "gain_90",
+)  # of worlds with no better arm
+NO_BETTER = "if no untried arm is better than the worst logged one"
 WORTH = 0.001  # of what the log earns: nobody changes anything for a smaller gain
 
 
@@ -58,9 +67,12 @@ class Preview:
     prior: (
         float  # how much the arms' average rewards differ (standard deviation): given, or the mean of spread
     )
+    logged_arms: LoggedArms  # how they were chosen, as far as the worlds know: "good", "random" or "best"
+    features_alone: bool  # nothing is an arm's own: untried ones are drawn by their features
     drift: float  # how far an average reward moves until the last round (standard deviation); 0: not at all
     seed: int
     points: tuple[GridPoint, ...]
+    no_better: tuple[GridPoint, ...] | None  # the same if no untried arm is better than the worst logged one
     best: Ints  # (worlds,) the best arm of each world
     headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
     spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
@@ -73,8 +85,12 @@ class Preview:
         return "current practice" if self.drift else "the log"
 
     def table(self) -> list[dict[str, float | None]]:
-        """One row per value of the parameter."""
-        return [point.row(self.horizon) for point in self.points]
+        """One row per value of the parameter; `no_better_...` where no untried arm beats the worst logged."""
+        rows = [point.row(self.horizon) for point in self.points]
+        for row, other in zip(rows, self.no_better or [None] * len(rows), strict=True):
+            found = {} if other is None else other.row(self.horizon)
+            row |= {f"no_better_{name}": found.get(name) for name in BESIDE}
+        return rows
 
     def to_dict(self, *, limit: float | None = None) -> dict[str, Any]:
         """Plain JSON data, with the values recommended for a limit on the loss if one is given."""
@@ -84,6 +100,7 @@ class Preview:
             "horizon": self.horizon,
             "worlds": self.worlds,
             "prior": self.prior,
+            "logged_arms": self.logged_arms,
             "drift": self.drift,
             "least_misfit": self.least_misfit,
             "spread": self.spread.tolist(),
@@ -93,6 +110,9 @@ class Preview:
             "best": self.best.tolist(),
             "headroom": [finite(value) for value in self.headroom.tolist()],
             "outlooks": [point.to_dict(self.horizon) for point in self.points],
+            "no_better": None
+            if self.no_better is None
+            else [point.to_dict(self.horizon) for point in self.no_better],
         }
         if limit is not None:
             seen, promised = self.recommend(limit), self.guaranteed(limit)
@@ -111,6 +131,9 @@ class Preview:
             "gain_mean": "mean gain at the end",
             "explored": "share of exploring rounds",
         }
+        if self.no_better is not None:
+            columns["no_better_worst_loss_90"] = f"largest shortfall, {NO_BETTER}"
+            columns["no_better_gain_mean"] = f"mean gain, {NO_BETTER}"
         rows = [
             ["none" if row[name] is None else f"{row[name]:.3g}" for name in columns] for row in self.table()
         ]
@@ -192,6 +215,7 @@ def preview(
     horizon: int = HORIZON,
     worlds: int = 30,
     prior: float | None = None,
+    logged_arms: LoggedArms = "good",
     drift: float = 0.0,
     least_misfit: float = 0.0,
     seed: int = 0,
@@ -204,6 +228,11 @@ def preview(
     differ comes from the log too, unless `prior` says it, as a standard deviation in units of reward: where
     the log says nothing, it decides. The grid is of the budget or of epsilon for a Tolerance, of alpha for a
     Budget; unless given, it is made of shares of what the log earns.
+
+    `logged_arms` says how the logged arms were chosen, which no log tells: because somebody believed that
+    they are good ("good"), so that untried ones are worse on average; at random ("random"), so that they are
+    alike; or as the best of all ("best"), so that no untried one is better than the worst of them. What would
+    happen if they were the best is played too: `no_better`, None where every arm was tried.
 
     With `drift`, the means wander after the log: by the end of the horizon, that of an arm has moved by so
     much (a standard deviation, in units of reward). Losses and gains are then against what the log's arms
@@ -229,16 +258,28 @@ def preview(
     check_nonnegative("drift", drift)
     check_nonnegative("least_misfit", least_misfit)
     law = measure_law(log, chosen.composed().assumed)
-    drawn = draw_worlds(arms, log, law, worlds=worlds, prior=prior, drift=drift, horizon=horizon, seed=seed)
+    facts: dict[str, Any] = {
+        "worlds": worlds,
+        "prior": prior,
+        "drift": drift,
+        "horizon": horizon,
+        "seed": seed,
+    }
+    drawn = draw_worlds(arms, log, law, logged_arms=logged_arms, **facts)
     variants = [chosen.with_parameter(parameter, value) for value in values]
+    two = logged_arms != "best" and 0 < np.count_nonzero(log.pulls) < len(arms)
+    if two:
+        drawn = drawn.beside(draw_worlds(arms, log, law, logged_arms="best", **facts))
     points = play_worlds(variants, drawn, log, horizon=horizon, values=values, engine=engine, track=track)
-    averages = [average_means(world, horizon) for world in drawn.worlds]
+    averages = [average_means(world, horizon) for world in drawn.worlds[:worlds]]
     return Preview(
         policy=chosen,
         parameter=parameter,
         horizon=horizon,
         worlds=worlds,
         prior=float(drawn.spread.mean()),
+        logged_arms=logged_arms,
+        features_alone=not (are_unrelated(arms) or have_level(arms)),
         drift=float(drift),
         seed=seed,
         best=np.array([int(means.argmax()) for means in averages]),
@@ -246,7 +287,8 @@ def preview(
         spread=drawn.spread,
         earned=horizon * log.reference if is_above_zero(log, law) else float("nan"),
         least_misfit=float(least_misfit),
-        points=points,
+        points=tuple(point.part(slice(worlds)) for point in points),
+        no_better=tuple(point.part(slice(worlds, None)) for point in points) if two else None,
     )
 
 

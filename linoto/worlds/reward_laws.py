@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,17 +13,20 @@ from linoto.core.offline import Offline
 from linoto.worlds.bandits import Bandit
 
 ENOUGH = 10  # degrees of freedom from which the measured variance replaces the assumed one
+FAR = 1e4  # widths of the range of means: where amounts without an end are taken to end
 SHRINK = 20.0  # rows that the variance of all arms counts for, beside the rows of one arm
 
 
 class RewardLaw(NamedTuple):
-    """Rewards of two values above a floor (clicks, amounts), or normal ones."""
+    """Rewards that are 0 or 1, Beta ones in a range or above a floor (amounts), or normal ones."""
 
     limits: tuple[float, float] | None  # no mean lies outside
     variance: float  # of one reward, over all arms
     variances: Floats  # (k,) of each arm
-    step: float | None  # between the two values of a reward, the lower limit being one; None: normal rewards
-    bounded: bool  # no reward leaves the limits
+    shares: (
+        Floats | None
+    )  # (k,) of the largest variance that rewards of `range` can have; None: normal rewards
+    range: tuple[float, float] = (0.0, 1.0)  # no reward leaves it; of amounts without an end it is far away
 
     @property
     def noise(self) -> float:
@@ -32,36 +35,61 @@ class RewardLaw(NamedTuple):
 
     def world(self, actions: Floats, means: Floats) -> Bandit:
         """A world with these average rewards (k,) and rewards of this law."""
-        if self.step is None or self.limits is None:
+        if self.shares is None:
             return Bandit(actions=actions, means=means, noise=1.0, spread=np.sqrt(self.variances))
-        low, high = self.limits
-        steps = np.maximum(self.step, means - low)
-        top = high if self.bounded else low + float(steps.max())
-        steps = np.minimum(steps, top - low)
-        return Bandit(
-            actions=actions, means=means, rewards="bernoulli", reward_range=(low, top), spread=steps
-        )
+        parts: dict[str, Any] = {"actions": actions, "means": means, "reward_range": self.range}
+        if (self.shares == 1).all():
+            return Bandit(rewards="bernoulli", **parts)
+        return Bandit(rewards="beta", spread=self.shares, **parts)
 
 
 def measure_law(offline: Offline, confidence: Confidence) -> RewardLaw:
     """The law that fits a log: what is measured where rows suffice, else what is assumed.
 
-    Amounts are paid as two values, the floor and a step above it, that have the measured mean and variance:
-    the variance grows with the mean, as it does for clicks and for money. For clicks this is exact.
+    A reward of a range with the mean m has a variance of s (m - low) (high - m), where s is a share of the
+    largest possible: each arm's own, as far as its rows tell. So the variance follows the mean, as it does
+    for clicks and for money, and an arm that earns more or less than in the log has noise too.
     """
     limits, bounded = confidence.reward_range, confidence.noise == "bounded"
     if limits is None or not (bounded or limits[0] >= 0):
-        return RewardLaw(limits, *measured_variances(offline, confidence.scale**2), None, False)
+        return RewardLaw(limits, *measured_variances(offline, confidence.scale**2), None)
     low, high = limits
     level = float(offline.reward_sums.sum()) - low * offline.total
     level = (level + (high - low) / 2) / (offline.total + 1)  # half a success more, so that it is never 0
     level = min(max(level, 1e-9 * (high - low)), high - low)
     most = level * (high - low - level)  # the largest variance inside the limits: 0 and 1 have it
     if bounded and (offline.reward_squares is None or has_two_values(offline, limits)):
-        return RewardLaw(limits, most, np.full(offline.pulls.size, most), high - low, True)
+        every = np.full(offline.pulls.size, most)
+        return RewardLaw(limits, most, every, np.ones(offline.pulls.size), limits)
     variance, variances = measured_variances(offline, most if bounded else confidence.scale**2)
-    step = variance / level + level
-    return RewardLaw(limits, variance, variances, min(step, high - low) if bounded else step, bounded)
+    top = high if bounded else low + FAR * max(high - low, variance / level)
+    shares = measured_shares(offline, variance, level, (low, top))
+    return RewardLaw(limits, variance, variances, shares, (low, top))
+
+
+def measured_shares(offline: Offline, variance: float, level: float, limits: tuple[float, float]) -> Floats:
+    """(k,) the variance of each arm as a share of the largest possible with its mean.
+
+    Where rows are few it is drawn towards that of all arms, in logarithms: an arm that always earns about the
+    same keeps its small variance beside others that earn by luck. Few rows without any scatter prove little.
+    """
+    low, high = limits
+    rows = np.maximum(offline.pulls - 1, 0)
+    means = np.clip(means_of(offline) - low, 0.0, high - low)
+    largest = means * (high - low - means)
+    total, freedom = offline.within_arms()
+    if offline.reward_squares is None or freedom < ENOUGH or total == 0:  # as assumed, whatever arms earn
+        return np.full(rows.size, min(variance / (level * (high - low - level)), 1.0))
+    pooled = min(total / max(float(rows @ largest), total), 1.0)
+    squares = np.maximum(offline.reward_squares - offline.reward_sums * means_of(offline), 0.0)
+    own = np.divide(squares, rows * largest, out=np.full(rows.size, pooled), where=rows * largest > 0)
+    own = np.clip(own, pooled / (1 + rows), 1.0)
+    return np.asarray(np.exp((SHRINK * np.log(pooled) + rows * np.log(own)) / (SHRINK + rows)))
+
+
+def means_of(offline: Offline) -> Floats:
+    """(k,) the average logged reward of each arm, 0 where there is none."""
+    return np.asarray(offline.reward_sums / np.maximum(offline.pulls, 1))
 
 
 def has_two_values(offline: Offline, limits: tuple[float, float]) -> bool:

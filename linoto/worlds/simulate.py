@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,12 @@ from linoto.core.plain_play import rounds_in_python, segments
 from linoto.core.protocols import Agent, Policy
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
+from linoto.worlds.beta_rewards import beta_rewards
 from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.run import Run
 from linoto.worlds.simulate_contexts import simulate_contextual
+
+MOST_PAID = 2**20  # rewards that are computed at a time: of rounds times arms
 
 
 def simulate(
@@ -62,18 +66,15 @@ def simulate(
         return simulate_contextual(policy, bandit, offline, draws, bernoulli, own=own, contexts=contexts)
     log = as_offline(offline, len(bandit.actions))
     agent = policy.start(bandit.actions, log, rng=own)
-    spread = None if noise is not None else bandit.spread
-    arms, explored, control, fallbacks = played(agent, bandit, draws, bernoulli, spread)
+    arms, explored, control, fallbacks = played(agent, bandit, draws, given=noise is not None)
     table, starts = bandit.segments
     now = segments(starts, 0, arms.size)  # (n,) the row of each round
     earned = table[now, arms]
-    low, steps = bandit.reward_range[0], bandit.steps[arms] if noise is None else np.ones(arms.size)
-    two_point = np.where(draws * steps < earned - low, low + steps, low)
     logged = table @ log.pulls / log.total if log.total else np.full(len(table), np.nan)  # mu_off, as it is
     return Run(
         arms=arms,
         explored=explored,
-        rewards=two_point if bernoulli else earned + steps * draws,
+        rewards=bandit.pay(arms, draws, now) if noise is None else earned + draws,
         means=earned,
         regret=np.cumsum(table.max(axis=1)[now] - earned),
         offline_regret=np.cumsum(logged[now] - earned),
@@ -82,15 +83,43 @@ def simulate(
     )
 
 
-def played(
-    agent: Agent, bandit: World, draws: Floats, bernoulli: bool, spread: Floats | None
-) -> tuple[Ints, Bools, Bools, Ints]:
-    """The arms, which were explored, which were control rounds, and the fallbacks (else, the arms)."""
+def played(agent: Agent, bandit: World, draws: Floats, *, given: bool) -> tuple[Ints, Bools, Bools, Ints]:
+    """The arms, which were explored, which were control rounds, and the fallbacks (else, the arms).
+
+    `given` draws are noise that is added whatever the world says.
+    """
+    if bandit.rewards == "beta" and not given:
+        parts = [
+            played_parts(agent, table, np.zeros(len(table)), starts=np.arange(len(table)))
+            for table in reward_tables(bandit, draws)
+        ]
+        arms, explored, control, fallbacks = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return arms, explored, control, fallbacks
     table, starts = bandit.segments
-    world: dict[str, Any] = {"bernoulli": bernoulli, "reward_range": bandit.reward_range, "spread": spread}
-    means = table[0]
+    world: dict[str, Any] = {
+        "bernoulli": bandit.rewards == "bernoulli" and not given,
+        "reward_range": bandit.reward_range,
+        "spread": None if given else bandit.spread,
+    }
     if starts.size > 1:
-        means, world["starts"] = table, starts
+        return played_parts(agent, table, draws, **world, starts=starts)
+    return played_parts(agent, table[0], draws, **world)
+
+
+def reward_tables(bandit: World, draws: Floats) -> Iterator[Floats]:
+    """(rounds, k) what every arm would pay in the next rounds, a few at a time: for the compiled loop these
+    are means that move in every round."""
+    table, starts = bandit.segments
+    ends = np.minimum(np.append(starts[1:], draws.size), draws.size)
+    block = max(MOST_PAID // table.shape[1], 1)
+    for means, start, end in zip(table, starts.tolist(), ends.tolist(), strict=True):
+        every = beta_rewards(means, bandit.steps, bandit.reward_range)
+        for first in range(start, end, block):
+            yield every.table(draws[first : min(first + block, end)])
+
+
+def played_parts(agent: Agent, means: Floats, draws: Floats, **world: Any) -> tuple[Ints, Bools, Bools, Ints]:
+    """The same of some rounds in a world of these means."""
     compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
     if compiled and hasattr(agent, "play") and not hasattr(agent, "play_rounds"):
         arms, explored = agent.play(means, draws, **world)

@@ -152,7 +152,7 @@ def test_a_stated_range_that_the_log_contradicts_is_named() -> None:
 def test_the_interval_of_the_true_mean_names_its_level(delta: float, level: str) -> None:
     audit = audit_log(clean_log(), noise=0.5, delta=delta)
     assert dict(audit.summary())["rewards: level"].endswith(f"with probability {level}")
-    assert dict(audit.facts())["noise"].endswith("at 95%")
+    assert dict(audit.facts())["noise"].endswith("at 95%)")
 
 
 @pytest.mark.parametrize("part, verdict", [(0.4, "deploy"), (0.55, "not yet")])

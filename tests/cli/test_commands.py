@@ -100,6 +100,7 @@ def test_the_figures_offered_are_those_there_are() -> None:
         ("preview --paper --evidence modle", "--evidence must be one of model, rewards, both, got 'modle'"),
         ("preview --paper --evidence modle", "did you mean 'model'?"),
         ("preview --paper --explorer thomson", "did you mean 'thompson'?"),
+        ("preview --paper --logged-arms bad", "--logged-arms must be one of good, random, best, got 'bad'"),
         ("preview --paper --epsilon-grid 0.1;0.2", "numbers >= 0 with commas between them, got '0.1;0.2'"),
         ("preview --paper --epsilon-grid 0.1 --alpha-grid 1", "not allowed with argument"),
         ("preview --paper --limit 0", "--limit: must be a number > 0, got '0'"),

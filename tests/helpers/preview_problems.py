@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import linoto
+from linoto.worlds import digits
 from linoto.worlds.flights import LOGGED, PRACTICE, load
 from linoto.worlds.preview import grid_of
 
@@ -72,6 +74,78 @@ def flights(rng: np.random.Generator) -> Problem:
     return Problem(bandit, bandit.log(pulls, rng), confidence)
 
 
+CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
+WAYS = ("at random", "winners of a pilot", "the best")  # how the logged arms of a problem were chosen
+
+
+def choose(how: str, means: np.ndarray, logged: int, rng: np.random.Generator) -> np.ndarray:
+    """The logged arms: drawn at random, those with most clicks in a pilot of 200 rows each, or the best."""
+    scores = {
+        "at random": lambda: rng.random(means.size),
+        "winners of a pilot": lambda: rng.binomial(200, means) + rng.random(means.size),
+        "the best": lambda: means,
+    }[how]()
+    return np.argsort(-scores)[:logged]
+
+
+def chosen(
+    how: str, actions: np.ndarray, means: np.ndarray, rng: np.random.Generator, *, logged: int = 10
+) -> Problem:
+    """A log of 3000 rows of some arms, chosen in this way, and clicks."""
+    pulls = np.zeros(means.size, dtype=np.int64)
+    pulls[choose(how, means, logged, rng)] = 3000 // logged
+    bandit = linoto.Bandit(actions=actions, means=means, rewards="bernoulli")
+    return Problem(bandit, bandit.log(pulls, rng), CLICKS)
+
+
+def unrelated(how: str, rng: np.random.Generator) -> Problem:
+    """40 unrelated arms with about 10 % of clicks, which differ by 15 to 60 %."""
+    differ = np.exp(rng.uniform(np.log(0.15), np.log(0.6)))
+    means = np.clip(0.1 * np.exp(differ * rng.standard_normal(40) - differ**2 / 2), 0, 0.99)
+    return chosen(how, np.eye(40), means, rng)
+
+
+def leveled(how: str, rng: np.random.Generator) -> Problem:
+    """The same at 30 %, with an intercept and five features that explain half of the difference."""
+    actions = np.column_stack([np.ones(40), rng.standard_normal((40, 5))])
+    explained = actions[:, 1:] @ rng.standard_normal(5) / np.sqrt(5)
+    differ = np.exp(rng.uniform(np.log(0.15), np.log(0.6)))
+    scores = np.sqrt(0.5) * (explained + rng.standard_normal(40))
+    return chosen(how, actions, np.clip(0.3 * np.exp(differ * scores - differ**2 / 2), 0, 0.99), rng)
+
+
+def pixels(how: str, rng: np.random.Generator) -> Problem:
+    """The digits that come with the package: an arm guesses what an image shows from one of 64 pixels, taught
+    by one half of the images, and is right as often as in the other half. Its features: row and column."""
+    images = digits.load()
+    half = rng.permutation(len(images.written)) % 2 == 0
+    shades = np.minimum((images.pixels * 4).astype(int), 3)
+    means = np.zeros(64)
+    for pixel in range(64):
+        for shade in range(4):
+            mine = shades[:, pixel] == shade
+            taught = np.bincount(images.written[mine & half], minlength=10)
+            means[pixel] += (images.written[mine & ~half] == taught.argmax()).sum()
+    row, column = np.divmod(np.arange(64), 8)
+    actions = np.column_stack([np.eye(8)[row], np.eye(8)[column]])
+    return chosen(how, actions, means / (~half).sum(), rng)
+
+
+def prices_chosen(how: str, rng: np.random.Generator) -> Problem:
+    """40 offers of which one visitor in ten buys, for 0 to 100: rewards of a range that are not 0 or 1."""
+    means = 4 * np.exp(0.35 * rng.standard_normal(40))
+    share = np.full(40, 0.25)
+    bandit = linoto.Bandit(
+        actions=np.eye(40), means=means, rewards="beta", reward_range=(0.0, 100.0), spread=share
+    )
+    pulls = np.zeros(40, dtype=np.int64)
+    pilot = bandit.log(np.full(40, 200), rng).reward_sums
+    scores = {"at random": rng.random(40), "winners of a pilot": pilot, "the best": means}[how]
+    pulls[np.argsort(-scores)[:10]] = 300
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0, 100), bound=200.0)
+    return Problem(bandit, bandit.log(pulls, rng), confidence)
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "clicks, 0.4 %": lambda rng: clicks(0.004, rng),
     "clicks, 4 %": lambda rng: clicks(0.04, rng),
@@ -79,6 +153,10 @@ KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "the paper's, 100 logged rewards": lambda rng: paper(100, rng),
     "the paper's, 500 logged rewards": lambda rng: paper(500, rng),
     "flights, resampled": flights,
+    **{f"unrelated arms, {how}": partial(unrelated, how) for how in WAYS},
+    **{f"features and a level, {how}": partial(leveled, how) for how in WAYS},
+    **{f"digits, one pixel each, {how}": partial(pixels, how) for how in WAYS},
+    **{f"revenue, {how}": partial(prices_chosen, how) for how in WAYS},
 }
 
 
@@ -88,23 +166,36 @@ class Foretold(NamedTuple):
     low: float
     truth: float
     high: float
+    shortfall: float  # that nine worlds of ten keep to
+    fell: float  # what it really was
 
     @property
     def right(self) -> bool:
         return self.low <= self.truth <= self.high
 
+    @property
+    def kept(self) -> bool:
+        return self.fell <= self.shortfall
 
-def foretell(kind: str, seed: int, *, horizon: int, worlds: int) -> Foretold:
-    """Preview a problem with a budget of a tenth of what the log earns, then play it in the truth."""
+
+def foretell(
+    kind: str, seed: int, *, horizon: int, worlds: int, logged_arms: Any = "good"
+) -> tuple[Foretold, Foretold]:
+    """Preview a problem with a budget of a tenth of what the log earns, then play it in the truth.
+
+    The second band is that of worlds in which no untried arm is better; the first again where all were tried.
+    """
     problem = KINDS[kind](np.random.default_rng([seed, 7]))
     policy = linoto.Gated(gate=linoto.Tolerance(budget=1.0), confidence=problem.confidence)
     policy = policy.with_parameter("budget", grid_of(policy, problem.log, horizon)[SHARE])
     actions, budget = problem.bandit.actions, policy.gate.budget  # type: ignore[attr-defined]
-    shown = linoto.preview(
-        actions, problem.log, policy=policy, grid=[budget], horizon=horizon, worlds=worlds, seed=seed
-    )
-    row = shown.table()[0]
+    sizes: dict[str, Any] = {"horizon": horizon, "worlds": worlds, "seed": seed, "logged_arms": logged_arms}
+    shown = linoto.preview(actions, problem.log, policy=policy, grid=[budget], **sizes)
     run = linoto.simulate(policy, problem.bandit, problem.log, horizon=horizon, seed=seed)
-    low, high = row["gain_10"], row["gain_90"]
-    assert low is not None and high is not None
-    return Foretold(low, -float(run.offline_regret[-1]), high)
+    gain, fell = -float(run.offline_regret[-1]), max(0.0, float(run.offline_regret.max()))
+
+    def band(point: Any) -> Foretold:
+        row = point.row(horizon)
+        return Foretold(row["gain_10"], gain, row["gain_90"], row["worst_loss_90"], fell)
+
+    return band(shown.points[0]), band((shown.no_better or shown.points)[0])

@@ -24,6 +24,7 @@ from linoto.pages.preview import (
     chosen_point,
     gate_answer,
     gate_row,
+    no_better_cells,
     signed,
     value_cells,
     value_text,
@@ -80,11 +81,11 @@ def test_the_same_arguments_write_the_same_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "three.html", result(seed=1), limit=20.0) != first
 
 
-def test_the_question_is_answered_in_the_first_three_lines(preview: linoto.Preview, tmp_path: Path) -> None:
+def test_the_question_is_answered_in_the_first_lines(preview: linoto.Preview, tmp_path: Path) -> None:
     text = write(tmp_path / "page.html", preview, limit=20.0)
     top = text[text.index("<h1>") : text.index("</ol>")]
-    assert f"<h1>{TITLE}</h1>" in top and top.count("<li>") == 3 and 'class="verdict' in top
-    names = ("What to do", "The most we can lose", "What to expect", "What we stand")  # of six worlds
+    assert f"<h1>{TITLE}</h1>" in top and top.count("<li>") == 4 and 'class="verdict' in top
+    names = ("What to do", "The most we can lose", "What to expect", "What we stand", "Untried")  # six worlds
     for (name, _), start in zip(answers(preview, 20.0), names, strict=True):
         assert name.startswith(start)
     sure = preview.guaranteed(20.0)
@@ -108,8 +109,36 @@ def test_the_prior_is_named_with_its_warning_and_the_certificate_is_there(
         assert symbol in text
 
 
+def test_both_beliefs_about_untried_arms_are_said_and_shown(tmp_path: Path) -> None:
+    """What was drawn stands beside what follows if no untried arm is better; neither where all were tried."""
+    rows = np.array([90, 70, 0, 0])
+    log = linoto.Offline(pulls=rows, reward_sums=rows * 0.5, reward_squares=rows * 0.5)
+    clicks = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=5.0), confidence=clicks)
+    facts: dict[str, Any] = {"policy": policy, "grid": [2.0, 5.0], "horizon": 200, "worlds": 6}
+    shown, plain = (linoto.preview(np.eye(4), log, **facts, logged_arms=how) for how in ("good", "random"))
+    said, otherwise = (dict(answers(each))["Untried arms"] for each in (shown, plain))
+    assert "because somebody believed them good" in said and "chosen at random" in otherwise
+    assert "If no untried arm is better than the worst logged one, it" in said
+    text = write(tmp_path / "page.html", shown)
+    assert "gain if no untried arm is better*" in text and "--logged-arms" in text
+    rows = shown.table()
+    for row, point in zip(rows, shown.no_better or (), strict=True):
+        assert row["no_better_gain_mean"] == point.row(200)["gain_mean"]
+        assert all(f"<td>{escape(cell)}</td>" in text for cell in no_better_cells(row))
+    assert len(json.loads(json.dumps(shown.to_dict()))["no_better"]) == 2
+    tried = linoto.preview(np.eye(2), linoto.Offline(pulls=[90, 70], reward_sums=[45.0, 35.0]), **facts)
+    assert tried.no_better is None and "Untried arms" not in dict(answers(tried))
+    assert no_better_cells(tried.table()[0]) == []
+
+
+def test_arms_known_by_features_alone_are_not_said_to_be_worse(preview: linoto.Preview) -> None:
+    assert preview.features_alone
+    assert "by their features alone" in dict(answers(preview))["Untried arms"]
+
+
 def test_a_limit_nothing_can_keep_is_said_plainly(preview: linoto.Preview) -> None:
-    todo, first, second, third = (text for _, text in answers(preview, 1e-9))
+    todo, first, second, third, _ = (text for _, text in answers(preview, 1e-9))
     assert todo.startswith("Do not deploy")
     assert first.startswith("None of the values tried is guaranteed")
     assert "None of the values tried" in second or "choose" in second
@@ -117,7 +146,7 @@ def test_a_limit_nothing_can_keep_is_said_plainly(preview: linoto.Preview) -> No
 
 
 def test_without_a_limit_the_policys_own_value_is_described(preview: linoto.Preview) -> None:
-    _, first, _, third = (text for _, text in answers(preview))
+    _, first, _, third, _ = (text for _, text in answers(preview))
     assert "a tolerance of 0.02\u00a0units of reward per round" in first  # nearest to Gated's 0.1
     assert "--limit" in third
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from linoto import Confidence, Offline
-from linoto.worlds.posterior import Draws, are_unrelated, draw_means, have_level
+from linoto.worlds.posterior import LOGGED_ARMS, Draws, are_unrelated, choices, draw_means, have_level
 from linoto.worlds.reward_laws import measure_law
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
@@ -117,3 +117,60 @@ def test_arms_are_known_to_be_unrelated_or_to_share_a_level() -> None:
     assert not are_unrelated(np.ones((2, 2))) and not are_unrelated(np.ones((3, 1)))
     assert have_level(np.eye(3)) and have_level(np.ones((5, 1)))
     assert not have_level(np.array([[1.0, 0.2], [0.5, -1.0], [0.3, 0.3]]))
+
+
+# -- how the logged arms were chosen ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("logged, k", [(5, 50), (40, 60)])
+def test_what_choosing_makes_of_arms_is_what_choosing_them_makes(logged: int, k: int) -> None:
+    """Against 40,000 choices among normal arms by a score of each correlation: within 3 % of the spread."""
+    rng = np.random.default_rng(3)
+    log = Offline(pulls=np.arange(k) < logged, reward_sums=np.zeros(k))
+    for r, choice in zip((0.0, 1 / 3, 2 / 3, 1.0), choices(log, "good"), strict=True):
+        means = rng.standard_normal((40_000, k))
+        scores = r * means + np.sqrt(1 - r**2) * rng.standard_normal(means.shape)
+        cut = np.quantile(scores, 1 - logged / k)  # arms beyond one point, as many as are logged on average
+        chosen = scores > cut
+        gap = means[chosen].mean() - means[~chosen].mean()
+        assert (means[chosen].std(), means[~chosen].std()) == pytest.approx(choice[:2], abs=0.03)
+        assert gap == pytest.approx(choice.apart, abs=0.03)
+
+
+LEVELED = np.column_stack([np.ones(12), np.linspace(-1, 1, 12)])
+PULLS = np.r_[400, 300, 200, np.zeros(9, dtype=np.int64)]
+
+
+@pytest.mark.parametrize("actions", [np.eye(12), LEVELED])
+@pytest.mark.parametrize("confidence", [CLICKS, Confidence(noise=0.5)])
+def test_untried_arms_are_worse_where_logged_ones_were_chosen_for_being_good(
+    actions: np.ndarray, confidence: Confidence
+) -> None:
+    """And no better than the worst logged one where those were the best; logged arms are drawn alike."""
+    clicks = PULLS * 0.3
+    log = Offline(pulls=PULLS, reward_sums=clicks, reward_squares=clicks)
+    found = {how: drawn(actions, log, confidence, worlds=3000, logged_arms=how).means for how in LOGGED_ARMS}
+    gaps = {how: float(means[:, :3].mean() - means[:, 3:].mean()) for how, means in found.items()}
+    assert gaps["random"] == pytest.approx(0.0, abs=0.03)
+    assert gaps["random"] + 0.01 < gaps["good"] < gaps["best"]
+    assert (found["best"][:, 3:].max(axis=1) <= found["best"][:, :3].min(axis=1)).all()
+    for means in found.values():
+        assert means[:, 0].mean() == pytest.approx(0.3, abs=0.03)
+
+
+def test_how_arms_were_chosen_says_nothing_where_all_or_none_were() -> None:
+    for pulls in (np.full(4, 50), np.zeros(4, dtype=np.int64)):
+        log = Offline(pulls=pulls, reward_sums=pulls * 0.5)
+        first, *others = (
+            drawn(np.eye(4), log, CLICKS, worlds=40, logged_arms=how).means for how in LOGGED_ARMS
+        )
+        assert all(np.array_equal(first, other) for other in others)
+
+
+def test_a_spread_that_was_given_is_the_spread_of_all_arms() -> None:
+    """Logged arms differ less than all if they were chosen for being alike: good."""
+    pulls = np.r_[np.zeros(30, dtype=np.int64), 1, 1]
+    log = Offline(pulls=pulls, reward_sums=pulls * 0.5)
+    found = drawn(np.eye(32), log, Confidence(noise=1.0), worlds=4000, prior=0.2, logged_arms="random")
+    assert found.means[:, :30].std(axis=1).mean() == pytest.approx(0.2, rel=0.05)
+    np.testing.assert_allclose(found.spreads, 0.2)

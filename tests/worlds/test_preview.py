@@ -106,6 +106,7 @@ def test_the_prior_decides_where_the_log_is_silent() -> None:
         ({"grid": []}, "grid must hold numbers"),
         ({"grid": [-0.1]}, "grid must hold numbers"),
         ({"prior": -1.0}, "prior must be a positive number"),
+        ({"logged_arms": "bad"}, "logged_arms must be one of 'good', 'random', 'best', got 'bad'"),
         ({"policy": linoto.LinUCB()}, "policy must have a Budget, Tolerance, Control or Conservative gate"),
     ],
 )

@@ -59,7 +59,8 @@ def test_a_moving_world_begins_at_its_means_and_stays_in_its_range() -> None:
     paid = measure_law(prices, linoto.Confidence(noise=5.0, reward_range=(0.0, 1e4)))
     dear = moving_world(paid, np.eye(2), np.array([10.0, 14.0]), size=20.0, horizon=7, rng=rng)
     assert first_rounds(7).tolist() == list(range(7)) and (dear.table >= 0).all()
-    assert (dear.table.max(axis=0) <= dear.steps).all()  # each mean can be paid
+    assert dear.rewards == "beta" and (dear.steps > 0).all()  # every arm has noise, wherever it goes
+    assert dear.table.max() <= dear.reward_range[1]
 
 
 def direct(gate: str, drift: float, *, runs: int, horizon: int, budget: float) -> int:

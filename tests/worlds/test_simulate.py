@@ -13,6 +13,7 @@ from linoto import (
     Bandit,
     Confidence,
     Doubling,
+    DriftingBandit,
     LinearBandit,
     LinLCB,
     LinOtO,
@@ -247,7 +248,7 @@ def test_the_compiled_loop_pays_the_same_clicks() -> None:
 # -- arms that scatter differently
 
 
-@pytest.mark.parametrize("rewards", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize("rewards", ["gaussian", "bernoulli", "beta"])
 def test_the_compiled_loop_pays_the_same_where_arms_scatter_differently(rewards: Any) -> None:
     plain, offline = bernoulli_problem(18)
     spread = np.linspace(0.7, 1.0, len(plain.actions))
@@ -255,6 +256,24 @@ def test_the_compiled_loop_pays_the_same_where_arms_scatter_differently(rewards:
     one = simulate(LinUCB(confidence=Confidence(ridge=1.0)), bandit, offline, horizon=400, seed=19)
     two = simulate(PlainLinUCB(), bandit, offline, horizon=400, seed=19)
     assert_same(one, two)
+
+
+def test_rewards_of_a_range_move_with_their_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Played a few rounds at a time or all at once, in Python or compiled: the same."""
+    plain, offline = bernoulli_problem(18)
+    table = np.array([plain.means, plain.means[::-1], 0.5 + 0 * plain.means])
+    world = DriftingBandit(
+        actions=plain.actions,
+        table=table,
+        starts=np.array([0, 70, 250]),
+        rewards="beta",
+        spread=np.full(len(plain.actions), 0.2),
+    )
+    one = simulate(LinUCB(confidence=Confidence(ridge=1.0)), world, offline, horizon=300, seed=19)
+    assert_same(one, simulate(PlainLinUCB(), world, offline, horizon=300, seed=19))
+    monkeypatch.setattr("linoto.worlds.simulate.MOST_PAID", 40)
+    assert_same(one, simulate(LinUCB(confidence=Confidence(ridge=1.0)), world, offline, horizon=300, seed=19))
+    assert one.rewards.std() > 0.1 and one.rewards.min() >= 0 and one.rewards.max() <= 1
 
 
 @pytest.mark.parametrize("rewards", ["gaussian", "bernoulli"])

@@ -28,6 +28,7 @@ SHARES = {
     "epsilon": "tolerance per round (share of the log's average)",
     "budget": "budget (rounds of the log's average)",
 }
+NO_BETTER = "no untried arm is better"
 BLACK: dict[str, Any] = {"color": "#000000", "linewidth": 1.0}
 
 
@@ -62,7 +63,12 @@ def draw_cloud(preview: Preview, limit: float | None, unit: str) -> Figure:
     axes.axhspan(
         low, high, color=COLOURS["Gated"], alpha=0.12, linewidth=0, label=worlds_shown(8, preview.worlds)
     )
-    finish_tradeoff(axes, preview, limit, float(point.worst_loss.max()), unit)
+    most = float(point.worst_loss.max())
+    for other in preview.no_better or ():
+        look: dict[str, Any] = {"color": COLOURS["Gated"], "markerfacecolor": "none", "alpha": 0.7}
+        axes.plot(other.worst_loss, -other.final_loss, "o", **look, label=NO_BETTER)
+        most = max(most, float(other.worst_loss.max()))
+    finish_tradeoff(axes, preview, limit, most, unit)
     axes.set_xlabel(f"largest shortfall below {preview.baseline}\n({unit})")
     return with_legend(figure)
 
@@ -79,7 +85,13 @@ def draw_tradeoff(preview: Preview, limit: float | None, unit: str) -> Figure:
     colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.9, len(rows)))
     for row, colour in zip(rows, colours, strict=True):
         draw_cross(axes, row, colour)
-    finish_tradeoff(axes, preview, limit, float(shortfall.max()), unit)
+    most = float(shortfall.max())
+    if preview.no_better is not None:
+        lost, ends = column(rows, "no_better_worst_loss_90"), column(rows, "no_better_gain_mean")
+        for place, colour in enumerate(colours):
+            axes.plot(lost[place], ends[place], "o", color=colour, markerfacecolor="none", markersize=5.5)
+        most = max(most, float(lost.max()))
+    finish_tradeoff(axes, preview, limit, most, unit)
     axes.set_xlabel(
         f"largest shortfall below {preview.baseline},\n{worlds_shown(9, preview.worlds)} ({unit})"
     )
@@ -105,6 +117,9 @@ def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
     draw_band(axes, preview, *bands, label=f"median, {worlds_shown(8, preview.worlds)}")
     dotted: dict[str, Any] = {"color": COLOURS["Gated"], "linewidth": 1.0, "linestyle": ":"}
     axes.plot(column(rows, "worst_loss_max"), **dotted, label="worst world")
+    if preview.no_better is not None:
+        dashed: dict[str, Any] = {"color": COLOURS["no gate"], "linewidth": 1.2, "linestyle": "--"}
+        axes.plot(column(rows, "no_better_worst_loss_90"), **dashed, label=NO_BETTER)
     guaranteed = column(rows, "guaranteed_loss")
     if np.isfinite(guaranteed).any():
         axes.plot(guaranteed, color=COLOURS["LinOtO"], marker="s", markersize=4, label="guaranteed")

@@ -50,7 +50,9 @@ def reference_now(agent: FixedAgent, certificate: Certificate, plays: int) -> Re
     low, high = by_share(certificate, log_of.total / rows)
     surprise = ways + log(1 / certificate.delta)
     if surprise < MOST_SURPRISE:
-        least, most = by_rows(agent, certificate, total, rows, exp(-surprise))
+        squares = log_of.reward_squares
+        kept = None if squares is None else float((squares * present).sum())
+        least, most = by_rows(agent, certificate, total, rows, exp(-surprise), kept)
         low, high = max(low, least), min(high, most)
     return ReferenceSince(plays, total / rows, low, high)
 
@@ -62,12 +64,13 @@ def by_share(certificate: Certificate, gain: float) -> tuple[float, float]:
 
 
 def by_rows(
-    agent: FixedAgent, certificate: Certificate, total: float, rows: int, error: float
+    agent: FixedAgent, certificate: Certificate, total: float, rows: int, error: float, squares: float | None
 ) -> tuple[float, float]:
     """The same by the rewards of its own rows."""
     confidence, mean = agent.confidence, total / rows
     if confidence.noise == "bounded":
         limits, adaptive = certificate.reward_range, confidence.design == "adaptive"
-        return mean_from_total(total, rows, reward_range=limits, level=1 - error, adaptive=adaptive)
+        options: dict[str, Any] = {"reward_range": limits, "level": 1 - error, "adaptive": adaptive}
+        return mean_from_total(total, rows, squares=squares, **options)
     spread = confidence.scale * sqrt(2 * log(2 / error) / rows)
     return mean - spread, mean + spread
