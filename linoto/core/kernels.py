@@ -1211,7 +1211,9 @@ def least_by_bets(p: Any, r: Any, owed: float) -> float:
         h, h1, h2 = reference_evidence(p, r, u)
         over, turned, bend = f + h - p.reference_level, h1 + owed * f1, f1 * h2 - owed * f2 * h1
         to_s, to_u = s + (turned * h1 - over * h2) / bend, u + (owed * f2 * over - f1 * turned) / bend
-        if s == 0.0 and to_s <= 0.0:
+        if s == 0.0 and u == 0.0 and over > 0.0:  # a corner outside: only a larger sum leads in
+            to_s, to_u = -over / f1, 0.0
+        elif s == 0.0 and to_s <= 0.0:
             to_u = u - over / h1
         elif (u == most and to_u >= most) or (u == 0.0 and to_u <= 0.0):
             to_s = s - over / f1
