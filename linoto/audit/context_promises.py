@@ -24,7 +24,7 @@ NEEDS: dict[GateKind, str] = {
     "tolerance": "that rewards are linear in these features in every context, and that the log still holds",
 }
 
-TIMID = 20.0  # times what a round can lose: with a smaller budget, coins hardly open (docs/control.md)
+TIMID = 20.0  # times what a round can lose: a smaller budget explores little (docs/control.md)
 UNKNOWN_RANGE = "state the reward range: it must know what a round can lose"
 
 
@@ -51,7 +51,9 @@ def contextual_gate(
 ) -> Control | Tolerance:
     """A gate that allows so much; if neither is given, the usual budget for what this log earned."""
     if budget is None and epsilon is None:
-        usual: Any = usual_contextual_gate(confidence, earned=moments.reward_sum)
+        usual: Any = usual_contextual_gate(confidence, earned=moments.reward_sum, rows=moments.count)
+        if isinstance(usual, Control) and kind == "control":
+            return usual
         budget = usual.budget
     budget, epsilon = budget or 0.0, epsilon or 0.0
     if kind == "tolerance":

@@ -49,7 +49,7 @@ def add_evaluate(commands: Commands) -> None:
         "rows that a policy started from never evaluate it.\n\n"
         "With --recipe, what `linoto audit-contexts --save` wrote, LOG is one with contexts, such as the\n"
         "export of a loop: the target is then one item, a distribution over items, or the best item in\n"
-        "each context by a linear model of the other rows (--greedy).\n\n"
+        "each context by a linear model of earlier rows (--greedy).\n\n"
         "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
         "columns.",
         examples="  linoto evaluate orders.csv --action variant --reward order --uniform --play B\n"

@@ -290,7 +290,8 @@ def with_gate_options(
     names = ("budget", "epsilon", "alpha")
     given = {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
     if not given and arguments.policy == "Gated":
-        return with_usual_gate(policy, inf if log is None else float(log.offline.reward_sums.sum()))
+        earned, rows = (inf, 0) if log is None else (float(log.offline.reward_sums.sum()), log.offline.total)
+        return with_usual_gate(policy, earned, rows)
     known = policy.composed().gate.parameters
     for name in given:
         if name not in known:
@@ -301,16 +302,16 @@ def with_gate_options(
     return policy
 
 
-def with_usual_gate(policy: ComposedPolicy, earned: float) -> ComposedPolicy:
-    """A Gated that allows what is usual with its confidence and a log that earned so much, paid for by the
-    evidence that it has."""
+def with_usual_gate(policy: ComposedPolicy, earned: float, rows: int) -> ComposedPolicy:
+    """A Gated that allows what is usual with its confidence and a log that earned so much in so many rows,
+    paid for by the evidence that it has."""
     from linoto.core.gates import Control, Tolerance
     from linoto.core.policies import Gated
     from linoto.core.usual import usual_contextual_gate, usual_gate
 
     composed = policy.composed()
     if isinstance(policy, Gated) and isinstance(composed.gate, Control):
-        return replace(policy, gate=usual_contextual_gate(composed.assumed, earned=earned))
+        return replace(policy, gate=usual_contextual_gate(composed.assumed, earned=earned, rows=rows))
     if not isinstance(policy, Gated) or not isinstance(composed.gate, Tolerance):
         return policy
     return replace(policy, gate=replace(usual_gate(composed.assumed), evidence=composed.gate.evidence))

@@ -360,7 +360,9 @@ def assuming(policy: Policy | Mapping[str, Any], saved: Audited) -> Any:
         return known
     known = with_assumptions(known, saved.confidence)
     if isinstance(saved, SavedContexts) and isinstance(known, Gated) and known.gate is None:
-        known = replace(known, gate=usual_contextual_gate(known.assumed, earned=saved.moments.reward_sum))
+        seen: Any = saved.moments
+        usual = usual_contextual_gate(known.assumed, earned=seen.reward_sum, rows=seen.count)
+        known = replace(known, gate=usual)
     return known
 
 

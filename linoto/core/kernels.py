@@ -32,6 +32,7 @@ COIN_BETS = 16  # betting fractions of a Control gate: 0.9 / unit, each 0.6 of t
 NO_LEVEL = -40.0  # below, a bet does not count beside the others
 MOST_GROWN = 1e4  # times that a bet grows, or shrinks, before its logarithm is taken
 PURSE, LEAST_SHARE = 4.0, 0.05  # of control plays: the more room is left, the fewer, never fewer than that
+FEES, MOST_SHARE = 3.0, 0.9  # an entrance fee is a third of what may be lost, with no more control than that
 CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
 LOG_START = 8.0  # the same for the reference: this part of the log's rows
 TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
@@ -101,6 +102,7 @@ PARAMS = np.dtype(
         ("vouched_by", np.int64),
         ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
         ("coin_level", np.float64),  # log(16/d), d the share of delta of the coin
+        ("coin_stakes", np.float64, (COIN_BETS,)),  # log(16 w_j), w_j the share of the stake on bet j
         ("log_upper", np.float64),  # on mu_off, where the log vouches
         ("law", np.int64),  # of Thompson sampling's draws
         ("level", np.float64),  # log(1/delta)
@@ -1211,7 +1213,9 @@ def least_by_bets(p: Any, r: Any, owed: float) -> float:
         h, h1, h2 = reference_evidence(p, r, u)
         over, turned, bend = f + h - p.reference_level, h1 + owed * f1, f1 * h2 - owed * f2 * h1
         to_s, to_u = s + (turned * h1 - over * h2) / bend, u + (owed * f2 * over - f1 * turned) / bend
-        if s == 0.0 and to_s <= 0.0:
+        if s == 0.0 and u == 0.0 and over > 0.0:  # a corner outside: only a larger sum leads in
+            to_s, to_u = -over / f1, 0.0
+        elif s == 0.0 and to_s <= 0.0:
             to_u = u - over / h1
         elif (u == most and to_u >= most) or (u == 0.0 and to_u <= 0.0):
             to_s = s - over / f1
@@ -1418,7 +1422,10 @@ def ledger_room(params: Records, run: Records) -> float:
 
 @compiled
 def open_control(p: Any, r: Any) -> None:
-    """Nothing explored; practice is thought to earn the mean of the log, or the middle of the range."""
+    """Nothing explored; practice is thought to earn the mean of the log, or the middle of the range.
+
+    The bets begin with their shares of the stake, which sum to 1.
+    """
     if p.gate != CONTROL:  # 0, as in the snapshots of versions that had no such fields
         return
     middle = p.low + 0.5 * p.unit
@@ -1429,7 +1436,8 @@ def open_control(p: Any, r: Any) -> None:
     r.stretches = r.thrown = 0
     r.root_is_known = 0
     for j in range(COIN_BETS):
-        r.coin_bets[j] = r.coin_gains[j] = r.coin_hopes[j] = 0.0
+        r.coin_bets[j] = p.coin_stakes[j]
+        r.coin_gains[j] = r.coin_hopes[j] = 0.0
         r.stretch_marks[j] = -inf
     if p.every > 0:
         mark_stretch(p, r)
@@ -1555,7 +1563,8 @@ def mark_stretch(p: Any, r: Any) -> None:
     earned = r.earned + (p.low + p.unit) * r.pending
     fraction = 0.9 / p.unit
     for j in range(COIN_BETS):
-        mark = (level + r.coin_bets[j] + r.coin_hopes[j]) / fraction + p.epsilon * r.rounds + earned
+        most = level - p.coin_stakes[j] + r.coin_bets[j] + r.coin_hopes[j]
+        mark = most / fraction + p.epsilon * r.rounds + earned
         r.stretch_marks[j] = max(r.stretch_marks[j], mark)
         fraction *= 0.6
 
@@ -1580,13 +1589,21 @@ def coin_room(p: Any, r: Any, vouched: float) -> float:
 
 
 @compiled
-def share_of_control(p: Any, room: float) -> float:
-    """How likely a round is a control round where the two arms differ; 1: the gate is closed."""
-    if not room >= 0.0:
+def share_of_control(p: Any, r: Any) -> float:
+    """How likely a round is a control round where the two arms differ; 1: the gate is closed.
+
+    Until a bet of fraction f counts, its entrance fee log(16/d)/f is lost for sure, and none above
+    -log(1 - share)/(hi - c) has its centre at c. So the share is such that the fee of the first one that has
+    is a third of what may be lost, and what the rate brings in as many rounds as there were.
+    """
+    if not r.room >= 0.0:
         return 1.0
     if p.share > 0.0:
         return float(p.share)
-    return float(max(LEAST_SHARE, PURSE * p.unit / (PURSE * p.unit + room + p.unit)))
+    left = r.room + p.unit
+    fee = left / FEES + p.epsilon * r.rounds
+    usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
+    return float(max(LEAST_SHARE, PURSE * p.unit / (PURSE * p.unit + left), min(usable, MOST_SHARE)))
 
 
 @compiled
@@ -1597,7 +1614,7 @@ def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
     r.entry = NO_ENTRY if r.proposal == r.fallback else PRACTICE_PLAY
     r.entry_centre, r.entry_practice = r.centre, r.fallback
     r.fresh = 1
-    r.entry_share = share_of_control(p, r.room)
+    r.entry_share = share_of_control(p, r)
     if r.entry == NO_ENTRY or barred or r.entry_share == 1.0:
         return
     r.thrown = 1

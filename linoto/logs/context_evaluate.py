@@ -1,13 +1,15 @@
 """What would another policy have earned in the logged contexts? IPS, SNIPS and doubly robust, cross-fitted.
 
 The methods are those of `linoto.evaluate`. Here a target may look at the context, and the model of doubly
-robust is linear in the features of a recipe, fitted for each row without the rows of its own fold.
+robust is linear in the features of a recipe, fitted for each row without the rows of its own fold. A greedy
+target is judged as it would have gone: each block of rows by the model of the blocks before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ from linoto.core.kernels import Floats, Ints
 from linoto.core.validation import as_floats, check_choice, check_count, check_positive
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.estimates import Estimate, Interval, Weighted, of_logged
-from linoto.logs.evaluate import corrected, ips, snips
+from linoto.logs.evaluate import corrected, ips_of, snips_of
+from linoto.logs.rows import Rows
 
 METHODS = ("ips", "snips", "dr")
 GREEDY = "greedy"
@@ -40,10 +43,7 @@ class CrossFit:
     @classmethod
     def of(cls, rows: ContextRows, *, folds: int = 5, ridge: float = 1.0) -> CrossFit:
         """Ridge regression on the features of what was played."""
-        check_count("folds", folds)
-        check_positive("ridge", ridge)
-        if not 2 <= folds <= len(rows):
-            raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")
+        check_fit(rows, folds, ridge)
         parts = [rows.moments(np.arange(len(rows)) % folds == fold) for fold in range(folds)]
         found = [
             fit([part for place, part in enumerate(parts) if place != fold], ridge) for fold in range(folds)
@@ -72,6 +72,41 @@ class CrossFit:
         return found
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EarlierFit:
+    """The rows after the first block, and what a linear model of all blocks before its own expects of each.
+
+    Given all rows before its block, what a greedy target does in a row is fixed; so its terms are, but for
+    the value of the target, differences of a martingale. No block is used twice: it is judged first, and
+    then joins the model.
+    """
+
+    rows: ContextRows
+    scores: Floats  # (n, k)
+    before: Rows  # the first block
+
+    @classmethod
+    def of(cls, rows: ContextRows, *, blocks: int = 5, ridge: float = 1.0) -> EarlierFit:
+        """Ridge regression on the features of what was played, in blocks of the same length."""
+        check_fit(rows, blocks, ridge)
+        starts = [len(rows) * block // blocks for block in range(blocks + 1)]
+        places = [np.arange(start, end) for start, end in pairwise(starts)]
+        parts = [rows.moments(mine) for mine in places]
+        scores = [
+            rows.take(mine).scores(fit(parts[: number + 1], ridge)) for number, mine in enumerate(places[1:])
+        ]
+        later = rows.take(np.arange(starts[1], len(rows)))
+        return cls(rows=later, scores=np.concatenate(scores), before=rows.rows.take(places[0]))
+
+
+def check_fit(rows: ContextRows, folds: int, ridge: float) -> None:
+    """Refuse parts that rows cannot be divided into."""
+    check_count("folds", folds)
+    check_positive("ridge", ridge)
+    if not 2 <= folds <= len(rows):
+        raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")
+
+
 def fit(parts: Sequence[Moments], ridge: float) -> Floats:
     """(d,) the ridge estimate from the moments of several parts."""
     gram = sum(part.gram for part in parts) + ridge * np.eye(parts[0].d)
@@ -89,10 +124,15 @@ def evaluate_contexts(
 ) -> list[Estimate]:
     """What a target would have earned per round in the contexts of these rows, by several methods.
 
-    The target is "greedy" (in each fold the best item by a linear model of the other folds), the name of an
-    item, weights of items by name, a parameter (d,) whose best item is played, probabilities (n, k), a
-    function of a context and the items on offer that returns an item or weights, or a running agent, asked as
-    it is, without learning.
+    The target is "greedy" (in each of so many blocks the best item by a linear model of all earlier ones, see
+    below), the name of an item, weights of items by name, a parameter (d,) whose best item is played,
+    probabilities (n, k), a function of a context and the items on offer that returns an item or weights, or a
+    running agent, asked as it is, without learning.
+
+    A greedy target is what would have happened if the model had been fitted anew before each block, and then
+    trusted: the value is the average of these policies over the rows after the first block, which has no
+    earlier ones. Rows must be in the order in which they were logged (`time=`), or in one that has nothing to
+    do with what they say.
     """
     if not isinstance(rows, ContextRows):
         raise ValueError(f"rows must be linoto.ContextRows, got {type(rows).__name__}")
@@ -103,26 +143,33 @@ def evaluate_contexts(
             f"rows times items must be at most {MOST_CELLS:,}, got {len(rows):,} times "
             f"{len(rows.recipe.items):,}: read some of the rows (where)"
         )
-    needs_model = "dr" in methods or (isinstance(target, str) and target == GREEDY)
-    scores = CrossFit.of(rows, folds=folds, ridge=ridge).scores() if needs_model else None
+    before, scores = None, None
+    if isinstance(target, str) and target == GREEDY:
+        earlier = EarlierFit.of(rows, blocks=folds, ridge=ridge)
+        rows, scores, before = earlier.rows, earlier.scores, earlier.before
+    elif "dr" in methods:
+        scores = CrossFit.of(rows, folds=folds, ridge=ridge).scores()
     chosen = as_choices(rows, target, scores)
-    calls: dict[str, Callable[[], Estimate]] = {
-        "ips": lambda: ips(rows.rows, chosen, interval=interval),
-        "snips": lambda: snips(rows.rows, chosen, interval=interval),
-        "dr": lambda: doubly_robust(rows, chosen, scores, interval),
+    calls: dict[str, Callable[[Weighted], Estimate]] = {
+        "ips": ips_of,
+        "snips": snips_of,
+        "dr": lambda seen: doubly_robust(seen, scores),
     }
-    return [calls[method]() for method in methods]
+    return [
+        calls[method](Weighted.of(rows.rows, chosen, method, interval, before=before)) for method in methods
+    ]
 
 
-def doubly_robust(rows: ContextRows, chosen: Floats, scores: Floats | None, interval: Interval) -> Estimate:
-    """The model's answer, corrected by weighted residuals."""
+def doubly_robust(seen: Weighted, scores: Floats | None) -> Estimate:
+    """The model's answer, corrected by weighted residuals; proven where the model is of earlier rows only."""
     assert scores is not None  # made where this method is asked for
-    if interval.kind not in ("auto", "normal"):
-        raise ValueError(f"interval must be auto or normal for dr with a fitted model, got {interval.kind!r}")
-    seen = Weighted.of(rows.rows, chosen, "dr", interval)
+    if seen.interval.kind not in ("auto", "normal"):
+        raise ValueError(
+            f"interval must be auto or normal for dr with a fitted model, got {seen.interval.kind!r}"
+        )
     predicted = np.clip(scores, *seen.limits)
-    expected = np.einsum("nk,nk->n", chosen, predicted)
-    return corrected(seen, expected, of_logged(predicted, rows.rows), predicted, proven=False)
+    expected = np.einsum("nk,nk->n", seen.target, predicted)
+    return corrected(seen, expected, of_logged(predicted, seen.rows), predicted, proven=seen.learns)
 
 
 # -- targets ----------------------------------------------------------------------------------------------

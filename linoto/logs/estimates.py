@@ -10,7 +10,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from linoto.core.hints import shortened_list
-from linoto.core.intervals import Limits, betting_interval, check_level, mean_from_total
+from linoto.core.intervals import (
+    Limits,
+    MeanSequence,
+    betting_interval,
+    check_level,
+    guided_interval,
+    mean_from_total,
+)
 from linoto.core.kernels import Bools, Floats
 from linoto.core.validation import as_arm, as_floats, as_range, check_choice
 from linoto.logs.rows import Rows
@@ -66,7 +73,7 @@ class Interval:
 
     "auto" holds at every number of rows where rewards are known to be bounded: a `reward_range` is given, or
     every reward is 0 or 1. It becomes "binomial" (Clopper and Pearson) for 0/1 rewards that weigh the same,
-    "anytime" for a policy that learns, otherwise "betting"; `linoto.core.intervals` has the proofs. Where
+    "anytime" for a target that learns, otherwise "betting"; `linoto.core.intervals` has the proofs. Where
     rewards may be anything it becomes "normal".
 
     "normal" is the value ± z standard errors: right in the limit of many rows. "bernstein" (the empirical
@@ -129,10 +136,21 @@ class Weighted:
     unknown: float  # share of the target on arms of which nothing is known
     interval: Interval
     limits: Limits  # of single rewards; infinite where they may be anything
+    learns: bool = False  # what is played in a row depends on what earlier ones earned
+    before: Rows | None = None  # rows before these, from which a target that learns began
 
     @classmethod
-    def of(cls, rows: Rows, target: Target, method: str, interval: Interval) -> Weighted:
-        """Refuse what the method cannot do without."""
+    def of(
+        cls, rows: Rows, target: Target, method: str, interval: Interval, *, before: Rows | None = None
+    ) -> Weighted:
+        """Refuse what the method cannot do without.
+
+        With rows `before` these, the target learns from row to row. Bounds on its terms are those of any
+        target: what it will play is not known yet.
+        """
+        learns = before is not None
+        if learns and interval.kind == "bernstein":
+            raise ValueError("interval must not be bernstein for a target that learns, got 'bernstein'")
         limits = interval.limits(rows.rewards)
         propensities = needed_propensities(rows, method)
         probabilities = as_target(target, rows, method)
@@ -143,6 +161,8 @@ class Weighted:
             )
         least = least_propensities(rows, propensities)
         most = probabilities if probabilities.ndim == 1 else probabilities.max(axis=0)
+        if learns:
+            most = np.ones(rows.k)
         return cls(
             rows=rows,
             target=probabilities,
@@ -151,6 +171,8 @@ class Weighted:
             unknown=share_of(probabilities, least == 0),
             interval=interval,
             limits=limits,
+            learns=learns,
+            before=before,
         )
 
     @property
@@ -166,6 +188,8 @@ class Weighted:
     @property
     def binary(self) -> bool:
         """Whether every reward is at one end of the range, and rows can only count alike or not at all."""
+        if self.learns:
+            return False
         possible = np.concatenate((self.weights, self.ceilings))
         alike = possible[possible > 0] >= (1 - 1e-9) * self.ceiling
         return bool(alike.all() and np.isin(self.rows.rewards, self.limits).all())
@@ -180,14 +204,34 @@ class Weighted:
         per_row = self.target.ndim == 2 and np.ptp(np.asarray(self.rows.propensities)) > 0
         return float(self.weights.max()) if per_row else self.ceiling
 
-    def mean_of(self, terms: Floats, limits: Limits, *, binary: bool = False) -> Found:
-        """The interval of the mean of terms (n,) that lie within limits."""
+    def mean_of(self, terms: Floats, limits: Limits, *, binary: bool = False, centred: bool = False) -> Found:
+        """The interval of the mean of terms (n,) that lie within limits.
+
+        Of a target that learns: of the average of their means, each given all earlier rows; `centred` where
+        weights are of what rewards are beyond a guess.
+        """
         options: dict[str, Any] = {"reward_range": limits, "level": self.interval.level}
         if not self.bounded:
             return self.interval.around(float(terms.mean()), terms, limits[1] - limits[0])
+        if self.before is not None:
+            guess, spread = self.guess(self.before, centred)
+            ends = guided_interval(terms, guess=guess, spread=spread, **options)
+            return Found(*ends, "anytime")
+        if self.learns:
+            stream = MeanSequence.of(terms, reward_range=limits)
+            return Found(*stream.interval(self.interval.level), "anytime")
         if binary:
             return Found(*mean_from_total(float(terms.sum()), terms.size, binary=True, **options), "binomial")
         return Found(*betting_interval(terms, **options), "betting")
+
+    def guess(self, before: Rows, centred: bool) -> tuple[float, float]:
+        """About the mean of terms and their deviation: from earlier rows, and one in the middle."""
+        low, high = self.limits
+        rewards = np.append(before.rewards, (low + high) / 2)
+        beyond = float(rewards.mean()) if centred else 0.0
+        square = (((before.rewards - beyond) ** 2).sum() + ((high - low) / 2) ** 2) / rewards.size
+        weight = np.mean(1 / needed_propensities(before, "a guess"))  # about that of w^2
+        return float(rewards.mean()), sqrt(weight * square)
 
     def with_unknown(self, found: Found, low: float, high: float, known: float = 1.0) -> Found:
         """The interval of all arms from that of the known ones, if others earn between low and high.

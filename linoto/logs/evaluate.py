@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.intervals import MeanSequence, betting_interval
+from linoto.core.intervals import betting_interval
 from linoto.core.kernels import Bools, Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Agent, Policy
@@ -53,9 +53,13 @@ def ips(
     0.875
     """
     check_disjoint(rows, warm_start)
-    seen = Weighted.of(rows, target, "ips", interval)
+    return ips_of(Weighted.of(rows, target, "ips", interval))
+
+
+def ips_of(seen: Weighted) -> Estimate:
+    """The same of rows seen from a target."""
     low, high = min(seen.limits[0], 0.0), max(seen.limits[1], 0.0)  # a row without weight earns 0
-    terms, limits = seen.weights * rows.rewards, (seen.ceiling * low, seen.ceiling * high)
+    terms, limits = seen.weights * seen.rows.rewards, (seen.ceiling * low, seen.ceiling * high)
     found = seen.mean_of(terms, limits, binary=seen.binary and seen.limits[0] == 0)
     return seen.estimate("ips", float(terms.mean()), seen.with_unknown(found, low, high))
 
@@ -68,15 +72,30 @@ def snips(
     interval: Interval = Interval(),  # noqa: B008
 ) -> Estimate:
     """Self-normalised: weighted rewards over weights. A little bias, less noise, never out of range."""
+    check_disjoint(rows, warm_start)
+    return snips_of(Weighted.of(rows, target, "snips", interval))
+
+
+def snips_of(seen: Weighted) -> Estimate:
+    """The same of rows seen from a target.
+
+    The ratio of a target that learns has no bets of its own: means differ from row to row. But the mean of
+    w (r - c) is that of r less c, as weights are 1 on average, for any c that is known before: the mean of
+    earlier rows.
+    """
+    interval, w, r, limits = seen.interval, seen.weights, seen.rows.rewards, seen.limits
     if interval.kind in ("bernstein", "hoeffding"):
         raise ValueError(f"interval must be auto or normal for snips, a ratio, got {interval.kind!r}")
-    check_disjoint(rows, warm_start)
-    seen = Weighted.of(rows, target, "snips", interval)
-    w, r, limits = seen.weights, rows.rewards, seen.limits
     value = float(w @ r / w.sum())
     if not seen.bounded:
         # The delta method: the ratio moves like the mean of w (r - value) / mean(w).
         found = interval.around(value, w * (r - value) / w.mean(), inf)
+    elif seen.before is not None:
+        around = float(seen.before.rewards.mean())
+        low, high = limits[0] - around, limits[1] - around
+        ends = (around + seen.ceiling * low, around + seen.ceiling * high)
+        found = seen.mean_of(around + w * (r - around), ends, centred=True)
+        return seen.estimate("snips", value, seen.with_unknown(found, low, high))
     elif seen.binary:
         found = seen.mean_of(r[w > 0], limits, binary=True)
     else:
@@ -121,10 +140,11 @@ def corrected(seen: Weighted, expected: Floats, own: Floats, predicted: Floats, 
     low, high = seen.limits
     terms = expected + seen.weights * (seen.rows.rewards - own)
     if seen.bounded:
-        limits = limits_of_terms(seen, predicted)
+        ends = np.repeat([[low], [high]], seen.rows.k, axis=1)  # (2, k) a model that learns may say anything
+        limits = limits_of_terms(seen, ends if seen.learns else predicted)
     else:
         limits = (0.0, (high - low) * (1 + 2 * seen.ceiling))  # textbooks' width
-    found = seen.with_unknown(seen.mean_of(terms, limits), low - high, high - low)
+    found = seen.with_unknown(seen.mean_of(terms, limits, centred=True), low - high, high - low)
     return seen.estimate("dr", float(terms.mean()), found, used=len(seen.rows), proven=proven)
 
 
@@ -159,11 +179,7 @@ def replay(
     rewards, limits = rows.rewards[kept], seen.limits
     if rewards.size == 0:
         raise ValueError("rows must leave at least one to judge by, got 0")
-    if is_policy(target) and seen.bounded:  # which arm it plays depends on what it earned
-        stream = MeanSequence.of(rewards, reward_range=limits)
-        found = Found(*stream.interval(interval.level), "anytime")
-    else:
-        found = seen.mean_of(rewards, limits, binary=bool(np.isin(rows.rewards, limits).all()))
+    found = seen.mean_of(rewards, limits, binary=bool(np.isin(rows.rewards, limits).all()))
     found = seen.with_unknown(found, *limits, 1 - seen.unknown)
     return seen.estimate("replay", float(rewards.mean()), found, kept=kept)
 
@@ -242,6 +258,7 @@ def replayed(agent: Agent, rows: Rows, draws: Floats, interval: Interval) -> tup
         unknown=0.0,
         interval=interval,
         limits=interval.limits(rows.rewards),
+        learns=True,
     )
     return seen, kept
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,25 +55,52 @@ def worst_affordable(agent: Any, means: np.ndarray) -> Any:
 def against_the_worst(
     agent: Any, bandit: Any, log: Any, rounds: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, bool]:
-    """(rounds,) R_t^off of the adversary behind the agent's gate, and whether the good event held.
-
-    That of the model is left out: nothing was ever seen outside it.
-    """
-    means = bandit.means
+    """(rounds,) R_t^off of the adversary behind the agent's gate, and whether the good events held."""
+    means, ours = bandit.means, Estimates.of(agent, bandit, log)
     reference = float(log.pulls @ means / log.total)
     below = np.empty(rounds)
     explored, referred = 0.0, float(log.reward_sums.sum() - log.pulls @ means)  # summed noise of either kind
-    good = is_good(agent, reference, explored, referred)
+    good = is_good(agent, reference, explored, referred) and ours.hold(agent)
     for t, draw in enumerate(bandit.draw(rounds, rng)):
         decision = worst_affordable(agent, means)
         agent.update(decision, float(bandit.pay(np.array([decision.arm]), np.array([draw]))[0]))
+        ours.add(bandit.actions[decision.arm], draw)
         below[t] = reference - means[decision.arm]
         if decision.source == "mixture":
             referred += draw
         else:
             explored += draw
-        good &= is_good(agent, reference, explored, referred)
+        good &= is_good(agent, reference, explored, referred) and ours.hold(agent)
     return np.cumsum(below), good
+
+
+@dataclass(eq=False)
+class Estimates:
+    """V and the summed noise sum a * noise, kept beside an agent: what its estimate can be wrong by."""
+
+    V: np.ndarray  # (d, d)
+    noise: np.ndarray  # (d,)
+
+    @classmethod
+    def of(cls, agent: Any, bandit: Any, log: Any) -> Estimates:
+        actions = bandit.actions
+        ridge = agent.confidence.ridge_for(actions.shape[1])
+        V = ridge * np.eye(actions.shape[1]) + actions.T @ (log.pulls[:, None] * actions)
+        return cls(V, actions.T @ (log.reward_sums - log.pulls * bandit.means))
+
+    def add(self, action: np.ndarray, noise: float) -> None:
+        self.V += np.outer(action, action)
+        self.noise += action * noise
+
+    def hold(self, agent: Any) -> bool:
+        """The event that a Tolerance by the model relies on: the noise lies in the ellipsoid of its radius.
+
+        What the ridge costs is bounded for sure, and is no part of it.
+        """
+        if not agent._params[0]["by_model"]:
+            return True
+        distance = np.sqrt(self.noise @ np.linalg.solve(self.V, self.noise))
+        return bool(distance <= agent._state.run[0]["gate_radius"] + 1e-9)
 
 
 def is_good(agent: Any, reference: float, explored: float, referred: float) -> bool:

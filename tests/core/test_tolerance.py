@@ -63,8 +63,9 @@ def agree(
     epsilon: float = 0.1,
     promise: Any = "expected",
     ledger: Any = "union",
+    close: float = 1e-7,
 ) -> set[str]:
-    """Play agent and oracle side by side; the sources that occurred."""
+    """Play agent and oracle side by side; the sources that occurred. Joint bounds are `close`."""
     evidence, noise, relative, reach, kind, fallback, bias, delay = config
     actions, means, log = problem(seed, k)
     confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0), radius=kind, bound=2.0)
@@ -113,7 +114,7 @@ def agree(
         assert (decision.arm, decision.source) == (arm, source), f"round {t}"
         asked = decision.arm if decision.mode == "explore" else decision.proposal
         assert decision.budget == pytest.approx(
-            oracle.room(asked), rel=1e-7, abs=1e-9 if ledger == "union" else 1e-7
+            oracle.room(asked), rel=1e-7, abs=1e-9 if ledger == "union" else close
         )
         sources.add(source)
         agent.commit(decision)
@@ -184,11 +185,37 @@ def test_the_joint_bound_holds_wherever_the_search_stops_and_is_the_minimum_wher
                 assert found == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.parametrize("owed", [0.05, 0.3, 0.6])
+def test_the_joint_bound_is_the_minimum_where_the_reference_may_earn_nothing(owed: float) -> None:
+    """Little is owed, so the least is where the reference earns nothing. From the corner where explored plays
+    earn nothing either, a search that moves the reference alone would not come back."""
+    log = linoto.Offline(pulls=[70, 30], reward_sums=[50.0, 12.0])
+    guard = linoto.Guard(log, budget=60.0, reward_range=(0, 1), noise="bounded")
+    rewards = [1.0] * 12 + [0.0] * 6
+    for reward in rewards:
+        guard.update(guard.decide(1), reward)
+    params, base = guard._params[0], float(guard._run[0]["bet_base"])
+    exact = least_difference(
+        owed,
+        float(guard._run[0]["upper_reference"]),
+        18,
+        lambda s: against_sum(s, np.array(rewards), base),
+        lambda u: against_reference(u, 62.0, 100, 0.0),
+        np.log(1 / 0.05),
+    )
+    for s, u in [(0.0, base), (9.0, 0.6), (0.0, 0.0), (18.0, 0.1)]:
+        run = guard._run.copy()
+        run["border_sum"], run["border_reference"] = s, u
+        assert kernels.least_by_bets(params, run[0], owed) == pytest.approx(exact, abs=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(JOINT)))
 @pytest.mark.parametrize("budget, epsilon", [(0.0, 0.1), (6.0, 0.0), (3.0, 0.02)])
 def test_every_joint_bound_agrees_with_the_oracle_for_long(budget: float, epsilon: float, index: int) -> None:
-    assert agree(JOINT[index], seed=9, rounds=300, budget=budget, epsilon=epsilon, ledger="joint")
+    """The kernel stops within 1e-9 of the border: by the tangent there, its bound is up to 1e-6 too low."""
+    options: dict[str, Any] = {"budget": budget, "epsilon": epsilon, "ledger": "joint", "close": 1e-6}
+    assert agree(JOINT[index], seed=9, rounds=300, **options)
 
 
 @pytest.mark.parametrize("relative", [False, True])

@@ -38,6 +38,7 @@ class ControlReference:
     high: float = 1.0
     noise: float | None = None  # sub-Gaussian scale; None: every reward lies in [low, high]
     centre: float = 0.5  # the mean of the log
+    equal: bool = False  # the same stake on every bet, whatever the budget is
 
     def __post_init__(self) -> None:
         self.unit = self.high - self.low
@@ -49,6 +50,18 @@ class ControlReference:
         self.stretches = 0
         if self.every:
             self.mark()
+
+    @property
+    def stakes(self) -> Floats:
+        """(16,) shares of the stake, most on the bet whose fee is a third of the budget; they sum to 1."""
+        if self.equal:
+            return np.full(16, 1 / 16)
+        level = np.log(16 / self.delta)
+        wanted = 0.95 * 3 * level / max(self.budget / self.unit, 1e-9)  # the fraction with that fee
+        first = 0.0 if wanted >= 0.9 else min(np.log(wanted / 0.9) / np.log(0.6), 15.0)
+        steps = [j - first for j in range(16)]
+        shares = np.array([0.6**step if step >= 0 else 0.4**-step for step in steps])
+        return shares / shares.sum()
 
     # The bets: what each round multiplies exp(lambda X) with, so that the product never grows on average.
 
@@ -79,8 +92,8 @@ class ControlReference:
         return self.fractions * away - self.fractions**2 * self.noise**2 / 2
 
     def wealth(self, *, best: bool = False) -> Floats:
-        """(16,) L_j with pending rewards at their worst, or at their best."""
-        total = np.zeros(16)
+        """(16,) L_j with pending rewards at their worst, or at their best; in 16ths of the stake."""
+        total = np.log(16 * self.stakes)
         for entry in self.entries:
             if entry.kind == "control":
                 missing = self.low if best else self.high
@@ -117,7 +130,7 @@ class ControlReference:
     def mark(self) -> None:
         """A stretch starts: pending rewards of earlier rounds may have been the best."""
         self.stretches += 1
-        level = np.log(16 * self.stretches * (self.stretches + 1) / self.delta)
+        level = np.log(self.stretches * (self.stretches + 1) / self.delta / self.stakes)
         best = (level + self.wealth(best=True)) / self.fractions
         self.marks = np.maximum(self.marks, best + self.epsilon * len(self.entries) + self.earned(best=True))
 
@@ -140,7 +153,10 @@ class ControlReference:
             return 1.0
         if self.share is not None:
             return self.share
-        return max(0.05, 4 * self.unit / (4 * self.unit + self.room + self.unit))
+        left = self.room + self.unit  # what may be lost before the next round is played
+        fee = left / 3 + self.epsilon * len(self.entries)
+        dearest = np.log(16 / self.delta) * (self.high - self.centre) / fee
+        return max(0.05, 4 * self.unit / (4 * self.unit + left), min(0.9, 1 - np.exp(-dearest)))
 
     def commit(self, kind: str) -> None:
         """A round is played; its reward is to come."""

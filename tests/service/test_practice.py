@@ -54,8 +54,8 @@ def test_both_bounds_are_those_of_the_oracle(limits: tuple[float, float], noise:
     terms = terms_of(linoto.Confidence(noise=noise, reward_range=limits))  # type: ignore[arg-type]
     books, scale = PracticeBooks(), None if noise == "bounded" else float(noise)
     sides = {
-        1: ControlReference(delta=0.025, low=low, high=high, noise=scale),
-        -1: ControlReference(delta=0.025, low=-high, high=-low, noise=scale),
+        1: ControlReference(delta=0.025, low=low, high=high, noise=scale, equal=True),
+        -1: ControlReference(delta=0.025, low=-high, high=-low, noise=scale, equal=True),
     }
     waiting: list[tuple[int, Decision, float]] = []
     for t in range(60):

@@ -15,7 +15,7 @@ def certify_contextual(gate: Any, fallback: str, confidence: Confidence, moments
     """The certificate of a composition for rounds that bring their own arms."""
     limits = confidence.reward_range or (-inf, inf)
     reason = gate.why_unproven_contextual(fallback) or why_refuted(gate, confidence, moments)
-    promise = None if reason else gate.promised_contextual()
+    promise = None if reason else gate.promised_contextual(confidence)
     return Certificate(
         holds=promise is not None,
         theorem=promise.theorem if promise else reason,

@@ -59,7 +59,7 @@ class Closed(Gate):
     def why_unproven_contextual(self, fallback: str) -> str:
         return "" if fallback == "mixture" else "the pessimistic arm is not compared with practice"
 
-    def promised_contextual(self) -> Promise:
+    def promised_contextual(self, confidence: Confidence) -> Promise:
         return Promise("practice is played in every round", 0.0)
 
     def counts_control(self, plays_mixture: bool) -> bool:

@@ -14,10 +14,18 @@ from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.contexts.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
+from linoto.core.hints import amount
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import Floats, State
 from linoto.core.offline import Offline
-from linoto.core.validation import check_choice, check_count, check_nonnegative, is_number, normalise
+from linoto.core.validation import (
+    check_choice,
+    check_count,
+    check_nonnegative,
+    is_number,
+    normalise,
+    rounded_up,
+)
 
 PROMISES = ("realised", "expected")
 PRACTICES = {
@@ -39,7 +47,7 @@ class Control(Gate):
     model and no stationarity is assumed.
 
     `promise="realised"` counts rewards as they come, "expected" their means. `share` fixes how likely a round
-    is a control round (otherwise: the more may still be lost, the less, never below 0.05). `loan` lets the
+    is a control round (otherwise: the more may still be lost, the less, from 0.9 to 0.05). `loan` lets the
     log (realised) or the linear model (expected) vouch for that much: it speeds up the start, and if they are
     wrong at most the loan is lost besides. With `every`, the promise holds for every stretch of rounds that
     starts at a multiple of `every`: an old gain cannot be lost again.
@@ -143,20 +151,47 @@ class Control(Gate):
         p["share"], p["loan"], p["every"] = self.share or 0.0, self.loan, self.every or 0
         p["vouched_by"] = self.vouched_by
         p["coin_level"] = log(kernels.COIN_BETS / delta)
+        p["coin_stakes"] = np.log(kernels.COIN_BETS * stakes_for(self.budget / (high - low), delta))
         p["log_upper"] = high
         return delta
 
     def check_budget(self, unit: float, delta: float) -> None:
         """Refuse a gate that could never open: one round can lose the width of the range."""
         if self.every is not None:
-            least = unit * (1 + log(2 * kernels.COIN_BETS / delta) / 0.9)
+            least = opening_budget(unit, delta / 2)
             if self.budget < least:
                 raise ValueError(f"budget must be at least {least:.4g} for stretches, got {self.budget:g}")
         elif self.epsilon == 0 and self.budget + self.loan < unit:
             raise ValueError(
                 f"budget must be at least {unit:g}, what one round can lose, where epsilon is 0, "
-                f"got {self.budget:g}"
+                f"got {self.budget:g}; it learns from {amount(opening_budget(unit, delta))} on, or with a "
+                "small epsilon"
             )
+
+    def opening(self, confidence: Confidence) -> float:
+        """What may be lost, at the least, for control rounds to prove anything where epsilon is 0."""
+        low, high = confidence.reward_range or (0.0, 0.0)
+        return opening_budget(high - low, confidence.delta * (1.0 if self.loan == 0 else 0.5))
+
+    def opens(self, confidence: Confidence) -> bool:
+        """Whether control rounds can prove something before all that may be lost is lost."""
+        return self.epsilon > 0 or self.budget + self.loan >= self.opening(confidence)
+
+    def hint(self, confidence: Confidence) -> str:
+        """What would open a gate that stays closed once its budget is spent."""
+        if self.opens(confidence):
+            return ""
+        return (
+            "; so small a budget is spent before control rounds can prove anything, and then practice is "
+            f"played for good: it learns with a budget of {amount(rounded_up(self.opening(confidence)))} or "
+            "more, or with a small epsilon besides"
+        )
+
+    def refusal(self, room: float | None) -> str:
+        told = super().refusal(room)
+        if self.epsilon > 0 or room is None or room >= 0:
+            return told
+        return f"{told} Without an epsilon it opens again only by rewards that are still to come."
 
     def bounds_sums(self, confidence: Confidence) -> bool:
         return self.vouched_by == kernels.THE_MODEL
@@ -190,13 +225,13 @@ class Control(Gate):
     def needs_model(self, situation: Situation) -> bool:
         return False  # a wrong one costs the loan at most, and that is in the promise
 
-    def promised_contextual(self) -> Promise:
-        return self.promise_of_coin()
+    def promised_contextual(self, confidence: Confidence) -> Promise:
+        return self.promise_of_coin(confidence)
 
     def promised(self, situation: Situation) -> Promise:
-        return self.promise_of_coin()
+        return self.promise_of_coin(situation.confidence)
 
-    def promise_of_coin(self) -> Promise:
+    def promise_of_coin(self, confidence: Confidence) -> Promise:
         """What the coin proves, whatever the arms are."""
         terms = [("budget", self.budget > 0), ("loan", self.loan > 0), ("epsilon t", self.epsilon > 0)]
         limit = " + ".join(name for name, there in terms if there)
@@ -212,7 +247,7 @@ class Control(Gate):
             witness = "the log's arms earn what they did" if self.promise == "realised" else "the model holds"
             theorem = f"{theorem}; without the loan if {witness}"
         return Promise(
-            theorem,
+            theorem + self.hint(confidence),
             self.epsilon,
             budget=self.budget + self.loan,
             realised=self.promise == "realised",
@@ -260,6 +295,25 @@ class Control(Gate):
             "that rewards arrive, or which do": confidence.noise == "bounded",
         }
         return tuple(text for text, applies in texts.items() if applies)
+
+
+def stakes_for(budget: float, delta: float) -> Floats:
+    """(16,) the share of the stake on each bet, for a budget in units of the range; they sum to 1.
+
+    Any shares that are fixed before the first round are valid. Those here are largest for the first bet whose
+    entrance fee is a third of the budget, fall in proportion to the fractions after it, and faster before it.
+    """
+    fee = kernels.FEES * log(kernels.COIN_BETS / delta)
+    first = log(max(0.9 * budget / (0.95 * fee), 1.0)) / log(1 / 0.6)
+    away = np.arange(kernels.COIN_BETS) - min(first, kernels.COIN_BETS - 1)
+    stakes = np.where(away >= 0, 0.6**away, 0.4**-away)
+    return np.asarray(stakes / stakes.sum())
+
+
+def opening_budget(unit: float, delta: float) -> float:
+    """What may be lost, at the least, before control rounds can prove anything: a round, and the entrance fee
+    of the largest bet."""
+    return unit * (1 + log(1 / (stakes_for(0.0, delta)[0] * delta)) / 0.9)
 
 
 def bounds_of(total: float, pulls: int, confidence: Confidence, error: float) -> tuple[float, float]:

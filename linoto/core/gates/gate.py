@@ -52,7 +52,7 @@ class Gate:
         """Why this gate promises nothing with contexts, or nothing."""
         return ""
 
-    def promised_contextual(self) -> Promise:
+    def promised_contextual(self, confidence: Confidence) -> Promise:
         """The theorem with contexts, and the loss that it allows."""
         raise TypeError(f"{type(self).__name__} must say what it promises with contexts")
 

@@ -173,7 +173,7 @@ class Tolerance(Gate):
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["budget"], p["epsilon"], p["loose_bias"] = self.budget, self.epsilon, self.bias == "loose"
 
-    def promised_contextual(self) -> Promise:
+    def promised_contextual(self, confidence: Confidence) -> Promise:
         limit = " + ".join(self.terms) or "0"
         return Promise(
             f"in every t rounds, plays earn at most {limit} less on average than practice in the same rounds",
