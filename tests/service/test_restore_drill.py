@@ -13,11 +13,12 @@ import pytest
 from helpers.loops import change, decide, digests, reward
 from helpers.loops_with_contexts import POLICIES
 from helpers.loops_with_contexts import create as create_with_contexts
-from helpers.service_process import FakeClock, close_due, create, opened, served
+from helpers.service_process import TOLERANT, FakeClock, close_due, create, opened, served
 
 import linoto
 from linoto.cli import main
 from linoto.client import Client, ServiceError
+from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.maintenance import backup, check, restore
 from linoto.service.server import Service
@@ -234,6 +235,34 @@ def test_decisions_that_were_open_count_as_lost_because_their_reward_may_have_be
         rooms.append(loop.fixed_agent.budget)
         assert not loop.pending and loop.coin_books is not None and loop.coin_books[1].missing > 0
     assert rooms[0] is not None and rooms[1] is not None and rooms[1] <= rooms[0]
+
+
+@pytest.mark.parametrize("contexts", [False, True])
+def test_rewards_that_a_restore_has_lost_are_no_evidence_against_a_promise(
+    tmp_path: Path, contexts: bool
+) -> None:
+    """Where no reward means the default: all of 200 were told 1 after the backup, and nobody knows it."""
+    path, copy, clock = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", FakeClock()
+    log = LogStatistics(pulls=[5000, 5000, 0], reward_sums=[2500.0, 2500.0, 0.0])
+    with opened(path, clock=clock) as service:
+        if contexts:
+            create_with_contexts(service, missing_reward="default", window=60.0)
+        else:
+            create(service, policy=TOLERANT, missing_reward="default", offline=log, window=60.0)
+        asked = {"context": {"age": 30, "country": "DE"}} if contexts else {}
+        made = [decide(service, **asked).decision_id for _ in range(200)]
+        backup(path, copy)
+        assert {reward(service, each, 1.0).status for each in made} == {"applied"}
+    lose(path)
+    restore(copy, path, clock=clock)
+    with opened(path, clock=clock) as service:
+        clock.now += 61.0
+        close_due(service)
+        seen = loop_view(service.loops.get("loop"))
+        assert [alarm.kind for alarm in seen.alarms] == ["restored"]
+        assert (seen.lost, seen.known, seen.closed) == (200, 0.0, 200) and not seen.gain
+        assert len(set(digests(service))) == 1
+    assert all(line.endswith(("ok", "agree")) for line in check(path))
 
 
 def test_a_loop_made_after_the_backup_is_named_and_its_ids_are_not_given_to_another(tmp_path: Path) -> None:

@@ -336,8 +336,9 @@ class Loop:
             learn(self._play_of(decision), event.reward)
             state.learned += 1
         moved = close_in_books(self, decision, None if self._is_lost(event) else event.reward)
+        default, unheard = event.origin == "default", self._is_unheard(event)
         for totals in self._totals_of(decision):
-            totals.add(event.reward, default=event.origin == "default")
+            totals.add(event.reward, default=default, unheard=unheard)
         chance = decision.control_chance if decision.lift_centre is None else None  # version 0.2 made it
         if chance is not None and self.reference is not None:
             state.lift.add(
@@ -358,13 +359,13 @@ class Loop:
         return event.as_decision(len(self.fixed_agent.changes))
 
     def _is_lost(self, event: RewardRecorded) -> bool:
-        """Whether nobody knows the reward that closed a decision.
+        """Whether nobody knows the reward that closed a decision."""
+        unknown = event.origin == "default" and self.spec.missing_reward == "unknown"
+        return unknown or self._is_unheard(event)
 
-        That of one from before a restore may have been told and lost with the database.
-        """
-        if event.origin != "default":
-            return False
-        return self.spec.missing_reward == "unknown" or event.number < self._first_since_restore
+    def _is_unheard(self, event: RewardRecorded) -> bool:
+        """Whether a reward may have been told and lost with the database, as the decision was open then."""
+        return event.origin == "default" and event.number < self._first_since_restore
 
     def _shows_drift(self, decision: DecisionMade) -> bool:
         """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
