@@ -22,13 +22,17 @@ from linoto.cli import main
 from linoto.client import Client, ServiceError
 from linoto.core.coins import GeneratorCoins
 from linoto.core.kernels import NORMALS
+from linoto.service.errors import Refused
 from linoto.service.loops.events import EVENTS, DrawnAnew, LoopKeyed
+from linoto.service.loops.explanations import Explanation, explain
 from linoto.service.loops.keys import LoopKey
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import recover
 from linoto.service.loops.seeded import seed_of
+from linoto.service.loops.spec import Arm, LogStatistics
 from linoto.service.loops.views import certificate
 from linoto.service.maintenance import check
+from linoto.service.server import Service
 from linoto.service.storage import sql
 from linoto.service.storage.database import open_database
 from linoto.service.web.access import create_token
@@ -344,3 +348,23 @@ def test_the_holdback_is_drawn_by_the_secret(tmp_path: Path) -> None:
         assert drawn == [key.holdback(number) < 0.5 for number in range(1, 41)]
         change(service, holdback=0.0)
         assert not decide(service).holdback
+
+
+def test_what_a_control_play_shows_of_the_explorer_is_not_drawn_for_the_next_decision(tmp_path: Path) -> None:
+    """The policy does not count its control plays. Of 8 arms that are alike another one is drawn at once."""
+    alike = {"arms": [Arm(name=name) for name in "abcdefgh"], "offline": LogStatistics([4] * 8, [2.0] * 8)}
+    with opened(tmp_path / "x.sqlite", snapshot_every=7) as service:
+        create(service, policy=THOMPSON, holdback=0.5, **alike)
+        wanted = []
+        for _ in range(60):
+            made = decide(service)
+            wanted.append((made.holdback, explained(service, made.decision_id).proposed))
+        assert len(set(digests(service))) == 1
+    after = [(shown, drawn) for (held, shown), (_, drawn) in pairwise(wanted) if held]
+    assert len(after) > 15 and 0 < sum(shown != drawn for shown, drawn in after)
+
+
+def explained(service: Service, decision_id: str) -> Explanation:
+    """What a reader is told of a decision."""
+    loop = service.loops.get("loop")
+    return service.store.read_database(lambda connection: explain(connection, loop, decision_id))

@@ -202,9 +202,13 @@ class Loop:
             raise ValueError(f"loop {self.name!r} must have the secret of its database, got none")
 
     def _draw(self) -> None:
-        """What the explorer draws in the next round: by the key and the round alone."""
+        """What the explorer draws for the next decision: by the key and its number alone.
+
+        Not by the agent's round, which a control play that it does not count leaves as it is: everybody can
+        read what the explorer wanted in that decision.
+        """
         if self.key is not None and self.is_keyed and self.agent.rule.draws != kernels.NO_DRAWS:
-            self.agent.use_draws(self.key.draws(self.agent.rounds + 1, into=self.generator))
+            self.agent.use_draws(self.key.draws(self.state.decided + 1, into=self.generator))
 
     @property
     def draws(self) -> LoopKey:
@@ -311,12 +315,12 @@ class Loop:
         state = self.state
         if event.counted:
             self.agent.commit(self._play_of(event))
-            self._draw()
         else:
             state.uncounted[event.arm] += 1
         open_in_books(self, event)
         state.plays[event.arm] += 1
         state.decided, state.budget = event.number, event.budget
+        self._draw()
         self.pending[event.number] = event
         for totals in self._totals_of(event):
             totals.plays += 1
