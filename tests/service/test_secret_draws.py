@@ -364,6 +364,39 @@ def test_what_a_control_play_shows_of_the_explorer_is_not_drawn_for_the_next_dec
     assert len(after) > 15 and 0 < sum(shown != drawn for shown, drawn in after)
 
 
+def test_a_refusal_does_not_tell_what_the_explorer_wants_next(tmp_path: Path) -> None:
+    """Of two allowed arms the gate can afford one: whether the answer is 409 is what the explorer drew.
+
+    So who asks again, after nothing else has happened, may get another answer.
+    """
+    gate = linoto.Tolerance(epsilon=0.05)
+    policy = linoto.Gated(explorer=linoto.LinTS(), gate=gate, confidence=CLICKS, reach="proposal")
+    arms = [Arm(name=name) for name in "abcd"]
+    log = LogStatistics([5000, 5000, 300, 0], [2500.0, 2500.0, 150.0, 0.0])
+    refusals, another = 0, 0
+    with opened(tmp_path / "x.sqlite", snapshot_every=7) as service:
+        create(service, policy=policy, offline=log, arms=arms)
+        for _ in range(12):
+            answers = [is_refused(service, ["c", "d"]) for _ in range(6)]
+            refusals += sum(answers)
+            another += any(pair == (True, False) for pair in pairwise(answers))
+            reward(service, decide(service).decision_id, 1.0)
+        assert len(set(digests(service))) == 1
+        assert service.loops.get("loop").state.drawn_anew == refusals
+    assert refusals > 10 and another > 0
+    assert all(line.endswith(("ok", "agree")) for line in check(tmp_path / "x.sqlite"))
+
+
+def is_refused(service: Service, allowed: list[str]) -> bool:
+    """Whether none of these arms is safe now; if one is, it is played and rewarded."""
+    try:
+        reward(service, decide(service, allowed=allowed).decision_id, 1.0)
+    except Refused as refusal:
+        assert refusal.code == "no_safe_arm"
+        return True
+    return False
+
+
 def explained(service: Service, decision_id: str) -> Explanation:
     """What a reader is told of a decision."""
     loop = service.loops.get("loop")

@@ -21,6 +21,7 @@ from linoto.core.confidence import why_noise_refuted
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.certificates import why_refuted as why_contexts_refuted
 from linoto.core.decisions import NoSafeArm
+from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, invalid, not_found
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
@@ -246,6 +247,8 @@ class Loops:
             else:
                 event = decide_in_context(loop, question, key=key, proposal=proposal, expires_at=expires_at)
         except NoSafeArm as error:
+            if proposal is None and loop.agent.rule.draws != NO_DRAWS:  # it tells what the explorer drew
+                self.record(connection, loop, DrawnAnew())
             raise Refused(409, "no_safe_arm", str(error)) from error
         self.record(connection, loop, event)
         return event
