@@ -237,6 +237,31 @@ def test_decisions_that_were_open_count_as_lost_because_their_reward_may_have_be
     assert rooms[0] is not None and rooms[1] is not None and rooms[1] <= rooms[0]
 
 
+def test_a_start_that_misses_events_says_how_to_go_on_without_giving_anything_out_twice(
+    tmp_path: Path,
+) -> None:
+    """An older copy was put there by hand; what the message says is done."""
+    path, copy, away = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", tmp_path / "away.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN, seed=None)
+        decide(service)
+        backup(path, copy)
+        lost = [decide(service).decision_id for _ in range(3)]
+        coins = coins_of(service)
+    lose(path)
+    shutil.copy(copy, path)
+    refusal = r"must have event 4.* bring it back with `linoto db restore`"
+    with pytest.raises(ValueError, match=refusal), opened(path):
+        pass
+    path.rename(away)
+    restore(away, path)
+    with opened(path) as service:
+        assert [each.missing for each in loop_view(service.loops.get("loop")).restores] == [3]
+        assert {reward(service, each, 1.0).status for each in lost} == {"restored"}
+        assert not {decide(service).decision_id for _ in range(3)} & set(lost)
+        assert not set(coins_of(service)) & set(coins)
+
+
 @pytest.mark.parametrize("contexts", [False, True])
 def test_rewards_that_a_restore_has_lost_are_no_evidence_against_a_promise(
     tmp_path: Path, contexts: bool

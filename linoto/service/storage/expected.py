@@ -57,5 +57,6 @@ def check(file: Path, found: dict[int, tuple[str, int]]) -> None:
             missing = "the loop itself is missing" if seq < 0 else f"it ends at event {seq}"
             raise ValueError(
                 f"loop {name!r} must have event {last}, but {missing}: was the write-ahead file (-wal) lost, "
-                f"or an older copy put here? Put back what is missing, or delete {file} to go on without it"
+                "or an older copy put here? Put back what is missing, or go on without it: move the database "
+                f"away, leave {file}, and bring it back with `linoto db restore`, which gives nothing out twice"
             )
