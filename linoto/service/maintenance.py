@@ -95,6 +95,11 @@ def begin_epoch(
 def revoke_tokens(connection: Connection, keep: bool, now: float) -> list[str]:
     """A token that was revoked after the backup is valid in it: revoke them all, unless they are kept."""
     names = ", ".join(row[0] for row in tokens.all_tokens(connection))
+    if not tokens.had_tokens(connection):
+        return [
+            "tokens: the backup has none, so everybody on this machine may do everything; if there were some "
+            "after it, make new ones before it is served: `linoto token create NAME --role ROLE`"
+        ]
     if not names:
         return []
     if keep:

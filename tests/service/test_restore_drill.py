@@ -22,7 +22,7 @@ from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.maintenance import backup, check, restore
 from linoto.service.server import Service
-from linoto.service.storage import expected
+from linoto.service.storage import expected, tokens
 from linoto.service.storage.database import open_database
 from linoto.service.web.access import create_token
 
@@ -369,6 +369,20 @@ def test_tokens_of_a_backup_are_kept_only_where_it_is_asked_for(tmp_path: Path) 
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT revoked_at FROM tokens").fetchall() == [(None,)]
     connection.close()
+
+
+@pytest.mark.parametrize("had", [False, True])
+def test_a_restore_says_so_where_the_backup_lets_everybody_in(tmp_path: Path, had: bool) -> None:
+    """Tokens may have been made after it; once there was one in it, every request needs one."""
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with open_database(path, create=True) as connection:
+        if had:
+            create_token(connection, "shop", "writer", 0.0)
+            tokens.revoke_token(connection, "shop", 1.0)
+    backup(path, copy)
+    lose(path)
+    said = "tokens: the backup has none, so everybody on this machine may do everything"
+    assert (said in "\n".join(restore(copy, path))) == (not had)
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date_and_keyed(tmp_path: Path) -> None:
