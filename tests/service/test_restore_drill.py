@@ -262,6 +262,34 @@ def test_a_start_that_misses_events_says_how_to_go_on_without_giving_anything_ou
         assert not set(coins_of(service)) & set(coins)
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["the same backup", "one taken since"])
+def test_what_nobody_knows_is_lost_stays_unknown_when_an_older_backup_is_restored_again(
+    tmp_path: Path, later: bool
+) -> None:
+    """The note was gone at the first restore: what is noted since says nothing of what was lost by it."""
+    path, copy, second = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", tmp_path / "second.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN, seed=None)
+        backup(path, copy)
+        for _ in range(20):
+            decide(service)
+    lose(path)
+    expected.beside(path).unlink()
+    restore(copy, path)
+    with opened(path) as service:
+        decide(service)
+        backup(path, second)
+        for _ in range(3):
+            decide(service)
+    lose(path)
+    restore(second if later else copy, path)
+    with opened(path) as service:
+        missing = [each.missing for each in loop_view(service.loops.get("loop")).restores]
+        assert missing == ([None, 3] if later else [None])
+        decide(service)
+    assert all(line.endswith(("ok", "agree")) for line in check(path))
+
+
 @pytest.mark.parametrize("contexts", [False, True])
 def test_rewards_that_a_restore_has_lost_are_no_evidence_against_a_promise(
     tmp_path: Path, contexts: bool

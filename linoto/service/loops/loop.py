@@ -589,6 +589,11 @@ class Loop:
         return [epoch for epoch in self.state.epochs if epoch.restored_at is not None]
 
     @property
+    def is_unsure_what_is_lost(self) -> bool:
+        """Whether a restore has lost events, and nobody knows how many."""
+        return bool(self.state.epochs) and any(epoch.missing is None for epoch in self.restores)
+
+    @property
     def debt(self) -> float:
         """What decisions that restores have lost may have cost, at the worst."""
         return self.debt_at(self.state.decided + 1)
