@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.request import urlopen
 
 import msgspec
@@ -27,10 +27,11 @@ from linoto.service.loops.events import EVENTS, DrawnAnew, LoopKeyed
 from linoto.service.loops.explanations import Explanation, explain
 from linoto.service.loops.keys import LoopKey
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.records import recover
 from linoto.service.loops.seeded import seed_of
 from linoto.service.loops.spec import Arm, LogStatistics
-from linoto.service.loops.views import certificate
+from linoto.service.loops.views import certificate, loop_view
 from linoto.service.maintenance import check
 from linoto.service.server import Service
 from linoto.service.storage import sql
@@ -362,6 +363,30 @@ def test_what_a_control_play_shows_of_the_explorer_is_not_drawn_for_the_next_dec
         assert len(set(digests(service))) == 1
     after = [(shown, drawn) for (held, shown), (_, drawn) in pairwise(wanted) if held]
     assert len(after) > 15 and sum(shown != drawn for shown, drawn in after) > 0
+
+
+@pytest.mark.parametrize("evidence", ["both", "model"])
+def test_the_room_that_is_shown_does_not_tell_what_the_explorer_draws(
+    tmp_path: Path, evidence: Literal["both", "model"]
+) -> None:
+    """Each arm leaves its own room, which can be computed: the number of now must fit none of them.
+
+    What is shown is the room at the last decision, and never more than the books leave.
+    """
+    gate = linoto.Tolerance(epsilon=0.3, evidence=evidence)
+    policy = linoto.Gated(explorer=linoto.LinTS(), gate=gate, confidence=CLICKS)
+    log = LogStatistics([300, 200, 100], [150.0, 100.0, 50.0])
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=policy, offline=log)
+        before, arms = None, set[str]()
+        for _ in range(20):
+            loop = service.loops.get("loop")
+            shown = loop_view(loop).budget
+            assert shown == (None if before is None else pytest.approx(min(before, left_at_most(loop))))
+            made = decide(service)
+            before = made.budget
+            arms.add(made.arm)
+        assert len(arms) > 1
 
 
 def test_a_refusal_does_not_tell_what_the_explorer_wants_next(tmp_path: Path) -> None:

@@ -543,14 +543,28 @@ class Loop:
 
     @property
     def room(self) -> float | None:
-        """The room that there is now; with contexts, which it depends on, at the last decision.
+        """The room that there is now; at the last decision where it depends on what the next one is about.
 
         What a restore has lost is taken from it.
         """
         room = self.state.budget
         if self.contexts is None:
-            room = self.room_left(self.fixed_agent.budget, left_at_most(self))
+            room = self.room_left(self._room_to_show, left_at_most(self))
         return None if room is None else room - self.debt
+
+    @property
+    def _room_to_show(self) -> float | None:
+        """What the gate sees now, unless that tells what is drawn for the next decision: then at the last.
+
+        Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
+        """
+        agent, before = self.fixed_agent, self.state.budget
+        if agent.gate.throws_coin:
+            if getattr(agent.gate, "loan", 0.0) == 0.0:
+                return agent.budget
+            assert not isinstance(agent, DoublingAgent)
+            return agent.proven_room if before is None else before
+        return before if agent.rule.draws != kernels.NO_DRAWS else agent.budget
 
     def room_left(self, room: float | None, left: float) -> float | None:
         """The room of a gate, which is never more than what the books leave."""
