@@ -13,7 +13,7 @@ from sqlite3 import Connection
 from linoto.service.loops.events import LoopRestored
 from linoto.service.loops.keys import EPOCH_BYTES
 from linoto.service.loops.loop import Loop, restored_text
-from linoto.service.loops.operations import Clock, Loops
+from linoto.service.loops.operations import Clock, Loops, to_note
 from linoto.service.loops.records import check_tables, insert, keep_promise, recover
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import database, expected, schema, sql, tokens
@@ -49,13 +49,13 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
         note, part = expected.beside(path), path.with_name(path.name + ".part")
         copy_into(copy, part)
         noted = expected.read(note)
-        lines, ends = begin_epoch(part, noted, keep_tokens, clock())
+        lines, loops = begin_epoch(part, noted, expected.read_unsure(note), keep_tokens, clock())
         put_in_place(part, path)
         note.unlink(missing_ok=True)
-        expected.note(note, ends.items())
+        expected.note(note, *to_note(loops))
     finally:
         os.close(lock)
-    if ends and not noted:
+    if loops and not noted:
         lines.append(
             f"there was no {note.name} beside it: to have lost decisions counted, restore again with it"
         )
@@ -63,13 +63,14 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
 
 
 def begin_epoch(
-    part: Path, noted: dict[int, int], keep_tokens: bool, now: float
-) -> tuple[list[str], dict[int, int]]:
-    """Tell every loop of a copy that it was restored; what to say of it, and the last event of each loop.
+    part: Path, noted: dict[int, int], unsure: set[int], keep_tokens: bool, now: float
+) -> tuple[list[str], list[Loop]]:
+    """Tell every loop of a copy that it was restored; what to say of it, and the loops.
 
-    `noted` is the last event of each loop that was noted beside the database that is gone.
+    `noted` is the last event of each loop that was noted beside the database that is gone. For those that
+    are `unsure` it is not all: a restore before this one has lost more, and the copy is older than that.
     """
-    epoch, lines, ends = token_hex(EPOCH_BYTES), list[str](), dict[int, int]()
+    epoch, lines, loops = token_hex(EPOCH_BYTES), list[str](), list[Loop]()
     with open_database(part, older=True) as connection:
         schema.migrate(connection, schema.MIGRATIONS, schema.VERSION)
         database.begin(connection)
@@ -78,23 +79,29 @@ def begin_epoch(
         for row in sql.all_loops(connection):
             loop = recover(connection, row)
             ahead = noted.get(loop.id, -1) - loop.state.seq
-            event = LoopRestored(epoch=epoch, missing=None if ahead < 0 else ahead)
+            known = ahead >= 0 and (loop.id not in unsure or loop.is_unsure_what_is_lost)
+            event = LoopRestored(epoch=epoch, missing=ahead if known else None)
             loop.apply(event, max(now, loop.state.at))
             insert(connection, loop, event)
             sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
             keep_promise(connection, loop)
-            ends[loop.id] = loop.state.seq
+            loops.append(loop)
             lines.append(f"{loop.name}: now safe-only; {restored_text(event.missing)}")
-        lost = sorted(set(noted) - set(ends))
+        lost = sorted(set(noted) - {loop.id for loop in loops})
         lines += [f"loop number {id}: made after the backup, and lost with it" for id in lost]
         lines += revoke_tokens(connection, keep_tokens, now)
         database.commit(connection)
-    return lines, ends
+    return lines, loops
 
 
 def revoke_tokens(connection: Connection, keep: bool, now: float) -> list[str]:
     """A token that was revoked after the backup is valid in it: revoke them all, unless they are kept."""
     names = ", ".join(row[0] for row in tokens.all_tokens(connection))
+    if not tokens.had_tokens(connection):
+        return [
+            "tokens: the backup has none, so everybody on this machine may do everything; if there were some "
+            "after it, make new ones before it is served: `linoto token create NAME --role ROLE`"
+        ]
     if not names:
         return []
     if keep:

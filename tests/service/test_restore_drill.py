@@ -13,15 +13,16 @@ import pytest
 from helpers.loops import change, decide, digests, reward
 from helpers.loops_with_contexts import POLICIES
 from helpers.loops_with_contexts import create as create_with_contexts
-from helpers.service_process import FakeClock, close_due, create, opened, served
+from helpers.service_process import TOLERANT, FakeClock, close_due, create, opened, served
 
 import linoto
 from linoto.cli import main
 from linoto.client import Client, ServiceError
+from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.maintenance import backup, check, restore
 from linoto.service.server import Service
-from linoto.service.storage import expected
+from linoto.service.storage import expected, tokens
 from linoto.service.storage.database import open_database
 from linoto.service.web.access import create_token
 
@@ -236,6 +237,87 @@ def test_decisions_that_were_open_count_as_lost_because_their_reward_may_have_be
     assert rooms[0] is not None and rooms[1] is not None and rooms[1] <= rooms[0]
 
 
+def test_a_start_that_misses_events_says_how_to_go_on_without_giving_anything_out_twice(
+    tmp_path: Path,
+) -> None:
+    """An older copy was put there by hand; what the message says is done."""
+    path, copy, away = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", tmp_path / "away.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN, seed=None)
+        decide(service)
+        backup(path, copy)
+        lost = [decide(service).decision_id for _ in range(3)]
+        coins = coins_of(service)
+    lose(path)
+    shutil.copy(copy, path)
+    refusal = r"must have event 4.* bring it back with `linoto db restore`"
+    with pytest.raises(ValueError, match=refusal), opened(path):
+        pass
+    path.rename(away)
+    restore(away, path)
+    with opened(path) as service:
+        assert [each.missing for each in loop_view(service.loops.get("loop")).restores] == [3]
+        assert {reward(service, each, 1.0).status for each in lost} == {"restored"}
+        assert not {decide(service).decision_id for _ in range(3)} & set(lost)
+        assert not set(coins_of(service)) & set(coins)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["the same backup", "one taken since"])
+def test_what_nobody_knows_is_lost_stays_unknown_when_an_older_backup_is_restored_again(
+    tmp_path: Path, later: bool
+) -> None:
+    """The note was gone at the first restore: what is noted since says nothing of what was lost by it."""
+    path, copy, second = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", tmp_path / "second.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN, seed=None)
+        backup(path, copy)
+        for _ in range(20):
+            decide(service)
+    lose(path)
+    expected.beside(path).unlink()
+    restore(copy, path)
+    with opened(path) as service:
+        decide(service)
+        backup(path, second)
+        for _ in range(3):
+            decide(service)
+    lose(path)
+    restore(second if later else copy, path)
+    with opened(path) as service:
+        missing = [each.missing for each in loop_view(service.loops.get("loop")).restores]
+        assert missing == ([None, 3] if later else [None])
+        decide(service)
+    assert all(line.endswith(("ok", "agree")) for line in check(path))
+
+
+@pytest.mark.parametrize("contexts", [False, True])
+def test_rewards_that_a_restore_has_lost_are_no_evidence_against_a_promise(
+    tmp_path: Path, contexts: bool
+) -> None:
+    """Where no reward means the default: all of 200 were told 1 after the backup, and nobody knows it."""
+    path, copy, clock = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", FakeClock()
+    log = LogStatistics(pulls=[5000, 5000, 0], reward_sums=[2500.0, 2500.0, 0.0])
+    with opened(path, clock=clock) as service:
+        if contexts:
+            create_with_contexts(service, missing_reward="default", window=60.0)
+        else:
+            create(service, policy=TOLERANT, missing_reward="default", offline=log, window=60.0)
+        asked = {"context": {"age": 30, "country": "DE"}} if contexts else {}
+        made = [decide(service, **asked).decision_id for _ in range(200)]
+        backup(path, copy)
+        assert {reward(service, each, 1.0).status for each in made} == {"applied"}
+    lose(path)
+    restore(copy, path, clock=clock)
+    with opened(path, clock=clock) as service:
+        clock.now += 61.0
+        close_due(service)
+        seen = loop_view(service.loops.get("loop"))
+        assert [alarm.kind for alarm in seen.alarms] == ["restored"]
+        assert (seen.lost, seen.known, seen.closed) == (200, 0.0, 200) and not seen.gain
+        assert len(set(digests(service))) == 1
+    assert all(line.endswith(("ok", "agree")) for line in check(path))
+
+
 def test_a_loop_made_after_the_backup_is_named_and_its_ids_are_not_given_to_another(tmp_path: Path) -> None:
     path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
     with opened(path) as service:
@@ -315,6 +397,20 @@ def test_tokens_of_a_backup_are_kept_only_where_it_is_asked_for(tmp_path: Path) 
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT revoked_at FROM tokens").fetchall() == [(None,)]
     connection.close()
+
+
+@pytest.mark.parametrize("had", [False, True])
+def test_a_restore_says_so_where_the_backup_lets_everybody_in(tmp_path: Path, had: bool) -> None:
+    """Tokens may have been made after it; once there was one in it, every request needs one."""
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with open_database(path, create=True) as connection:
+        if had:
+            create_token(connection, "shop", "writer", 0.0)
+            tokens.revoke_token(connection, "shop", 1.0)
+    backup(path, copy)
+    lose(path)
+    said = "tokens: the backup has none, so everybody on this machine may do everything"
+    assert (said in "\n".join(restore(copy, path))) == (not had)
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date_and_keyed(tmp_path: Path) -> None:

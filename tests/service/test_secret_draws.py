@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.request import urlopen
 
 import msgspec
@@ -22,13 +22,18 @@ from linoto.cli import main
 from linoto.client import Client, ServiceError
 from linoto.core.coins import GeneratorCoins
 from linoto.core.kernels import NORMALS
+from linoto.service.errors import Refused
 from linoto.service.loops.events import EVENTS, DrawnAnew, LoopKeyed
+from linoto.service.loops.explanations import Explanation, explain
 from linoto.service.loops.keys import LoopKey
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.records import recover
 from linoto.service.loops.seeded import seed_of
-from linoto.service.loops.views import certificate
+from linoto.service.loops.spec import Arm, LogStatistics
+from linoto.service.loops.views import certificate, loop_view
 from linoto.service.maintenance import check
+from linoto.service.server import Service
 from linoto.service.storage import sql
 from linoto.service.storage.database import open_database
 from linoto.service.web.access import create_token
@@ -344,3 +349,80 @@ def test_the_holdback_is_drawn_by_the_secret(tmp_path: Path) -> None:
         assert drawn == [key.holdback(number) < 0.5 for number in range(1, 41)]
         change(service, holdback=0.0)
         assert not decide(service).holdback
+
+
+def test_what_a_control_play_shows_of_the_explorer_is_not_drawn_for_the_next_decision(tmp_path: Path) -> None:
+    """The policy does not count its control plays. Of 8 arms that are alike another one is drawn at once."""
+    alike = {"arms": [Arm(name=name) for name in "abcdefgh"], "offline": LogStatistics([4] * 8, [2.0] * 8)}
+    with opened(tmp_path / "x.sqlite", snapshot_every=7) as service:
+        create(service, policy=THOMPSON, holdback=0.5, **alike)
+        wanted = []
+        for _ in range(60):
+            made = decide(service)
+            wanted.append((made.holdback, explained(service, made.decision_id).proposed))
+        assert len(set(digests(service))) == 1
+    after = [(shown, drawn) for (held, shown), (_, drawn) in pairwise(wanted) if held]
+    assert len(after) > 15 and sum(shown != drawn for shown, drawn in after) > 0
+
+
+@pytest.mark.parametrize("evidence", ["both", "model"])
+def test_the_room_that_is_shown_does_not_tell_what_the_explorer_draws(
+    tmp_path: Path, evidence: Literal["both", "model"]
+) -> None:
+    """Each arm leaves its own room, which can be computed: the number of now must fit none of them.
+
+    What is shown is the room at the last decision, and never more than the books leave.
+    """
+    gate = linoto.Tolerance(epsilon=0.3, evidence=evidence)
+    policy = linoto.Gated(explorer=linoto.LinTS(), gate=gate, confidence=CLICKS)
+    log = LogStatistics([300, 200, 100], [150.0, 100.0, 50.0])
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, policy=policy, offline=log)
+        before, arms = None, set[str]()
+        for _ in range(20):
+            loop = service.loops.get("loop")
+            shown = loop_view(loop).budget
+            assert shown == (None if before is None else pytest.approx(min(before, left_at_most(loop))))
+            made = decide(service)
+            before = made.budget
+            arms.add(made.arm)
+        assert len(arms) > 1
+
+
+def test_a_refusal_does_not_tell_what_the_explorer_wants_next(tmp_path: Path) -> None:
+    """Of two allowed arms the gate can afford one: whether the answer is 409 is what the explorer drew.
+
+    So who asks again, after nothing else has happened, may get another answer.
+    """
+    gate = linoto.Tolerance(epsilon=0.05)
+    policy = linoto.Gated(explorer=linoto.LinTS(), gate=gate, confidence=CLICKS, reach="proposal")
+    arms = [Arm(name=name) for name in "abcd"]
+    log = LogStatistics([5000, 5000, 300, 0], [2500.0, 2500.0, 150.0, 0.0])
+    refusals, another = 0, 0
+    with opened(tmp_path / "x.sqlite", snapshot_every=7) as service:
+        create(service, policy=policy, offline=log, arms=arms)
+        for _ in range(12):
+            answers = [is_refused(service, ["c", "d"]) for _ in range(6)]
+            refusals += sum(answers)
+            another += any(pair == (True, False) for pair in pairwise(answers))
+            reward(service, decide(service).decision_id, 1.0)
+        assert len(set(digests(service))) == 1
+        assert service.loops.get("loop").state.drawn_anew == refusals
+    assert refusals > 10 and another > 0
+    assert all(line.endswith(("ok", "agree")) for line in check(tmp_path / "x.sqlite"))
+
+
+def is_refused(service: Service, allowed: list[str]) -> bool:
+    """Whether none of these arms is safe now; if one is, it is played and rewarded."""
+    try:
+        reward(service, decide(service, allowed=allowed).decision_id, 1.0)
+    except Refused as refusal:
+        assert refusal.code == "no_safe_arm"
+        return True
+    return False
+
+
+def explained(service: Service, decision_id: str) -> Explanation:
+    """What a reader is told of a decision."""
+    loop = service.loops.get("loop")
+    return service.store.read_database(lambda connection: explain(connection, loop, decision_id))

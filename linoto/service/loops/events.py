@@ -143,7 +143,7 @@ class LoopRestored(Struct, tag_field="kind", tag="restored", frozen=True):
 
 
 class DrawnAnew(Struct, tag_field="kind", tag="drawn", frozen=True):
-    """Decisions were undone, and the refusal that undid them was told: their rounds are drawn anew."""
+    """A refusal that may depend on what was drawn is told: what it was drawn for is drawn anew."""
 
 
 Event = (

@@ -43,9 +43,9 @@ class LoopKey:
         """The coin and practice's draw of every round."""
         return KeyedCoins(keyed(self._key, "coin"))
 
-    def draws(self, round: int, into: np.random.Generator | None = None) -> np.random.Generator:
-        """What the explorer draws from in a round; a generator that is given is set to it."""
-        return self._generator("explorer", round, into)
+    def draws(self, number: int, into: np.random.Generator | None = None) -> np.random.Generator:
+        """What the explorer draws from for a decision; a generator that is given is set to it."""
+        return self._generator("explorer", number, into)
 
     def redraws(self, number: int) -> np.random.Generator:
         """What the propensity of a decision is estimated with."""

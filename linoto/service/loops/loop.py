@@ -202,9 +202,13 @@ class Loop:
             raise ValueError(f"loop {self.name!r} must have the secret of its database, got none")
 
     def _draw(self) -> None:
-        """What the explorer draws in the next round: by the key and the round alone."""
+        """What the explorer draws for the next decision: by the key and its number alone.
+
+        Not by the agent's round, which a control play that it does not count leaves as it is: everybody can
+        read what the explorer wanted in that decision.
+        """
         if self.key is not None and self.is_keyed and self.agent.rule.draws != kernels.NO_DRAWS:
-            self.agent.use_draws(self.key.draws(self.agent.rounds + 1, into=self.generator))
+            self.agent.use_draws(self.key.draws(self.state.decided + 1, into=self.generator))
 
     @property
     def draws(self) -> LoopKey:
@@ -311,12 +315,12 @@ class Loop:
         state = self.state
         if event.counted:
             self.agent.commit(self._play_of(event))
-            self._draw()
         else:
             state.uncounted[event.arm] += 1
         open_in_books(self, event)
         state.plays[event.arm] += 1
         state.decided, state.budget = event.number, event.budget
+        self._draw()
         self.pending[event.number] = event
         for totals in self._totals_of(event):
             totals.plays += 1
@@ -336,8 +340,9 @@ class Loop:
             learn(self._play_of(decision), event.reward)
             state.learned += 1
         moved = close_in_books(self, decision, None if self._is_lost(event) else event.reward)
+        default, unheard = event.origin == "default", self._is_unheard(event)
         for totals in self._totals_of(decision):
-            totals.add(event.reward, default=event.origin == "default")
+            totals.add(event.reward, default=default, unheard=unheard)
         chance = decision.control_chance if decision.lift_centre is None else None  # version 0.2 made it
         if chance is not None and self.reference is not None:
             state.lift.add(
@@ -358,13 +363,13 @@ class Loop:
         return event.as_decision(len(self.fixed_agent.changes))
 
     def _is_lost(self, event: RewardRecorded) -> bool:
-        """Whether nobody knows the reward that closed a decision.
+        """Whether nobody knows the reward that closed a decision."""
+        unknown = event.origin == "default" and self.spec.missing_reward == "unknown"
+        return unknown or self._is_unheard(event)
 
-        That of one from before a restore may have been told and lost with the database.
-        """
-        if event.origin != "default":
-            return False
-        return self.spec.missing_reward == "unknown" or event.number < self._first_since_restore
+    def _is_unheard(self, event: RewardRecorded) -> bool:
+        """Whether a reward may have been told and lost with the database, as the decision was open then."""
+        return event.origin == "default" and event.number < self._first_since_restore
 
     def _shows_drift(self, decision: DecisionMade) -> bool:
         """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
@@ -538,14 +543,28 @@ class Loop:
 
     @property
     def room(self) -> float | None:
-        """The room that there is now; with contexts, which it depends on, at the last decision.
+        """The room that there is now; at the last decision where it depends on what the next one is about.
 
         What a restore has lost is taken from it.
         """
         room = self.state.budget
         if self.contexts is None:
-            room = self.room_left(self.fixed_agent.budget, left_at_most(self))
+            room = self.room_left(self._room_to_show, left_at_most(self))
         return None if room is None else room - self.debt
+
+    @property
+    def _room_to_show(self) -> float | None:
+        """What the gate sees now, unless that tells what is drawn for the next decision: then at the last.
+
+        Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
+        """
+        agent, before = self.fixed_agent, self.state.budget
+        if agent.gate.throws_coin:
+            if getattr(agent.gate, "loan", 0.0) == 0.0:
+                return agent.budget
+            assert not isinstance(agent, DoublingAgent)
+            return agent.proven_room if before is None else before
+        return before if agent.rule.draws != kernels.NO_DRAWS else agent.budget
 
     def room_left(self, room: float | None, left: float) -> float | None:
         """The room of a gate, which is never more than what the books leave."""
@@ -582,6 +601,11 @@ class Loop:
     def restores(self) -> list[Epoch]:
         """The epochs that began with a restore."""
         return [epoch for epoch in self.state.epochs if epoch.restored_at is not None]
+
+    @property
+    def is_unsure_what_is_lost(self) -> bool:
+        """Whether a restore has lost events, and nobody knows how many."""
+        return bool(self.state.epochs) and any(epoch.missing is None for epoch in self.restores)
 
     @property
     def debt(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from sqlite3 import Connection
@@ -21,6 +21,7 @@ from linoto.core.confidence import why_noise_refuted
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.certificates import why_refuted as why_contexts_refuted
 from linoto.core.decisions import NoSafeArm
+from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, invalid, not_found
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
@@ -112,7 +113,7 @@ class Loops:
                 self.on_alarm(loop, alarm)
             loop.alarms_logged = len(loop.state.alarms)
         if self._expected is not None and self._changed:
-            expected.note(self._expected, [(loop.id, loop.state.seq) for loop in self._changed.values()])
+            expected.note(self._expected, *to_note(self._changed.values()))
         self._changed.clear()
 
     def rolled_back(self, connection: Connection) -> None:
@@ -246,6 +247,8 @@ class Loops:
             else:
                 event = decide_in_context(loop, question, key=key, proposal=proposal, expires_at=expires_at)
         except NoSafeArm as error:
+            if proposal is None and loop.agent.rule.draws != NO_DRAWS:  # it tells what the explorer drew
+                self.record(connection, loop, DrawnAnew())
             raise Refused(409, "no_safe_arm", str(error)) from error
         self.record(connection, loop, event)
         return event
@@ -374,6 +377,12 @@ class Loops:
         """Whether a window is over: reads memory only."""
         oldest = next(iter(loop.pending.values()), None)
         return oldest is not None and oldest.expires_at <= self.now(loop)
+
+
+def to_note(loops: Collection[Loop]) -> tuple[list[tuple[int, int]], set[int]]:
+    """What is noted beside a database: (id, last event), and which have lost nobody knows how many."""
+    unsure = {loop.id for loop in loops if loop.is_unsure_what_is_lost}
+    return [(loop.id, loop.state.seq) for loop in loops], unsure
 
 
 def is_same_arm(loop: Loop, arm: Arm) -> bool:

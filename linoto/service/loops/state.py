@@ -29,11 +29,13 @@ class RewardTotals(Struct):
     rewards: float = 0.0
     mean: float = 0.0
     spread: float = 0.0  # summed squares of the distances to the mean, without cancellation (Welford)
+    unheard: int = 0  # of the defaults, those of decisions that were open at a restore
 
-    def add(self, reward: float, *, default: bool) -> None:
+    def add(self, reward: float, *, default: bool, unheard: bool = False) -> None:
         """One more reward."""
         self.closed += 1
         self.defaults += default
+        self.unheard += unheard
         self.rewards += reward
         away = reward - self.mean
         self.mean += away / self.closed

@@ -112,7 +112,8 @@ class Watch:
     per_round: float | None  # None: nothing is promised
     constant: float
     kappa: float  # rounding of the mixture, in plays
-    lost_reward: float | None  # what closes a decision whose reward is unknown; None: defaults are rewards
+    default_reward: float  # what closes a decision whose reward never came
+    loses_defaults: bool  # whether its reward is unknown then; else only where a restore may have lost it
     watches_drift: bool  # whether enough is known of rewards to recognise drift
     claim: Claim | None  # what plays earn while there is no drift; None: with contexts nobody knows
     run: float  # plays between two false alarms of drift, on average
@@ -137,7 +138,8 @@ class Watch:
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
             kappa=most_rounding(agent, spec.version),
-            lost_reward=spec.default_reward if spec.missing_reward == "unknown" else None,
+            default_reward=spec.default_reward,
+            loses_defaults=spec.missing_reward == "unknown",
             claim=claim_of(agent, c, spec, later),
             run=spec.alarm_run,
             certified=promised and agent.gate.keeps_ledger,
@@ -158,7 +160,8 @@ class Watch:
             per_round=None,
             constant=0.0,
             kappa=0.0,
-            lost_reward=spec.default_reward if spec.missing_reward == "unknown" else None,
+            default_reward=spec.default_reward,
+            loses_defaults=spec.missing_reward == "unknown",
             claim=None,
             run=spec.alarm_run,
             certified=False,
@@ -168,9 +171,8 @@ class Watch:
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:
         """How many rewards are known, and their sum: a lost one is as open as one that has yet to come."""
-        if self.lost_reward is None:
-            return totals.closed, totals.rewards
-        return totals.closed - totals.defaults, totals.rewards - totals.defaults * self.lost_reward
+        lost = totals.defaults if self.loses_defaults else totals.unheard
+        return totals.closed - lost, totals.rewards - lost * self.default_reward
 
     def promise(self, plays: int, closed: int, rewards: float) -> float:
         """log evidence that all plays together earned less than promised.
