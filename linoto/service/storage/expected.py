@@ -57,5 +57,6 @@ def check(file: Path, found: dict[int, tuple[str, int]]) -> None:
             missing = "the loop itself is missing" if seq < 0 else f"it ends at event {seq}"
             raise ValueError(
                 f"loop {name!r} must have event {last}, but {missing}: was the write-ahead file (-wal) lost, "
-                f"or an older copy put here? Put back what is missing, or delete {file} to go on without it"
+                f"or an older copy put here? Put back what is missing, or move the database away, leave "
+                f"{file.name}, and `linoto db restore` it: then no id and no coin is given out twice"
             )
