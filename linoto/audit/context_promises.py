@@ -129,15 +129,15 @@ def counted(number: float, what: str) -> str:
 
 
 def timid_text(certificate: Certificate, moments: Moments, horizon: int) -> str:
-    """That a coin proves little with so small a budget, where it does; one that is worth having, if any."""
+    """That little is explored with so small a budget; a larger one, if its promise is worth something."""
     low, high = certificate.reward_range
     timid = TIMID * (high - low)
     if certificate.per_round or not certificate.budget or certificate.budget >= timid or not isfinite(timid):
         return ""
     larger = replace(certificate, constant=timid, budget=timid)
     worthless = why_worthless(larger, earned=moments.reference, horizon=horizon)
-    try_it = "" if worthless else f": from about {amount(timid)} on a Control gate learns (--budget)"
-    return f"; so small a budget is kept, but hardly anything is explored with it{try_it}"
+    try_it = "" if worthless else f", more from about {amount(timid)} on (--budget)"
+    return f"; so small a budget is kept, but little is explored with it{try_it}"
 
 
 def lost(certificate: Certificate) -> str:

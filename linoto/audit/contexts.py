@@ -8,7 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linoto.audit.assume import is_binary, limits_of_rewards, round_up, stated, too_few_events
+from linoto.audit.assume import (
+    has_rewards_outside,
+    is_binary,
+    limits_of_rewards,
+    round_up,
+    stated,
+    too_few_events,
+)
 from linoto.audit.bound import propose_bound, shortest_parameter
 from linoto.audit.context_findings import (
     ContextCoverage,
@@ -32,7 +39,7 @@ from linoto.core.kernels import Floats
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import as_range, check_count, exact
-from linoto.core.verdicts import HORIZON, Findings, Verdict, reach_verdict, why_worthless
+from linoto.core.verdicts import HORIZON, Findings, Verdict, judged, why_worthless
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.contexts import ContextLog
 from linoto.logs.saved import SavedContexts
@@ -106,16 +113,7 @@ def audit_contexts(
         if confidence is None
         else find_promises(moments, confidence, budget=budget, epsilon=epsilon),
     )
-    weighed = weigh(findings)
-    verdict, reasons = reach_verdict(weighed)
-    of_log, why_log = reach_verdict(weighed.of_log)
-    return ContextAudit(
-        **vars(findings),
-        verdict=verdict,
-        reasons=reasons,
-        verdict_of_log=of_log,
-        reasons_of_log=why_log,
-    )
+    return ContextAudit(**vars(findings), **judged(weigh(findings)))
 
 
 def within_range(log: ContextLog, found: Noise, around: float, limits: tuple[float, float] | None) -> Noise:
@@ -205,7 +203,7 @@ def reasons_against(found: ContextFindings) -> Iterator[str]:
     if confidence is not None:
         yield from bound_reasons(confidence.bound, found.shortest)
     limits = None if confidence is None else confidence.reward_range
-    if limits is not None and (log.extent[0] < limits[0] or log.extent[1] > limits[1]):
+    if limits is not None and has_rewards_outside(log, limits):
         yield f"some logged rewards are outside the stated range [{limits[0]:g}, {limits[1]:g}]"
 
 

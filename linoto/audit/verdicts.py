@@ -25,7 +25,7 @@ from linoto.core.hints import amount, as_sure_as
 from linoto.core.notebook import html_table, text_table
 from linoto.core.usual import usual_gate
 from linoto.core.validation import as_range, check_count, check_nonnegative
-from linoto.core.verdicts import HORIZON, Verdict, reach_verdict
+from linoto.core.verdicts import HORIZON, Verdict, judged
 from linoto.logs.read import Log
 from linoto.logs.saved import SavedLog
 
@@ -103,17 +103,7 @@ def audit_log(
         adaptive=adaptive,
         horizon=horizon,
     )
-    weighed = weigh(found)
-    verdict, reasons = reach_verdict(weighed)
-    of_log, why_log = reach_verdict(weighed.of_log)
-    return Audit(
-        **vars(found),
-        verdict=verdict,
-        reasons=reasons,
-        verdict_of_log=of_log,
-        reasons_of_log=why_log,
-        notes=audit_notes(found),
-    )
+    return Audit(**vars(found), **judged(weigh(found)), notes=audit_notes(found))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,8 +22,6 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Composition
 from linoto.core.validation import as_actions, as_names, generator_for
 
-UNPLAYED = 0  # the seed of an agent that is only asked what it promises
-
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
@@ -94,11 +92,11 @@ class Composed:
         self, offline: Moments | None = None, *, d: int | None = None, features: Features | None = None
     ) -> Certificate:
         """What is guaranteed with contexts, against the practice that is given with each decision."""
-        return self.start_contextual(offline, d=d, features=features, rng=UNPLAYED).certificate
+        return self.start_contextual(offline, d=d, features=features).certificate
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """What is guaranteed on these arms with this log, before the first round."""
-        gated, agent = self.composed(), self.start(actions, offline, rng=UNPLAYED)
+        gated, agent = self.composed(), self.start(actions, offline)
         return certify(
             Situation(
                 gate=gated.gate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from linoto.core.certificates import Certificate
 from linoto.core.hints import amount
@@ -53,6 +53,18 @@ def reach_verdict(found: Findings, simulated: Simulated | None = None) -> tuple[
     if features:
         return "deploy with arm effects", features
     return "deploy", (*found.support, *one(seen.gain))
+
+
+def judged(found: Findings) -> dict[str, Any]:
+    """What an audit says: the verdict and its reasons, and the same whatever is promised."""
+    verdict, reasons = reach_verdict(found)
+    of_log, why_log = reach_verdict(found.of_log)
+    return {
+        "verdict": verdict,
+        "reasons": reasons,
+        "verdict_of_log": of_log,
+        "reasons_of_log": why_log,
+    }
 
 
 def one(text: str) -> tuple[str, ...]:

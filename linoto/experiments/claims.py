@@ -192,13 +192,6 @@ class CheckedClaim:
         }
         return {result: labels for result, labels in found.items() if labels}
 
-    @property
-    def summary(self) -> str:
-        """The results of its parts in a few words."""
-        if len(self.parts) == 1:
-            return self.result
-        return ", ".join(f"{result}: {len(labels)}" for result, labels in self.parts.items())
-
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
         claim = self.claim

@@ -86,7 +86,7 @@ def test_the_usual_budget_is_a_part_of_what_the_log_earned() -> None:
     assert {promise.certificate.budget for promise in few.promises} == {6.0}  # a tenth of 60 clicks
     told = dict(few.facts())["budget"]
     assert told.startswith("6 is what the log earns in 300 rows, and what 6 rounds can lose at the most")
-    assert "hardly anything is explored" in told and "hardly" not in dict(rich.facts())["budget"]
+    assert "little is explored" in told and "little" not in dict(rich.facts())["budget"]
 
 
 def test_a_budget_of_half_of_what_the_log_earned_is_not_a_promise_to_deploy_with() -> None:

@@ -179,6 +179,16 @@ def test_whoever_knows_the_seed_breaks_the_promise_and_the_certificate_says_so(k
     assert SEEDED in KINDS[kind](rng=generator).agent.certificate.assumes
 
 
+def test_what_a_policy_promises_before_it_is_started_names_no_seed() -> None:
+    """Nobody gave one; with contexts the same."""
+    sure = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    policy = Gated(gate=Control(budget=30.0), confidence=sure)
+    log = Offline(pulls=[80, 20], reward_sums=[60.0, 5.0])
+    for found in (policy.certificate(np.eye(2), log), policy.certificate_contextual(d=2)):
+        assert found.holds and SEEDED not in found.assumes
+    assert policy.certificate_contextual(d=2) == policy.start_contextual(d=2).certificate
+
+
 @every_kind
 def test_without_a_seed_nobody_knows_the_coin(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 5 runs, 3 or more break a promise that holds with a probability of 1.2e-3 at most.

@@ -135,6 +135,25 @@ def test_two_restores_of_one_backup_are_two_epochs_with_other_coins(tmp_path: Pa
     assert missing == ([3, 3 + 1 + 3] if with_note else [None, None])  # the first restore is an event too
 
 
+def test_a_database_that_lacks_events_is_restored_from_itself(tmp_path: Path) -> None:
+    """An older copy in its place is refused; restored, it gives no id and no coin out again."""
+    path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
+    with opened(path) as service:
+        create(service, policy=COIN, seed=None)
+        backup(path, copy)
+        coins, ids = coins_of(service), [decide(service).decision_id for _ in range(3)]
+    lose(path)
+    shutil.copy(copy, path)
+    told = "must have event 3, .* leave x.sqlite.seq, and `linoto db restore` it"
+    with pytest.raises(ValueError, match=told), opened(path):
+        pass
+    restore(path.rename(tmp_path / "away.sqlite"), path)
+    with opened(path) as service:
+        assert service.loops.get("loop").restores[-1].missing == 3
+        assert not {*coins} & {*coins_of(service)}
+        assert decide(service).decision_id not in ids
+
+
 def test_what_the_lost_decisions_may_have_cost_is_not_spent_again(tmp_path: Path) -> None:
     """The room is that of the backup, less a whole reward for each event: it may have been a decision."""
     path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"

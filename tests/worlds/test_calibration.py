@@ -33,7 +33,7 @@ def measured(kind: str, logged_arms: str) -> tuple[list[Foretold], list[Foretold
     first, second = ([pair[place] for pair in pairs] for place in (0, 1))
     print(table_row(kind, logged_arms, first))
     if second != first:
-        print(table_row(kind, "no better", second))
+        print(table_row(kind, "second band", second))
     return first, second
 
 

@@ -12,9 +12,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from linoto.core.coins import KeyedCoins
+from linoto.core.coins import KEY_BYTES, KeyedCoins
 
-KEY_BYTES = 32
 EPOCH_BYTES = 5  # of the name of an epoch: two restores have the same one once in a million million
 
 

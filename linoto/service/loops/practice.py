@@ -9,7 +9,8 @@ The mirrored side is the watch as well. If practice would have earned at most wh
 per round besides, -X is at least that much below 0, and the wealth of the mirrored bets there is at most the
 supermartingale itself: above 1 / alarm_error it is an alarm. Rewards that are missing count at their worst
 for each side, so it does not matter which come first. The wealth is also read at the last decision before the
-oldest open one, where nothing is missing but what is lost: late rewards do not hide a loss. The range is too.
+oldest open one, where nothing is missing but what is lost: late rewards do not hide a loss. The range
+is read in both places too, and the narrower one is shown.
 """
 
 from __future__ import annotations
