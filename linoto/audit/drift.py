@@ -139,8 +139,11 @@ def why_untested(early: Offline, late: Offline) -> str:
         return "no arm was pulled in both halves"
     if not (sums_equal_squares(early) and sums_equal_squares(late)):
         return "no arm was pulled often enough in both halves"
-    pulls = int((early.pulls + late.pulls)[both].sum())
-    ones = float((early.reward_sums + late.reward_sums)[both].sum())
+    of_arm, ones_of_arm = (early.pulls + late.pulls)[both], (early.reward_sums + late.reward_sums)[both]
+    pulls, ones = int(of_arm.sum()), float(ones_of_arm.sum())
+    unusual = float(np.minimum(ones_of_arm, of_arm - ones_of_arm).sum())
+    if unusual < min(ones, pulls - ones):  # as where one arm always earns 1, and another always 0
+        return f"too few rewards differ from what their arm usually earns: {unusual:,.0f} of {pulls:,}"
     rare = "ones" if 2 * ones <= pulls else "zeros"
     return f"too few {rare} to say: {min(ones, pulls - ones):,.0f} among {pulls:,} rewards"
 

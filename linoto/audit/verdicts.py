@@ -274,11 +274,16 @@ class Audit(AuditFindings):
 
     def level_texts(self) -> Iterator[tuple[str, str]]:
         """How sure the interval of the true mean is."""
-        if self.certificate is not None:
-            yield (
-                "rewards: level",
-                f"this interval holds the true mean with probability {1 - self.certificate.delta:g}",
+        if self.certificate is None or self.confidence is None:
+            return
+        sure = f"this interval holds the true mean with probability {1 - self.certificate.delta:g}"
+        if self.survives is not None and "noise" in self.why:
+            # Of 150 logs of 2,000 Pareto rewards (tail index 1.2) 52 had their true mean above the interval.
+            sure += (
+                f" only if the noise of {amount(self.confidence.scale)} is right, and it is a guess: "
+                "rewards too rare to be in the log can put the true mean outside"
             )
+        yield "rewards: level", sure
 
     def noise_text(self) -> str:
         """The noise estimate with its interval."""

@@ -92,5 +92,8 @@ def test_why_nothing_can_be_said_is_said() -> None:
     assert why_untested(few, few) == "too few ones to say: 2 among 2,000 rewards"
     sure = clicks([500, 500], [499.0, 500.0])
     assert why_untested(sure, sure) == "too few zeros to say: 2 among 2,000 rewards"
+    apart = clicks([100, 100], [100.0, 0.0])
+    assert find_drift(apart, apart) is None
+    assert why_untested(apart, apart) == "too few rewards differ from what their arm usually earns: 0 of 400"
     once = Offline.from_rows([0], [0.5], k=2)
     assert why_untested(once, once) == "no arm was pulled often enough in both halves"

@@ -155,6 +155,22 @@ def test_the_interval_of_the_true_mean_names_its_level(delta: float, level: str)
     assert dict(audit.facts())["noise"].endswith("at 95%)")
 
 
+def test_the_level_of_an_interval_that_rests_on_a_guessed_noise_says_so() -> None:
+    # The mean of these Pareto rewards is 6 in truth, and above what the interval of this log allows.
+    rng = np.random.default_rng(5)
+    halves = [rng.pareto(1.2, (2, 500)) + 1 for _ in range(2)]
+    early, late = (
+        Offline(pulls=[500, 500], reward_sums=h.sum(axis=1), reward_squares=(h**2).sum(axis=1))
+        for h in halves
+    )
+    ends = (float(np.min(halves)), float(np.max(halves)))
+    audit = audit_log(log_of(early, late, np.eye(2), extent=ends))
+    assert audit.certificate is not None and audit.certificate.reference_interval[1] < 6
+    assert "only if the noise of" in dict(audit.facts())["rewards: level"]
+    assert "guess" not in dict(audit_log(clean_log(), noise=0.5).facts())["rewards: level"]
+    assert "guess" not in dict(audit_log(pilot_and_winner()).facts())["rewards: level"]
+
+
 @pytest.mark.parametrize("part, verdict", [(0.4, "deploy"), (0.55, "not yet")])
 def test_a_promise_must_not_allow_to_lose_half_of_what_the_log_earned(part: float, verdict: str) -> None:
     log = clean_log(extent=(0.0, 1.0))

@@ -16,6 +16,7 @@ from matplotlib.text import Text
 
 import linoto
 from linoto.cli.log_and_policy import ArmsAndLog
+from linoto.logs.saved import Audited
 from linoto.pages.figures.preview import draw_all
 from linoto.pages.preview import (
     TITLE,
@@ -431,3 +432,16 @@ def test_a_refuted_promise_of_moving_worlds_points_to_control() -> None:
     shown = replace(shown, points=(replace(shown.points[0], excess=np.ones(12)),))
     assert shown.refuted() is not None
     assert "(--gate control)" in answers(shown)[0][1]
+
+
+@pytest.mark.parametrize("verdict", ["not yet", "do not trust"])
+def test_a_promise_on_assumptions_that_the_audit_doubts_is_not_called_guaranteed(
+    preview: linoto.Preview, verdict: str
+) -> None:
+    doubted = Audited(
+        source="log.csv", verdict=verdict, reasons=("a",), verdict_of_log=verdict, reasons_of_log=("a",)
+    )
+    for limit in (None, 1e6):
+        said = dict(answers(preview, limit, audited=doubted))["The most we can lose"]
+        assert "probability of 95\u00a0% if what it assumes is true" in said
+        assert "if what it assumes" not in dict(answers(preview, limit))["The most we can lose"]

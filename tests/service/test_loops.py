@@ -99,7 +99,7 @@ def test_every_decision_is_closed_after_its_window_by_the_default(tmp_path: Path
 
 
 def test_a_default_that_the_policy_would_refuse_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="reward must be in"):
+    with pytest.raises(Refused, match=r"^default_reward must be in"):
         start_agent(spec_of(default_reward=-1.0))
 
 

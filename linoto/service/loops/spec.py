@@ -321,9 +321,12 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
     """The agent of a canonical spec, before its first decision."""
     try:
         agent = fresh_agent(spec)
-        agent.check_reward(spec.default_reward)
     except (ValueError, MemoryError) as error:
         raise invalid(str(error)) from error
+    try:
+        agent.check_reward(spec.default_reward)
+    except ValueError as error:
+        raise invalid(f"default_{error}") from error
     check_holdback(spec.holdback, agent)
     if isinstance(agent, ContextualAgent):
         context_spec.check_redraws(spec.redraws, agent.rule, len(names_of(spec)), agent.d)
