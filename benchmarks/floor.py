@@ -6,7 +6,7 @@ import numba
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 
 
 @numba.njit(nogil=True, error_model="numpy", _nrt=False)  # as kernels.compiled; a cache would go stale

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from linoto.core import arm_changes, coins, explorers, kernels, odds, saving
 from linoto.core.arm_changes import ArmChange
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
@@ -26,7 +27,7 @@ from linoto.core.decisions import (
 )
 from linoto.core.explorers import View, ask_own, is_own, rule_of
 from linoto.core.hints import shortened_list
-from linoto.core.kernels import Bools, Floats, Ints, Records, State
+from linoto.core.kernels import State
 from linoto.core.odds import Redraws
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from linoto.core import coins, kernels
+from linoto.core.arrays import Bools
 from linoto.core.explorers import Odds
-from linoto.core.kernels import Bools
 
 if TYPE_CHECKING:
     from linoto.core.agent import LinearAgent

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.kernels import Records, State
+from linoto.core.arrays import Records
+from linoto.core.kernels import State
 
 logger = logging.getLogger("linoto")
 PATIENCE = 2.0  # seconds

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from linoto import PAPER, Confidence, Greedy, LinearAgent, LinLCB, LinOtO, LinTS, LinUCB, Offline
 from linoto.core import kernels
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 
 MILLION = 1_000_000
 

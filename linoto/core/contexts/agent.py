@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import coins, kernels
+from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
@@ -32,7 +33,7 @@ from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
 from linoto.core.explorers import View, ask_own, is_own, redraws_for, rule_of
-from linoto.core.kernels import Floats, Records, State
+from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import Composition
 from linoto.core.saving import SNAPSHOT_FORMAT
