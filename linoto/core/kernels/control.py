@@ -387,7 +387,7 @@ def most_by_practice(
 @compiled
 def coin_begin(params: Records, run: Records) -> None:
     """Books of their own, without arms or features; run holds `logged` and `logged_rewards`."""
-    open_ledger(params[0], run[0])
+    open_ledger(params[0], run[0], None)
     open_control(params[0], run[0])
 
 

@@ -22,7 +22,6 @@ from linoto.core.kernels.layout import (
     ALLOWED,
     BUDGET,
     CERTIFIED,
-    CONTROL,
     FIRST_LCB,
     FIXED_ARM,
     FROM_EXPLORER,
@@ -40,6 +39,7 @@ from linoto.core.kernels.layout import (
     SCORE,
     THE_MODEL,
     UCB,
+    Part,
     State,
 )
 
@@ -99,7 +99,7 @@ def rounding(logged: Ints, mixed: Ints) -> tuple[float, float]:
 
 
 @inner
-def fall_back(params: Records, s: State) -> None:
+def fall_back(params: Records, s: State, shift: Part, model: Part) -> None:
     """The safe arm and where it comes from; -1 where no safe arm is allowed."""
     p, r = params[0], s.run[0]
     r.fallback_source = FROM_LCB
@@ -109,9 +109,10 @@ def fall_back(params: Records, s: State) -> None:
         r.fallback = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
         if p.gate == BUDGET and r.restricted == 1 and s.arms[LCB, r.fallback] < r.baseline:
             r.fallback = -1
-    if p.fallback == MIXTURE or (
-        p.fallback == CERTIFIED and not is_certified_by_either(params, s, r.fallback)
-    ):
+    by_mixture = p.fallback == MIXTURE or p.fallback == CERTIFIED
+    if model is not None and p.fallback == CERTIFIED:
+        by_mixture = not is_certified_by_either(params, s, r.fallback, shift)
+    if by_mixture:
         if r.premium == 0.0:
             r.fallback = most_behind(s.counts[LOGGED], s.counts[MIXED], r.logged, r.mixed)
         else:
@@ -122,14 +123,14 @@ def fall_back(params: Records, s: State) -> None:
 
 
 @inner
-def decide_by_coin(params: Records, s: State, proposal: int) -> int:
+def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model: Part, history: Part) -> int:
     """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
     p, r, score = params[0], s.run[0], s.arms[SCORE]
     if r.thrown == 1:
         return int(r.arm)
     if proposal < 0:
-        score_arms(p, s)
-        if p.shift > 0.0 and p.explorer == UCB:
+        score_arms(p, s, shift, history)
+        if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
         if r.restricted == 1:
             for a in range(score.size):
@@ -141,14 +142,14 @@ def decide_by_coin(params: Records, s: State, proposal: int) -> int:
         r.fallback = draw_practice(s.counts[LOGGED], s.counts[ALLOWED], total, r.practice_draw)
         r.fallback_source = FROM_MIXTURE
     else:
-        fall_back(params, s)
+        fall_back(params, s, shift, model)
     if r.fallback < 0:
         r.arm, r.explored, r.fresh = -1, 0, 1
         return -1
-    vouched = vouched_room(p, s)
-    if p.shift > 0.0 and p.vouched_by == THE_MODEL:
+    vouched = vouched_room(p, s, shift, model)
+    if shift is not None and p.vouched_by == THE_MODEL:
         tell_online(s)
-        vouched = max(vouched, vouched_room(params[1], online(s)))
+        vouched = max(vouched, vouched_room(params[1], online(s), None, model))
     throw_coin(p, r, vouched, s.counts[ALLOWED, r.proposal] == 0)
     return int(r.arm)
 
@@ -169,27 +170,38 @@ def choose(p: Any, s: State, proposal: int) -> None:
 
 
 @compiled
-def decide(params: Records, s: State, proposal: int) -> int:
+def decide(
+    params: Records,
+    s: State,
+    proposal: int,
+    coin: Part,
+    ledger: Part,
+    shift: Part,
+    own: Part,
+    model: Part,
+    budget: Part,
+    history: Part,
+) -> int:
     """Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback.
 
     `proposal` is somebody else's arm, or -1 to ask the explorer. Writes the whole decision into s.run.
     """
     p, r = params[0], s.run[0]
-    if p.gate == CONTROL:
-        return decide_by_coin(params, s, proposal)
+    if coin is not None:
+        return decide_by_coin(params, s, proposal, shift, model, history)
     score, room = s.arms[SCORE], s.arms[ROOM]
-    measure_room(p, s)
-    if p.shift > 0.0 and p.gate != OPEN:
-        measure_without_log(params, s)
+    measure_room(p, s, ledger, shift, own, model, budget)
+    if shift is not None and p.gate != OPEN:
+        measure_without_log(params, s, ledger, own, model, budget)
     if proposal < 0:
-        score_arms(p, s)
-        if p.shift > 0.0 and p.explorer == UCB:
+        score_arms(p, s, shift, history)
+        if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
     if r.restricted == 1:
         for a in range(score.size):
             if s.counts[ALLOWED, a] == 0:
                 score[a] = room[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)  # U_t
-    fall_back(params, s)  # L_t
+    fall_back(params, s, shift, model)  # L_t
     choose(p, s, proposal)
     return int(r.arm)

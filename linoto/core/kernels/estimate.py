@@ -48,6 +48,7 @@ from linoto.core.kernels.layout import (
     VARIANCE,
     WIDTH,
     WORK,
+    Part,
     State,
     online_part,
 )
@@ -182,7 +183,7 @@ def gather(p: Any, s: State) -> None:
 
 
 @inner
-def settle(p: Any, s: State, arm: int) -> None:
+def settle(p: Any, s: State, arm: int, history: Part) -> None:
     """What is known of a one-hot arm, from its own counts: no other arm shares its feature."""
     i, scale, seen, total = int(s.arms[PLACE, arm]), s.actions[0, arm], s.arms[SEEN, arm], s.arms[SUMS, arm]
     gram = p.ridge + seen * scale * scale
@@ -193,7 +194,7 @@ def settle(p: Any, s: State, arm: int) -> None:
     s.arms[MEAN, arm] = scale * s.vectors[THETA, i]
     s.arms[VARIANCE, arm] = scale * scale / gram
     s.arms[WIDTH, arm] = abs(scale) / root
-    if p.explorer >= UCB1:
+    if history is not None and p.explorer >= UCB1:
         tally_arm(p, s, arm)
     if p.shift > 0.0:
         s.arms[MOVED, arm] = s.square[LOG_GRAM, 0, i] * (scale / gram) ** 2
@@ -223,14 +224,14 @@ def tally(params: Records, s: State) -> None:
 
 
 @inner
-def refresh_one_hot(p: Any, s: State) -> None:
+def refresh_one_hot(p: Any, s: State, history: Part) -> None:
     """The same where V is diagonal; a feature that no arm has keeps the ridge."""
     r, gram = s.run[0], s.square[GRAM, 0]
     gram[:] = p.ridge
     s.square[INVERSE] = 1.0 / p.ridge
     s.square[FACTOR] = sqrt(p.ridge)
     for a in range(s.arms[MEAN].size):
-        settle(p, s, a)
+        settle(p, s, a, history)
     r.log_det = r.widest = 0.0
     r.since_refresh = 0
     for i in range(gram.size):
@@ -276,10 +277,10 @@ def refresh_moved(s: State) -> None:
 
 
 @inner
-def refresh(p: Any, s: State) -> None:
+def refresh(p: Any, s: State, shift: Part, history: Part) -> None:
     """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
     if s.run[0].one_hot == 1:
-        refresh_one_hot(p, s)
+        refresh_one_hot(p, s, history)
         return
     gather(p, s)
     invert(s)
@@ -292,7 +293,7 @@ def refresh(p: Any, s: State) -> None:
         combine(s.actions[: i + 1], lower[i, : i + 1], row)
         for a in range(k):
             variance[a] += row[a] * row[a]
-    if p.shift > 0.0:
+    if shift is not None:
         refresh_moved(s)
 
 
@@ -323,7 +324,7 @@ def noise_radius(p: Any, s: State, fixed: float, level: float) -> float:
 
 
 @inner
-def raise_bounds(p: Any, s: State) -> None:
+def raise_bounds(p: Any, s: State, shift: Part) -> None:
     """The widths of C_t, and lcb_t = max over t' <= t, eq. (3).
 
     A stand-in that is wrong by at most e moves theta by e |a| in V^-1, in the norm of V: these add up.
@@ -337,7 +338,7 @@ def raise_bounds(p: Any, s: State) -> None:
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
     bonus = r.radius + r.doubt
-    if p.shift > 0.0:
+    if shift is not None:
         raise_by_both(p, s, bonus)
         return
     for a in range(mean.size):
@@ -359,7 +360,7 @@ def raise_by_both(p: Any, s: State, bonus: float) -> None:
 
 
 @inner
-def forget(p: Any, s: State) -> None:
+def forget(p: Any, s: State, shift: Part, history: Part) -> None:
     """Drop what is older than the last `memory` rewards; what it taught about lower bounds is gone too."""
     r = s.run[0]
     copy(s.arms[RECENT_SEEN], s.arms[SEEN])
@@ -367,7 +368,7 @@ def forget(p: Any, s: State) -> None:
     s.arms[RECENT_SEEN] = 0.0
     s.arms[RECENT_SUMS] = 0.0
     s.arms[LCB] = -inf
-    refresh(p, s)
+    refresh(p, s, shift, history)
     if p.prior_is_log == 1:
         r.log_det_base = r.log_det
 
@@ -405,11 +406,11 @@ def learn(p: Any, s: State, x: Floats, mean: float, variance: float, reward: flo
 
 
 @inner
-def learn_one_hot(p: Any, s: State, arm: int, reward: float) -> float:
+def learn_one_hot(p: Any, s: State, arm: int, reward: float, history: Part) -> float:
     """The same where V is diagonal, from counts that hold the reward already, O(1)."""
     r, i, surprise = s.run[0], int(s.arms[PLACE, arm]), reward - s.arms[MEAN, arm]
     before = s.square[GRAM, 0, i]
-    settle(p, s, arm)
+    settle(p, s, arm, history)
     growth = s.square[GRAM, 0, i] / before
     if p.estimates_noise == 1:
         r.residuals += surprise * surprise / growth
@@ -422,7 +423,7 @@ def learn_one_hot(p: Any, s: State, arm: int, reward: float) -> float:
 
 
 @inner
-def learn_arm(p: Any, s: State, arm: int, reward: float) -> float:
+def learn_arm(p: Any, s: State, arm: int, reward: float, shift: Part) -> float:
     """A rank-one step, and what it does to the mean and the variance of every arm; x stays in `work`."""
     x, mean, variance, cross = s.vectors[WORK], s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
     for i in range(x.size):
@@ -434,7 +435,7 @@ def learn_arm(p: Any, s: State, arm: int, reward: float) -> float:
         mean[a] += gain * cross[a]
         left = variance[a] - shrink * cross[a] * cross[a]
         variance[a] = left if left > 0.0 else 0.0
-    if p.shift > 0.0:
+    if shift is not None:
         update_moved(s, shrink)
     return growth
 

@@ -35,6 +35,7 @@ from linoto.core.kernels.layout import (
     UCB,
     UCB1,
     WIDTH,
+    Part,
     State,
 )
 
@@ -153,13 +154,13 @@ def score_by_smaller_bound(p: Any, s: State) -> None:
 
 
 @inner
-def optimistic(p: Any, s: State, out: Floats) -> None:
+def optimistic(p: Any, s: State, out: Floats, shift: Part) -> None:
     """out = the upper bound of every arm, with the explorer's own scale."""
     mean, width = s.arms[MEAN], s.arms[WIDTH]
     bonus = p.scale * noise_share(p, s.run[0]) * s.run[0].radius
     for a in range(mean.size):
         out[a] = mean[a] + bonus * width[a]
-    if p.shift > 0.0:
+    if shift is not None:
         for a in range(mean.size):
             out[a] += p.scale * s.arms[LIFT, a]
 
@@ -169,18 +170,18 @@ def cap_scores(params: Records, s: State) -> None:
     """No score is above what it would be without the log: the smaller of two upper bounds."""
     p, other, score = params[1], online(s), s.arms[SCORE]
     other.run[0].residuals, other.run[0].residual_count = s.run[0].residuals, s.run[0].residual_count
-    optimistic(p, other, other.arms[SCORE])
+    optimistic(p, other, other.arms[SCORE], None)
     for a in range(score.size):
         score[a] = min(score[a], other.arms[SCORE, a])
 
 
 @inner
-def keep_scores(p: Any, s: State) -> None:
+def keep_scores(p: Any, s: State, shift: Part) -> None:
     """Score anew if det V has grown by the factor since the last time; before the first reward, anyway."""
     r = s.run[0]
     if r.rewards > 0 and r.log_det <= r.scored_at + p.growth:
         return
-    optimistic(p, s, s.arms[GIVEN_SCORES])
+    optimistic(p, s, s.arms[GIVEN_SCORES], shift)
     r.scored_at = r.log_det
     r.scorings += 1
 
@@ -198,11 +199,11 @@ def thompson_spread(p: Any, s: State) -> float:
 
 
 @inner
-def score_arms(p: Any, s: State) -> None:
+def score_arms(p: Any, s: State, shift: Part, history: Part) -> None:
     """What the explorer makes of every arm."""
     mean, score = s.arms[MEAN], s.arms[SCORE]
     if p.explorer == UCB:
-        optimistic(p, s, score)
+        optimistic(p, s, score, shift)
     elif p.explorer == THOMPSON:
         spread, draw = thompson_spread(p, s), s.vectors[STEP]
         unwhiten(s, s.vectors[NORMALS], draw)
@@ -213,11 +214,11 @@ def score_arms(p: Any, s: State) -> None:
         copy(mean, score)
     elif p.explorer == GIVEN or p.explorer == RARE:
         copy(s.arms[GIVEN_SCORES], score)
-    elif p.explorer == UCB1:
+    elif history is not None and p.explorer == UCB1:
         score_by_rounds(p, s)
-    elif p.explorer == HUCB1:
+    elif history is not None and p.explorer == HUCB1:
         score_with_history(p, s)
-    elif p.explorer == MIN_UCB:
+    elif history is not None and p.explorer == MIN_UCB:
         score_by_smaller_bound(p, s)
     else:  # no such explorer: nothing that it proposes is affordable
         s.arms[ROOM] = -inf

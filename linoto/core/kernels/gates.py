@@ -51,18 +51,19 @@ from linoto.core.kernels.layout import (
     WIDTH,
     WORK,
     XBAR,
+    Part,
     State,
 )
 from linoto.core.kernels.ledger import allowance, room_by_rewards
 
 
 @inner
-def move_of(p: Any, s: State, y: Floats, image: Floats) -> float:
+def move_of(p: Any, s: State, y: Floats, image: Floats, shift: Part) -> float:
     """How far the log's shift may have moved <theta, y>: shift sqrt(m) |X V^-1 y|; image = V^-1 y.
 
     With m rows and errors e of their means, X'e moves it by <X V^-1 y, e>, and |e| <= shift sqrt(m).
     """
-    if p.shift == 0.0:
+    if shift is None:
         return 0.0
     r, back = s.run[0], s.vectors[RESIDUE]
     log_image(s, image, back)
@@ -84,17 +85,17 @@ def move_with_arms(p: Any, s: State, y: Floats, image: Floats) -> None:
 
 
 @inner
-def lower_bound(p: Any, s: State, y: Floats) -> float:
+def lower_bound(p: Any, s: State, y: Floats, shift: Part) -> float:
     """inf over C_t of <theta, y>."""
     image = s.vectors[STEP]
     solve(s, y, image)
     bonus = s.run[0].radius + s.run[0].doubt
     least = dot(s.vectors[THETA], y) - bonus * sqrt(max(dot(y, image), 0.0))
-    return float(least - move_of(p, s, y, image))
+    return float(least - move_of(p, s, y, image, shift))
 
 
 @inner
-def measure_budget(p: Any, s: State) -> None:
+def measure_budget(p: Any, s: State, shift: Part) -> None:
     """B(t) of eq. (5) for every arm a in the place of U_t: sum_s lcb_t(A_s) + lcb_t(a) - t r_b."""
     r = s.run[0]
     lcb, room = s.arms[LCB], s.arms[ROOM]
@@ -108,15 +109,15 @@ def measure_budget(p: Any, s: State) -> None:
     if p.form != AGGREGATE:
         past = dot(s.arms[PLAYS], lcb)  # equal arms grouped: the sum over s < t is a dot product
     if p.form != EXACT:
-        past = max(past, lower_bound(p, s, s.vectors[PLAYED]))
+        past = max(past, lower_bound(p, s, s.vectors[PLAYED], shift))
     for a in range(lcb.size):
         room[a] = past + lcb[a] - due
     if p.form == MAX:
-        join_aggregate(p, s, due)
+        join_aggregate(p, s, due, shift)
 
 
 @inner
-def join_aggregate(p: Any, s: State, due: float) -> None:
+def join_aggregate(p: Any, s: State, due: float, shift: Part) -> None:
     """Raise the room of each arm to the lower bound of its sum with all past actions, minus t r_b."""
     total, image, cross = s.vectors[PLAYED], s.vectors[STEP], s.arms[CROSS]
     mean, variance, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[ROOM]
@@ -124,11 +125,12 @@ def join_aggregate(p: Any, s: State, due: float) -> None:
     project(s, image, cross)
     base, square = dot(s.vectors[THETA], total), dot(total, image)
     bonus = s.run[0].radius + s.run[0].doubt
-    if p.shift > 0.0:
+    if shift is not None:
         move_with_arms(p, s, total, image)
     for a in range(room.size):
         joint = base + mean[a] - bonus * sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0)) - due
-        joint -= s.arms[MOVE, a] if p.shift > 0.0 else 0.0
+        if shift is not None:
+            joint -= s.arms[MOVE, a]
         room[a] = joint if joint > room[a] else room[a]
 
 
@@ -139,7 +141,7 @@ def cautious_square(s: State, y: Floats, image: Floats) -> float:
 
 
 @inner
-def measure_by_model(p: Any, s: State) -> None:
+def measure_by_model(p: Any, s: State, shift: Part) -> None:
     """The least that all plays but the mixture's, arm a included, earn above mu_off, plus the allowance.
 
     With y = Z + a - xbar: <theta, y> - r |y|_{V^-1} - bias, where the ridge biases <theta, y> by at most
@@ -148,13 +150,13 @@ def measure_by_model(p: Any, s: State) -> None:
     """
     allowed = allowance(p, s.run[0].rounds + 1)
     if p.relative == 1:
-        measure_excess(p, s, 1.0 - allowed, 0.0)
+        measure_excess(p, s, 1.0 - allowed, 0.0, shift)
     else:
-        measure_excess(p, s, 1.0, allowed)
+        measure_excess(p, s, 1.0, allowed, shift)
 
 
 @inner
-def measure_excess(p: Any, s: State, owed: float, besides: float) -> None:
+def measure_excess(p: Any, s: State, owed: float, besides: float, shift: Part) -> None:
     """The least that y = Z + a - owed xbar earns, for every arm a, and what there is `besides`."""
     r = s.run[0]
     y, image, cross = s.vectors[WORK], s.vectors[STEP], s.arms[CROSS]
@@ -173,21 +175,20 @@ def measure_excess(p: Any, s: State, owed: float, besides: float) -> None:
         spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0) + doubt)
         bias = min(p.bias * spread, shared + p.bias * width[a])
         room[a] = base + mean[a] - r.gate_radius * spread - bias
-    if p.shift > 0.0:
+    if shift is not None:
         move_with_arms(p, s, y, image)
         for a in range(room.size):
             room[a] -= s.arms[MOVE, a]
 
 
 @inner
-def measure_tolerance(p: Any, s: State) -> None:
+def measure_tolerance(p: Any, s: State, ledger: Part, shift: Part, model: Part) -> None:
     """Affordable by either kind of evidence; the model has no say once it is vetoed."""
     r, room = s.run[0], s.arms[ROOM]
-    if p.by_model == 1 and r.vetoed == 0:
-        measure_by_model(p, s)
-    else:
-        room[:] = -inf
-    if p.by_rewards == 1:
+    room[:] = -inf
+    if model is not None and p.by_model == 1 and r.vetoed == 0:
+        measure_by_model(p, s, shift)
+    if ledger is not None and p.by_rewards == 1:
         paid = room_by_rewards(p, r)
         for a in range(room.size):
             room[a] = paid if paid > room[a] else room[a]
@@ -200,7 +201,7 @@ def is_baseline(p: Any, arm: int) -> bool:
 
 
 @inner
-def measure_conservative(p: Any, s: State) -> None:
+def measure_conservative(p: Any, s: State, shift: Part) -> None:
     """The least that the explored plays and arm a earn, less what they must: (1 - alpha) t baselines.
 
     Baseline plays pay for themselves, so h of them leave (1 - alpha) t - h to be earned. A known mean
@@ -211,18 +212,20 @@ def measure_conservative(p: Any, s: State) -> None:
     if p.form == BY_ARM:
         measure_by_arms(p, s, owed, held)
     elif p.baseline_known == 1:
-        measure_excess(p, s, -1.0 * r.ventured, (held - owed) * p.baseline_mean)
+        measure_excess(p, s, -1.0 * r.ventured, (held - owed) * p.baseline_mean, shift)
     elif p.form == JOINT:
-        measure_by_model(p, s)
+        measure_by_model(p, s, shift)
     else:
         xbar, image = s.vectors[XBAR], s.vectors[STEP]
         solve(s, xbar, image)
         spread = sqrt(cautious_square(s, xbar, image))
         bias = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
-        margin = r.gate_radius * spread + min(p.bias * spread, bias) + move_of(p, s, xbar, image)
+        margin = r.gate_radius * spread + min(p.bias * spread, bias) + move_of(p, s, xbar, image, shift)
         middle = dot(s.vectors[THETA], xbar)
         saved = p.epsilon * max(held * (middle - margin), 0.0)
-        measure_excess(p, s, -1.0 * r.ventured, saved - (owed - (1.0 - p.epsilon) * held) * (middle + margin))
+        measure_excess(
+            p, s, -1.0 * r.ventured, saved - (owed - (1.0 - p.epsilon) * held) * (middle + margin), shift
+        )
 
 
 @inner
@@ -282,24 +285,26 @@ def tell_online(s: State) -> None:
 
 
 @inner
-def measure_without_log(params: Records, s: State) -> None:
+def measure_without_log(
+    params: Records, s: State, ledger: Part, own: Part, model: Part, budget: Part
+) -> None:
     """An arm is affordable by either estimate: both hold at once."""
     other, room = online(s), s.arms[ROOM]
     tell_online(s)
-    measure_room(params[1], other)
+    measure_room(params[1], other, ledger, None, own, model, budget)
     for a in range(room.size):
         room[a] = max(room[a], other.arms[ROOM, a])
 
 
 @inner
-def measure_room(p: Any, s: State) -> None:
+def measure_room(p: Any, s: State, ledger: Part, shift: Part, own: Part, model: Part, budget: Part) -> None:
     """What the gate makes of every arm: it is affordable where its room is positive."""
     if p.gate == TOLERANCE:
-        measure_tolerance(p, s)
-    elif p.gate == BUDGET:
-        measure_budget(p, s)
-    elif p.gate == CONSERVATIVE:
-        measure_conservative(p, s)
+        measure_tolerance(p, s, ledger, shift, model)
+    elif budget is not None and p.gate == BUDGET:
+        measure_budget(p, s, shift)
+    elif own is not None and p.gate == CONSERVATIVE:
+        measure_conservative(p, s, shift)
     elif p.gate == OPEN:
         s.arms[ROOM] = inf
     else:  # closed, and any code that no branch knows
@@ -307,7 +312,7 @@ def measure_room(p: Any, s: State) -> None:
 
 
 @inner
-def is_certified(p: Any, s: State, arm: int) -> bool:
+def is_certified(p: Any, s: State, arm: int, shift: Part) -> bool:
     """Whether the model proves that this arm earns at least mu_off."""
     if p.by_model == 0 or s.run[0].vetoed == 1:
         return False
@@ -322,22 +327,22 @@ def is_certified(p: Any, s: State, arm: int) -> bool:
     if p.loose_bias == 0:
         bias = min(bias, p.bias * sqrt(p.ridge * dot(image, image)))
     least = dot(s.vectors[THETA], y) - s.run[0].gate_radius * spread - bias
-    return bool(least - move_of(p, s, y, image) >= 0.0)
+    return bool(least - move_of(p, s, y, image, shift) >= 0.0)
 
 
 @inner
-def is_certified_by_either(params: Records, s: State, arm: int) -> bool:
+def is_certified_by_either(params: Records, s: State, arm: int, shift: Part) -> bool:
     """The same, by the estimate with the log or by that without it."""
-    if is_certified(params[0], s, arm):
+    if is_certified(params[0], s, arm, shift):
         return True
-    if params[0].shift == 0.0:
+    if shift is None:
         return False
     tell_online(s)
-    return is_certified(params[1], online(s), arm)
+    return is_certified(params[1], online(s), arm, None)
 
 
 @inner
-def vouched_room(p: Any, s: State) -> float:
+def vouched_room(p: Any, s: State, shift: Part, model: Part) -> float:
     """The room that the log, or the model, sees for the proposal in place of practice's arm."""
     r = s.run[0]
     allowed = p.budget + p.epsilon * (r.rounds + 1)
@@ -347,7 +352,7 @@ def vouched_room(p: Any, s: State) -> float:
         rounds = r.ventured + 1  # the explored ones, and this
         most = most_by_practice(logged, r.logged, rounds, counts, upper, lower, p.log_upper, r.fallback)
         return float(allowed + r.earned + p.low * (r.pending + 1) - most)
-    if p.vouched_by == THE_MODEL:
+    if model is not None and p.vouched_by == THE_MODEL:
         y, image = s.vectors[WORK], s.vectors[STEP]
         copy(s.vectors[EXCESS], y)
         add_action(s, r.proposal, 1.0, y)
@@ -356,5 +361,5 @@ def vouched_room(p: Any, s: State) -> float:
         spread = sqrt(cautious_square(s, y, image))
         bias = min(p.bias * spread, p.bias * sqrt(p.ridge * dot(image, image)))
         least = allowed + dot(s.vectors[THETA], y) - r.gate_radius * spread - bias
-        return float(least - move_of(p, s, y, image))
+        return float(least - move_of(p, s, y, image, shift))
     return -inf

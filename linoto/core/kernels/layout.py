@@ -322,6 +322,44 @@ STIFF = 1e-4  # share of the largest variance below which an arm's own needs ref
 REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
 
 
+Part = int | None  # of a policy: 1, or None where it has none
+
+
+class Parts(NamedTuple):
+    """What some policies need beyond the others.
+
+    numba leaves out what stands behind `if part is not None` where a part is None: the rules that a policy
+    does not have are not compiled for it.
+    """
+
+    coin: Part = None  # a Control gate's
+    ledger: Part = None  # of what rewards have paid for, or of the mixture's plays
+    shift: Part = None  # the log may have moved
+    own: Part = None  # bounds of each arm from its own rewards: a Conservative gate's
+    model: Part = (
+        None  # bounds on sums of plays by the linear model: a Tolerance, a certified fallback, a loan
+    )
+    budget: Part = None  # the paper's B(t)
+    history: Part = None  # an explorer that keeps more than the estimate: counts, old scores, what to forget
+
+
+def parts_of(params: Records) -> Parts:
+    """The parts that these parameters ask for; few combinations, since each is compiled once."""
+    p = params[0]
+    gate, fallback, explorer = p["gate"], p["fallback"], p["explorer"]
+    by_plays = gate in (TOLERANCE, CONSERVATIVE)
+    asked = Parts(
+        coin=gate == CONTROL,
+        ledger=by_plays or (gate != CONTROL and fallback in (MIXTURE, CERTIFIED)),
+        shift=p["shift"] > 0,
+        own=gate == CONSERVATIVE,
+        model=by_plays or fallback == CERTIFIED or p["vouched_by"] == THE_MODEL,
+        budget=gate in (OPEN, CLOSED, BUDGET),
+        history=p["memory"] > 0 or explorer == RARE or explorer >= UCB1,
+    )
+    return Parts(*(1 if part else None for part in asked))
+
+
 class State(NamedTuple):
     """Everything an agent needs to continue, besides its generator."""
 

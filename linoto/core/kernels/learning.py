@@ -70,13 +70,14 @@ from linoto.core.kernels.layout import (
     WIDTH,
     WORK,
     XBAR,
+    Part,
     State,
 )
 from linoto.core.kernels.ledger import enter_play, enter_reward, open_ledger, secure_surplus
 
 
 @inner
-def begin_online(params: Records, s: State) -> None:
+def begin_online(params: Records, s: State, own: Part, history: Part) -> None:
     """X'X of the log and its root, and a state that knows no reward at all."""
     p, other = params[1], online(s)
     x, nothing = s.vectors[WORK], s.vectors[HALF]
@@ -101,16 +102,26 @@ def begin_online(params: Records, s: State) -> None:
     copy(s.arms[PLACE], other.arms[PLACE])
     other.arms[LCB] = -inf
     other.run[0].rewards = 0
-    refresh(p, other)
+    refresh(p, other, None, history)
     other.run[0].log_det_base = s.vectors.shape[1] * log(p.ridge)
-    raise_bounds(p, other)
-    if p.gate == CONSERVATIVE:
+    raise_bounds(p, other, None)
+    if own is not None:
         for a in range(s.counts.shape[1]):
             bound_arm(p, other, a)
 
 
 @compiled
-def begin(params: Records, s: State) -> None:
+def begin(
+    params: Records,
+    s: State,
+    coin: Part,
+    ledger: Part,
+    shift: Part,
+    own: Part,
+    model: Part,
+    budget: Part,
+    history: Part,
+) -> None:
     """Start from the log alone: theta_0, V_0, C_1, and the baseline r_b of eq. (4)."""
     p, r = params[0], s.run[0]
     (rows, k), d = s.actions.shape, s.vectors.shape[1]
@@ -141,20 +152,21 @@ def begin(params: Records, s: State) -> None:
         for i in range(rows):
             square += s.actions[i, a] ** 2
         r.longest = max(r.longest, square)
-    if p.shift > 0.0:
-        begin_online(params, s)
-    refresh(p, s)
+    if shift is not None:
+        begin_online(params, s, own, history)
+    refresh(p, s, shift, history)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
-    raise_bounds(p, s)
+    raise_bounds(p, s, shift)
     copy(s.arms[LCB], s.arms[FIRST_LCB])
     r.scorings = 0
-    if p.explorer == RARE:
-        keep_scores(p, s)
-    if p.gate == CONSERVATIVE:
+    if history is not None and p.explorer == RARE:
+        keep_scores(p, s, shift)
+    if own is not None:
         for a in range(k):
             bound_arm(p, s, a)
-    open_ledger(p, r)
-    open_control(p, r)
+    open_ledger(p, r, ledger)
+    if coin is not None:
+        open_control(p, r)
     if r.logged == 0:
         r.slack, r.baseline = inf, -inf  # nothing was promised: the budget is open
         return
@@ -189,12 +201,12 @@ def add_excess(p: Any, s: State, arm: int) -> None:
 
 
 @compiled
-def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
+def commit(params: Records, s: State, arm: int, mixture: bool, coin: Part, ledger: Part) -> None:
     """Count a decision when it is made: budgets do not wait for its reward."""
     p, r = params[0], s.run[0]
     add_action(s, arm, 1.0, s.vectors[PLAYED])
     s.arms[PLAYS, arm] += 1.0
-    if p.gate == CONTROL:
+    if coin is not None:
         keep_ticket(s, arm)
         enter_coin_play(p, r)
     r.rounds += 1
@@ -206,14 +218,28 @@ def commit(params: Records, s: State, arm: int, mixture: bool) -> None:
     else:
         s.counts[PENDING, arm] += 1
         add_excess(p, s, arm)
-    if p.gate != CONTROL and (mixture or p.keeps_ledger == 1):
+    if ledger is not None and (mixture or p.keeps_ledger == 1):
         enter_play(p, r, mixture)
     elif p.gate == CONSERVATIVE and not is_baseline(p, arm):
         r.ventured += 1
 
 
 @compiled
-def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, error: float) -> None:
+def observe(
+    params: Records,
+    s: State,
+    arm: int,
+    mixture: bool,
+    reward: float,
+    error: float,
+    coin: Part,
+    ledger: Part,
+    shift: Part,
+    own: Part,
+    model: Part,
+    budget: Part,
+    history: Part,
+) -> None:
     """Count a reward when it arrives: V_t, theta_t, the bounds, and what it pays for.
 
     With an `error` above 0 it stands in for a reward that was lost, and may be wrong by as much. The ledger
@@ -222,52 +248,73 @@ def observe(params: Records, s: State, arm: int, mixture: bool, reward: float, e
     p, r = params[0], s.run[0]
     s.arms[SEEN, arm] += 1.0
     s.arms[SUMS, arm] += reward
-    growth = learn_one_hot(p, s, arm, reward) if r.one_hot == 1 else learn_arm(p, s, arm, reward)
+    if r.one_hot == 1:
+        growth = learn_one_hot(p, s, arm, reward, history)
+    else:
+        growth = learn_arm(p, s, arm, reward, shift)
     if p.memory > 0:
         s.arms[RECENT_SEEN, arm] += 1.0
         s.arms[RECENT_SUMS, arm] += reward
     s.counts[PENDING_MIXTURE if mixture else PENDING, arm] -= 1
     s.arms[LOST, arm] += error
-    if p.gate == CONSERVATIVE:
+    if own is not None:
         bound_arm(p, s, arm)
-    if error == 0.0 and p.gate == CONTROL:  # a lost reward is pending for ever in the books of a promise
-        enter_coin_reward(p, r, reward)
-    elif error == 0.0 and (mixture or p.keeps_ledger == 1):
-        enter_reward(p, r, reward, mixture)
-    if p.memory > 0 and r.rewards % p.memory == 0:
-        forget(p, s)
+    if error == 0.0:  # a lost reward is pending for ever in the books of a promise
+        if coin is not None:
+            enter_coin_reward(p, r, reward)
+        if ledger is not None and (mixture or p.keeps_ledger == 1):
+            enter_reward(p, r, reward, mixture)
+    if history is not None and p.memory > 0 and r.rewards % p.memory == 0:
+        forget(p, s, shift, history)
     elif is_worn(r, growth):
-        refresh(p, s)
+        refresh(p, s, shift, history)
     elif p.keeps_factor == 1 and r.one_hot == 0:
         update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward)
-    if p.shift > 0.0:
-        observe_online(params, s, arm, reward, error)
-    raise_bounds(p, s)
-    if p.explorer == RARE:
-        keep_scores(p, s)
+    if shift is not None:
+        observe_online(params, s, arm, reward, error, own, history)
+    raise_bounds(p, s, shift)
+    if history is not None and p.explorer == RARE:
+        keep_scores(p, s, shift)
 
 
 @inner
-def observe_online(params: Records, s: State, arm: int, reward: float, error: float) -> None:
+def observe_online(
+    params: Records, s: State, arm: int, reward: float, error: float, own: Part, history: Part
+) -> None:
     """What the reward says without the log."""
     p, other = params[1], online(s)
     other.arms[SEEN, arm] += 1.0
     other.arms[SUMS, arm] += reward
     other.arms[LOST, arm] += error
-    one_hot = s.run[0].one_hot == 1
-    growth = learn_one_hot(p, other, arm, reward) if one_hot else learn_arm(p, other, arm, reward)
+    if s.run[0].one_hot == 1:
+        growth = learn_one_hot(p, other, arm, reward, history)
+    else:
+        growth = learn_arm(p, other, arm, reward, None)
     if is_worn(other.run[0], growth):
-        refresh(p, other)
-    if p.gate == CONSERVATIVE:
+        refresh(p, other, None, history)
+    if own is not None:
         bound_arm(p, other, arm)
-    raise_bounds(p, other)
+    raise_bounds(p, other, None)
 
 
 @compiled
-def update(params: Records, s: State, arm: int, mixture: bool, reward: float) -> None:
+def update(
+    params: Records,
+    s: State,
+    arm: int,
+    mixture: bool,
+    reward: float,
+    coin: Part,
+    ledger: Part,
+    shift: Part,
+    own: Part,
+    model: Part,
+    budget: Part,
+    history: Part,
+) -> None:
     """A decision and its reward at once."""
-    commit(params, s, arm, mixture)
-    observe(params, s, arm, mixture, reward, 0.0)
+    commit(params, s, arm, mixture, coin, ledger)
+    observe(params, s, arm, mixture, reward, 0.0, coin, ledger, shift, own, model, budget, history)
 
 
 @compiled
@@ -293,7 +340,7 @@ def meet_arms(params: Records, s: State, first: int) -> None:
 
 
 @compiled
-def lose_arms(params: Records, s: State) -> None:
+def lose_arms(params: Records, s: State, ledger: Part) -> None:
     """Go on without the arms that are not allowed any more: another practice, a baseline that can be kept."""
     p, r = params[0], s.run[0]
     xbar, left = s.vectors[PRACTICE_MEAN], 0
@@ -307,7 +354,7 @@ def lose_arms(params: Records, s: State) -> None:
             s.counts[MIXED, a] = 0
             add_action(s, a, s.counts[PRACTICE_PULLS, a] / max(left, 1), xbar)
         r.practised, r.turns, r.premium = left, 0, r.logged / max(left, 1) - 1.0
-        if p.joint == 1:
+        if ledger is not None and p.joint == 1:
             secure_surplus(p, r, 0, True)
     if p.gate == BUDGET and r.logged > 0:
         safe = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
@@ -332,6 +379,13 @@ def play(
     arms: Ints,  # (n,) out
     sources: Ints,  # (n,) out
     fallbacks: Ints,  # (n,) out
+    coin: Part,
+    ledger: Part,
+    shift: Part,
+    own: Part,
+    model: Part,
+    budget: Part,
+    history: Part,
 ) -> None:
     """Play n rounds against a known world: the loop of Algorithm 1."""
     p, r = params[0], s.run[0]
@@ -340,11 +394,11 @@ def play(
         while segment + 1 < starts.size and starts[segment + 1] <= first + t:
             segment += 1
         mean = means[segment]
-        arm = decide(params, s, -1)
+        arm = decide(params, s, -1, coin, ledger, shift, own, model, budget, history)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
-        commit(params, s, arm, mixture)
-        if p.gate == CONTROL:
+        commit(params, s, arm, mixture, coin, ledger)
+        if coin is not None:
             r.practice_draw, r.coin = coins[t, 0], coins[t, 1]
         if p.draws == NORMAL_DRAWS:
             copy(randoms[t], s.vectors[NORMALS])
@@ -353,4 +407,4 @@ def play(
         reward = mean[arm] + spread[arm] * draws[t]
         if two_point:
             reward = low + spread[arm] if draws[t] * spread[arm] < mean[arm] - low else low
-        observe(params, s, arm, mixture, reward, 0.0)
+        observe(params, s, arm, mixture, reward, 0.0, coin, ledger, shift, own, model, budget, history)

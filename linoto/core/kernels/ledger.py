@@ -7,11 +7,11 @@ from typing import Any
 
 from linoto.core.arrays import Records
 from linoto.core.kernels.compiling import compiled, inner
-from linoto.core.kernels.layout import BETS, GAP, HEAD_START, LOG_START, NEWTON_STEPS, TILT, TILTS
+from linoto.core.kernels.layout import BETS, GAP, HEAD_START, LOG_START, NEWTON_STEPS, TILT, TILTS, Part
 
 
 @inner
-def open_ledger(p: Any, r: Any) -> None:
+def open_ledger(p: Any, r: Any, ledger: Part) -> None:
     """Nothing ventured, nothing earned; the reference as the log gives it."""
     r.mixed = r.mixed_pending = r.ventured = r.pending = r.vetoed = 0
     r.mixed_rewards = r.earned = r.secured = 0.0
@@ -22,7 +22,9 @@ def open_ledger(p: Any, r: Any) -> None:
     r.bet_base = (r.upper_reference - p.low) / p.unit
     for j in range(BETS):
         r.bets[j] = 0.0
-    if p.joint == 1:  # elsewhere these stay 0, as in the snapshots of versions that had no such fields
+    if (
+        ledger is not None and p.joint == 1
+    ):  # elsewhere these stay 0, as in the snapshots of versions that had no such fields
         r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
         secure_surplus(p, r, 0, True)
 
@@ -346,7 +348,7 @@ def room_by_rewards(p: Any, r: Any) -> float:
 @compiled
 def ledger_begin(params: Records, run: Records) -> None:
     """A ledger of its own, without arms or features; run holds `logged` and `logged_rewards`."""
-    open_ledger(params[0], run[0])
+    open_ledger(params[0], run[0], 1)
 
 
 @compiled

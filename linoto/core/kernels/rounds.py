@@ -30,7 +30,6 @@ from linoto.core.kernels.explorers import best, score_arms
 from linoto.core.kernels.gates import is_certified, measure_room, vouched_room
 from linoto.core.kernels.layout import (
     ARM_ROWS,
-    CONTROL,
     COUNT_ROWS,
     EXCESS,
     FACTOR,
@@ -60,12 +59,13 @@ from linoto.core.kernels.layout import (
     WIDTH,
     WORK,
     XBAR,
+    Part,
     State,
 )
 
 
 @compiled
-def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats) -> None:
+def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats, coin: Part) -> None:
     """Start from the log alone: `rows` (n, d) with `outcomes` (n,) have its X'X and X'y; destroys rows."""
     p, r = params[0], s.run[0]
     d = s.vectors.shape[1]
@@ -80,7 +80,8 @@ def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats) -> 
     invert(s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     widen(p, s)
-    open_control(p, r)
+    if coin is not None:
+        open_control(p, r)
 
 
 @inner
@@ -206,13 +207,19 @@ def fall_back_on_practice(p: Any, s: State, offered: int) -> None:
     for a in range(lcb.size):
         lcb[a] = mean[a] - bonus * width[a] if a < offered else -inf
     arm = best(lcb)
-    if p.fallback == LCB_ARM or is_certified(p, s, arm):
+    if p.fallback == LCB_ARM or is_certified(p, s, arm, None):
         r.fallback, r.fallback_source = arm, FROM_LCB
 
 
 @compiled
 def context_decide(
-    params: Records, s: State, whitened: Floats, weights: Floats, offered: int, proposal: int
+    params: Records,
+    s: State,
+    whitened: Floats,
+    weights: Floats,
+    offered: int,
+    proposal: int,
+    coin: Part,
 ) -> int:
     """The rules of `decide` for the arms of this round, of which the first `offered` may be proposed.
 
@@ -228,15 +235,15 @@ def context_decide(
     if proposal < 0:
         if p.draws == SCORE_DRAWS:
             draw_scores(s.vectors[NORMALS, 0], s.arms[GIVEN_SCORES])
-        score_arms(p, s)
+        score_arms(p, s, None, None)
         for a in range(offered, score.size):
             score[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)
     r.fallback, r.fallback_source = draw_arm(weights, r.practice_draw), FROM_MIXTURE
-    if p.gate == CONTROL:
-        throw_coin(p, r, vouched_room(p, s), False)
+    if coin is not None:
+        throw_coin(p, r, vouched_room(p, s, None, 1), False)
         return int(r.arm)
-    measure_room(p, s)
+    measure_room(p, s, None, None, None, 1, None)
     for a in range(offered, room.size):
         room[a] = -inf
     fall_back_on_practice(p, s, offered)
@@ -245,10 +252,12 @@ def context_decide(
 
 
 @compiled
-def context_commit(params: Records, s: State, action: Floats, practice: Floats, by_practice: bool) -> None:
+def context_commit(
+    params: Records, s: State, action: Floats, practice: Floats, by_practice: bool, coin: Part
+) -> None:
     """Count a decision when it is made; a play by practice is owed nothing."""
     p, r, excess = params[0], s.run[0], s.vectors[EXCESS]
-    if p.gate == CONTROL:
+    if coin is not None:
         enter_coin_play(p, r)
     r.rounds += 1
     r.fresh = r.thrown = 0
@@ -258,7 +267,9 @@ def context_commit(params: Records, s: State, action: Floats, practice: Floats, 
 
 
 @compiled
-def context_observe(params: Records, s: State, action: Floats, reward: float, error: float) -> None:
+def context_observe(
+    params: Records, s: State, action: Floats, reward: float, error: float, coin: Part
+) -> None:
     """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2)."""
     p, r, x, z = params[0], s.run[0], s.vectors[WORK], s.vectors[REFINED]
     factor = s.square[FACTOR]
@@ -275,7 +286,7 @@ def context_observe(params: Records, s: State, action: Floats, reward: float, er
         for i in range(x.size):
             for j in range(x.size):
                 s.square[LOST_GRAM, i, j] += error * x[i] * x[j]
-    elif p.gate == CONTROL:
+    elif coin is not None:
         enter_coin_reward(p, r, reward)
     update_factor(factor, s.vectors[HALF], x, reward)
     if p.memory > 0:
@@ -290,18 +301,25 @@ def context_observe(params: Records, s: State, action: Floats, reward: float, er
 
 @inner
 def context_pay(
-    params: Records, s: State, reward: float, practice: Floats, action: Floats, coin: Floats, randoms: Floats
+    params: Records,
+    s: State,
+    reward: float,
+    practice: Floats,
+    action: Floats,
+    coins: Floats,
+    randoms: Floats,
+    coin: Part,
 ) -> None:
     """Commit the decision in s.run, draw for the next round, and observe: what an agent does in `update`."""
     r = s.run[0]
     by_practice = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
     if r.thrown == 0:
         r.entry_share = r.entry_centre = 0.0
-    context_commit(params, s, action, practice, by_practice)
-    r.practice_draw, r.coin = coin[0], coin[1]
+    context_commit(params, s, action, practice, by_practice, coin)
+    r.practice_draw, r.coin = coins[0], coins[1]
     for i in range(randoms.size):
         s.vectors[NORMALS, i] = randoms[i]
-    context_observe(params, s, action, reward, 0.0)
+    context_observe(params, s, action, reward, 0.0, coin)
 
 
 @compiled
@@ -320,9 +338,10 @@ def context_play(
     arms: Ints,  # (n,) out
     sources: Ints,  # (n,) out
     fallbacks: Ints,  # (n,) out
+    coin: Part,
 ) -> None:
     """Play n rounds that bring their own arms, in a known world."""
-    p, r, d, begin = params[0], s.run[0], actions.shape[1], 0
+    r, d, begin = s.run[0], actions.shape[1], 0
     for t in range(ends.size):
         k = ends[t] - begin
         columns = scratch[0, : d * k].reshape((d, k))
@@ -333,12 +352,14 @@ def context_play(
         table = s.arms.reshape(-1)[: len(ARM_ROWS) * k].reshape((len(ARM_ROWS), k))
         counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
         now = State(columns, s.square, s.vectors, table, counts, s.run)
-        arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1)
+        arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mean = means[begin + arm]
         reward = mean + draws[t]
         if two_point:
             reward = 1.0 if draws[t] < mean else 0.0
-        practice = actions[begin + r.fallback] if p.gate == CONTROL else s.vectors[XBAR]
-        context_pay(params, now, reward, practice, actions[begin + arm], coins[t], randoms[t])
+        practice = s.vectors[XBAR]
+        if coin is not None:
+            practice = actions[begin + r.fallback]
+        context_pay(params, now, reward, practice, actions[begin + arm], coins[t], randoms[t], coin)
         begin = ends[t]
