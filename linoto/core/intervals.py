@@ -380,7 +380,7 @@ def guided_interval(
 
     >>> half = [0.0, 1.0] * 200
     >>> [round(end, 2) for end in guided_interval(half, guess=0.5, spread=0.5, reward_range=(0, 1))]
-    [0.43, 0.57]
+    [0.42, 0.58]
     """
     low, high = as_range(reward_range)
     check_level(level)

@@ -247,6 +247,7 @@ def test_a_doubling_has_secret_coins_of_its_own_in_every_epoch() -> None:
 def test_a_round_that_was_said_to_be_safe_is_committed_as_safe_only(kind: str) -> None:
     """After a restore too; and it is over with the commit."""
     play = KINDS[kind](rng=0)
+    stakes = play.run["coin_bets"].copy()
     shown = play.ask(safe=True)
     assert shown.control_share is not None
     play.agent = linoto.restore(play.agent.snapshot())
@@ -256,7 +257,7 @@ def test_a_round_that_was_said_to_be_safe_is_committed_as_safe_only(kind: str) -
     safe = play.safe(play.ask())
     assert (safe.arm, safe.mode, safe.control_share) == (play.practice(), "safe", None)
     play.agent.update(safe, 1.0)
-    assert not (play.run["coin_bets"] + np.log1p(play.run["coin_gains"])).any()
+    assert not play.run["coin_gains"].any() and (play.run["coin_bets"] == stakes).all()  # no entry
     play.agent.update(play.ask(), 1.0)  # the next round throws its coin again
 
 

@@ -453,7 +453,7 @@ def test_the_certificate_names_what_it_cannot_check() -> None:
     texts = {
         evidence: " ".join(
             linoto.Gated(gate=linoto.Tolerance(epsilon=0.1, evidence=evidence), confidence=ranged)
-            .certificate(np.eye(2), log)
+            .certificate(np.array([[1.0, 0.5], [0.5, 1.0]]), log)
             .assumes
         )
         for evidence in ("model", "rewards", "both")

@@ -98,7 +98,7 @@ def test_an_explorer_that_loses_to_practice_is_noticed_although_rewards_are_late
 
 def test_a_coin_has_the_same_books_for_what_is_closed_as_for_all() -> None:
     """Once nothing is open, what is closed has the sums of all, and bounds no tighter than theirs."""
-    policy = linoto.Gated(gate=linoto.Control(budget=50.0), confidence=CLICKS)
+    policy = linoto.Gated(gate=linoto.Control(budget=50.0, share=0.3), confidence=CLICKS)
     loop = fresh(policy=policy)
     numbers = [event.number for event in play_late(loop, 120, [0.5] * 3, 40, proposal=2)]
     for number in numbers[-40:]:
