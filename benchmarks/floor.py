@@ -5,17 +5,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from linoto.core import kernels
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
+from linoto.core.kernels.estimate import combine
 
 
-@numba.njit(nogil=True, error_model="numpy", _nrt=False)  # as kernels.compiled; a cache would go stale
+@numba.njit(nogil=True, error_model="numpy", _nrt=False)  # as the kernels; a cache would go stale
 def multiply_adds(actions: Floats, inverse: Floats, step: Floats, out: Floats, rounds: int) -> None:
     """kd + d^2 multiply-adds per round, on actions (d, k) and inverse (d, d), and nothing else."""
     d = step.size
     for t in range(rounds):
         step[t % d] += 1e-9  # or the compiler would do it once for all rounds
-        kernels.combine(actions, step, out)
+        combine(actions, step, out)
         for i in range(d):
             row, weight = inverse[i], 1e-9 * step[i]
             for j in range(d):

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from time import thread_time
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 
 import linoto
+from linoto.core.units import recognising
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 LINUCB = "LinUCB"
@@ -70,10 +70,7 @@ def looped(policy: Any, k: int, rounds: int, *, dense: bool = False) -> float:
     """Seconds a round in the compiled loop."""
     actions, log, means = problem(k)
     draws = np.random.default_rng(1).random(rounds)
-    if dense:
-        with patch("linoto.core.kernels.find_units", lambda actions: None):
-            agent = policy.start(actions, log, rng=0)
-    else:
+    with recognising(not dense):
         agent = policy.start(actions, log, rng=0)
     return seconds(lambda: agent.play(means, draws, bernoulli=True)) / rounds
 

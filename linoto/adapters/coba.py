@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.guard import Guard
-from linoto.core.kernels import Floats
 
 MISSING = 'coba must be installed: pip install "linoto[adapters]"'
 Practice = Callable[[Any, Sequence[Any]], Any]  # of (context, actions): an index, or weights

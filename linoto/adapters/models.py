@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.explorers import View
-from linoto.core.kernels import Floats
 
 try:
     from sklearn.base import clone

@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.protocols import PolicyForContexts
-from linoto.core.kernels import Floats, Ints
 from linoto.core.policies import LinUCB
 from linoto.core.validation import as_floats
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from linoto.audit.noise import Scatter
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 
 SHARE_LEVEL = 0.01  # of the test whether arms were pulled late in the shares of the early half

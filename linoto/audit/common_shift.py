@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linoto.audit.noise import Scatter
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 
 EXACT_UNTIL = 400.0  # variance of the number of late ones up to which its law is computed exactly
 NEGLIGIBLE = 1e-18  # probabilities that are left out of it

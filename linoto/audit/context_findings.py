@@ -12,12 +12,12 @@ from linoto.audit.adaptive import SHARE_LEVEL, share_p
 from linoto.audit.assume import limits_of_rewards
 from linoto.audit.coverage import SHOWN_DIRECTIONS, main_features
 from linoto.audit.noise import LEVEL
+from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.columns import Category
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
 from linoto.core.intervals import mean_from_total
-from linoto.core.kernels import Floats
 from linoto.logs.context_evaluate import CrossFit
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.contexts import ContextLog

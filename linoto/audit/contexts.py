@@ -33,9 +33,9 @@ from linoto.audit.pvalues import TEST_LEVEL
 from linoto.audit.reasons import DROPPED, HEAVY, bound_reasons, farthest_reasons, names_of, unstated_reasons
 from linoto.audit.tails import Tails, find_context_tails
 from linoto.audit.verdicts import answer_text, tails_texts, without_nan
+from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.hints import amount, as_sure_as, shortened_list
-from linoto.core.kernels import Floats
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import as_range, check_count, exact

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.audit.regression import RANK, well_scaled
-from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
 from linoto.core.theory import effective_dimension
 from linoto.core.validation import as_actions

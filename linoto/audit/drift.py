@@ -11,7 +11,7 @@ from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian
 from linoto.audit.common_shift import common_shift
 from linoto.audit.noise import Scatter, scatter_of, sums_equal_squares
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_noise_p
-from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline
 
 PULLS_ALONE = 10  # pulls in each half from which an arm is judged on its own

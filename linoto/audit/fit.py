@@ -11,7 +11,7 @@ import numpy.typing as npt
 from linoto.audit.noise import scatter_of
 from linoto.audit.pvalues import TEST_LEVEL, unequal_noise_p
 from linoto.audit.regression import regress
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.confidence import Confidence
 from linoto.core.hints import as_sure_as
 from linoto.core.intervals import Limits, mean_from_total
-from linoto.core.kernels import Floats, Ints
 from linoto.core.offline import Offline
 
 LEVEL = 0.95  # of intervals that are only shown

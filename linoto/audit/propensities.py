@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from linoto.audit.pvalues import TEST_LEVEL, holm
-from linoto.core.kernels import Ints
+from linoto.core.arrays import Ints
 from linoto.logs.sums import Propensities
 
 

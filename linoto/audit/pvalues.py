@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 
 TEST_LEVEL = 0.01  # of each test that can change the verdict: its chance to raise a false alarm
 

@@ -11,11 +11,11 @@ from linoto.audit.fit import LackOfFit
 from linoto.audit.noise import Noise
 from linoto.audit.propensities import find_miscalibrated
 from linoto.audit.tails import Tails, loss_survived
+from linoto.core.arrays import Ints
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.hints import amount, shortened_list
-from linoto.core.kernels import Ints
 from linoto.core.validation import exact, rounded_up
 from linoto.core.verdicts import Findings, is_blind, why_worthless
 from linoto.logs.read import Log

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 
 RANK = 1e-10  # of the largest direction: what is smaller is rounding

@@ -14,7 +14,7 @@ import numpy as np
 from linoto.audit.assume import is_binary
 from linoto.audit.noise import MANY_PULLS, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.read import Log

@@ -17,8 +17,8 @@ from linoto.checks.problems import (
 )
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
+from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.kernels import Floats
 from linoto.core.protocols import Policy
 
 

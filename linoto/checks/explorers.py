@@ -13,8 +13,8 @@ from linoto.checks.problems import expect, expect_same, innermost, problem_for
 from linoto.checks.rewards import BEFORE, PENDING
 from linoto.checks.symmetries import is_deterministic
 from linoto.core.agent import LinearAgent
+from linoto.core.arrays import Floats
 from linoto.core.explorers import View, is_own, is_proposer
-from linoto.core.kernels import Floats
 from linoto.core.protocols import Policy
 
 

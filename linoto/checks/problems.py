@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.parameters import is_arm
 from linoto.core.protocols import Agent, FullAgent, Policy

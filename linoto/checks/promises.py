@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 
 from linoto.checks.suite import LawError
+from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.intervals import chance_of_at_least
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import FullAgent, Policy, PolicyWithPromise
 from linoto.core.validation import check_count, check_seed

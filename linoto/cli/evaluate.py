@@ -28,7 +28,7 @@ from linoto.cli.usage import Commands, add_command, shown
 from linoto.core.hints import amount, nearest
 
 if TYPE_CHECKING:
-    from linoto.core.kernels import Floats
+    from linoto.core.arrays import Floats
     from linoto.logs.arms import ArmTable
     from linoto.logs.estimates import Estimate, Interval
     from linoto.logs.rows import Rows

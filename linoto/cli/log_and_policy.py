@@ -17,7 +17,7 @@ from linoto.cli.usage import typed_again
 from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
-    from linoto.core.kernels import Floats
+    from linoto.core.arrays import Floats
     from linoto.core.offline import Offline
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.saved import SavedLog

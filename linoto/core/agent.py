@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from linoto.core import arm_changes, coins, explorers, kernels, odds, saving
 from linoto.core.arm_changes import ArmChange
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
@@ -26,7 +27,7 @@ from linoto.core.decisions import (
 )
 from linoto.core.explorers import View, ask_own, is_own, rule_of
 from linoto.core.hints import shortened_list
-from linoto.core.kernels import Bools, Floats, Ints, Records, State
+from linoto.core.kernels import Parts, State
 from linoto.core.odds import Redraws
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
@@ -69,6 +70,8 @@ class LinearAgent:
         self.rule = rule_of(self.explorer)
         self._own = is_own(self.explorer)
         self._params = params
+        self._parts = kernels.parts_of(params)
+        warm_up(self._parts)
         self._state = state
         self._rng = rng
         self._coins = coins
@@ -79,9 +82,8 @@ class LinearAgent:
     @classmethod
     def begin(cls, *, state: State, params: Records, **parts: Any) -> LinearAgent:
         """A fresh agent that knows the log and nothing else."""
-        warm_up()
         agent = cls(params=params, state=state, **parts)
-        kernels.begin(params, state)
+        kernels.begin(params, state, *agent._parts)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
         agent._draw()
@@ -92,7 +94,7 @@ class LinearAgent:
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now: the same one until something is committed or observed."""
         if allowed is None and not self._own and not self._stays_safe:
-            return kernels.decide(self._params, self._state, -1)
+            return kernels.decide(self._params, self._state, -1, *self._parts)
         return self.decide(allowed).arm
 
     def decide(self, allowed: npt.ArrayLike | None = None, *, safe: bool = False) -> Decision:
@@ -188,7 +190,7 @@ class LinearAgent:
     def commit(self, decision: Decision | int) -> None:
         """Count a decision as played. Its reward may come later through `observe`."""
         arm, mixture = self._play_of(decision)
-        kernels.commit(self._params, self._state, arm, mixture)
+        kernels.commit(self._params, self._state, arm, mixture, *self._parts_with(mixture)[:2])
         self._open.open(self.rounds)
         self._draw()
 
@@ -206,7 +208,7 @@ class LinearAgent:
         elif self.gate.throws_coin:
             self._observe_between(decision, arm, mixture, value)
             return
-        kernels.observe(self._params, self._state, arm, mixture, value, 0.0)
+        kernels.observe(self._params, self._state, arm, mixture, value, 0.0, *self._parts_with(mixture))
 
     def lose(self, decision: Decision | int, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.
@@ -218,7 +220,7 @@ class LinearAgent:
         arm, mixture = self._credit(decision)
         low, high = limits_of(self.confidence, self._state.actions)
         error = max(high - value, value - low)
-        kernels.observe(self._params, self._state, arm, mixture, value, error)
+        kernels.observe(self._params, self._state, arm, mixture, value, error, *self._parts_with(mixture))
 
     def drop_model(self) -> None:
         """Let the linear model pay for nothing any more: rewards have refuted it, or what rests on it.
@@ -231,7 +233,7 @@ class LinearAgent:
         """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
         reward = check_reward(self._params, reward)
         arm, mixture = self._play_of(decision)
-        kernels.update(self._params, self._state, arm, mixture, reward)
+        kernels.update(self._params, self._state, arm, mixture, reward, *self._parts_with(mixture))
         self._draw()
 
     def play(
@@ -293,13 +295,14 @@ class LinearAgent:
             )
         rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
         coins.check_stays_safe(not self._stays_safe)
-        warm_up_loop()
+        warm_up_loop(self._parts)
         block = max(min(4096, MOST_DRAWN // self._state.vectors.shape[1]), 1)  # rounds drawn for at once
         for start in range(0, draws.size, block):
             part = slice(start, min(start + block, draws.size))
             world = means, starts, first + start, draws[part], bernoulli, low, steps
             randoms = self._random_rows(part.stop - start), self._coin_rows(part.stop - start)
-            kernels.play(self._params, self._state, *world, *randoms, *(row[part] for row in rounds))
+            played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
+            kernels.play(self._params, self._state, *world, *randoms, *played, *self._parts)
         return rounds
 
     # -- arms that come and go
@@ -326,7 +329,8 @@ class LinearAgent:
         )  # refuses what cannot work
         arm_changes.draw_for(self, change, state)
         kernels.meet_arms(params, state, change.added[0])
-        kernels.tally(params, state)
+        if params[0]["explorer"] >= kernels.UCB1:
+            kernels.tally(params, state)
         self._params, self._state, self._reward_squares, self.names = params, state, squares, names
         self._composition, self.confidence = composition, composition.assumed
         self.changes = (*self.changes, change)
@@ -348,7 +352,7 @@ class LinearAgent:
             self._params["fixed_arm"] = change.fallback
         before = float(self._state.run[0]["premium"])
         self._state.counts[kernels.ALLOWED] = present
-        kernels.lose_arms(self._params, self._state)
+        kernels.lose_arms(self._params, self._state, self._parts.ledger)
         self.changes = (*self.changes, arm_changes.with_effect(change, self._situation(), before))
 
     @property
@@ -586,12 +590,12 @@ class LinearAgent:
             return
         proposal = wanted if wanted is not None else self._propose(mask) if self._own else -1
         if mask is None:
-            kernels.decide(self._params, self._state, proposal)
+            kernels.decide(self._params, self._state, proposal, *self._parts)
             return
         before, rows = run.copy(), self._state.arms[scratch].copy()
         present = self.present
         counts[kernels.ALLOWED], run["restricted"] = mask, 1
-        kernels.decide(self._params, self._state, proposal)
+        kernels.decide(self._params, self._state, proposal, *self._parts)
         counts[kernels.ALLOWED], run["restricted"] = present, not present.all()
         if run[0]["arm"] < 0:
             run[:], self._state.arms[scratch] = before, rows
@@ -666,9 +670,16 @@ class LinearAgent:
         kept = [name for name in kernels.DECIDED if name != "restricted"]
         before = self._state.run[kept].copy()
         self._put_on_desk(decision, arm)
-        kernels.observe(self._params, self._state, arm, mixture, value, 0.0)
+        kernels.observe(self._params, self._state, arm, mixture, value, 0.0, *self._parts_with(mixture))
         for name in kept:
             self._state.run[name] = before[name]
+
+    def _parts_with(self, mixture: bool) -> Parts:
+        """What a play needs to be compiled; the first one for the mixture may need more than others."""
+        if mixture and self._parts.coin is None and self._parts.ledger is None:
+            self._parts = self._parts._replace(ledger=1)
+            warm_up(self._parts)
+        return self._parts
 
     def _draw(self) -> None:
         """Fresh random numbers for the next selection, so that selecting twice is selecting once."""

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate, Situation
 from linoto.core.confidence import Confidence
 from linoto.core.hints import amount, shortened_list
-from linoto.core.kernels import Bools, Floats, Ints, Records, State
+from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.units import Units
 from linoto.core.validation import as_arm, as_arms, as_floats, exact

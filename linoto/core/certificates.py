@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats, Records
 from linoto.core.confidence import Confidence, why_noise_refuted
 from linoto.core.hints import amount, as_sure_as
 from linoto.core.intervals import mean_from_total
-from linoto.core.kernels import Floats, Records, State
+from linoto.core.kernels import State
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import exact, rounded_up
@@ -360,7 +361,7 @@ def contradicts_bound(state: State, bound: float) -> bool:
     return bool((bound_excess(state, bound) > 0).any())
 
 
-def bound_excess(state: State, bound: float) -> kernels.Floats:
+def bound_excess(state: State, bound: float) -> Floats:
     """(k,) how far each arm's interval from the log lies beyond bound |a|."""
     possible = bound * np.sqrt((state.actions**2).sum(axis=0))
     half = float(state.run[0]["radius"]) * state.arms[kernels.WIDTH] + kernels.lifts(state)

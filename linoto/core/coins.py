@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from linoto.core import codec, kernels
+from linoto.core.arrays import Bools, Floats, Records
 from linoto.core.certificates import Certificate
 from linoto.core.decisions import SOURCES, Decision
 from linoto.core.gates import Gate
-from linoto.core.kernels import Bools, Floats, Records, State
+from linoto.core.kernels import State
 
 DESK = ("entry", "entry_share", "entry_centre", "entry_practice")
 ENTRIES = {"explorer": kernels.EXPLORED_PLAY, "control": kernels.CONTROL_PLAY}

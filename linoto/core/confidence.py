@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats
 from linoto.core.hints import amount
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.units import find_units
 from linoto.core.validation import (

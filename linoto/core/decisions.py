@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.kernels import Bools, Ints, Records
+from linoto.core.arrays import Bools, Ints, Records
 from linoto.core.validation import as_arm, as_arms, as_reward, exact
 
 SOURCES = ("explorer", "lcb", "mixture", "fixed", "control")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 
 MOST_STEPS = 2000
 PRUNED = 1e-3  # share of an even weight below which an arm is left out

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.coins import KeyedCoins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
-from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import FullAgent, Policy

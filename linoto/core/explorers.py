@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.kernels import Bools, Floats, State
+from linoto.core.arrays import Bools, Floats
+from linoto.core.kernels import State
 from linoto.core.validation import as_arm, as_floats, as_generator
 
 

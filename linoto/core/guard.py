@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 
 from linoto.core import codec, coins, kernels
+from linoto.core.arrays import Ints, Records
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import PRACTICE, SOURCES, Decision, check_reward, check_round, credit
 from linoto.core.gates import Control, Gate, Tolerance
-from linoto.core.kernels import Ints, Records
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.saving import SNAPSHOT_FORMAT

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.validation import as_floats, as_range, check_count, check_positive, exact, is_number
 
 Limits = tuple[float, float]

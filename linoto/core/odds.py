@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from linoto.core import coins, kernels
+from linoto.core.arrays import Bools
 from linoto.core.explorers import Odds
-from linoto.core.kernels import Bools
 
 if TYPE_CHECKING:
     from linoto.core.agent import LinearAgent
@@ -68,7 +68,7 @@ def redraw(agent: LinearAgent, mask: Bools, redraws: Redraws) -> list[int]:
     chosen = "proposal" if agent.gate.throws_coin else "arm"  # what the explorer's draw decides
     for row in redraws.rng.standard_normal((redraws.count, normals.size)):
         normals[:], state.run["thrown"] = row, 0
-        kernels.decide(agent._params, state, -1)
+        kernels.decide(agent._params, state, -1, *agent._parts)
         arms.append(int(state.run[0][chosen]))
     state.counts[kernels.ALLOWED] = present
     state.run[:], normals[:], state.arms[scratch] = run, drawn, rows
@@ -96,7 +96,7 @@ def vouched_propensity(agent: LinearAgent, odds: Odds, arm: int) -> float:
     for other in np.flatnonzero(weights):
         chance = float(weights[other] / weights.sum())
         state.run["thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
-        kernels.decide(agent._params, state, odds.played)
+        kernels.decide(agent._params, state, odds.played, *agent._parts)
         share = float(state.run[0]["entry_share"])
         likely += chance * coins.mixed_propensity(float(arm == odds.played), share, float(arm == other))
     state.counts[kernels.ALLOWED], state.run[:] = present, run

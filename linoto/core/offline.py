@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.validation import as_arms, as_counts, as_floats, check_count, exact
 
 

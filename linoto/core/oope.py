@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.confidence import Confidence, check_confidence
 from linoto.core.designs import Design, optimal_design, sparse_design
-from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions, as_arm, as_names, as_reward, check_choice, generator_for
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats, Records
 from linoto.core.confidence import Confidence, RadiusTerms, radius_terms
 from linoto.core.explorers import rule_of
 from linoto.core.gates import mixture_rounding
-from linoto.core.kernels import Floats, Records
 from linoto.core.offline import Offline
 from linoto.core.protocols import Composition
 from linoto.core.units import find_units, squared_lengths

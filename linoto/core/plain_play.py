@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.decisions import SOURCES
-from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.protocols import Agent, FullAgent
 from linoto.core.validation import as_arm
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats, Records
 from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence, check_confidence
 from linoto.core.explorers import Proposer, Rule, Scorer, by_redrawing, has_rule, is_own, rule_of, uniform
 from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
-from linoto.core.kernels import Floats, Records
 from linoto.core.offline import Offline
 from linoto.core.parameters import LAWS, REACHES, is_arm, params_of
 from linoto.core.usual import usual_contextual_gate, usual_gate

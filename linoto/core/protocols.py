@@ -7,11 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.gates import Gate
-from linoto.core.kernels import Bools, Floats, Ints, Records
 from linoto.core.offline import Offline
 
 

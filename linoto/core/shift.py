@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence, radius_terms
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions, check_nonnegative
 

@@ -35,7 +35,7 @@ from linoto.core.protocols import Policy
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.units import Units, find_units, is_compact, same_arms
 from linoto.core.validation import as_actions
-from linoto.core.warm_up import warm_up, warm_up_contexts
+from linoto.core.warm_up import warm_up_contexts
 
 KNOWN: dict[str, type] = {
     cls.__name__: cls
@@ -161,9 +161,9 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
     rows = by_name(arrays) if header["format"] == 1 else arrays
     state = restored_state(rows, header["format"], needed, shifted=composition.assumed.shift > 0)
     offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
-    warm_up()
     params = composition.params(kernels.actions_of(state), offline)
-    kernels.tally(params, state)
+    if params[0]["explorer"] >= kernels.UCB1:
+        kernels.tally(params, state)
     return LinearAgent(
         policy=policy,
         composition=composition,
@@ -273,7 +273,7 @@ def restore_contextual(
     for name, row in lasting_rows(state).items():
         copy_exactly(name, arrays, row)
     copy_fields(arrays, state.run)
-    warm_up_contexts()
+    warm_up_contexts(kernels.parts_of(params).coin)
     agent = ContextualAgent(
         policy=policy,
         composition=gated,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.units import compact_form
 
 

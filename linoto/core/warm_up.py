@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.kernels import Records, State
+from linoto.core.arrays import Floats, Records
+from linoto.core.kernels import Part, Parts, State
 
 logger = logging.getLogger("linoto")
 PATIENCE = 2.0  # seconds
+PLAIN, TOLERANT, BY_COIN = Parts(budget=1), Parts(ledger=1, model=1), Parts(coin=1)
 
 
 @cache
@@ -38,9 +41,16 @@ def announced() -> Iterator[None]:
 def explain_compiling(done: threading.Event) -> None:
     """Look every now and then until it is done; loading can take as long on a busy machine."""
     while not done.wait(PATIENCE):
-        if any_compiled(vars(kernels).values()):
+        if any_compiled(all_kernels()):
             explain_the_wait()
             return
+
+
+def all_kernels() -> Iterator[Any]:
+    """Every kernel of the files that are loaded."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{kernels.__name__}."):
+            yield from vars(module).values()
 
 
 def any_compiled(functions: Iterable[Any]) -> bool:
@@ -49,61 +59,68 @@ def any_compiled(functions: Iterable[Any]) -> bool:
 
 
 @cache
-def warm_up() -> None:
-    """Load (or, once per machine, compile) what deciding needs, on a problem of one arm."""
+def warm_up(parts: Parts = PLAIN) -> None:
+    """Load (or, once per machine, compile) what deciding needs with these parts, on a problem of one arm."""
     with announced():
-        params, state = tiny_problem()
-        kernels.begin(params, state)
-        kernels.decide(params, state, -1)
-        kernels.commit(params, state, 0, False)
-        kernels.observe(params, state, 0, False, 0.0, 0.0)
-        kernels.update(params, state, 0, False, 0.0)
-        kernels.tally(params, state)
-        kernels.meet_arms(params, state, 0)
-        kernels.lose_arms(params, state)
-        kernels.rounding(np.ones(1, np.int64), np.zeros(1, np.int64))
+        params, state = tiny_problem(parts)
+        kernels.begin(params, state, *parts)
+        kernels.decide(params, state, -1, *parts)
+        kernels.commit(params, state, 0, False, *parts[:2])
+        kernels.observe(params, state, 0, False, 0.0, 0.0, *parts)
+        kernels.update(params, state, 0, False, 0.0, *parts)
 
 
 @cache
-def warm_up_contexts() -> None:
-    """Load (or compile) what deciding in contexts needs, in a round of one arm."""
-    with announced():
-        params, one = np.zeros(1, dtype=kernels.PARAMS), np.ones(1)
-        params["ridge"] = 1.0
-        state = kernels.with_arms(kernels.allocate_rounds(np.zeros((1, 1)), one), np.ones((1, 1)))
-        kernels.context_begin(params, state, np.ones((1, 1)), one)
-        kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1)
-        kernels.context_commit(params, state, one, one, False)
-        kernels.context_observe(params, state, one, 0.0, 0.0)
-        kernels.context_widen(params, state)
-
-
-@cache
-def warm_up_context_loop() -> None:
-    """Load (or compile) the simulator's loop over rounds with contexts."""
-    with announced():
-        params, one = np.zeros(1, dtype=kernels.PARAMS), np.ones(1)
-        params["ridge"] = 1.0
-        state = kernels.with_arms(kernels.allocate_rounds(np.zeros((1, 1)), one), np.ones((1, 1)))
-        kernels.context_begin(params, state, np.ones((1, 1)), one)
-        rounds = np.ones(1, np.int64), np.ones((1, 1)), one, one, one, False
-        draws = np.empty((1, 0)), np.zeros((1, 2)), np.zeros((2, 1))
-        kernels.context_play(params, state, *rounds, *draws, *np.empty((3, 1), np.int64))
-
-
-@cache
-def warm_up_loop() -> None:
+def warm_up_loop(parts: Parts = PLAIN) -> None:
     """Load (or compile) the simulator's loop."""
     with announced():
-        params, state = tiny_problem()
-        kernels.begin(params, state)
+        params, state = tiny_problem(parts)
+        kernels.begin(params, state, *parts)
         world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
-        randoms = np.empty((1, 0)), np.empty((1, 0))
-        kernels.play(params, state, *world, *randoms, *np.empty((3, 1), np.int64))
+        randoms = np.empty((1, 0)), np.zeros((1, 2))
+        played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
+        kernels.play(params, state, *world, *randoms, *played, *parts)
 
 
-def tiny_problem() -> tuple[Records, State]:
+@cache
+def warm_up_contexts(coin: Part = None) -> None:
+    """Load (or compile) what deciding in contexts needs, in a round of one arm."""
+    with announced():
+        params, state, one = tiny_round(coin)
+        kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1, coin)
+        kernels.context_commit(params, state, one, one, False, coin)
+        kernels.context_observe(params, state, one, 0.0, 0.0, coin)
+
+
+@cache
+def warm_up_context_loop(coin: Part = None) -> None:
+    """Load (or compile) the simulator's loop over rounds with contexts."""
+    with announced():
+        params, state, one = tiny_round(coin)
+        rounds = np.ones(1, np.int64), np.ones((1, 1)), one, one, one, False
+        draws = np.empty((1, 0)), np.zeros((1, 2)), np.zeros((2, 1))
+        played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
+        kernels.context_play(params, state, *rounds, *draws, *played, coin)
+
+
+def warm_up_usual() -> None:
+    """What most loops of a service need, so that no caller waits for it."""
+    for parts in (PLAIN, TOLERANT, BY_COIN):
+        warm_up(parts)
+
+
+def tiny_problem(parts: Parts) -> tuple[Records, State]:
     """One arm, one feature, an empty log."""
-    params = np.zeros(1, dtype=kernels.PARAMS)
+    shifted = parts.shift is not None
+    params = np.zeros(2 if shifted else 1, dtype=kernels.PARAMS)
     params["ridge"] = 1.0
-    return params, kernels.allocate(np.ones((1, 1)), np.zeros(1, np.int64), np.zeros(1))
+    return params, kernels.allocate(np.ones((1, 1)), np.zeros(1, np.int64), np.zeros(1), shifted)
+
+
+def tiny_round(coin: Part) -> tuple[Records, State, Floats]:
+    """The same for a round with its own arm, begun; and the number 1."""
+    params, one = np.zeros(1, dtype=kernels.PARAMS), np.ones(1)
+    params["ridge"] = 1.0
+    state = kernels.with_arms(kernels.allocate_rounds(np.zeros((1, 1)), one), np.ones((1, 1)))
+    kernels.context_begin(params, state, np.ones((1, 1)), one, coin)
+    return params, state, one

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import theory
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.policies import LinOtO
 from linoto.experiments.results import Results
 from linoto.experiments.run import draw_instance

@@ -21,7 +21,7 @@ from zlib import crc32
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.version import __version__
 
 FORMAT = 3  # 1 and 2 were text files, NAME.cells.jsonl

@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.codec import finite
-from linoto.core.kernels import Floats
 from linoto.experiments import paper
 from linoto.experiments.results import Results, mean_and_error
 

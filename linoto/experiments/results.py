@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.codec import finite
-from linoto.core.kernels import Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.experiments.cells import CellStore, Curves
 from linoto.experiments.settings import Experiment, Setting

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from linoto.core.kernels import Ints
+from linoto.core.arrays import Ints
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
 from linoto.core.validation import check_choice, check_count, check_nonnegative

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
 from linoto.core.contexts.moments import Moments
 from linoto.core.hints import nearest
-from linoto.core.kernels import Floats, Ints
 from linoto.core.validation import as_floats, check_choice, check_count, check_positive
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.estimates import Estimate, Interval, Weighted, of_logged

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.cells import text_of
 from linoto.core.contexts.columns import Category, Numeric
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
-from linoto.core.kernels import Bools, Floats, Ints
 from linoto.logs.context_queries import (
     ContextColumns,
     ContextRange,

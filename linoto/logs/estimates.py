@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from linoto.core.arrays import Bools, Floats
 from linoto.core.hints import shortened_list
 from linoto.core.intervals import (
     Limits,
@@ -18,7 +19,6 @@ from linoto.core.intervals import (
     guided_interval,
     mean_from_total,
 )
-from linoto.core.kernels import Bools, Floats
 from linoto.core.validation import as_arm, as_floats, as_range, check_choice
 from linoto.logs.rows import Rows
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
-from linoto.core.kernels import Bools, Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Agent, Policy
 from linoto.core.validation import as_actions, as_arm, check_choice, check_count, check_seed

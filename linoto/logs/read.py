@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.cells import text_of
-from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, exact, is_number
 from linoto.logs.arms import ArmTable

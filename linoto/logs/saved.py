@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.moments import SUMS, Moments
 from linoto.core.contexts.recipe import Recipe
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.verdicts import Findings, findings_of

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 from linoto.engines import Engine, Track, tracked
 from linoto.logs.parts import ask_parts

@@ -18,7 +18,7 @@ from typing import Any
 
 from litestar import Litestar
 
-from linoto.core.warm_up import warm_up
+from linoto.core.warm_up import warm_up_usual
 from linoto.service import traffic
 from linoto.service.errors import Refused, Repeats, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
@@ -98,7 +98,7 @@ def open_service(
     load: bool = True,
 ) -> Service:
     """Own the database, read every loop back, unless that is done later, and make the application."""
-    warm_up()  # once per machine it compiles, which no caller would wait for
+    warm_up_usual()  # once per machine it compiles, which no caller would wait for
     folder = None if logs is None else open_folder(logs)
     loops, access = Loops(clock or steady_clock(), snapshot_every), Access(rate=rate)
     store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)

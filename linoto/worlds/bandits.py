@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.units import find_units
 from linoto.core.validation import (

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 
 VALUES = 8  # of a reward: the first fifteen moments are those of the Beta law
 LEAST = 1e-12  # share of the largest variance: what is less is as good as none

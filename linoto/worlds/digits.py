@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.worlds.bandits import read_only
 from linoto.worlds.contexts import ContextualBandit, nearest_centroid
 

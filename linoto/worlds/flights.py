@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.worlds.bandits import Bandit, DriftingBandit
 

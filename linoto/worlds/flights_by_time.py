@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.worlds.contexts import DrawnRounds, PooledRounds
 from linoto.worlds.flights import BLOCKS, LEAST_MONTHLY, Flights, load
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Certificate
 from linoto.core.gates import Control, Open, Tolerance
-from linoto.core.kernels import Floats
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated

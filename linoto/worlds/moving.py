@@ -6,8 +6,8 @@ from math import sqrt
 
 import numpy as np
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.hints import amount
-from linoto.core.kernels import Floats, Ints
 from linoto.worlds.bandits import DriftingBandit
 from linoto.worlds.reward_laws import RewardLaw
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.codec import finite
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy
 from linoto.core.validation import check_choice, check_positive

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from linoto.core.kernels import Bools, Floats, Ints
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.units import find_units
 from linoto.worlds.reward_laws import RewardLaw

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.codec import finite
 from linoto.core.gates import GATES, Tolerance
 from linoto.core.intervals import chance_of_at_least
-from linoto.core.kernels import Floats, Ints
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated

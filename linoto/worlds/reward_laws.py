@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.worlds.bandits import Bandit
 

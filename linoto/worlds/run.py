@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.hints import amount
-from linoto.core.kernels import Bools, Floats, Ints
 from linoto.core.notebook import html_table
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE, Certificate
 from linoto.core.contexts.moments import Moments
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.worlds.bandits import World

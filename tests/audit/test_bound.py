@@ -11,7 +11,7 @@ from helpers.audit_logs import ACTIONS, K, draw_log
 import linoto
 from linoto.audit.assume import round_up
 from linoto.audit.bound import propose_bound, shortest_parameter
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 
 

@@ -11,7 +11,7 @@ from helpers.audit_logs import ACTIONS, PULLS, THETA, K, draw_log
 
 from linoto.audit.drift import find_drift
 from linoto.audit.pvalues import holm
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 
 

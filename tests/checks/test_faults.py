@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.inner_kernels import from_python
 from helpers.own_explorers import FalselyDeterministic, WritesIntoView
 from helpers.plain_policies import Kept, KeptAgent, Leader, LeaderAgent, PatientAgent
 
@@ -12,6 +13,7 @@ from linoto.checks.problems import MANY_ROUNDS
 from linoto.checks.suite import LAWS, LawError, all_checks, check_policy
 from linoto.core import kernels
 from linoto.core.agent import LinearAgent
+from linoto.core.kernels import estimate
 from linoto.core.offline import as_offline
 from linoto.core.policies import Gated, LinUCB
 from linoto.core.snapshots import restore
@@ -326,7 +328,7 @@ class LosesAReward(LinearAgent):
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:
             self._state.arms[kernels.SUMS, decision] -= float(reward)
-            kernels.refresh(self._params[0], self._state)
+            from_python(estimate.refresh)(self._params[0], self._state, None, None)
 
 
 BROKEN: list[tuple[Any, set[str]]] = [

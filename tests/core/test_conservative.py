@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.inner_kernels import from_python
 from helpers.reference_conservative import ConservativeReference
 
 import linoto
 from linoto import Confidence, Conservative, Gated, LinUCB, Offline, Tolerance
 from linoto.core import kernels
+from linoto.core.kernels import gates
 
 SHARES = Confidence(noise=0.3, reward_range=(0.0, 1.0), bound=2.0)
 KINDS = list(product(("joint", "separate", "arms"), (None, "known"), ("mixture", 1)))
@@ -132,7 +134,7 @@ def test_the_chances_of_all_margins_of_an_arm_sum_to_its_share() -> None:
     bandit, log = world(0)
     agent = Gated(gate=Conservative(form="arms"), confidence=SHARES).start(bandit.actions, log)
     params = agent._params[0]
-    margins = np.array([kernels.arm_margin(params, float(s)) for s in range(1, 2001)])
+    margins = np.array([from_python(gates.arm_margin)(params, float(s)) for s in range(1, 2001)])
     chances = 2 * np.exp(-(margins**2) * np.arange(1, 2001) / (2 * 0.3**2))
     assert 7 * chances.sum() == pytest.approx(0.025 * (1 - 1 / 2001), rel=1e-9)
 

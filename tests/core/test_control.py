@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.inner_kernels import from_python
 from helpers.own_explorers import Optimist
 from helpers.reference_control import ControlReference
 
@@ -17,6 +18,7 @@ from linoto import Confidence, Control, Decision, Gated, Greedy, Guard, LinTS, L
 from linoto.core import codec, kernels
 from linoto.core.coins import KeyedCoins
 from linoto.core.gates.control import stakes_for
+from linoto.core.kernels import control
 from linoto.core.snapshots import read_snapshot
 
 LOG = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0])
@@ -168,7 +170,7 @@ def test_pending_rewards_are_never_too_hopeful() -> None:
         assert before is not None
         for i in rng.permutation(len(waiting)):
             watch.observe(waiting[i], float(rng.random()))
-            after = float(kernels.coin_room(watch._params[0], watch._run[0], -np.inf))
+            after = float(from_python(control.coin_room)(watch._params[0], watch._run[0], -np.inf))
             assert after >= before - 1e-9
             before = after
 

@@ -305,7 +305,7 @@ for explorer in (linoto.LinUCB(), linoto.LinTS(), linoto.Greedy(), linoto.Random
 for policy in (linoto.LinLCB(), linoto.LinLCB(frozen=True), linoto.LinOtO(budget="aggregate")):
     policy.start(bandit.actions, log).play(bandit.means, rng.standard_normal(600))
 try:
-    kernels.copy(np.zeros(1), np.zeros(2))  # reads past the end
+    kernels.combine(np.zeros((1, 1)), np.zeros(1), np.zeros(0))  # reads past the end
 except IndexError:
     print("checked")
 """

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.inner_kernels import from_python
 from helpers.problems import LAWS, problem
 from hypothesis import given
 from hypothesis import strategies as st
 
 from linoto import PAPER, Confidence, Greedy, LinearAgent, LinLCB, LinOtO, LinTS, LinUCB, Offline
 from linoto.core import kernels
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
+from linoto.core.kernels import estimate, explorers
 
 MILLION = 1_000_000
 
@@ -249,7 +251,7 @@ def shapes_and_seeds(draw: st.DrawFn) -> tuple[int, int, np.random.Generator]:
 def test_dot_is_the_inner_product(case: tuple[int, int, np.random.Generator]) -> None:
     d, _, rng = case
     x, y = rng.standard_normal((2, d))
-    assert kernels.dot(x, y) == pytest.approx(x @ y, abs=1e-14 * d)
+    assert estimate.dot(x, y) == pytest.approx(x @ y, abs=1e-14 * d)
 
 
 @LAWS
@@ -257,7 +259,7 @@ def test_dot_is_the_inner_product(case: tuple[int, int, np.random.Generator]) ->
 def test_combine_is_a_product_of_a_vector_and_a_matrix(case: tuple[int, int, np.random.Generator]) -> None:
     d, k, rng = case
     rows, weights, out = rng.standard_normal((d, k)), rng.standard_normal(d), rng.standard_normal(k)
-    kernels.combine(rows, weights, out)
+    estimate.combine(rows, weights, out)
     np.testing.assert_allclose(out, weights @ rows, atol=1e-14 * d)
 
 
@@ -271,7 +273,7 @@ def test_update_factor_adds_a_row_to_the_least_squares(
     gram, target = points.T @ points + np.eye(d), rng.standard_normal(d)
     factor = np.ascontiguousarray(np.linalg.cholesky(gram).T)
     half = np.linalg.solve(factor.T, target)
-    kernels.update_factor(factor, half, x.copy(), y)
+    from_python(estimate.update_factor)(factor, half, x.copy(), y)
     total = gram + np.outer(x, x)
     np.testing.assert_allclose(factor.T @ factor, total, atol=1e-13 * np.abs(total).max() * d)
     np.testing.assert_allclose(factor.T @ half, target + y * x, atol=1e-12 * (1 + size) * d)
@@ -283,4 +285,4 @@ def test_update_factor_adds_a_row_to_the_least_squares(
 def test_best_is_the_first_of_the_largest(case: tuple[int, int, np.random.Generator]) -> None:
     _, k, rng = case
     values = rng.integers(0, 3, k).astype(np.float64)
-    assert kernels.best(values) == values.argmax()
+    assert from_python(explorers.best)(values) == values.argmax()

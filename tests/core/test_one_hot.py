@@ -26,6 +26,7 @@ from linoto import (
     Tolerance,
 )
 from linoto.core import codec, gates, kernels
+from linoto.core.kernels import layout
 from linoto.core.policies import EXPLORERS
 from linoto.core.snapshots import read_snapshot
 from linoto.core.units import compact_form, find_units, one_hot, same_arms, squared_lengths
@@ -54,7 +55,7 @@ OLD = Path(__file__).parents[1] / "data" / "one-hot"
 
 def keep_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let agents take one-hot arms for any other."""
-    monkeypatch.setattr(kernels, "find_units", lambda actions: None)
+    monkeypatch.setattr(layout, "find_units", lambda actions: None)
 
 
 def future(agent: Any, uniform: Any) -> list[tuple[Any, ...]]:
@@ -118,7 +119,7 @@ def test_every_radius_and_certificate_is_as_with_all_the_zeros(
         policy = Gated(gate=gate, confidence=confidence)
         compact = policy.certificate(MOVED, LOG)
         with monkeypatch.context() as patched:
-            for module in ("kernels", "confidence", "units"):
+            for module in ("kernels.layout", "confidence", "units"):
                 patched.setattr(f"linoto.core.{module}.find_units", lambda actions: None)
             full = policy.certificate(MOVED, LOG)
         assert (compact.theorem, compact.assumes) == (full.theorem, full.assumes)

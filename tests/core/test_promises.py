@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.inner_kernels import from_python
 
 import linoto
 from linoto.core import kernels
+from linoto.core.kernels import ledger
 
 GATES: dict[str, Any] = {
     "budget": linoto.Gated(gate=linoto.Budget(alpha=0.1), confidence=linoto.Confidence(radius="hkz")),
@@ -114,7 +116,7 @@ def is_good(agent: Any, reference: float, explored: float, referred: float) -> b
     if not p["by_rewards"]:
         return True
     if not p["joint"]:
-        return bool(reference <= r["upper_reference"] and explored >= -kernels.boundary(p, q))
+        return bool(reference <= r["upper_reference"] and explored >= -from_python(ledger.boundary)(p, q))
     volume = np.log((rows + head) / head) + (np.log((q + 50) / 50) if q else 0.0)
     distance = referred**2 / (rows + head) + (explored**2 / (q + 50) if q else 0.0)
     return bool(distance <= 2 * p["reference_level"] + volume)
@@ -339,7 +341,9 @@ def test_a_wrong_model_breaks_model_but_not_rewards_and_both_stays_within_the_ve
     ).start([[0.5], [1.0]], log)
     p, r = agent._params[0], agent._state.run[0]
     plays = 200
-    allowed = 2 * kernels.boundary(p, plays) + plays * (r["upper_reference"] - r["lower_reference"]) + 1
+    allowed = (
+        2 * from_python(ledger.boundary)(p, plays) + plays * (r["upper_reference"] - r["lower_reference"]) + 1
+    )
     assert (both < allowed).all()
     assert (both > 1).any()  # the veto limits the damage, it does not undo it
 

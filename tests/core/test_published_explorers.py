@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.inner_kernels import from_python
 from helpers.problems import problem
 
 import linoto
 from linoto import Confidence, Gated, LinTS, LinUCB, Offline, RareLinUCB, Tolerance
 from linoto.core import kernels
+from linoto.core.kernels import explorers
 
 SURE = Confidence(noise=0.5, delta=0.1)
 
@@ -106,7 +108,7 @@ def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
     arms = rng.standard_normal((d + 2, d))
     state = LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)), rng=0)._state
     normals, draw = rng.standard_normal(d), np.empty(d)
-    kernels.unwhiten(state, normals, draw)
+    from_python(explorers.unwhiten)(state, normals, draw)
     back = kernels.square_of(state, kernels.FACTOR) @ draw
     np.testing.assert_allclose(back, normals, rtol=1e-10, atol=1e-12)
 

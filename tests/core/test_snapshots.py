@@ -18,6 +18,7 @@ from linoto.core import kernels
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Open, Tolerance
+from linoto.core.kernels import layout
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.saving import SNAPSHOT_FORMAT, lasting_arrays
@@ -286,9 +287,14 @@ def test_a_generator_that_cannot_be_kept_is_refused() -> None:
 
 def test_a_row_or_field_that_a_snapshot_does_not_know_begins_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     blob = agent_after(LinTS(), 5).snapshot()
-    monkeypatch.setattr(kernels, "ROWS", {**kernels.ROWS, "arms": (*kernels.ARM_ROWS, "later")})
-    monkeypatch.setattr(kernels, "ARM_ROWS", (*kernels.ARM_ROWS, "later"))
-    monkeypatch.setattr(kernels, "RUN", np.dtype([*kernels.RUN.descr, ("later", np.float64)]))
+    later: dict[str, Any] = {
+        "ROWS": {**kernels.ROWS, "arms": (*kernels.ARM_ROWS, "later")},
+        "ARM_ROWS": (*kernels.ARM_ROWS, "later"),
+        "RUN": np.dtype([*kernels.RUN.descr, ("later", np.float64)]),
+    }
+    for name, value in later.items():
+        for module in (kernels, layout):
+            monkeypatch.setattr(module, name, value)
     state = restore(blob)._state
     assert state.arms.shape[0] == len(kernels.ARM_ROWS)
     assert not state.arms[-1].any()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.inner_kernels import from_python
 from helpers.reference import Problem
 from helpers.reference_tolerance import (
     ToleranceReference,
@@ -21,9 +22,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linoto
-from linoto.core import kernels
 from linoto.core.gates import mixture_rounding
 from linoto.core.gates.mixture import rounding_below
+from linoto.core.kernels.ledger import least_by_bets
 
 K, D = 12, 4
 EVERY = list(
@@ -179,7 +180,7 @@ def test_the_joint_bound_holds_wherever_the_search_stops_and_is_the_minimum_wher
         for s, u in [(0.0, base), (q / 2, 0.6), (0.0, 0.0), (float(q), 0.1), (3.0 * q, base)]:
             run = guard._run.copy()
             run["border_sum"], run["border_reference"] = s, u
-            found = kernels.least_by_bets(params, run[0], owed)
+            found = from_python(least_by_bets)(params, run[0], owed)
             assert found <= exact + 1e-7 * (1 + owed)
             if u == base and s == 0.0:
                 assert found == pytest.approx(exact, abs=1e-6)
@@ -206,7 +207,7 @@ def test_the_joint_bound_is_the_minimum_where_the_reference_may_earn_nothing(owe
     for s, u in [(0.0, base), (9.0, 0.6), (0.0, 0.0), (18.0, 0.1)]:
         run = guard._run.copy()
         run["border_sum"], run["border_reference"] = s, u
-        assert kernels.least_by_bets(params, run[0], owed) == pytest.approx(exact, abs=1e-6)
+        assert from_python(least_by_bets)(params, run[0], owed) == pytest.approx(exact, abs=1e-6)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.fakes import fake_results
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments import beyond
 from linoto.experiments.cells import CellStore, Curves
 from linoto.experiments.claims import check_claims

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.fakes import fake_results
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments import paper
 from linoto.experiments.claims import (
     RESULTS,

@@ -9,7 +9,7 @@ import pytest
 from helpers.fakes import fake_results
 
 from linoto import HUCB1, UCB1, Conservative, Gated, LinUCB, MinUCB, OtO, simulate
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments import field, paper
 from linoto.experiments.run import draw_instance
 from linoto.experiments.settings import Setting

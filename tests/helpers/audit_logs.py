@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import linoto
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log

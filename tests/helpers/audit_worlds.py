@@ -15,7 +15,7 @@ from linoto.audit.drift import find_drift
 from linoto.audit.fit import lack_of_fit
 from linoto.audit.noise import least_scale
 from linoto.audit.pvalues import TEST_LEVEL
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 
 World = Callable[[np.random.Generator], bool]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments.cells import CellStore, Curves
 from linoto.experiments.results import Results
 from linoto.experiments.settings import Experiment, Setting

@@ -30,10 +30,10 @@ for name in sys.argv[1:]:
     import_module(name)
 
 from linoto.cli import main
-from linoto.core.warm_up import warm_up, warm_up_loop
+from linoto.core.warm_up import warm_up_loop, warm_up_usual
 from linoto.service.server import run
 
-warm_up()
+warm_up_usual()
 warm_up_loop()
 gc.freeze()  # else a child copies all of it when it looks for garbage
 for line in sys.stdin:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.fakes import fake_results
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments import bounds, paper
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting

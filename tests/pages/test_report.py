@@ -14,7 +14,7 @@ from helpers.fakes import fake_results
 from helpers.html import Page
 
 from linoto import Engine, LinOtO, LinTS, LinUCB
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments import paper
 from linoto.experiments.claims import check_claims
 from linoto.experiments.run import run_experiment

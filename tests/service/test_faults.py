@@ -81,9 +81,7 @@ def test_a_snapshot_does_not_grow_with_open_decisions_and_none_is_lost(tmp_path:
             sizes.append(len(loops.get("loop").snapshot()[0]))
             reward(service, f"1-{loops.get('loop').state.decided - 7}", 1.0)  # after the snapshot
             assert len(set(digests(service))) == 1
-    assert (
-        max(sizes) - min(sizes) < 2000
-    )  # three more points, and at most 64 pages of its books
+    assert max(sizes) - min(sizes) < 2000  # three more points, and at most 64 pages of its books
     with opened(tmp_path / "x.sqlite") as service:
         assert len(service.loops.get("loop").pending) == 900 - 6
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import coins, kernels
+from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
@@ -32,7 +33,7 @@ from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
 from linoto.core.explorers import View, ask_own, is_own, redraws_for, rule_of
-from linoto.core.kernels import Floats, Records, State
+from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import Composition
 from linoto.core.saving import SNAPSHOT_FORMAT
@@ -78,6 +79,7 @@ class ContextualAgent:
         self.rule = rule_of(self.explorer)
         self._own = is_own(self.explorer)
         self._params, self._state = params, state
+        self._coin = kernels.parts_of(params).coin
         self._rng, self._coins = rng, coins
         self._open = open_rounds or OpenRounds()
         self._stays_safe = stays_safe
@@ -90,12 +92,13 @@ class ContextualAgent:
     @classmethod
     def begin(cls, *, params: Records, moments: Moments, **parts: Any) -> ContextualAgent:
         """A fresh agent that knows the log and nothing else."""
-        warm_up_contexts()
+        coin = kernels.parts_of(params).coin
+        warm_up_contexts(coin)
         state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
-        kernels.context_begin(params, state, *moments.as_rows())
+        kernels.context_begin(params, state, *moments.as_rows(), coin)
         agent = cls(params=params, state=state, moments=moments, **parts)
         agent._draw()
         return agent
@@ -444,7 +447,7 @@ class ContextualAgent:
     def _ask(self, asked: Round, proposal: int) -> None:
         """Let the kernels decide about the round whose arms are in the state."""
         table = self._params, self._state, self._whitened, asked.weights
-        kernels.context_decide(*table, asked.offered, proposal)
+        kernels.context_decide(*table, asked.offered, proposal, self._coin)
 
     def _decision(self, asked: Round) -> ContextualDecision:
         read = self._read
@@ -490,7 +493,7 @@ class ContextualAgent:
         if self._thrown is not None and decision != self._thrown[1]:
             raise ValueError(f"decision must be the one for which {self._why_it_stands}, got another")
         self._put_on_desk(decision)
-        kernels.context_commit(self._params, self._state, action, practice, decision.by_practice)
+        kernels.context_commit(self._params, self._state, action, practice, decision.by_practice, self._coin)
         self._thrown = None
         self._draw()
         return action
@@ -511,7 +514,7 @@ class ContextualAgent:
     def _learn(self, decision: ContextualDecision, action: Floats, value: float, error: float) -> None:
         """One reward of a committed decision, or what stands in for it."""
         self._put_on_desk(decision)
-        kernels.context_observe(self._params, self._state, action, value, error)
+        kernels.context_observe(self._params, self._state, action, value, error, self._coin)
 
     def _put_on_desk(self, decision: ContextualDecision) -> None:
         """What a play, or its reward, is in the books of a Control gate."""

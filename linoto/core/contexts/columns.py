@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing, level_of, number_of
-from linoto.core.kernels import Floats
 from linoto.core.validation import check_positive, is_number
 
 MISSING, OTHER = "(missing)", "(other)"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.validation import as_floats, check_choice, check_count, is_number
 
 SOURCES = ("explorer", "lcb", "practice", "fixed", "control")  # in the order of the kernels' codes

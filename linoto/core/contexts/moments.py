@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.validation import as_floats, as_reward, check_count, exact, is_number
 
 SUMS = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from linoto.core import coins, kernels
+from linoto.core.arrays import Bools, Floats
 from linoto.core.contexts.rounds import Round
 from linoto.core.explorers import Odds
-from linoto.core.kernels import Bools, Floats
 
 if TYPE_CHECKING:
     from linoto.core.contexts.agent import ContextualAgent

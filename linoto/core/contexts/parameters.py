@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Records
 from linoto.core.confidence import Confidence, terms_of_log
 from linoto.core.contexts.certificates import check_range
 from linoto.core.contexts.moments import Moments
-from linoto.core.kernels import Records
 from linoto.core.parameters import explorer_params
 
 FALLBACK_CODES = {

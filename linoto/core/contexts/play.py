@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats, Ints
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.decisions import SOURCES
 from linoto.core.contexts.protocols import AgentInContexts
 from linoto.core.contexts.rounds import as_weights
-from linoto.core.kernels import Floats, Ints
 from linoto.core.plain_play import Rounds
 from linoto.core.validation import as_arm
 from linoto.core.warm_up import warm_up_context_loop
@@ -27,7 +27,7 @@ def play_rounds(
     bernoulli: bool,
 ) -> Rounds:
     """What a linear agent plays in these rounds, compiled: the same bits as asking it round by round."""
-    warm_up_context_loop()
+    warm_up_context_loop(agent._coin)
     most, d = int(np.diff(ends, prepend=0).max()), agent.d
     agent._state = kernels.with_arms(agent._state, np.zeros((d, most)))
     coins = agent._coins.rows(agent.rounds + 2, ends.size)
@@ -39,7 +39,7 @@ def play_rounds(
     played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
     table = ends, actions, normalised(ends, weights), means, draws, bernoulli
     scratch = np.empty((2, d * most))
-    kernels.context_play(agent._params, agent._state, *table, randoms, coins, scratch, *played)
+    kernels.context_play(agent._params, agent._state, *table, randoms, coins, scratch, *played, agent._coin)
     return played
 
 

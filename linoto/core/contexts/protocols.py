@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.contexts.moments import Moments
-from linoto.core.kernels import Floats
 
 
 class AgentInContexts(Protocol):

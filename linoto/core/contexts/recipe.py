@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
 from linoto.core.contexts.columns import (
     Column,
@@ -26,7 +27,6 @@ from linoto.core.contexts.columns import (
     column_to_dict,
 )
 from linoto.core.hints import as_names, nearest, shortened_list
-from linoto.core.kernels import Floats, Ints
 from linoto.core.validation import as_floats, check_count
 
 Term = tuple[str, ...]  # the names of the columns whose features are multiplied; (): the intercept

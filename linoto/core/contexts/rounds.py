@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.core.validation import as_arm, as_floats, as_names, exact
 
 LARGEST = 1e100  # squared length of all arms of a round

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats
 from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence
 from linoto.core.gates.gate import Gate, loss_without
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
 

@@ -7,12 +7,13 @@ from math import log
 from typing import Any, Literal
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Promise, Situation, check_bound, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import BIASES, SHARES, check_logged_range
 from linoto.core.hints import amount
-from linoto.core.kernels import Floats, State
+from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_nonnegative, is_number, normalise
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats
 from linoto.core.certificates import PRACTICE, Promise, Situation, check_bound, interval_text
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.contexts.moments import Moments
@@ -16,7 +17,7 @@ from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.hints import amount
 from linoto.core.intervals import mean_from_total
-from linoto.core.kernels import Floats, State
+from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.validation import (
     check_choice,

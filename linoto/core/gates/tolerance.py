@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats
 from linoto.core.certificates import Promise, Situation, check_bound, interval_text, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.contexts.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
-from linoto.core.kernels import Floats, State
+from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_nonnegative, exact, normalise
 

@@ -10,7 +10,7 @@ from linoto.audit.contexts import ContextAudit
 from linoto.audit.noise import arm_intervals
 from linoto.audit.regression import regress
 from linoto.audit.verdicts import Audit
-from linoto.core.kernels import Floats, Ints
+from linoto.core.arrays import Floats, Ints
 from linoto.pages.figures.pieces import COLOURS, panel, styled, with_legend
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments.claims import late_rate
 from linoto.experiments.field import EMPHASISED
 from linoto.experiments.results import Curve, Results, mean_and_error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 from linoto.experiments.results import Curve, mean_and_error
 
 if TYPE_CHECKING:

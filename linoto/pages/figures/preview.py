@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.hints import amount
-from linoto.core.kernels import Floats
 from linoto.pages.figures.pieces import COLOURS, panel, plain_numbers, styled, with_legend
 from linoto.worlds.outcomes import quantile, worlds_shown
 

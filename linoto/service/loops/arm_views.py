@@ -8,8 +8,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from linoto.core.arrays import Floats
 from linoto.core.codec import finite
-from linoto.core.kernels import Floats
 from linoto.service.loops.lift import Limits
 from linoto.service.loops.limits import Sum, mean_intervals
 from linoto.service.loops.loop import Loop

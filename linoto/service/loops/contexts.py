@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of, number_of
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.columns import MISSING, Category, Numeric
@@ -18,7 +19,6 @@ from linoto.core.contexts.growth import ItemChange, recipe_of, removed_by
 from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.recipe import Recipe
 from linoto.core.hints import shortened_list
-from linoto.core.kernels import Floats, Ints
 from linoto.service.errors import invalid
 from linoto.service.loops.context_practice import GIVEN, Practice, Weights, read_practice, spread
 from linoto.service.loops.context_spec import read_recipe

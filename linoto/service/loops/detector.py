@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import Struct, field
 
-from linoto.core.kernels import Floats
+from linoto.core.arrays import Floats
 
 TILTS = 2.0 * 0.6 ** np.arange(10)  # (10,) l, of a reward scaled to [0, 1] or of one in units of its noise
 NOTHING = -1e300  # the log of 0, which JSON can hold

@@ -13,9 +13,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.codec import finite
 from linoto.core.intervals import BETS
-from linoto.core.kernels import Floats
 from linoto.service.loops.lift import LEVEL, Limits
 from linoto.service.loops.watch import Scale, alarm_sums
 

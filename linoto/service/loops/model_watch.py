@@ -14,8 +14,8 @@ from math import sqrt
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arrays import Floats
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.kernels import Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

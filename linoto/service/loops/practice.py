@@ -22,9 +22,9 @@ import numpy as np
 from msgspec import Struct, field
 
 from linoto.core import coins, kernels
+from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import Certificate
 from linoto.core.decisions import Decision
-from linoto.core.kernels import Floats, Records
 from linoto.service.loops.lift import LEVEL, Limits
 from linoto.service.loops.spec import LoopAgent
 

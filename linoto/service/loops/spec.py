@@ -11,10 +11,10 @@ import numpy as np
 from msgspec import Meta, Struct, field
 
 from linoto.core.agent import LinearAgent
+from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
-from linoto.core.kernels import Floats
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
 from linoto.core.snapshots import from_dict, to_dict

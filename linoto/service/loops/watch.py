@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
-from linoto.core.kernels import Floats
 from linoto.service.loops.detector import Claim
 from linoto.service.loops.model_watch import ModelClaim
 from linoto.service.loops.references import ReferenceSince, beyond_first

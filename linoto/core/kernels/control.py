@@ -1,0 +1,425 @@
+"""What practice earns now, told by a coin: the books of a Control gate.
+
+Needs Params and the run alone, so that a guard without arms or features keeps the same books.
+"""
+
+from __future__ import annotations
+
+from math import exp, expm1, inf, log, log1p
+from typing import Any
+
+from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.kernels.compiling import compiled, inner
+from linoto.core.kernels.layout import (
+    AGAINST,
+    CENTRE_MEMORY,
+    CENTRE_WEIGHT,
+    COIN_BETS,
+    CONTROL,
+    CONTROL_PLAY,
+    EXPLORED_PLAY,
+    FEES,
+    FROM_CONTROL,
+    FROM_EXPLORER,
+    LEAST_SHARE,
+    MOST_GROWN,
+    MOST_SHARE,
+    NO_ENTRY,
+    NO_LEVEL,
+    PENDING,
+    PENDING_MIXTURE,
+    PRACTICE_PLAY,
+    PURSE,
+    TICKET,
+    TICKET_CENTRE,
+    TICKET_SHARE,
+    UNASKED_PLAY,
+    State,
+)
+from linoto.core.kernels.ledger import open_ledger
+
+
+@inner
+def open_control(p: Any, r: Any) -> None:
+    """Nothing explored; practice is thought to earn the mean of the log, or the middle of the range.
+
+    The bets begin with their shares of the stake, which sum to 1.
+    """
+    if p.gate != CONTROL:  # 0, as in the snapshots of versions that had no such fields
+        return
+    middle = p.low + 0.5 * p.unit
+    mean = r.logged_rewards / r.logged if r.logged > 0 else middle
+    r.centre = min(max(mean, p.low), p.low + p.unit)
+    r.centre_weight = CENTRE_WEIGHT
+    r.upper_practice = 0.0
+    r.stretches = r.thrown = 0
+    r.root_is_known = 0
+    for j in range(COIN_BETS):
+        r.coin_bets[j] = p.coin_stakes[j]
+        r.coin_gains[j] = r.coin_hopes[j] = 0.0
+        r.stretch_marks[j] = -inf
+    if p.every > 0:
+        mark_stretch(p, r)
+
+
+@inner
+def centre_weight(p: Any, odds: float, centre: float, fraction: float) -> float:
+    """fraction * c_j: the centre, raised where (1 - share) exp(fraction (hi - c_j)) would reach 1.
+
+    `odds` is log(1 - share).
+    """
+    return float(max(fraction * centre, fraction * (p.low + p.unit) + 0.95 * odds))
+
+
+@inner
+def control_bet(p: Any, share: float, odds: float, weight: float, fraction: float, reward: float) -> float:
+    """The logarithm of what a bet of this fraction becomes by a control play that earned this much.
+
+    `odds` is log(1 - share), and `weight` what `centre_weight` says: they are the same for other rewards.
+    """
+    if p.bounded == 1:
+        return float(log(-expm1(odds + fraction * reward - weight) / share))
+    lever, penalty = (1.0 - share) / share, 0.0
+    for end in (p.low, p.low + p.unit):  # convex in the mean: the ends are enough
+        away = fraction * end - weight
+        penalty = max(penalty, log(share) - lever * away - log(-expm1(odds + away)))
+    spread = lever * fraction * p.noise
+    return float(-lever * (fraction * reward - weight) - 0.5 * spread * spread - penalty)
+
+
+@inner
+def multiply_bet(r: Any, j: int, change: float) -> None:
+    """Multiply a bet by 1 + change; its logarithm is taken when many of them have come together."""
+    gain = r.coin_gains[j] + (1.0 + r.coin_gains[j]) * change
+    if not 1.0 / MOST_GROWN < 1.0 + gain < MOST_GROWN:
+        r.coin_bets[j] += log(1.0 + gain)
+        gain = 0.0
+    r.coin_gains[j] = gain
+
+
+@inner
+def place_explored(p: Any, r: Any) -> None:
+    """Make the bets of an explored play as if it earned the least; realised books leave that out.
+
+    There, a bet whose centre is not raised falls by fraction times the centre: if no other counts, the root
+    moves by the centre.
+    """
+    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    for j in range(COIN_BETS):
+        weight = centre_weight(p, odds, r.entry_centre, fraction)
+        if p.realised == 1:
+            if weight > fraction * r.entry_centre and bet_level(p, r, j, fraction, r.root) > NO_LEVEL:
+                r.root_is_known = 0
+            r.coin_bets[j] -= weight
+        elif p.bounded == 1:
+            multiply_bet(r, j, fraction * p.low - weight)
+        else:
+            r.coin_bets[j] += fraction * p.low - weight - 0.5 * (fraction * p.noise) ** 2
+        fraction *= 0.6
+
+
+@inner
+def replace_explored(p: Any, r: Any, reward: float) -> None:
+    """Make the bets of an explored play with its reward, where means are promised."""
+    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    for j in range(COIN_BETS):
+        more = fraction * (reward - p.low)
+        if p.bounded == 1:
+            weight = centre_weight(p, odds, r.entry_centre, fraction)
+            multiply_bet(r, j, more / (1.0 + fraction * p.low - weight))
+        else:
+            r.coin_bets[j] += more
+        fraction *= 0.6
+
+
+@inner
+def lower_practice(p: Any, r: Any, guess: float) -> None:
+    """Lower the bound to the root of (1/16) sum_j exp(fraction_j S + L_j) = 1/d, by Newton's method.
+
+    The logarithm of the sum is convex: from the first step on, Newton's points are not below the root, so
+    that each of them is a bound, wherever it stops.
+    """
+    point = guess
+    for _ in range(8):
+        total, slope, fraction = 0.0, 0.0, 0.9 / p.unit
+        for j in range(COIN_BETS):
+            level = bet_level(p, r, j, fraction, point)
+            if level > NO_LEVEL:  # what is left out only makes the bound larger, by 1e-13 at the most
+                wealth = exp(level) * (1.0 + r.coin_gains[j])
+                total += wealth
+                slope += fraction * wealth
+            fraction *= 0.6
+        step = log(total) * total / slope
+        point -= step
+        if abs(step) <= 1e-4 * p.unit:  # the next one would be its square
+            break
+    r.root, r.root_is_known = point, 1 if abs(point) < inf else 0
+    if point < r.upper_practice:  # never, where it is not a number
+        r.upper_practice = point
+
+
+@inner
+def follow_root(p: Any, r: Any, guess: float) -> None:
+    """Lower the bound to the root after a play: where it is known, it has moved by the centre."""
+    if r.root_is_known == 0:
+        lower_practice(p, r, guess)
+        return
+    r.root += r.entry_centre
+    r.upper_practice = min(r.upper_practice, r.root)
+
+
+@inner
+def bet_level(p: Any, r: Any, j: int, fraction: float, point: float) -> float:
+    """The logarithm of what a bet would be at this sum, over what the sum of all may be; without its gain."""
+    return float(fraction * point + r.coin_bets[j] - p.coin_level)
+
+
+@inner
+def mark_stretch(p: Any, r: Any) -> None:
+    """A stretch of rounds starts here: whatever is still pending may have been the best until now."""
+    r.stretches += 1
+    level = p.coin_level + log(float(r.stretches)) + log(r.stretches + 1.0)
+    earned = r.earned + (p.low + p.unit) * r.pending
+    fraction = 0.9 / p.unit
+    for j in range(COIN_BETS):
+        most = level - p.coin_stakes[j] + r.coin_bets[j] + r.coin_hopes[j]
+        mark = most / fraction + p.epsilon * r.rounds + earned
+        r.stretch_marks[j] = max(r.stretch_marks[j], mark)
+        fraction *= 0.6
+
+
+@inner
+def coin_room(p: Any, r: Any, vouched: float) -> float:
+    """What may still be lost if the next round is explored and earns the least where practice earns the most.
+
+    `vouched` is the room that the log or the model sees; it may spend a loan beyond what the coin has proven.
+    """
+    earned = r.earned + p.low * r.pending
+    allowed = p.budget + p.epsilon * (r.rounds + 1)
+    if p.every > 0:
+        most, inverse = inf, p.unit / 0.9
+        for j in range(COIN_BETS):
+            most = min(most, r.stretch_marks[j] - r.coin_bets[j] * inverse)
+            inverse /= 0.6
+        return float(allowed - (most - earned) - p.unit)
+    lost = r.upper_practice - earned if p.realised == 1 else r.upper_practice
+    room = allowed - lost - p.unit
+    return float(max(room, min(vouched, room + p.loan)))
+
+
+@inner
+def share_of_control(p: Any, r: Any) -> float:
+    """How likely a round is a control round where the two arms differ; 1: the gate is closed.
+
+    Until a bet of fraction f counts, its entrance fee log(16/d)/f is lost for sure, and none above
+    -log(1 - share)/(hi - c) has its centre at c. So the share is such that the fee of the first one that has
+    is a third of what may be lost, and what the rate brings in as many rounds as there were.
+    """
+    if not r.room >= 0.0:
+        return 1.0
+    if p.share > 0.0:
+        return float(p.share)
+    left = r.room + p.unit
+    fee = left / FEES + p.epsilon * r.rounds
+    usable = -expm1(-p.coin_level * (p.low + p.unit - r.centre) / fee)
+    return float(max(LEAST_SHARE, PURSE * p.unit / (PURSE * p.unit + left), min(usable, MOST_SHARE)))
+
+
+@inner
+def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
+    """Decide between `proposal` and practice's arm, `fallback`; once the coin is thrown, it stands."""
+    r.arm, r.source, r.explored = r.fallback, r.fallback_source, 0
+    r.room = coin_room(p, r, vouched)
+    r.entry = NO_ENTRY if r.proposal == r.fallback else PRACTICE_PLAY
+    r.entry_centre, r.entry_practice = r.centre, r.fallback
+    r.fresh = 1
+    r.entry_share = share_of_control(p, r)
+    if r.entry == NO_ENTRY or barred or r.entry_share == 1.0:
+        return
+    r.thrown = 1
+    if r.coin < r.entry_share:
+        r.source, r.entry = FROM_CONTROL, CONTROL_PLAY
+    else:
+        r.arm, r.source, r.explored, r.entry = r.proposal, FROM_EXPLORER, 1, EXPLORED_PLAY
+
+
+@inner
+def place_control(p: Any, r: Any) -> None:
+    """Make the bets of a control play as if it earned the most, the worst for the bound.
+
+    For stretches also: what a pending control play would add to the bets, were its reward the lowest.
+    """
+    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
+    for j in range(COIN_BETS):
+        weight = centre_weight(p, odds, r.entry_centre, fraction)
+        bet = control_bet(p, r.entry_share, odds, weight, fraction, high)
+        if p.every > 0:
+            r.coin_hopes[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low) - bet
+        r.coin_bets[j] += bet
+        fraction *= 0.6
+
+
+@inner
+def replace_control(p: Any, r: Any, reward: float) -> None:
+    """Take back the bets at the worst of a control play, and make them with its reward."""
+    fraction, odds, high = 0.9 / p.unit, log1p(-r.entry_share), p.low + p.unit
+    for j in range(COIN_BETS):
+        weight = centre_weight(p, odds, r.entry_centre, fraction)
+        worst = control_bet(p, r.entry_share, odds, weight, fraction, high)
+        bet = worst if reward == high else control_bet(p, r.entry_share, odds, weight, fraction, reward)
+        if p.every > 0:
+            best_bet = bet
+            if reward != p.low:
+                best_bet = control_bet(p, r.entry_share, odds, weight, fraction, p.low)
+            r.coin_hopes[j] -= best_bet - worst
+        if reward != high:
+            r.coin_bets[j] -= worst
+            r.coin_bets[j] += bet
+        fraction *= 0.6
+
+
+@inner
+def enter_coin_play(p: Any, r: Any) -> None:
+    """A play whose reward is to come: an explored one counts at its lowest, a control at its highest."""
+    if p.every > 0 and r.rounds > 0 and r.rounds % p.every == 0:
+        mark_stretch(p, r)
+    most = p.low + p.unit if p.realised == 1 else p.unit  # that a round can add to what is bounded
+    if r.entry == CONTROL_PLAY:
+        place_control(p, r)
+        r.root_is_known = 0
+    elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
+        r.ventured += 1
+        r.pending += 1
+        guess = r.upper_practice + (r.entry_centre if p.realised == 1 else 0.0)
+        r.upper_practice += most
+        if r.entry == EXPLORED_PLAY:
+            place_explored(p, r)
+        else:
+            add_unasked(p, r, most)
+            r.root_is_known = 0
+        if p.every == 0 and (p.realised == 1 or r.entry == UNASKED_PLAY):  # else, its reward will lower it
+            follow_root(p, r, guess)
+
+
+@inner
+def add_unasked(p: Any, r: Any, most: float) -> None:
+    """A play that no coin decided: practice could have earned the most. A control play in its place is lost.
+
+    Its share is above 0 where the coin had said control.
+    """
+    fraction, odds = 0.9 / p.unit, log1p(-r.entry_share)
+    for j in range(COIN_BETS):
+        r.coin_bets[j] -= fraction * most
+        if r.entry_share > 0.0:
+            weight = centre_weight(p, odds, r.entry_centre, fraction)
+            r.coin_bets[j] += control_bet(p, r.entry_share, odds, weight, fraction, p.low + p.unit)
+        fraction *= 0.6
+
+
+@inner
+def enter_coin_reward(p: Any, r: Any, reward: float) -> None:
+    """The reward of an earlier play takes the place of its worst."""
+    worst = p.low + p.unit if r.entry == CONTROL_PLAY else p.low
+    means = r.entry == EXPLORED_PLAY and p.realised == 0
+    if r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
+        r.pending -= 1
+        r.earned += reward
+    if means and reward != worst:
+        replace_explored(p, r, reward)
+    elif r.entry == CONTROL_PLAY and (p.every > 0 or reward != worst):
+        replace_control(p, r, reward)
+        r.root_is_known = 0
+    if r.entry == CONTROL_PLAY or r.entry == PRACTICE_PLAY:
+        r.centre_weight = min(r.centre_weight + 1.0, CENTRE_MEMORY)
+        value = min(max(reward, p.low), p.low + p.unit)
+        r.centre += (value - r.centre) / r.centre_weight
+    if p.every == 0 and (means or (r.entry == CONTROL_PLAY and (p.realised == 0 or reward != worst))):
+        before = r.upper_practice - p.unit + (r.entry_centre - reward)  # if nothing else is pending
+        lower_practice(p, r, before if means else r.upper_practice)
+
+
+@compiled
+def draw_practice(logged: Ints, allowed: Ints, total: int, draw: float) -> int:
+    """An arm by the log's shares among the allowed ones, or -1; `draw` is uniform in [0, 1).
+
+    `total` is the sum of logged pulls, or -1 where not all arms are allowed.
+    """
+    if total < 0:
+        total = 0
+        for a in range(logged.size):
+            total += logged[a] * allowed[a]
+    left, arm = draw * total, -1
+    for a in range(logged.size):
+        if logged[a] * allowed[a] > 0:
+            arm = a
+            left -= logged[a]
+            if left < 0.0:
+                break
+    return arm
+
+
+@compiled
+def most_by_practice(
+    logged: Ints,
+    total: int,
+    rounds: int,
+    against: Floats,
+    upper: Floats,
+    lower: Floats,
+    upper_mean: float,
+    arm: int,
+) -> float:
+    """The most that practice earns on average, by the log, in the explored rounds and, by `arm`, in this.
+
+    By the bound of each arm; or by that of the mean of the log, as far as the rounds have the log's shares.
+    """
+    by_arm, away, share = 0.0, 0.0, rounds / max(total, 1)
+    against[arm] += 1.0  # only while we look
+    for a in range(logged.size):
+        if logged[a] + against[a] > 0.0:  # a log has few arms, of many
+            more = against[a] - share * logged[a]
+            by_arm += against[a] * upper[a]
+            away += more * (upper[a] if more > 0.0 else lower[a])
+    against[arm] -= 1.0
+    return float(min(by_arm, rounds * upper_mean + away))
+
+
+@compiled
+def coin_begin(params: Records, run: Records) -> None:
+    """Books of their own, without arms or features; run holds `logged` and `logged_rewards`."""
+    open_ledger(params[0], run[0], None)
+    open_control(params[0], run[0])
+
+
+@compiled
+def coin_decide(params: Records, run: Records, vouched: float) -> None:
+    """Decide between `proposal` and `fallback`."""
+    if run[0].thrown == 0:
+        throw_coin(params[0], run[0], vouched, False)
+
+
+@compiled
+def coin_commit(params: Records, run: Records) -> None:
+    """Enter a play."""
+    enter_coin_play(params[0], run[0])
+    run[0].rounds += 1
+    run[0].fresh = run[0].thrown = 0
+
+
+@compiled
+def coin_observe(params: Records, run: Records, reward: float) -> None:
+    """Enter a reward."""
+    run[0].rewards += 1
+    enter_coin_reward(params[0], run[0], reward)
+
+
+@inner
+def keep_ticket(s: State, arm: int) -> None:
+    """What a reward needs that comes back by its arm alone, while the arm has no other pending play."""
+    r = s.run[0]
+    alone = s.counts[PENDING, arm] + s.counts[PENDING_MIXTURE, arm] == 0
+    s.arms[TICKET, arm] = r.entry if alone else -1.0
+    s.arms[TICKET_SHARE, arm] = r.entry_share
+    s.arms[TICKET_CENTRE, arm] = r.entry_centre
+    if r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
+        s.arms[AGAINST, r.entry_practice] += 1.0

@@ -1,0 +1,207 @@
+"""Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.kernels.compiling import compiled, inner
+from linoto.core.kernels.control import draw_practice, throw_coin
+from linoto.core.kernels.estimate import online
+from linoto.core.kernels.explorers import best, cap_scores, score_arms
+from linoto.core.kernels.gates import (
+    is_certified_by_either,
+    measure_room,
+    measure_without_log,
+    tell_online,
+    vouched_room,
+)
+from linoto.core.kernels.layout import (
+    AFFORDABLE,
+    ALLOWED,
+    BUDGET,
+    CERTIFIED,
+    FIRST_LCB,
+    FIXED_ARM,
+    FROM_EXPLORER,
+    FROM_FIXED,
+    FROM_LCB,
+    FROM_MIXTURE,
+    FROZEN_ARM,
+    LCB,
+    LOGGED,
+    MIXED,
+    MIXTURE,
+    OPEN,
+    PRACTICE_PULLS,
+    ROOM,
+    SCORE,
+    THE_MODEL,
+    UCB,
+    Part,
+    State,
+)
+
+
+@inner
+def best_affordable(score: Floats, room: Floats) -> int:
+    """The first best score among the arms with room, or -1."""
+    arm, top = -1, -inf
+    for a in range(score.size):
+        if room[a] > 0.0 and (arm < 0 or score[a] > top):
+            arm, top = a, score[a]
+    return arm
+
+
+@inner
+def pessimistic(s: State, lcb: Floats) -> int:
+    """L_t, eq. (3): the allowed arm with the best lower bound."""
+    if s.run[0].restricted == 0:
+        return best(lcb)
+    arm = -1
+    for a in range(lcb.size):
+        if s.counts[ALLOWED, a] == 1 and (arm < 0 or lcb[a] > lcb[arm]):
+            arm = a
+    return arm
+
+
+@compiled
+def most_behind(logged: Ints, mixed: Ints, total: int, plays: int) -> int:
+    """The logged arm furthest behind its share at the next mixture play; whole numbers, no drift."""
+    arm, most = -1, 0
+    for a in range(logged.size):
+        behind = logged[a] * (plays + 1) - total * mixed[a]
+        if logged[a] > 0 and (arm < 0 or behind > most):
+            arm, most = a, behind
+    return arm
+
+
+@compiled
+def rounding(logged: Ints, mixed: Ints) -> tuple[float, float]:
+    """The most that mixture plays are behind the log's shares, over all arms and of one; `mixed` is scratch.
+
+    The deficits return to zero after sum(logged) plays, so one period is all there is.
+    """
+    total = 0
+    for a in range(logged.size):
+        total += logged[a]
+        mixed[a] = 0
+    worst = single = 0
+    for plays in range(total):
+        mixed[most_behind(logged, mixed, total, plays)] += 1
+        behind = 0
+        for a in range(logged.size):
+            own = max(logged[a] * (plays + 1) - total * mixed[a], 0)
+            behind, single = behind + own, max(single, own)
+        worst = max(worst, behind)
+    return worst / total, single / total
+
+
+@inner
+def fall_back(params: Records, s: State, shift: Part, model: Part) -> None:
+    """The safe arm and where it comes from; -1 where no safe arm is allowed."""
+    p, r = params[0], s.run[0]
+    r.fallback_source = FROM_LCB
+    if p.fallback == FIXED_ARM:
+        r.fallback, r.fallback_source = p.fixed_arm, FROM_FIXED
+    elif p.fallback != MIXTURE:
+        r.fallback = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
+        if p.gate == BUDGET and r.restricted == 1 and s.arms[LCB, r.fallback] < r.baseline:
+            r.fallback = -1
+    by_mixture = p.fallback == MIXTURE or p.fallback == CERTIFIED
+    if model is not None and p.fallback == CERTIFIED:
+        by_mixture = not is_certified_by_either(params, s, r.fallback, shift)
+    if by_mixture:
+        if r.premium == 0.0:
+            r.fallback = most_behind(s.counts[LOGGED], s.counts[MIXED], r.logged, r.mixed)
+        else:
+            r.fallback = most_behind(s.counts[PRACTICE_PULLS], s.counts[MIXED], r.practised, r.turns)
+        r.fallback_source = FROM_MIXTURE
+    if r.fallback >= 0 and s.counts[ALLOWED, r.fallback] == 0:
+        r.fallback = -1
+
+
+@inner
+def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model: Part, history: Part) -> int:
+    """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
+    p, r, score = params[0], s.run[0], s.arms[SCORE]
+    if r.thrown == 1:
+        return int(r.arm)
+    if proposal < 0:
+        score_arms(p, s, shift, history)
+        if shift is not None and p.explorer == UCB:
+            cap_scores(params, s)
+        if r.restricted == 1:
+            for a in range(score.size):
+                if s.counts[ALLOWED, a] == 0:
+                    score[a] = -inf
+    r.proposal = proposal if proposal >= 0 else best(score)
+    if p.fallback == MIXTURE:
+        total = -1 if r.restricted == 1 else r.logged
+        r.fallback = draw_practice(s.counts[LOGGED], s.counts[ALLOWED], total, r.practice_draw)
+        r.fallback_source = FROM_MIXTURE
+    else:
+        fall_back(params, s, shift, model)
+    if r.fallback < 0:
+        r.arm, r.explored, r.fresh = -1, 0, 1
+        return -1
+    vouched = vouched_room(p, s, shift, model)
+    if shift is not None and p.vouched_by == THE_MODEL:
+        tell_online(s)
+        vouched = max(vouched, vouched_room(params[1], online(s), None, model))
+    throw_coin(p, r, vouched, s.counts[ALLOWED, r.proposal] == 0)
+    return int(r.arm)
+
+
+@inner
+def choose(p: Any, s: State, proposal: int) -> None:
+    """The best affordable arm, or the proposal if it is affordable, or else the fallback."""
+    r, score, room = s.run[0], s.arms[SCORE], s.arms[ROOM]
+    r.arm = r.proposal if room[r.proposal] > 0.0 else -1  # B(t) > 0
+    if r.arm < 0 and p.reach == AFFORDABLE and proposal < 0:
+        r.arm = best_affordable(score, room)
+    r.explored = 1 if r.arm >= 0 else 0
+    r.room = room[r.arm] if r.explored == 1 else room[r.proposal]
+    r.source = FROM_EXPLORER
+    if r.explored == 0:
+        r.arm, r.source = r.fallback, r.fallback_source
+    r.fresh = 1
+
+
+@compiled
+def decide(
+    params: Records,
+    s: State,
+    proposal: int,
+    coin: Part,
+    ledger: Part,
+    shift: Part,
+    own: Part,
+    model: Part,
+    budget: Part,
+    history: Part,
+) -> int:
+    """Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback.
+
+    `proposal` is somebody else's arm, or -1 to ask the explorer. Writes the whole decision into s.run.
+    """
+    p, r = params[0], s.run[0]
+    if coin is not None:
+        return decide_by_coin(params, s, proposal, shift, model, history)
+    score, room = s.arms[SCORE], s.arms[ROOM]
+    measure_room(p, s, ledger, shift, own, model, budget)
+    if shift is not None and p.gate != OPEN:
+        measure_without_log(params, s, ledger, own, model, budget)
+    if proposal < 0:
+        score_arms(p, s, shift, history)
+        if shift is not None and p.explorer == UCB:
+            cap_scores(params, s)
+    if r.restricted == 1:
+        for a in range(score.size):
+            if s.counts[ALLOWED, a] == 0:
+                score[a] = room[a] = -inf
+    r.proposal = proposal if proposal >= 0 else best(score)  # U_t
+    fall_back(params, s, shift, model)  # L_t
+    choose(p, s, proposal)
+    return int(r.arm)

@@ -1,0 +1,472 @@
+"""The estimate: V, its inverse and its factor, theta, the bounds of every arm, and one more reward."""
+
+from __future__ import annotations
+
+from math import inf, log, sqrt
+from typing import Any
+
+from linoto.core.arrays import Floats, Records
+from linoto.core.kernels.compiling import compiled, inner
+from linoto.core.kernels.layout import (
+    CROSS,
+    FACTOR,
+    GRAM,
+    HALF,
+    HUCB1,
+    INVERSE,
+    LCB,
+    LIFT,
+    LOG_GRAM,
+    LOG_ROOT,
+    LOGGED,
+    LOST,
+    MEAN,
+    MIN_UCB,
+    MOVE,
+    MOVED,
+    OFFLINE_SUMS,
+    OWN_MEAN,
+    OWN_WIDTH,
+    PLACE,
+    POOLED_MEAN,
+    POOLED_WIDTH,
+    RECENT_SEEN,
+    RECENT_SUMS,
+    REFINED,
+    REFRESH_ABOVE,
+    REFRESH_EVERY,
+    RESIDUE,
+    ROOT,
+    ROOT_T,
+    SEEN,
+    STEP,
+    STIFF,
+    SUMS,
+    TARGET,
+    THETA,
+    UCB1,
+    VARIANCE,
+    WIDTH,
+    WORK,
+    Part,
+    State,
+    online_part,
+)
+
+online = inner(online_part)
+
+
+@inner
+def copy(source: Floats, out: Floats) -> None:
+    """out[:] = source, without the allocation that NumPy's overlap check would bring."""
+    for i in range(out.size):
+        out[i] = source[i]
+
+
+@compiled
+def combine(rows: Floats, weights: Floats, out: Floats) -> None:
+    """out = weights @ rows, four rows at a time: one pass over `out` for four of `rows`."""
+    d, k = rows.shape
+    out[:] = 0.0
+    i = 0
+    while i + 4 <= d:
+        w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        for a in range(k):
+            out[a] += w0 * r0[a] + w1 * r1[a] + w2 * r2[a] + w3 * r3[a]
+        i += 4
+    while i < d:
+        w0, r0 = weights[i], rows[i]
+        for a in range(k):
+            out[a] += w0 * r0[a]
+        i += 1
+
+
+@compiled
+def dot(x: Floats, y: Floats) -> float:
+    """<x, y> in four running sums."""
+    n = x.size
+    s0 = s1 = s2 = s3 = 0.0
+    i = 0
+    while i + 4 <= n:
+        s0 += x[i] * y[i]
+        s1 += x[i + 1] * y[i + 1]
+        s2 += x[i + 2] * y[i + 2]
+        s3 += x[i + 3] * y[i + 3]
+        i += 4
+    while i < n:
+        s0 += x[i] * y[i]
+        i += 1
+    return (s0 + s1) + (s2 + s3)
+
+
+@inner
+def solve(s: State, y: Floats, out: Floats) -> None:
+    """out = V^-1 y."""
+    if s.run[0].one_hot == 0:
+        combine(s.square[INVERSE], y, out)
+        return
+    inverse = s.square[INVERSE, 0]
+    for i in range(y.size):
+        out[i] = inverse[i] * y[i]
+
+
+@inner
+def project(s: State, v: Floats, out: Floats) -> None:
+    """out = <a, v> for every arm a."""
+    if s.run[0].one_hot == 0:
+        combine(s.actions, v, out)
+        return
+    scale, place = s.actions[0], s.arms[PLACE]
+    for a in range(out.size):
+        out[a] = scale[a] * v[int(place[a])]
+
+
+@inner
+def add_action(s: State, arm: int, weight: float, out: Floats) -> None:
+    """out += weight a."""
+    if s.run[0].one_hot == 1:
+        out[int(s.arms[PLACE, arm])] += weight * s.actions[0, arm]
+        return
+    for i in range(out.size):
+        out[i] += weight * s.actions[i, arm]
+
+
+@inner
+def update_factor(factor: Floats, half: Floats, x: Floats, y: float) -> None:
+    """Add a row x with outcome y to the least squares R theta = half, V = R'R, in O(d^2); destroys x."""
+    d = x.size
+    for j in range(d):
+        row = factor[j]
+        pivot = sqrt(row[j] * row[j] + x[j] * x[j])
+        cosine, sine = row[j] / pivot, x[j] / pivot  # a Givens rotation of the row and x: stable
+        row[j] = pivot
+        for i in range(j + 1, d):
+            row[i], x[i] = cosine * row[i] + sine * x[i], cosine * x[i] - sine * row[i]
+        half[j], y = cosine * half[j] + sine * y, cosine * y - sine * half[j]
+
+
+@inner
+def gather(p: Any, s: State) -> None:
+    """b, V and the least squares R theta = half, V = R'R, from the counts and sums of each arm.
+
+    However many rewards there were, no rounding piles up. R is built row by row from sqrt(ridge) I, never
+    from V: where the log is silent V holds the ridge beside counts that drown it, and R does not. Its pivots
+    only grow, so no log can give a NaN.
+    """
+    d, k = s.actions.shape
+    gram, factor = s.square[GRAM], s.square[FACTOR]
+    target, half, x = s.vectors[TARGET], s.vectors[HALF], s.vectors[WORK]
+    gram[:] = 0.0
+    factor[:] = 0.0
+    target[:] = 0.0
+    half[:] = 0.0
+    for i in range(d):
+        factor[i, i] = sqrt(p.ridge)
+    for a in range(k):
+        seen = s.arms[SEEN, a]
+        if seen == 0.0:
+            continue
+        for i in range(d):
+            x[i] = s.actions[i, a]
+        for i in range(d):
+            target[i] += s.arms[SUMS, a] * x[i]
+            weight, row = seen * x[i], gram[i]
+            for j in range(d):
+                row[j] += weight * x[j]
+        root = sqrt(seen)
+        for i in range(d):
+            x[i] *= root
+        update_factor(factor, half, x, s.arms[SUMS, a] / root)
+    for i in range(d):
+        gram[i, i] += p.ridge
+
+
+@inner
+def settle(p: Any, s: State, arm: int, history: Part) -> None:
+    """What is known of a one-hot arm, from its own counts: no other arm shares its feature."""
+    i, scale, seen, total = int(s.arms[PLACE, arm]), s.actions[0, arm], s.arms[SEEN, arm], s.arms[SUMS, arm]
+    gram = p.ridge + seen * scale * scale
+    root = sqrt(gram)
+    s.square[GRAM, 0, i], s.square[INVERSE, 0, i], s.square[FACTOR, 0, i] = gram, 1.0 / gram, root
+    s.vectors[TARGET, i], s.vectors[HALF, i] = total * scale, total * scale / root
+    s.vectors[THETA, i] = total * scale / gram
+    s.arms[MEAN, arm] = scale * s.vectors[THETA, i]
+    s.arms[VARIANCE, arm] = scale * scale / gram
+    s.arms[WIDTH, arm] = abs(scale) / root
+    if history is not None and p.explorer >= UCB1:
+        tally_arm(p, s, arm)
+    if p.shift > 0.0:
+        s.arms[MOVED, arm] = s.square[LOG_GRAM, 0, i] * (scale / gram) ** 2
+
+
+@inner
+def tally_arm(p: Any, s: State, arm: int) -> None:
+    """Mean and width, 1 / sqrt(n), of the rewards of one arm: n = 0 is infinitely wide."""
+    seen, total, logged = s.arms[SEEN, arm], s.arms[SUMS, arm], float(s.counts[LOGGED, arm])
+    own, own_total = seen, total
+    if p.explorer != HUCB1:
+        own, own_total = seen - logged, total - s.arms[OFFLINE_SUMS, arm]
+    s.arms[OWN_MEAN, arm] = own_total / own if own > 0.0 else 0.0
+    s.arms[OWN_WIDTH, arm] = 1.0 / sqrt(own) if own > 0.0 else inf
+    if p.explorer == HUCB1:
+        s.arms[POOLED_WIDTH, arm] = logged * s.arms[OWN_WIDTH, arm] if logged > 0.0 else 0.0
+    elif p.explorer == MIN_UCB:
+        s.arms[POOLED_MEAN, arm] = (total + logged * p.log_shift) / seen if logged > 0.0 else 0.0
+        s.arms[POOLED_WIDTH, arm] = 1.0 / sqrt(seen) if logged > 0.0 else inf
+
+
+@compiled
+def tally(params: Records, s: State) -> None:
+    """The same for every arm."""
+    for a in range(s.arms[SEEN].size):
+        tally_arm(params[0], s, a)
+
+
+@inner
+def refresh_one_hot(p: Any, s: State, history: Part) -> None:
+    """The same where V is diagonal; a feature that no arm has keeps the ridge."""
+    r, gram = s.run[0], s.square[GRAM, 0]
+    gram[:] = p.ridge
+    s.square[INVERSE] = 1.0 / p.ridge
+    s.square[FACTOR] = sqrt(p.ridge)
+    for a in range(s.arms[MEAN].size):
+        settle(p, s, a, history)
+    r.log_det = r.widest = 0.0
+    r.since_refresh = 0
+    for i in range(gram.size):
+        r.log_det += log(gram[i])
+        r.widest = max(r.widest, s.square[INVERSE, 0, i])
+
+
+@inner
+def invert(s: State) -> None:
+    """V^-1, theta and log det V from the least squares R theta = half."""
+    r, d = s.run[0], s.vectors.shape[1]
+    factor, inverse = s.square[FACTOR], s.square[INVERSE]
+    upper, lower = s.square[ROOT], s.square[ROOT_T]  # R^-1 and its transpose
+    r.log_det = 0.0
+    r.since_refresh = 0
+    r.widest = 0.0
+    for i in range(d - 1, -1, -1):  # row i of R^-1 from the rows below it
+        row = upper[i]
+        combine(upper[i + 1 :], factor[i, i + 1 :], row)
+        for j in range(d):
+            row[j] = ((1.0 if i == j else 0.0) - row[j]) / factor[i, i]
+            lower[j, i] = row[j]
+        r.log_det += 2.0 * log(factor[i, i])
+    for i in range(d):
+        for j in range(i + 1):
+            inverse[i, j] = inverse[j, i] = dot(upper[i, i:], upper[j, i:])
+        r.widest = max(r.widest, inverse[i, i])
+    theta, half = s.vectors[THETA], s.vectors[HALF]
+    for i in range(d):
+        theta[i] = dot(upper[i, i:], half[i:])
+
+
+@inner
+def refresh_moved(s: State) -> None:
+    """|X V^-1 a|^2 of every arm, from R_0 V^-1."""
+    moved, row, image = s.arms[MOVED], s.vectors[STEP], s.arms[CROSS]
+    moved[:] = 0.0
+    for i in range(row.size):
+        combine(s.square[INVERSE, i:], s.square[LOG_ROOT, i, i:], row)
+        combine(s.actions, row, image)
+        for a in range(moved.size):
+            moved[a] += image[a] * image[a]
+
+
+@inner
+def refresh(p: Any, s: State, shift: Part, history: Part) -> None:
+    """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
+    if s.run[0].one_hot == 1:
+        refresh_one_hot(p, s, history)
+        return
+    gather(p, s)
+    invert(s)
+    d, k = s.actions.shape
+    lower = s.square[ROOT_T]
+    combine(s.actions, s.vectors[THETA], s.arms[MEAN])
+    variance, row = s.arms[VARIANCE], s.arms[CROSS]
+    variance[:] = 0.0
+    for i in range(d):
+        combine(s.actions[: i + 1], lower[i, : i + 1], row)
+        for a in range(k):
+            variance[a] += row[a] * row[a]
+    if shift is not None:
+        refresh_moved(s)
+
+
+@inner
+def refine(s: State, x: Floats, step: Floats) -> None:
+    """One step of iterative refinement of V^-1 x, for a log that knows some directions much better.
+
+    V^-1 is as large as 1/ridge where the log is silent, and its rounding swamps the small variance of a
+    well-known arm; the residual x - V step is computed from V, which is exact.
+    """
+    residue, change = s.vectors[RESIDUE], s.vectors[REFINED]
+    combine(s.square[GRAM], step, residue)
+    for i in range(x.size):
+        residue[i] = x[i] - residue[i]
+    combine(s.square[INVERSE], residue, change)
+    for i in range(x.size):
+        step[i] += change[i]
+
+
+@inner
+def noise_radius(p: Any, s: State, fixed: float, level: float) -> float:
+    """sqrt(rho_t) of Proposition 1, or of the radius chosen in its place, without the ridge bias."""
+    r = s.run[0]
+    if p.fixed_radius == 1 or (p.prior_is_log == 1 and r.rewards == 0):
+        return fixed  # beta_1 = 0
+    growth = max(r.log_det - r.log_det_base, 0.0)
+    return float(fixed + p.noise * sqrt(level + growth))
+
+
+@inner
+def raise_bounds(p: Any, s: State, shift: Part) -> None:
+    """The widths of C_t, and lcb_t = max over t' <= t, eq. (3).
+
+    A stand-in that is wrong by at most e moves theta by e |a| in V^-1, in the norm of V: these add up.
+    """
+    r = s.run[0]
+    mean, variance, width, lcb = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[LCB]
+    if r.one_hot == 0:  # else `settle` did: a reward changes one of them
+        for a in range(mean.size):
+            width[a] = sqrt(variance[a])
+    r.doubt = dot(s.arms[LOST], width)
+    r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
+    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
+    bonus = r.radius + r.doubt
+    if shift is not None:
+        raise_by_both(p, s, bonus)
+        return
+    for a in range(mean.size):
+        lower = mean[a] - bonus * width[a]
+        lower = lower if lower > p.floor else p.floor
+        lcb[a] = lower if lower > lcb[a] else lcb[a]
+
+
+@inner
+def raise_by_both(p: Any, s: State, bonus: float) -> None:
+    """The better lower bound of two: with the log and all that it may have moved, and without the log."""
+    mean, width, lcb, without = s.arms[MEAN], s.arms[WIDTH], s.arms[LCB], online(s).arms[LCB]
+    moved, lift, scale = s.arms[MOVED], s.arms[LIFT], p.shift * sqrt(float(s.run[0].logged))
+    for a in range(mean.size):
+        lift[a] = scale * sqrt(moved[a])
+        lower = max(mean[a] - bonus * width[a] - lift[a], p.floor)
+        lcb[a] = max(lower, lcb[a], without[a])
+        without[a] = lcb[a]  # what the gate asks both states about
+
+
+@inner
+def forget(p: Any, s: State, shift: Part, history: Part) -> None:
+    """Drop what is older than the last `memory` rewards; what it taught about lower bounds is gone too."""
+    r = s.run[0]
+    copy(s.arms[RECENT_SEEN], s.arms[SEEN])
+    copy(s.arms[RECENT_SUMS], s.arms[SUMS])
+    s.arms[RECENT_SEEN] = 0.0
+    s.arms[RECENT_SUMS] = 0.0
+    s.arms[LCB] = -inf
+    refresh(p, s, shift, history)
+    if p.prior_is_log == 1:
+        r.log_det_base = r.log_det
+
+
+@inner
+def learn(p: Any, s: State, x: Floats, mean: float, variance: float, reward: float) -> tuple[float, float]:
+    """V, V^-1 and theta by one rank-one step, O(d^2), for a row x of known mean and variance.
+
+    Leaves V^-1 x, from before, in `step`; returns what theta moved along it, and det V_t / det V_{t-1}.
+    """
+    r = s.run[0]
+    gram, inverse = s.square[GRAM], s.square[INVERSE]
+    target, theta, step = s.vectors[TARGET], s.vectors[THETA], s.vectors[STEP]
+    combine(inverse, x, step)  # V^-1 x, by symmetry
+    if variance < STIFF * r.widest * dot(x, x):
+        refine(s, x, step)
+    growth = 1.0 + dot(x, step)
+    gain = (reward - mean) / growth
+    if p.estimates_noise == 1:
+        r.residuals += (reward - mean) * gain  # its mean is the variance of a reward, however known x is
+        r.residual_count += 1.0
+    for i in range(x.size):
+        target[i] += reward * x[i]
+        theta[i] += gain * step[i]
+        pull, shrink = x[i], step[i] / growth
+        gram_row, inverse_row = gram[i], inverse[i]
+        for j in range(x.size):
+            gram_row[j] += pull * x[j]
+            inverse_row[j] -= shrink * step[j]
+    r.log_det += log(growth)
+    r.rewards += 1
+    r.since_refresh += 1
+    r.fresh = 0
+    return gain, growth
+
+
+@inner
+def learn_one_hot(p: Any, s: State, arm: int, reward: float, history: Part) -> float:
+    """The same where V is diagonal, from counts that hold the reward already, O(1)."""
+    r, i, surprise = s.run[0], int(s.arms[PLACE, arm]), reward - s.arms[MEAN, arm]
+    before = s.square[GRAM, 0, i]
+    settle(p, s, arm, history)
+    growth = s.square[GRAM, 0, i] / before
+    if p.estimates_noise == 1:
+        r.residuals += surprise * surprise / growth
+        r.residual_count += 1.0
+    r.log_det += log(growth)
+    r.rewards += 1
+    r.since_refresh += 1
+    r.fresh = 0
+    return float(growth)
+
+
+@inner
+def learn_arm(p: Any, s: State, arm: int, reward: float, shift: Part) -> float:
+    """A rank-one step, and what it does to the mean and the variance of every arm; x stays in `work`."""
+    x, mean, variance, cross = s.vectors[WORK], s.arms[MEAN], s.arms[VARIANCE], s.arms[CROSS]
+    for i in range(x.size):
+        x[i] = s.actions[i, arm]
+    gain, growth = learn(p, s, x, mean[arm], variance[arm], reward)
+    combine(s.actions, s.vectors[STEP], cross)
+    shrink = 1.0 / growth
+    for a in range(mean.size):
+        mean[a] += gain * cross[a]
+        left = variance[a] - shrink * cross[a] * cross[a]
+        variance[a] = left if left > 0.0 else 0.0
+    if shift is not None:
+        update_moved(s, shrink)
+    return growth
+
+
+@inner
+def log_image(s: State, y: Floats, out: Floats) -> None:
+    """out = X'X y, X the logged rows."""
+    if s.run[0].one_hot == 0:
+        combine(s.square[LOG_GRAM], y, out)
+        return
+    for i in range(y.size):
+        out[i] = s.square[LOG_GRAM, 0, i] * y[i]
+
+
+@inner
+def update_moved(s: State, shrink: float) -> None:
+    """|X V^-1 a|^2 after a rank-one step u, with c = <a, u> / growth: less 2 c a'V^-1 X'X u + c^2 |X u|^2."""
+    step, image, back = s.vectors[STEP], s.vectors[RESIDUE], s.vectors[REFINED]
+    cross, moved, change = s.arms[CROSS], s.arms[MOVED], s.arms[MOVE]
+    log_image(s, step, image)
+    solve(s, image, back)
+    project(s, back, change)
+    square = dot(step, image)
+    for a in range(moved.size):
+        share = shrink * cross[a]
+        left = moved[a] - share * (2.0 * change[a] + share * square)
+        moved[a] = left if left > 0.0 else 0.0
+
+
+@inner
+def is_worn(r: Any, growth: float) -> bool:
+    """Whether rank-one steps may have cost digits: there were many, or one that changed much."""
+    leapt = not 1.0 <= growth <= REFRESH_ABOVE
+    return bool(r.since_refresh >= REFRESH_EVERY or (leapt and r.one_hot == 0))

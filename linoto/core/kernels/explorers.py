@@ -1,0 +1,224 @@
+"""What an explorer makes of every arm."""
+
+from __future__ import annotations
+
+from math import inf, log, sqrt
+from typing import Any
+
+from linoto.core.arrays import Floats, Records
+from linoto.core.kernels.compiling import inner
+from linoto.core.kernels.estimate import copy, dot, online, project
+from linoto.core.kernels.layout import (
+    ABEILLE_LAZARIC,
+    AGRAWAL_GOYAL,
+    FACTOR,
+    GIVEN,
+    GIVEN_SCORES,
+    GREEDY,
+    HUCB1,
+    LIFT,
+    LOGGED,
+    MEAN,
+    MIN_UCB,
+    NORMALS,
+    OPEN,
+    OWN_MEAN,
+    OWN_WIDTH,
+    POOLED_MEAN,
+    POOLED_WIDTH,
+    RARE,
+    ROOM,
+    SCORE,
+    STEP,
+    THOMPSON,
+    TINY,
+    UCB,
+    UCB1,
+    WIDTH,
+    Part,
+    State,
+)
+
+
+@inner
+def best(values: Floats) -> int:
+    """The first index of the largest value; four at a time, since each comparison waits for the last."""
+    arm, top, a = 0, values[0], 0
+    while a + 4 <= values.size:
+        left = values[a] if values[a] > values[a + 1] else values[a + 1]
+        right = values[a + 2] if values[a + 2] > values[a + 3] else values[a + 3]
+        left = left if left > right else right
+        if left > top:
+            arm, top = a, left
+        a += 4
+    while a < values.size:
+        if values[a] > top:
+            arm, top = a, values[a]
+        a += 1
+    while values[arm] < top:
+        arm += 1
+    return arm
+
+
+@inner
+def noise_share(p: Any, r: Any) -> float:
+    """The noise that log and rewards show, as a share of the assumed one; one row stands for the latter."""
+    if p.estimates_noise == 0:
+        return 1.0
+    square = p.noise * p.noise
+    return float(min(sqrt((square + r.residuals) / (square * (1.0 + r.residual_count))), 1.0))
+
+
+@inner
+def unwhiten(s: State, normals: Floats, out: Floats) -> None:
+    """out = R^-1 normals: a draw with covariance V^-1.
+
+    Four rows at a time: each division waits for the one before it, and the sums to their right do not.
+    """
+    factor, i, d = s.square[FACTOR], out.size, out.size
+    if s.run[0].one_hot == 1:
+        for i in range(d):
+            out[i] = normals[i] / factor[0, i]
+        return
+    while i >= 4:
+        i -= 4
+        r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        z0, z1, z2, z3 = normals[i], normals[i + 1], normals[i + 2], normals[i + 3]
+        for j in range(d - 1, i + 3, -1):
+            z0 -= r0[j] * out[j]
+            z1 -= r1[j] * out[j]
+            z2 -= r2[j] * out[j]
+            z3 -= r3[j] * out[j]
+        z3 /= r3[i + 3]
+        z2 = (z2 - r2[i + 3] * z3) / r2[i + 2]
+        z1 = (z1 - r1[i + 3] * z3 - r1[i + 2] * z2) / r1[i + 1]
+        out[i + 1], out[i + 2], out[i + 3] = z1, z2, z3
+        out[i] = (z0 - r0[i + 3] * z3 - r0[i + 2] * z2 - r0[i + 1] * z1) / r0[i]
+    while i > 0:
+        i -= 1
+        out[i] = (normals[i] - dot(factor[i, i + 1 :], out[i + 1 :])) / factor[i, i]
+
+
+@inner
+def score_by_rounds(p: Any, s: State) -> None:
+    """UCB1: mean + sqrt(8 noise^2 ln t / n), n and mean online. No reward yet: infinite."""
+    mean, width, score = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[SCORE]
+    spread = p.noise * sqrt(8.0 * log(float(max(s.run[0].rounds, 1)))) + TINY
+    for a in range(score.size):
+        score[a] = mean[a] + spread * width[a]
+
+
+@inner
+def history_score(p: Any, s: State, arm: int) -> float:
+    """HUCB1: mean + sqrt(8 noise^2 ln(t + h) / (n + h)), h logged rewards of the arm among its n + h."""
+    grown = max(s.run[0].rounds, 1) + float(s.counts[LOGGED, arm])
+    return float(s.arms[OWN_MEAN, arm] + (p.noise * sqrt(8.0 * log(grown)) + TINY) * s.arms[OWN_WIDTH, arm])
+
+
+@inner
+def score_with_history(p: Any, s: State) -> None:
+    """HUCB1 for every arm; where all are affordable, one that cannot be the best gets a bound of its score.
+
+    A logarithm for each arm took most of a round. With ln(t + h) <= ln t + h / t and sqrt(1 + x) <= 1 + x / 2
+    one is enough for a bound.
+    """
+    r, score, t = s.run[0], s.arms[SCORE], float(s.run[0].rounds)
+    if p.gate != OPEN or r.restricted == 1 or t < 3.0:  # ln t must be well above 0
+        for a in range(score.size):
+            score[a] = history_score(p, s, a)
+        return
+    mean, width, longer = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[POOLED_WIDTH]
+    logarithm = log(t)
+    spread = p.noise * sqrt(8.0 * logarithm) * (1.0 + 1e-12)
+    rise = spread / (2.0 * t * logarithm)
+    for a in range(score.size):
+        score[a] = mean[a] + spread * width[a] + rise * longer[a]
+    top = history_score(p, s, r.proposal)  # the last favourite: hardly any other has to be looked at
+    for a in range(score.size):
+        if score[a] > top:
+            score[a] = history_score(p, s, a)
+            top = score[a] if score[a] > top else top
+
+
+@inner
+def score_by_smaller_bound(p: Any, s: State) -> None:
+    """MIN-UCB: the smaller of the upper bound online, and of that with the log and its shift."""
+    mean, width, score = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[SCORE]
+    pooled_mean, pooled_width = s.arms[POOLED_MEAN], s.arms[POOLED_WIDTH]
+    t = s.run[0].rounds + 1.0
+    spread = p.noise * sqrt(2.0 * log(4.0 * score.size * t * t * t))  # log(2 t / d), d = 1 / (2 k t^2)
+    for a in range(score.size):
+        online = mean[a] + spread * width[a]
+        pooled = pooled_mean[a] + spread * pooled_width[a]
+        score[a] = online if online < pooled else pooled
+
+
+@inner
+def optimistic(p: Any, s: State, out: Floats, shift: Part) -> None:
+    """out = the upper bound of every arm, with the explorer's own scale."""
+    mean, width = s.arms[MEAN], s.arms[WIDTH]
+    bonus = p.scale * noise_share(p, s.run[0]) * s.run[0].radius
+    for a in range(mean.size):
+        out[a] = mean[a] + bonus * width[a]
+    if shift is not None:
+        for a in range(mean.size):
+            out[a] += p.scale * s.arms[LIFT, a]
+
+
+@inner
+def cap_scores(params: Records, s: State) -> None:
+    """No score is above what it would be without the log: the smaller of two upper bounds."""
+    p, other, score = params[1], online(s), s.arms[SCORE]
+    other.run[0].residuals, other.run[0].residual_count = s.run[0].residuals, s.run[0].residual_count
+    optimistic(p, other, other.arms[SCORE], None)
+    for a in range(score.size):
+        score[a] = min(score[a], other.arms[SCORE, a])
+
+
+@inner
+def keep_scores(p: Any, s: State, shift: Part) -> None:
+    """Score anew if det V has grown by the factor since the last time; before the first reward, anyway."""
+    r = s.run[0]
+    if r.rewards > 0 and r.log_det <= r.scored_at + p.growth:
+        return
+    optimistic(p, s, s.arms[GIVEN_SCORES], shift)
+    r.scored_at = r.log_det
+    r.scorings += 1
+
+
+@inner
+def thompson_spread(p: Any, s: State) -> float:
+    """v: a draw is theta + v R^-1 xi, V = R'R."""
+    r = s.run[0]
+    spread = p.noise
+    if p.law == AGRAWAL_GOYAL:
+        spread *= sqrt(9.0 * s.vectors.shape[1] * (log(r.rounds + 1.0) + p.level))
+    elif p.law == ABEILLE_LAZARIC:
+        spread = r.radius
+    return float(p.scale * noise_share(p, r) * spread)
+
+
+@inner
+def score_arms(p: Any, s: State, shift: Part, history: Part) -> None:
+    """What the explorer makes of every arm."""
+    mean, score = s.arms[MEAN], s.arms[SCORE]
+    if p.explorer == UCB:
+        optimistic(p, s, score, shift)
+    elif p.explorer == THOMPSON:
+        spread, draw = thompson_spread(p, s), s.vectors[STEP]
+        unwhiten(s, s.vectors[NORMALS], draw)
+        project(s, draw, score)
+        for a in range(mean.size):
+            score[a] = mean[a] + spread * score[a]
+    elif p.explorer == GREEDY:
+        copy(mean, score)
+    elif p.explorer == GIVEN or p.explorer == RARE:
+        copy(s.arms[GIVEN_SCORES], score)
+    elif history is not None and p.explorer == UCB1:
+        score_by_rounds(p, s)
+    elif history is not None and p.explorer == HUCB1:
+        score_with_history(p, s)
+    elif history is not None and p.explorer == MIN_UCB:
+        score_by_smaller_bound(p, s)
+    else:  # no such explorer: nothing that it proposes is affordable
+        s.arms[ROOM] = -inf

@@ -1,0 +1,470 @@
+"""What the kernels work on: the records and rows of a state, by name. No compiled code, so cheap to import.
+
+Shapes: k arms, d features. Rows of the packed arrays have names (`s.arms[LCB]`); few arrays make a call from
+Python cheap.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.units import Units, dense, find_units
+
+BETS = 12  # betting fractions of the bounded-reward boundary
+TILTS = 20  # exponential tilts of the bounded-reward reference
+HEAD_START = 50.0  # w, rounds' worth of variance in the mixture boundary b(q)
+COIN_BETS = 16  # betting fractions of a Control gate: 0.9 / unit, each 0.6 of the one before
+NO_LEVEL = -40.0  # below, a bet does not count beside the others
+MOST_GROWN = 1e4  # times that a bet grows, or shrinks, before its logarithm is taken
+PURSE, LEAST_SHARE = 4.0, 0.05  # of control plays: the more room is left, the fewer, never fewer than that
+FEES, MOST_SHARE = 3.0, 0.9  # an entrance fee is a third of what may be lost, with no more control than that
+CENTRE_WEIGHT, CENTRE_MEMORY = 20.0, 200.0  # rewards that the log's mean stands for; rewards remembered
+LOG_START = 8.0  # the same for the reference: this part of the log's rows
+TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
+GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
+NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
+# What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
+UCB, THOMPSON, GREEDY, GIVEN, RARE = range(5)  # explorer; the last two take the scores in the state
+UCB1, HUCB1, MIN_UCB = range(100, 103)  # explorers of one-hot arms
+POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC = range(3)  # how wide Thompson sampling draws
+NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
+OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
+EXACT, AGGREGATE, MAX = range(3)  # form of the budget
+JOINT, SEPARATE, BY_ARM = range(3)  # form of a Conservative gate
+PROPOSAL, AFFORDABLE = range(2)  # reach
+LCB_ARM, FROZEN_ARM, FIXED_ARM, MIXTURE, CERTIFIED = range(5)  # fallback; the last is lcb or mixture
+FROM_EXPLORER, FROM_LCB, FROM_MIXTURE, FROM_FIXED, FROM_CONTROL = range(5)  # source of the decided arm
+NO_ENTRY, PRACTICE_PLAY, EXPLORED_PLAY, CONTROL_PLAY, UNASKED_PLAY = range(5)  # a play in the control ledger
+NOBODY, THE_LOG, THE_MODEL = range(3)  # who vouches for the loan of a Control gate
+PARAMS = np.dtype(
+    [
+        ("explorer", np.int64),
+        ("draws", np.int64),
+        ("keeps_factor", np.int64),  # 1: the explorer reads R, so that it follows every reward
+        ("scale", np.float64),  # of the optimistic or sampled bonus
+        ("estimates_noise", np.int64),  # 1: the explorer scores with the noise it sees, not the assumed one
+        ("gate", np.int64),
+        ("keeps_ledger", np.int64),  # 1: the gate counts every play and reward, not only the mixture's
+        ("form", np.int64),
+        ("reach", np.int64),
+        ("fallback", np.int64),
+        ("fixed_arm", np.int64),
+        ("alpha", np.float64),  # eq. (4)
+        ("coverage_slack", np.int64),  # S: 0 the paper's sqrt(d/m), 1 averaged over the log, 2 sqrt(1/m)
+        ("horizon", np.float64),  # rounds whose alpha S a Budget credits in advance; 0: none
+        ("noise", np.float64),
+        ("memory", np.int64),  # rewards after which the explorer forgets older ones; 0: never
+        ("ridge", np.float64),
+        ("bias", np.float64),  # sqrt(ridge) bound, or 0 where the paper leaves it out
+        ("radius_fixed", np.float64),  # the offline part of the radius
+        ("radius_level", np.float64),  # 2 log(2/delta) or 2 log(1/delta)
+        ("fixed_radius", np.int64),  # 1: it does not grow with log det V
+        ("floor", np.float64),  # no lower bound is below it
+        ("log_shift", np.float64),  # how far an arm's mean may be from that in the log, by MIN-UCB
+        ("shift", np.float64),  # how far logged means may have moved: the root mean square over the rows
+        ("prior_is_log", np.int64),  # 1: log det is counted from V_0 and beta_1 = 0; 0: from ridge * I
+        ("gate_fixed", np.float64),  # radius_fixed and radius_level at the gate's share of delta
+        ("gate_level", np.float64),
+        ("budget", np.float64),  # what may be lost in all, and
+        ("epsilon", np.float64),  # per round
+        ("relative", np.int64),  # 1: both are shares of the reference
+        ("realised", np.int64),  # 1: the promise is about rewards as they came, not about their means
+        ("loose_bias", np.int64),  # 1: bound the ridge bias by sqrt(ridge) bound |y| alone
+        ("by_model", np.int64),  # which evidence may open a Tolerance gate
+        ("by_rewards", np.int64),
+        ("averaged", np.int64),  # 1: the tilts of the reference are averaged; 0: the best of them is taken
+        ("joint", np.int64),  # 1: explored plays and reference are bounded together; 0: each by itself
+        ("bounded", np.int64),  # 1: every reward lies in [low, low + unit]
+        ("low", np.float64),  # of mean rewards: what a pending reward is worth at least
+        ("unit", np.float64),  # width of the reward range
+        ("reward_level", np.float64),  # log(1/d1)
+        ("reference_level", np.float64),  # log(1/d2)
+        ("kappa", np.float64),  # rounding of the logging mixture
+        ("share", np.float64),  # of control plays; 0: as the room asks for
+        ("loan", np.float64),  # what evidence other than the coin's may spend beyond the coin's own
+        ("vouched_by", np.int64),
+        ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
+        ("coin_level", np.float64),  # log(16/d), d the share of delta of the coin
+        ("coin_stakes", np.float64, (COIN_BETS,)),  # log(16 w_j), w_j the share of the stake on bet j
+        ("log_upper", np.float64),  # on mu_off, where the log vouches
+        ("law", np.int64),  # of Thompson sampling's draws
+        ("level", np.float64),  # log(1/delta)
+        ("growth", np.float64),  # of log det V, from which on a RARE explorer scores anew
+        ("baseline_known", np.int64),  # 1: what the baseline of a Conservative gate earns is known:
+        ("baseline_mean", np.float64),
+        ("arm_level", np.float64),  # log(2 k/d), d the share of delta of the bounds from arms' own rewards
+    ]
+)
+RUN = np.dtype(
+    [
+        ("rounds", np.int64),  # commits so far; the next round is t = rounds + 1
+        ("rewards", np.int64),  # rewards so far
+        ("since_refresh", np.int64),
+        ("one_hot", np.int64),  # 1: every arm is a scaled unit vector of a feature of its own
+        ("longest", np.float64),  # largest |a|^2
+        ("widest", np.float64),  # largest diagonal entry of V^-1 at the last refresh; it only falls
+        ("logged", np.int64),  # m, rows in the log
+        ("log_det", np.float64),  # log det V_t
+        ("log_det_base", np.float64),  # log det of what the radius counts from
+        ("radius", np.float64),  # sqrt(rho_t)
+        ("gate_radius", np.float64),  # its noise part at the gate's share of delta
+        (
+            "doubt",
+            np.float64,
+        ),  # how much lost rewards may have moved the estimate; in gate_radius too
+        ("lost_sum", np.float64),  # with contexts: how wrong stand-ins for lost rewards can be, summed, and
+        ("lost_squares", np.float64),  # the same squared
+        ("slack", np.float64),  # S
+        ("baseline", np.float64),  # r_b, eq. (4)
+        ("arrears", np.float64),  # what earlier, higher baselines add to t r_b
+        ("logged_rewards", np.float64),  # sum of the logged rewards
+        ("mixed", np.int64),  # mixture plays so far
+        ("mixed_pending", np.int64),
+        ("mixed_rewards", np.float64),  # sum of the observed rewards of mixture plays
+        ("ventured", np.int64),  # q, all other plays so far
+        ("pending", np.int64),  # of those, rewards still to come
+        ("earned", np.float64),  # sum of the observed rewards of those plays
+        ("premium", np.float64),  # above 0: practice lost arms, and earns at most 1 + premium times mu_off
+        ("premiums", np.float64),  # the sum of it over all other plays, each at its time
+        ("practised", np.int64),  # logged rows of practice's arms, and
+        ("turns", np.int64),  # mixture plays, since then
+        ("secured", np.float64),  # C, a lower bound on their summed means
+        ("surplus", np.float64),  # joint: on the same with one more play, less `owed` times mu_off
+        ("owed", np.float64),
+        ("upper_reference", np.float64),  # on mu_off
+        ("lower_reference", np.float64),
+        ("bet_base", np.float64),  # u, the reference that bets are made against
+        ("bets", np.float64, (BETS,)),  # log wealth of each bet
+        ("border_sum", np.float64),  # where the joint bound was last found: the sum of means, and
+        ("border_reference", np.float64),  # mu_off, with rewards rescaled to [0, 1]
+        ("residuals", np.float64),  # summed squares of rewards around what was expected of them
+        ("residual_count", np.float64),
+        ("vetoed", np.int64),  # 1: realised rewards contradict the model, which has no say any more
+        ("practice_draw", np.float64),  # uniform: which arm practice plays in the next round
+        ("coin", np.float64),  # uniform: whether it is a control play
+        ("thrown", np.int64),  # 1: the coin is thrown, and the decision below stands until it is committed
+        ("centre", np.float64),  # c, about what practice earns now
+        ("centre_weight", np.float64),
+        (
+            "upper_practice",
+            np.float64,
+        ),  # on what practice would have earned (expected: more) in explored rounds
+        ("root", np.float64),  # S, where the bets reach 1/d
+        ("root_is_known", np.int64),  # 1: since it was looked for, no bet changed, or all by the centre
+        ("coin_bets", np.float64, (COIN_BETS,)),  # L_j, pending rewards at their worst
+        ("coin_gains", np.float64, (COIN_BETS,)),  # L_j lacks log(1 + gain): plays multiply, without a log
+        ("coin_hopes", np.float64, (COIN_BETS,)),  # what L_j would gain if they came at their best
+        ("stretch_marks", np.float64, (COIN_BETS,)),  # W_j
+        ("stretches", np.int64),
+        ("entry", np.int64),  # the play, or the reward, at hand: what it is in the control ledger
+        ("entry_share", np.float64),
+        ("entry_centre", np.float64),
+        ("entry_practice", np.int64),  # the arm that practice would have played
+        ("scored_at", np.float64),  # log det V when a RARE explorer last scored the arms, and
+        ("scorings", np.int64),  # how often it did
+        ("restricted", np.int64),  # 1: only the arms in counts[ALLOWED] may be played
+        ("fresh", np.int64),  # 1: nothing happened since the decision below
+        ("arm", np.int64),  # -1: refused, and no safe arm is allowed
+        ("explored", np.int64),
+        ("source", np.int64),
+        ("proposal", np.int64),  # U_t
+        ("fallback", np.int64),  # L_t, or -1
+        ("fallback_source", np.int64),
+        ("room", np.float64),  # B(t) of the arm the gate was asked about
+    ]
+)
+# Rows of the packed arrays, by name. Snapshots store the rows by these names: a new row goes anywhere, an old
+# one keeps its name. SCRATCH rows hold nothing that lasts from one call to the next.
+SQUARE_ROWS = ("gram", "inverse", "factor", "root", "root_t")  # V, V^-1, R with V = R'R, scratch
+GRAM, INVERSE, FACTOR, ROOT, ROOT_T = range(5)
+VECTOR_ROWS = (
+    "target",  # b
+    "theta",
+    "half",  # R theta
+    "xbar",  # the mean logged action, or the arm that a Conservative gate compares with
+    "played",  # the sum of all played actions
+    "excess",  # Z
+    "normals",  # xi
+    "practice",  # xbar of the arms that are left, once practice has lost one
+    "step",
+    "work",
+    "residue",
+    "refined",
+)
+(
+    TARGET,
+    THETA,
+    HALF,
+    XBAR,
+    PLAYED,
+    EXCESS,
+    NORMALS,
+    PRACTICE_MEAN,
+    STEP,
+    WORK,
+    RESIDUE,
+    REFINED,
+) = range(12)
+ARM_ROWS = (
+    "offline_sums",  # logged reward per arm
+    "place",  # its feature, where arms are one-hot
+    "own_mean",  # of its rewards online, or with the log: what the explorers of one-hot arms score by
+    "own_width",
+    "pooled_mean",  # of all rewards and the shift, for MIN-UCB
+    "pooled_width",  # for HUCB1, times the logged rewards
+    "seen",  # rewards per arm, logged and online
+    "sums",  # their sum
+    "plays",  # commits per arm, as floats for the dot product of the budget
+    "mean",  # <theta, a>
+    "variance",  # |a|^2 in V^-1
+    "width",  # its root
+    "lcb",  # the best lower bound so far
+    "first_lcb",  # lower bounds from the log alone
+    "score",  # what the explorer makes of each arm
+    "room",  # what the gate makes of each arm: affordable where positive
+    "given",  # scores drawn or made outside the kernels
+    "cross",  # A V^-1 x
+    "lost",  # for each lost reward, the most that its stand-in can be wrong; summed
+    "ticket",  # the only pending play of an arm as an entry of the control ledger; -1: there are several
+    "ticket_share",
+    "ticket_centre",
+    "against",  # explored rounds in which practice would have played the arm
+    "practice_upper",  # bounds on its mean from the log, where that vouches for a loan
+    "practice_lower",
+    "recent_seen",  # the part of `seen` and of `sums` that outlives the next forgetting
+    "recent_sums",
+    "arm_upper",  # bounds on its mean from all its own rewards, of a Conservative gate without a model
+    "arm_lower",
+)
+(
+    OFFLINE_SUMS,
+    PLACE,
+    OWN_MEAN,
+    OWN_WIDTH,
+    POOLED_MEAN,
+    POOLED_WIDTH,
+    SEEN,
+    SUMS,
+    PLAYS,
+    MEAN,
+    VARIANCE,
+    WIDTH,
+    LCB,
+    FIRST_LCB,
+    SCORE,
+    ROOM,
+    GIVEN_SCORES,
+    CROSS,
+    LOST,
+    TICKET,
+    TICKET_SHARE,
+    TICKET_CENTRE,
+    AGAINST,
+    PRACTICE_UPPER,
+    PRACTICE_LOWER,
+    RECENT_SEEN,
+    RECENT_SUMS,
+    ARM_UPPER,
+    ARM_LOWER,
+) = range(29)
+COUNT_ROWS = (
+    "logged",
+    "pending",
+    "pending_mixture",
+    "mixed",  # mixture plays; since practice last lost an arm
+    "allowed",  # in this round; between calls, the arms that were not removed
+    "practice",  # logged pulls, 0 where the arm was removed, once practice has lost one
+)
+LOGGED, PENDING, PENDING_MIXTURE, MIXED, ALLOWED, PRACTICE_PULLS = range(6)
+ROWS = {"square": SQUARE_ROWS, "vectors": VECTOR_ROWS, "arms": ARM_ROWS, "counts": COUNT_ROWS}
+COIN_ROWS = {"ticket", "ticket_share", "ticket_centre", "against", "practice_upper", "practice_lower"}
+MEMORY_ROWS = {"recent_seen", "recent_sums"}
+ARM_BOUND_ROWS = {"arm_upper", "arm_lower"}
+GATE_ROWS = COIN_ROWS | ARM_BOUND_ROWS  # kept by some gates only
+TALLIES = {"own_mean", "own_width", "pooled_mean", "pooled_width"}  # of counts and sums: made anew by `tally`
+PRACTICE_ROWS = {"practice"}  # of vectors and of counts
+# Where the log may have moved, a second state lies behind the rows above: that of online rewards alone. Then:
+SHIFT_SQUARES = ("log_gram", "log_root")  # X'X of the logged rows X, and R_0 with R_0'R_0 = X'X
+SHIFT_ARMS = ("moved", "lift", "move")  # |X V^-1 a|^2; shift sqrt(m) |X V^-1 a|; scratch: that of y + a
+LOG_GRAM, LOG_ROOT = range(2 * len(SQUARE_ROWS), 2 * len(SQUARE_ROWS) + 2)
+MOVED, LIFT, MOVE = range(2 * len(ARM_ROWS), 2 * len(ARM_ROWS) + 3)
+ONLINE_ROWS = {  # of the second state, that rewards have taught; `tell_online` brings the others
+    *("gram", "inverse", "target", "theta", "seen", "sums", "mean", "variance", "width", "lcb", "lost"),
+    *("place", *ARM_BOUND_ROWS),
+}
+ONLINE_FIELDS = {
+    *("rewards", "since_refresh", "one_hot", "widest", "log_det", "log_det_base"),
+    *("radius", "gate_radius", "doubt"),
+}
+SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross", "move"}
+DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
+    "restricted",
+    "fresh",
+    "arm",
+    "explored",
+    "source",
+    "proposal",
+    "fallback",
+    "fallback_source",
+    "room",
+    "entry",
+    "entry_share",
+    "entry_centre",
+    "entry_practice",
+)
+REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
+ROUNDING = 8 * 2.2e-16  # of a quadratic form in V^-1, relative to its largest entry
+TINY = 1e-300  # times an infinite width it is infinite, where 0 would not be a number
+STIFF = 1e-4  # share of the largest variance below which an arm's own needs refinement
+REFRESH_ABOVE = 10.0  # 1 + x'V^-1 x from which one rank-one step costs digits
+
+
+Part = int | None  # of a policy: 1, or None where it has none
+
+
+class Parts(NamedTuple):
+    """What some policies need beyond the others.
+
+    numba leaves out what stands behind `if part is not None` where a part is None: the rules that a policy
+    does not have are not compiled for it.
+    """
+
+    coin: Part = None  # a Control gate's
+    ledger: Part = None  # of what rewards have paid for, or of the mixture's plays
+    shift: Part = None  # the log may have moved
+    own: Part = None  # bounds of each arm from its own rewards: a Conservative gate's
+    model: Part = (
+        None  # bounds on sums of plays by the linear model: a Tolerance, a certified fallback, a loan
+    )
+    budget: Part = None  # the paper's B(t)
+    history: Part = None  # an explorer that keeps more than the estimate: counts, old scores, what to forget
+
+
+def parts_of(params: Records) -> Parts:
+    """The parts that these parameters ask for; few combinations, since each is compiled once."""
+    p = params[0]
+    gate, fallback, explorer = p["gate"], p["fallback"], p["explorer"]
+    by_plays = gate in (TOLERANCE, CONSERVATIVE)
+    asked = Parts(
+        coin=gate == CONTROL,
+        ledger=by_plays or (gate != CONTROL and fallback in (MIXTURE, CERTIFIED)),
+        shift=p["shift"] > 0,
+        own=gate == CONSERVATIVE,
+        model=by_plays or fallback == CERTIFIED or p["vouched_by"] == THE_MODEL,
+        budget=gate in (OPEN, CLOSED, BUDGET),
+        history=p["memory"] > 0 or explorer == RARE or explorer >= UCB1,
+    )
+    return Parts(*(1 if part else None for part in asked))
+
+
+class State(NamedTuple):
+    """Everything an agent needs to continue, besides its generator."""
+
+    actions: Floats  # (d, k) one column per arm: the long loops run over arms; one-hot: (1, k) the scales
+    square: Floats  # (rows, d, d); one-hot: (rows, 1, d) the diagonals, there is nothing else
+    vectors: Floats  # (rows, d)
+    arms: Floats  # (rows, k)
+    counts: Ints  # (rows, k)
+    run: Records  # (1,) of RUN
+
+
+def allocate(actions: Floats, pulls: Ints, reward_sums: Floats, shifted: bool = False) -> State:
+    """An empty state for these arms (k, d) and their log, which may have moved; `begin` fills it."""
+    state = empty_state(actions, find_units(actions), shifted)
+    state.counts[LOGGED] = pulls
+    state.counts[ALLOWED] = 1
+    state.arms[OFFLINE_SUMS] = reward_sums
+    return state
+
+
+def empty_state(actions: Floats, units: Units | None, shifted: bool = False) -> State:
+    """Zeros for these arms: (k, d), of which nothing is read where they are given as units."""
+    k, d = actions.shape if units is None else (units.scales.size, units.d)
+    squares, rows = len(SQUARE_ROWS), len(ARM_ROWS)
+    if shifted:
+        squares, rows = 2 * squares + len(SHIFT_SQUARES), 2 * rows + len(SHIFT_ARMS)
+    states = 2 if shifted else 1
+    state = State(
+        actions=np.ascontiguousarray(actions.T) if units is None else np.array(units.scales[None, :]),
+        square=np.zeros((squares, d if units is None else 1, d)),
+        vectors=np.zeros((states * len(VECTOR_ROWS), d)),
+        arms=np.zeros((rows, k)),
+        counts=np.zeros((len(COUNT_ROWS), k), dtype=np.int64),
+        run=np.zeros(states, dtype=RUN),
+    )
+    if units is not None:
+        state.arms[PLACE], state.run["one_hot"] = units.places, 1
+    return state
+
+
+def actions_of(s: State) -> Floats:
+    """(k, d) the arms; of one-hot ones the compact form, where there is one."""
+    if s.run[0]["one_hot"] == 0:
+        return np.array(s.actions.T, order="C")  # a copy, with one arm or one feature too
+    return dense(Units(s.arms[PLACE].astype(np.int64), s.actions[0], s.vectors.shape[1]))
+
+
+def is_shifted(s: State) -> bool:
+    """Whether the log of this state may have moved."""
+    return s.run.size > 1
+
+
+def row_names(shifted: bool) -> dict[str, tuple[str, ...]]:
+    """The names of all rows in their order, those of the second state as `online_...`."""
+    if not shifted:
+        return ROWS
+    online_rows = {group: tuple(f"online_{name}" for name in names) for group, names in ROWS.items()}
+    return {
+        "square": ROWS["square"] + online_rows["square"] + SHIFT_SQUARES,
+        "vectors": ROWS["vectors"] + online_rows["vectors"],
+        "arms": ROWS["arms"] + online_rows["arms"] + SHIFT_ARMS,
+        "counts": ROWS["counts"],
+    }
+
+
+def lifts(s: State) -> Floats | float:
+    """(k,) how far the log's shift may have moved the estimate of each arm; 0 without one."""
+    return s.arms[LIFT] if is_shifted(s) else 0.0
+
+
+def square_of(s: State, row: int) -> Floats:
+    """(d, d) one of the square arrays, with all its zeros where arms are one-hot."""
+    return np.diag(s.square[row, 0]) if s.run[0]["one_hot"] == 1 else s.square[row]
+
+
+def online_part(s: State) -> State:
+    """The state of online rewards alone, where the log may have moved."""
+    squares, vectors, arms = len(SQUARE_ROWS), len(VECTOR_ROWS), len(ARM_ROWS)
+    rows = s.arms[arms : 2 * arms]
+    return State(s.actions, s.square[squares : 2 * squares], s.vectors[vectors:], rows, s.counts, s.run[1:])
+
+
+LOST_GRAM = len(SQUARE_ROWS)  # one more square: the sum of e x x' over lost rewards
+RECENT_FACTOR, RECENT_HALF = LOST_GRAM + 1, len(VECTOR_ROWS)  # with a memory: R and half of the last rewards
+
+
+def allocate_rounds(gram: Floats, target: Floats, forgets: bool = False) -> State:
+    """A state without arms that knows the log's X'X and X'y; `context_begin` starts it."""
+    d = target.size
+    state = State(
+        actions=np.zeros((d, 0)),
+        square=np.zeros((len(SQUARE_ROWS) + 1 + forgets, d, d)),
+        vectors=np.zeros((len(VECTOR_ROWS) + forgets, d)),
+        arms=np.zeros((len(ARM_ROWS), 0)),
+        counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
+        run=np.zeros(1, dtype=RUN),
+    )
+    state.square[GRAM], state.vectors[TARGET] = gram, target
+    return state
+
+
+def with_arms(state: State, actions: Floats) -> State:
+    """The same state before these arms (d, k)."""
+    k = actions.shape[1]
+    if k == state.arms.shape[1]:
+        return state._replace(actions=actions)
+    counts = np.ones((len(COUNT_ROWS), k), dtype=np.int64)
+    return state._replace(actions=actions, arms=np.zeros((len(ARM_ROWS), k)), counts=counts)

@@ -1,0 +1,365 @@
+"""Contexts: every round brings its own arms.
+
+The rules of the other files on a State whose actions, arms and counts are those of one round: explorer, gate
+and coin see no difference. What lasts is in square, vectors and run, and a reward brings its own action. XBAR
+is what practice does in this round; R is kept after every reward, since widths of arms are computed from it.
+"""
+
+from __future__ import annotations
+
+from math import inf, log, sqrt
+from typing import Any
+
+import numpy as np
+
+from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.kernels.compiling import compiled, inner
+from linoto.core.kernels.control import enter_coin_play, enter_coin_reward, open_control, throw_coin
+from linoto.core.kernels.deciding import choose
+from linoto.core.kernels.estimate import (
+    combine,
+    copy,
+    dot,
+    invert,
+    is_worn,
+    learn,
+    noise_radius,
+    update_factor,
+)
+from linoto.core.kernels.explorers import best, score_arms
+from linoto.core.kernels.gates import is_certified, measure_room, vouched_room
+from linoto.core.kernels.layout import (
+    ARM_ROWS,
+    COUNT_ROWS,
+    EXCESS,
+    FACTOR,
+    FROM_CONTROL,
+    FROM_LCB,
+    FROM_MIXTURE,
+    GIVEN_SCORES,
+    GRAM,
+    HALF,
+    INVERSE,
+    LCB,
+    LCB_ARM,
+    LOST_GRAM,
+    MEAN,
+    MIXTURE,
+    NORMALS,
+    RECENT_FACTOR,
+    RECENT_HALF,
+    REFINED,
+    ROOM,
+    ROOT_T,
+    SCORE,
+    SCORE_DRAWS,
+    TARGET,
+    THETA,
+    VARIANCE,
+    WIDTH,
+    WORK,
+    XBAR,
+    Part,
+    State,
+)
+
+
+@compiled
+def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats, coin: Part) -> None:
+    """Start from the log alone: `rows` (n, d) with `outcomes` (n,) have its X'X and X'y; destroys rows."""
+    p, r = params[0], s.run[0]
+    d = s.vectors.shape[1]
+    factor, half = s.square[FACTOR], s.vectors[HALF]
+    for i in range(d):
+        factor[i, i] = sqrt(p.ridge)
+        s.square[GRAM, i, i] += p.ridge
+    for j in range(outcomes.size):
+        update_factor(factor, half, rows[j], outcomes[j])
+    if p.memory > 0:
+        begin_recent(p, s)
+    invert(s)
+    r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
+    widen(p, s)
+    if coin is not None:
+        open_control(p, r)
+
+
+@inner
+def begin_recent(p: Any, s: State) -> None:
+    """Least squares that know no reward yet, beside those of the estimate."""
+    factor = s.square[RECENT_FACTOR]
+    factor[:] = 0.0
+    s.vectors[RECENT_HALF] = 0.0
+    for i in range(factor.shape[0]):
+        factor[i, i] = sqrt(p.ridge)
+
+
+@inner
+def forget_rounds(p: Any, s: State) -> None:
+    """Drop what is older than the last `memory` rewards, and what was lost so far: V = R'R of those alone."""
+    r, d = s.run[0], s.vectors.shape[1]
+    gram, factor, target, half = s.square[GRAM], s.square[FACTOR], s.vectors[TARGET], s.vectors[HALF]
+    for i in range(d):
+        copy(s.square[RECENT_FACTOR, i], factor[i])
+    copy(s.vectors[RECENT_HALF], half)
+    gram[:] = 0.0
+    target[:] = 0.0
+    for i in range(d):
+        for j in range(i, d):
+            target[j] += factor[i, j] * half[i]
+            for column in range(i, d):
+                gram[j, column] += factor[i, j] * factor[i, column]
+    begin_recent(p, s)
+    r.lost_sum = r.lost_squares = 0.0
+    s.square[LOST_GRAM] = 0.0
+    invert(s)
+    if p.prior_is_log == 1:
+        r.log_det_base = r.log_det
+
+
+@inner
+def widen(p: Any, s: State) -> None:
+    """The radii of C_t, with what stand-ins for lost rewards may have moved the estimate, in the norm of V.
+
+    Those are the rows x of X, each wrong by at most e: |X'e| in V^-1 is at most |e|, since X'X is part of V,
+    and at most sqrt(sum of e times trace of V^-1 L), L = sum of e x x', which falls as others arrive.
+    """
+    r = s.run[0]
+    r.doubt = 0.0
+    if r.lost_sum > 0.0:
+        trace = 0.0
+        for i in range(s.vectors.shape[1]):
+            trace += dot(s.square[INVERSE, i], s.square[LOST_GRAM, i])
+        r.doubt = sqrt(min(r.lost_squares, r.lost_sum * max(trace, 0.0)))
+    r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
+    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
+
+
+@compiled
+def context_widen(params: Records, s: State) -> None:
+    """The radii anew, for who changed what they depend on."""
+    widen(params[0], s)
+
+
+@compiled
+def measure_arms(s: State, whitened: Floats) -> None:
+    """Mean and variance of every arm, O(k d^2): |x|^2 in V^-1 is |z|^2 with R'z = x, solved for all at once.
+
+    No digits cancel, however much better the log knows some directions than others.
+    """
+    r = s.run[0]
+    d, k = s.actions.shape
+    factor, columns = s.square[FACTOR], s.square[ROOT_T]
+    variance, width = s.arms[VARIANCE], s.arms[WIDTH]
+    combine(s.actions, s.vectors[THETA], s.arms[MEAN])
+    variance[:] = 0.0
+    width[:] = 0.0
+    for i in range(d):
+        for j in range(i):
+            columns[i, j] = factor[j, i]
+        z, x, pivot = whitened[i], s.actions[i], 1.0 / factor[i, i]
+        combine(whitened[:i], columns[i, :i], z)
+        for a in range(k):
+            z[a] = (x[a] - z[a]) * pivot
+            variance[a] += z[a] * z[a]
+            width[a] += x[a] * x[a]
+    r.longest = width[best(width)]
+    for a in range(k):
+        width[a] = sqrt(variance[a])
+
+
+@inner
+def draw_scores(seed: float, scores: Floats) -> None:
+    """Uniform scores from one uniform number (splitmix64): how many arms come is not known before."""
+    state = np.uint64(seed * 9007199254740992.0)  # 2^53
+    for a in range(scores.size):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        bits = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        bits ^= bits >> np.uint64(31)
+        scores[a] = (bits >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled
+def draw_arm(weights: Floats, draw: float) -> int:
+    """An arm by its weight, or -1 where all are 0; `draw` is uniform in [0, 1)."""
+    total = 0.0
+    for a in range(weights.size):
+        total += weights[a]
+    left, arm = draw * total, -1
+    for a in range(weights.size):
+        if weights[a] > 0.0:
+            arm = a
+            left -= weights[a]
+            if left < 0.0:
+                break
+    return arm
+
+
+@inner
+def fall_back_on_practice(p: Any, s: State, offered: int) -> None:
+    """The pessimistic arm where that is the fallback, always or while it is proven; practice's otherwise."""
+    r = s.run[0]
+    if p.fallback == MIXTURE:
+        return
+    mean, width, lcb = s.arms[MEAN], s.arms[WIDTH], s.arms[LCB]
+    bonus = r.radius + r.doubt
+    for a in range(lcb.size):
+        lcb[a] = mean[a] - bonus * width[a] if a < offered else -inf
+    arm = best(lcb)
+    if p.fallback == LCB_ARM or is_certified(p, s, arm, None):
+        r.fallback, r.fallback_source = arm, FROM_LCB
+
+
+@compiled
+def context_decide(
+    params: Records,
+    s: State,
+    whitened: Floats,
+    weights: Floats,
+    offered: int,
+    proposal: int,
+    coin: Part,
+) -> int:
+    """The rules of `decide` for the arms of this round, of which the first `offered` may be proposed.
+
+    `weights` (k,) are practice's; they are all 0 where there is none. `whitened` (d, k) is scratch.
+    """
+    p, r = params[0], s.run[0]
+    if r.thrown == 1:
+        return int(r.arm)
+    measure_arms(s, whitened)
+    score, room = s.arms[SCORE], s.arms[ROOM]
+    for i in range(s.actions.shape[0]):
+        s.vectors[XBAR, i] = dot(s.actions[i], weights)
+    if proposal < 0:
+        if p.draws == SCORE_DRAWS:
+            draw_scores(s.vectors[NORMALS, 0], s.arms[GIVEN_SCORES])
+        score_arms(p, s, None, None)
+        for a in range(offered, score.size):
+            score[a] = -inf
+    r.proposal = proposal if proposal >= 0 else best(score)
+    r.fallback, r.fallback_source = draw_arm(weights, r.practice_draw), FROM_MIXTURE
+    if coin is not None:
+        throw_coin(p, r, vouched_room(p, s, None, 1), False)
+        return int(r.arm)
+    measure_room(p, s, None, None, None, 1, None)
+    for a in range(offered, room.size):
+        room[a] = -inf
+    fall_back_on_practice(p, s, offered)
+    choose(p, s, proposal)
+    return int(r.arm)
+
+
+@compiled
+def context_commit(
+    params: Records, s: State, action: Floats, practice: Floats, by_practice: bool, coin: Part
+) -> None:
+    """Count a decision when it is made; a play by practice is owed nothing."""
+    p, r, excess = params[0], s.run[0], s.vectors[EXCESS]
+    if coin is not None:
+        enter_coin_play(p, r)
+    r.rounds += 1
+    r.fresh = r.thrown = 0
+    if not by_practice:
+        for i in range(excess.size):
+            excess[i] += action[i] - practice[i]
+
+
+@compiled
+def context_observe(
+    params: Records, s: State, action: Floats, reward: float, error: float, coin: Part
+) -> None:
+    """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2)."""
+    p, r, x, z = params[0], s.run[0], s.vectors[WORK], s.vectors[REFINED]
+    factor = s.square[FACTOR]
+    copy(action, x)
+    copy(action, z)
+    for i in range(z.size):  # R'z = x, row by row
+        z[i] /= factor[i, i]
+        for j in range(i + 1, z.size):
+            z[j] -= factor[i, j] * z[i]
+    _, growth = learn(p, s, x, dot(s.vectors[THETA], x), dot(z, z), reward)
+    if error > 0.0:
+        r.lost_sum += error
+        r.lost_squares += error * error
+        for i in range(x.size):
+            for j in range(x.size):
+                s.square[LOST_GRAM, i, j] += error * x[i] * x[j]
+    elif coin is not None:
+        enter_coin_reward(p, r, reward)
+    update_factor(factor, s.vectors[HALF], x, reward)
+    if p.memory > 0:
+        copy(action, x)
+        update_factor(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward)
+    if p.memory > 0 and r.rewards % p.memory == 0:
+        forget_rounds(p, s)
+    elif is_worn(r, growth):
+        invert(s)
+    widen(p, s)
+
+
+@inner
+def context_pay(
+    params: Records,
+    s: State,
+    reward: float,
+    practice: Floats,
+    action: Floats,
+    coins: Floats,
+    randoms: Floats,
+    coin: Part,
+) -> None:
+    """Commit the decision in s.run, draw for the next round, and observe: what an agent does in `update`."""
+    r = s.run[0]
+    by_practice = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
+    if r.thrown == 0:
+        r.entry_share = r.entry_centre = 0.0
+    context_commit(params, s, action, practice, by_practice, coin)
+    r.practice_draw, r.coin = coins[0], coins[1]
+    for i in range(randoms.size):
+        s.vectors[NORMALS, i] = randoms[i]
+    context_observe(params, s, action, reward, 0.0, coin)
+
+
+@compiled
+def context_play(
+    params: Records,
+    s: State,  # its arms and counts have room for the largest round
+    ends: Ints,  # (n,) where the arms of each round end
+    actions: Floats,  # (arms, d) those of all rounds
+    weights: Floats,  # (arms,) practice's
+    means: Floats,  # (arms,)
+    draws: Floats,  # (n,) noise, or uniforms for rewards of 0 and 1
+    two_point: bool,  # rewards are 0 or 1
+    randoms: Floats,  # (n, d) normals, (n, 1) uniforms or (n, 0): what the explorer draws at each commit
+    coins: Floats,  # (n, 2) uniforms: what practice and the gate draw at each commit
+    scratch: Floats,  # (2, d most) for a round of `most` arms
+    arms: Ints,  # (n,) out
+    sources: Ints,  # (n,) out
+    fallbacks: Ints,  # (n,) out
+    coin: Part,
+) -> None:
+    """Play n rounds that bring their own arms, in a known world."""
+    r, d, begin = s.run[0], actions.shape[1], 0
+    for t in range(ends.size):
+        k = ends[t] - begin
+        columns = scratch[0, : d * k].reshape((d, k))
+        whitened = scratch[1, : d * k].reshape((d, k))
+        for a in range(k):
+            for i in range(d):
+                columns[i, a] = actions[begin + a, i]
+        table = s.arms.reshape(-1)[: len(ARM_ROWS) * k].reshape((len(ARM_ROWS), k))
+        counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
+        now = State(columns, s.square, s.vectors, table, counts, s.run)
+        arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin)
+        arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
+        mean = means[begin + arm]
+        reward = mean + draws[t]
+        if two_point:
+            reward = 1.0 if draws[t] < mean else 0.0
+        practice = s.vectors[XBAR]
+        if coin is not None:
+            practice = actions[begin + r.fallback]
+        context_pay(params, now, reward, practice, actions[begin + arm], coins[t], randoms[t], coin)
+        begin = ends[t]

@@ -1,0 +1,72 @@
+"""What was compiled before counts while no kernel has changed, and nothing is compiled that nobody needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linoto.core.kernels.compiling import STAMP, stamp_of
+from linoto.core.offline import Offline
+from linoto.core.policies import LinOtO
+from linoto.core.warm_up import all_kernels
+
+COMPILED_FOR = """
+import sys
+import linoto
+from linoto.core.warm_up import all_kernels
+
+policy = eval(sys.argv[1], vars(linoto))
+agent = policy.start([[1.0, 0.5], [0.5, 1.0]], linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0]), rng=0)
+agent.update(agent.decide(), 1.0)
+print(*{kernel.__name__ for kernel in all_kernels() if getattr(kernel, "signatures", ())})
+"""
+LIGHT = """
+import sys
+import linoto
+
+linoto.Gated(gate=linoto.Tolerance(budget=5.0), confidence=linoto.Confidence(noise=0.5))
+linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0])
+print("numba" in sys.modules)
+"""
+
+
+def test_a_change_in_any_kernel_file_changes_the_stamp(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("x = 1")
+    (tmp_path / "other.py").write_text("y = 1")
+    first = stamp_of(tmp_path)
+    assert stamp_of(tmp_path) == first
+    (tmp_path / "other.py").write_text("y = 2")
+    assert stamp_of(tmp_path) != first
+
+
+def test_every_kernel_is_kept_under_the_stamp_of_all() -> None:
+    LinOtO().start([[1.0]], Offline.empty(1), rng=0)
+    stamps = {kernel._cache._cache_file._source_stamp for kernel in all_kernels() if hasattr(kernel, "stats")}
+    assert stamps == {STAMP}
+
+
+def test_policies_and_logs_are_made_without_the_compiler() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "policy, needed, left_out",
+    [
+        ("LinOtO()", {"measure_budget"}, {"enter_coin_play", "enter_play", "begin_online", "measure_excess"}),
+        ("Gated()", {"enter_play", "measure_excess"}, {"enter_coin_play", "begin_online", "measure_budget"}),
+    ],
+)
+def test_what_a_policy_has_no_use_for_is_not_compiled(
+    policy: str, needed: set[str], left_out: set[str], tmp_path: Path
+) -> None:
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COMPILED_FOR, policy]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert needed <= found and not left_out & found
