@@ -144,7 +144,7 @@ def test_a_database_that_lacks_events_is_restored_from_itself(tmp_path: Path) ->
         coins, ids = coins_of(service), [decide(service).decision_id for _ in range(3)]
     lose(path)
     shutil.copy(copy, path)
-    told = "must have event 3, .* leave x.sqlite.seq, and `linoto db restore` it"
+    told = "must have event 3, .* leave .*x.sqlite.seq, and bring it back with `linoto db restore`"
     with pytest.raises(ValueError, match=told), opened(path):
         pass
     restore(path.rename(tmp_path / "away.sqlite"), path)
