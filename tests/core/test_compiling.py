@@ -19,7 +19,7 @@ import sys
 import linoto
 from linoto.core.warm_up import all_kernels
 
-policy = eval(sys.argv[1], vars(linoto))
+policy = getattr(linoto, sys.argv[1])()
 agent = policy.start([[1.0, 0.5], [0.5, 1.0]], linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0]), rng=0)
 agent.update(agent.decide(), 1.0)
 print(*{kernel.__name__ for kernel in all_kernels() if getattr(kernel, "signatures", ())})
@@ -58,8 +58,8 @@ def test_policies_and_logs_are_made_without_the_compiler() -> None:
 @pytest.mark.parametrize(
     "policy, needed, left_out",
     [
-        ("LinOtO()", {"measure_budget"}, {"enter_coin_play", "enter_play", "begin_online", "measure_excess"}),
-        ("Gated()", {"enter_play", "measure_excess"}, {"enter_coin_play", "begin_online", "measure_budget"}),
+        ("LinOtO", {"measure_budget"}, {"enter_coin_play", "enter_play", "begin_online", "measure_excess"}),
+        ("Gated", {"enter_play", "measure_excess"}, {"enter_coin_play", "begin_online", "measure_budget"}),
     ],
 )
 def test_what_a_policy_has_no_use_for_is_not_compiled(
