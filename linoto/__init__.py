@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from linoto.core.confidence import Confidence as Confidence
     from linoto.core.confidence import Ellipsoid as Ellipsoid
     from linoto.core.contexts.agent import ContextualAgent as ContextualAgent
-    from linoto.core.contexts.columns import Category as Category
-    from linoto.core.contexts.columns import ItemColumn as ItemColumn
-    from linoto.core.contexts.columns import Numeric as Numeric
     from linoto.core.contexts.decisions import ContextualDecision as ContextualDecision
-    from linoto.core.contexts.moments import Moments as Moments
-    from linoto.core.contexts.recipe import Recipe as Recipe
     from linoto.core.decisions import Decision as Decision
     from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
+    from linoto.core.features.columns import Category as Category
+    from linoto.core.features.columns import ItemColumn as ItemColumn
+    from linoto.core.features.columns import Numeric as Numeric
+    from linoto.core.features.moments import Moments as Moments
+    from linoto.core.features.recipe import Recipe as Recipe
     from linoto.core.gates import Budget as Budget
     from linoto.core.gates import Closed as Closed
     from linoto.core.gates import Conservative as Conservative
@@ -107,9 +107,9 @@ HOMES = {
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "core.contexts.agent": ("ContextualAgent",),
     "core.contexts.decisions": ("ContextualDecision",),
-    "core.contexts.moments": ("Moments",),
-    "core.contexts.columns": ("Category", "ItemColumn", "Numeric"),
-    "core.contexts.recipe": ("Recipe",),
+    "core.features.moments": ("Moments",),
+    "core.features.columns": ("Category", "ItemColumn", "Numeric"),
+    "core.features.recipe": ("Recipe",),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),
     "core.gates": ("Budget", "Closed", "Conservative", "Control", "Open", "Tolerance"),

@@ -9,8 +9,8 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.protocols import PolicyForContexts
+from linoto.core.features.moments import Moments
 from linoto.core.guard import Guard
 
 MISSING = 'coba must be installed: pip install "linoto[adapters]"'

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.protocols import PolicyForContexts
+from linoto.core.features.moments import Moments
 from linoto.core.policies import LinUCB
 from linoto.core.validation import as_floats
 

@@ -14,9 +14,9 @@ from linoto.audit.coverage import SHOWN_DIRECTIONS, main_features
 from linoto.audit.noise import LEVEL
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.contexts.columns import Category
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.columns import Category
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.intervals import mean_from_total
 from linoto.logs.context_evaluate import CrossFit
 from linoto.logs.context_rows import ContextRows

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount
 from linoto.core.policies import Gated

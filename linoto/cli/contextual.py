@@ -13,7 +13,7 @@ from linoto.cli.log_and_policy import explorer, named_policy, read_npz, told, wi
 
 if TYPE_CHECKING:
     from linoto.audit.context_promises import GateKind
-    from linoto.core.contexts.moments import Moments
+    from linoto.core.features.moments import Moments
     from linoto.core.policies import Gated
     from linoto.logs.saved import SavedContexts
 

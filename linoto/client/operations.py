@@ -36,8 +36,8 @@ from linoto.core.hints import as_names
 if TYPE_CHECKING:
     from linoto.client.aio import AsyncClient
     from linoto.client.threads import Client
-    from linoto.core.contexts.moments import Moments
-    from linoto.core.contexts.recipe import Recipe
+    from linoto.core.features.moments import Moments
+    from linoto.core.features.recipe import Recipe
     from linoto.core.offline import Offline
     from linoto.core.protocols import Policy
 

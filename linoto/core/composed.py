@@ -14,10 +14,10 @@ from linoto.core.agent import LinearAgent
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import coins_for
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.rounds import Features
 from linoto.core.contexts.start import start_contextual
 from linoto.core.explorers import rule_of
+from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Composition
 from linoto.core.validation import as_actions, as_names, generator_for

@@ -21,11 +21,11 @@ from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.decisions import ContextualDecision
 from linoto.core.contexts.growth import ItemChange, recipe_after
 from linoto.core.contexts.growth import composition_after as items_after
-from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.rounds import Features, Round
 from linoto.core.contexts.saving import lasting_rows
 from linoto.core.doubling import Doubling, DoublingAgent
+from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
 from linoto.core.offline import Offline

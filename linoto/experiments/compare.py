@@ -16,9 +16,9 @@ import numpy as np
 
 from linoto.core.codec import finite
 from linoto.core.confidence import PAPER, Confidence
-from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.protocols import ComposedForContexts, PolicyForContexts
 from linoto.core.contexts.start import composition
+from linoto.core.features.moments import Moments
 from linoto.core.gates import Conservative, Control, Tolerance
 from linoto.core.offline import Offline
 from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO

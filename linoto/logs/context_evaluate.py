@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.hints import nearest
 from linoto.core.validation import as_floats, check_choice, check_count, check_positive
 from linoto.logs.context_rows import ContextRows

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from linoto.core.contexts.columns import Category, Numeric
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.columns import Category, Numeric
+from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.notation import PLAIN, Notation, other_notation
 from linoto.logs.row_queries import (

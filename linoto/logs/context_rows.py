@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.cells import text_of
-from linoto.core.contexts.columns import Category, Numeric
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.columns import Category, Numeric
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.logs.context_queries import (
     ContextColumns,
     ContextRange,

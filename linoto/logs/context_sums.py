@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.recipe import Recipe, Term
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe, Term
 from linoto.core.offline import Offline
 from linoto.engines import Engine, Track, tracked
 from linoto.logs.context_queries import (

@@ -9,9 +9,9 @@ from math import floor, log10
 from pathlib import Path
 from typing import Any
 
-from linoto.core.contexts.columns import MISSING, Category, Column, ItemColumn, Numeric
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.columns import MISSING, Category, Column, ItemColumn, Numeric
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.core.validation import check_count
 from linoto.engines import THREADS, Engine, Track

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.arms import ArmTable
 from linoto.logs.context_rows import ContextRows, read_context_rows

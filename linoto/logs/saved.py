@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.contexts.moments import SUMS, Moments
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.moments import SUMS, Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline, as_offline
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.verdicts import Findings, findings_of

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
-from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.rounds import as_weights
+from linoto.core.features.moments import Moments
 from linoto.core.validation import (
     as_floats,
     as_generator,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats, Ints
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.plain_play import rounds_in_python, segments
 from linoto.core.protocols import Agent, Policy

@@ -9,10 +9,10 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.moments import as_moments
 from linoto.core.contexts.play import play_rounds, rounds_in_python
 from linoto.core.contexts.protocols import AgentInContexts, PolicyForContexts
 from linoto.core.explorers import is_own
+from linoto.core.features.moments import as_moments
 from linoto.core.plain_play import Rounds
 from linoto.core.protocols import Policy
 from linoto.worlds.contexts import BLOCK, ContextualBandit, DrawnRounds

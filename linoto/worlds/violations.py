@@ -9,7 +9,7 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE, Certificate
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.worlds.bandits import World

@@ -14,7 +14,7 @@ import linoto
 from linoto import Category, Numeric, Recipe, audit_contexts, read_context_log, read_context_rows
 from linoto.audit.context_findings import find_context_coverage, possible_rows
 from linoto.cli import main
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.intervals import mean_from_total
 
 OPTIONS: dict[str, Any] = {"reward": "y", "propensity": "p"}

@@ -20,7 +20,7 @@ from linoto import (
     evaluate_contexts,
     read_context_rows,
 )
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.logs.context_evaluate import CrossFit, EarlierFit
 from linoto.logs.estimates import Interval
 

@@ -14,7 +14,7 @@ import pytest
 
 import linoto
 from linoto import ArmTable, Engine, Recipe, read_context_log
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.logs import context_survey
 from linoto.logs.context_queries import ContextColumns, ContextRange, introduce_items
 from linoto.logs.context_sums import SumPlan, introduce_items_and_recipe, sum_part

@@ -26,13 +26,13 @@ from linoto.core.contexts.growth import (
     removed_by,
     text_of,
 )
-from linoto.core.contexts.moments import Moments
 from linoto.core.contexts.odds import propensity
 from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
 from linoto.core.decisions import check_reward
 from linoto.core.explorers import View, ask_own, is_own, redraws_for, rule_of
+from linoto.core.features.moments import Moments
 from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import Composition

@@ -7,7 +7,7 @@ from typing import Any
 
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import REFUTED, Confidence, least_scale
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.validation import exact, rounded_up
 
 

@@ -17,7 +17,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Ints
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.parameters import contextual_params
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.recipe import Recipe
 from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import State
 from linoto.core.validation import exact, is_number

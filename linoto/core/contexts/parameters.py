@@ -10,7 +10,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Records
 from linoto.core.confidence import Confidence, terms_of_log
 from linoto.core.contexts.certificates import check_range
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.parameters import explorer_params
 
 FALLBACK_CODES = {

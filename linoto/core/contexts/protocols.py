@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from linoto.core.arrays import Floats
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 
 
 class AgentInContexts(Protocol):

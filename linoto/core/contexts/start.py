@@ -10,10 +10,10 @@ import numpy as np
 from linoto.core.arrays import Floats, Records
 from linoto.core.coins import coins_for
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.moments import Moments, as_moments
 from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.protocols import ComposedForContexts
 from linoto.core.explorers import rule_of
+from linoto.core.features.moments import Moments, as_moments
 from linoto.core.validation import exact, generator_for, rounded_up
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate, loss_without, safe_arm_promise
 
 

@@ -12,7 +12,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import PRACTICE, Promise, Situation, check_bound, interval_text
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.hints import amount

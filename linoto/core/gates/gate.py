@@ -10,7 +10,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.gates.mixture import mixture_rounding
 from linoto.core.hints import amount
 from linoto.core.kernels import State

@@ -12,7 +12,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Promise, Situation, check_bound, interval_text, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
 from linoto.core.kernels import State

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from linoto.core.arrays import Floats
-from linoto.core.contexts.recipe import Recipe
 from linoto.core.contexts.rounds import as_weights
+from linoto.core.features.recipe import Recipe
 from linoto.service.errors import invalid
 
 GIVEN = "given"  # in a spec: practice is sent with each decision

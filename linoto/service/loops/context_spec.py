@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.recipe import Recipe
 from linoto.core.explorers import Rule
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.snapshots import from_dict
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid

@@ -14,10 +14,10 @@ import numpy as np
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of, number_of
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.columns import MISSING, Category, Numeric
 from linoto.core.contexts.growth import ItemChange, recipe_of, removed_by
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.columns import MISSING, Category, Numeric
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
 from linoto.service.errors import invalid
 from linoto.service.loops.context_practice import GIVEN, Practice, Weights, read_practice, spread

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 
-from linoto.core.contexts.moments import Moments
-from linoto.core.contexts.recipe import Recipe
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import Engine
 from linoto.logs.arms import ArmTable

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from linoto.core.contexts.columns import Numeric
+from linoto.core.features.columns import Numeric
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql

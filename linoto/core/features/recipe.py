@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
-from linoto.core.contexts.columns import (
+from linoto.core.features.columns import (
     Column,
     ItemColumn,
     Numeric,

@@ -106,7 +106,7 @@ OLDER_CORE = {"aarch64": "ARMV8", "arm64": "ARMV8", "x86_64": "Nehalem", "AMD64"
 PRINTED_BITS = """
 import hashlib
 import numpy as np
-from linoto.core.contexts.moments import Moments
+from linoto.core.features.moments import Moments
 
 rng = np.random.default_rng(4)
 features = rng.integers(0, 5, (60, 21)).astype(float)  # sums of whole numbers: the same in any order
