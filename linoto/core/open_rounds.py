@@ -14,7 +14,7 @@ class OpenRounds:
     """The committed rounds whose reward has not come: one bit for each since the oldest of them.
 
     Rewards that come close what is open, and nothing is kept. Rewards that never come leave a bit for each
-    later round, up to `MOST_BYTES`: then the oldest rounds are given up, and their rewards refused.
+    later round, up to `most_bytes`: then the oldest rounds are given up, and their rewards refused.
 
     >>> rounds = OpenRounds()
     >>> rounds.open(3)
@@ -22,7 +22,8 @@ class OpenRounds:
     (True, False)
     """
 
-    def __init__(self, *, known_from: int = 1) -> None:
+    def __init__(self, *, known_from: int = 1, most_bytes: int = MOST_BYTES) -> None:
+        self.most_bytes = most_bytes
         self.known_from = known_from  # an older version did not keep which rounds before were open
         self._first = 0  # the round of the first bit, a multiple of 8
         self._bits = bytearray()
@@ -43,8 +44,8 @@ class OpenRounds:
         if place >= len(self._bits):
             self._bits.extend(bytes(place + 1 - len(self._bits)))
         self._bits[place] |= 1 << (round & 7)
-        if len(self._bits) > MOST_BYTES:
-            self._forget(len(self._bits) - MOST_BYTES)
+        if len(self._bits) > self.most_bytes:
+            self._forget(len(self._bits) - self.most_bytes)
 
     def close(self, round: int) -> bool:
         """Its reward comes, or never will: whether it was awaited."""

@@ -43,7 +43,6 @@ from linoto.worlds.simulate import simulate
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
 USUAL_LOSS = 100.0  # rewards: the budget of Control here
 TIMED_ROUNDS = 2000  # of the runs that are timed
-TIMED_RUNS = 3
 
 
 # -- who plays, and where ---------------------------------------------------------------------------------
@@ -307,8 +306,9 @@ def compare(
     engine: Engine = THREADS,
     track: Track | None = None,
     clock: Callable[[], float] = perf_counter,
+    timed_runs: int = 3,
 ) -> Comparison:
-    """Play every policy of these settings, and time each of them alone afterwards.
+    """Play every policy of these settings, and time each of them alone afterwards, the best of some runs.
 
     >>> from linoto import LinTS, LinUCB
     >>> from linoto.experiments.settings import Setting
@@ -332,19 +332,19 @@ def compare(
         experiment, runs=runs, seed=seed, out=out, resume=resume, engine=engine, track=track
     )
     seconds = {
-        (setting.name, label): time_policy(setting, label, clock)
+        (setting.name, label): time_policy(setting, label, clock, timed_runs)
         for setting in plan
         for label in setting.labels
     }
     return Comparison(results=results, against=reference, seconds=seconds)
 
 
-def time_policy(setting: Setting, label: str, clock: Callable[[], float]) -> float:
+def time_policy(setting: Setting, label: str, clock: Callable[[], float], runs: int) -> float:
     """Seconds per simulated round: the quickest of a few runs on this machine, starting included."""
     bandit, offline, own = draw_instance(setting, 0, 0)
     policy, rounds = setting.policy(label), min(setting.horizon, TIMED_ROUNDS)
     spent = []
-    for _ in range(TIMED_RUNS):
+    for _ in range(runs):
         began = clock()
         simulate(policy, bandit, offline, horizon=rounds, seed=own)
         spent.append(clock() - began)

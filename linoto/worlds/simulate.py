@@ -106,12 +106,12 @@ def played(agent: Agent, bandit: World, draws: Floats, *, given: bool) -> tuple[
     return played_parts(agent, table[0], draws, **world)
 
 
-def reward_tables(bandit: World, draws: Floats) -> Iterator[Floats]:
+def reward_tables(bandit: World, draws: Floats, *, at_a_time: int = MOST_PAID) -> Iterator[Floats]:
     """(rounds, k) what every arm would pay in the next rounds, a few at a time: for the compiled loop these
     are means that move in every round."""
     table, starts = bandit.segments
     ends = np.minimum(np.append(starts[1:], draws.size), draws.size)
-    block = max(MOST_PAID // table.shape[1], 1)
+    block = max(at_a_time // table.shape[1], 1)
     for means, start, end in zip(table, starts.tolist(), ends.tolist(), strict=True):
         every = beta_rewards(means, bandit.steps, bandit.reward_range)
         for first in range(start, end, block):

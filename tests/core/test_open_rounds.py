@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linoto.core import open_rounds
 from linoto.core.open_rounds import OpenRounds
 
 
@@ -49,12 +47,9 @@ def test_rewards_that_come_leave_nothing() -> None:
     assert len(rounds._bits) <= 14
 
 
-def test_rewards_that_never_come_cost_a_bit_and_no_more_than_was_agreed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rewards_that_never_come_cost_a_bit_and_no_more_than_was_agreed() -> None:
     """The oldest are given up: a late reward of theirs is refused, a later one is taken."""
-    monkeypatch.setattr(open_rounds, "MOST_BYTES", 100)
-    rounds = OpenRounds()
+    rounds = OpenRounds(most_bytes=100)
     for number in range(1, 3000):
         rounds.open(number)
     assert len(rounds._bits) == 100

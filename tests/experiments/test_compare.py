@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from helpers.html import Page
 
 from linoto import Doubling, Gated, LinOtO, LinTS, LinUCB, Random, to_dict
 from linoto.cli import main
+from linoto.cli.compare import print_leagues
 from linoto.experiments.compare import (
     CLICKS,
     choose,
@@ -20,8 +22,8 @@ from linoto.experiments.compare import (
     promise_kept,
     shown_rounds,
 )
-from linoto.experiments.settings import ContextualSetting, Setting
-from linoto.pages.compare import interval, kept, league_row
+from linoto.experiments.settings import Setting
+from linoto.pages.compare import interval, kept, league_row, write_comparison
 
 SMALL = Setting(
     name="small",
@@ -106,11 +108,8 @@ def test_a_single_run_has_no_interval() -> None:
     assert "±" not in league_row(row, "UCB")["regret"]
 
 
-def test_everybody_plays_every_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everybody_plays_every_problem() -> None:
     """A few rounds each, of fewer arms where these are drawn: whether they can play, not how well or fast."""
-    from dataclasses import replace
-
-    monkeypatch.setattr("linoto.experiments.compare.time_policy", lambda *_: 0.0)
     drawn = {
         name: {"k": 15, "d": 4}
         for name in ("poor log", "rich log", "best action logged", "biased log", "clicks")
@@ -118,7 +117,7 @@ def test_everybody_plays_every_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     short = [
         replace(setting, horizon=12, points=2, **drawn.get(name, {})) for name, setting in problems().items()
     ]
-    found = compare(short, runs=1)
+    found = compare(short, runs=1, timed_runs=1)
     least, most = len(everyone()), len(everyone(CLICKS, one_hot=True))
     sizes = {setting.name: len(found.league(setting)) for setting in short}
     assert sizes["poor log"] == least == sizes["biased log"] - 2  # who are told that the log is wrong
@@ -167,9 +166,10 @@ def test_a_league_with_contexts_is_printed_and_shown_with_who_was_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ContextualSetting, "horizon", 40)
-    words = ["compare", "--setting", "contexts", "--policy", "Gated", "--policy", "OOPE", "--runs", "2"]
-    assert main([*words, "--policy", "LinOtO"]) == 0
+    asked = problems(choose({"Gated": None, "OOPE": None, "LinOtO": None}))["contexts"]
+    found = compare([replace(asked, horizon=40)], runs=2)
+    write_comparison(tmp_path / "linoto-compare", found, command="linoto compare")
+    print_leagues(found)
     out = capsys.readouterr().out
     assert "the shortfall is below practice in the same rounds" in out
     assert "left out: OOPE: it has no start_contextual method" in out
