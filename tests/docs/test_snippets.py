@@ -49,7 +49,7 @@ def test_what_is_not_run_is_at_least_a_command_that_exists(page: Path) -> None:
         if block.language == "python":
             compile(block.code, name_of(page), "exec")
         for line, _ in block.commands:
-            command, *rest = shlex.split(line.removesuffix(" &"), comments=True)
+            command, *rest = shlex.split(line.removesuffix(" &").replace("\\\n", " "), comments=True)
             if command == "linoto":
                 parser().parse_args(rest)  # exits where an option does not exist
             if command == "make":
