@@ -10,14 +10,15 @@ from pathlib import Path
 from secrets import token_hex
 from sqlite3 import Connection
 
-from linoto.service.loops.events import LoopRestored
 from linoto.service.loops.keys import EPOCH_BYTES
-from linoto.service.loops.loop import Loop, restored_text
-from linoto.service.loops.operations import Clock, Loops, to_note
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.operations import Clock, Loops
 from linoto.service.loops.records import check_tables, insert, keep_promise, recover
+from linoto.service.loops.restores import note_of, restored_event, restored_text
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import database, expected, schema, sql, tokens
 from linoto.service.storage.database import connect, open_database, open_exclusively
+from linoto.service.storage.expected import put_in_place
 from linoto.service.storage.store import Store
 
 
@@ -49,10 +50,9 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
         note, part = expected.beside(path), path.with_name(path.name + ".part")
         copy_into(copy, part)
         noted = expected.read(note)
-        lines, loops = begin_epoch(part, noted, expected.read_unsure(note), keep_tokens, clock())
-        put_in_place(part, path)
-        note.unlink(missing_ok=True)
-        expected.note(note, *to_note(loops))
+        lines, loops = begin_epoch(part, noted, keep_tokens, clock())
+        put_in_place(part, path)  # if it ends here, the old note is one that this file keeps to
+        expected.put(note, map(note_of, loops))
     finally:
         os.close(lock)
     if loops and not noted:
@@ -63,12 +63,11 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
 
 
 def begin_epoch(
-    part: Path, noted: dict[int, int], unsure: set[int], keep_tokens: bool, now: float
+    part: Path, noted: dict[int, expected.Note], keep_tokens: bool, now: float
 ) -> tuple[list[str], list[Loop]]:
     """Tell every loop of a copy that it was restored; what to say of it, and the loops.
 
-    `noted` is the last event of each loop that was noted beside the database that is gone. For those that
-    are `unsure` it is not all: a restore before this one has lost more, and the copy is older than that.
+    `noted` is what was noted of each loop beside the database that is gone.
     """
     epoch, lines, loops = token_hex(EPOCH_BYTES), list[str](), list[Loop]()
     with open_database(part, older=True) as connection:
@@ -78,16 +77,15 @@ def begin_epoch(
         sql.put_epoch(connection, epoch)
         for row in sql.all_loops(connection):
             loop = recover(connection, row)
-            ahead = noted.get(loop.id, -1) - loop.state.seq
-            known = ahead >= 0 and (loop.id not in unsure or loop.is_unsure_what_is_lost)
-            event = LoopRestored(epoch=epoch, missing=ahead if known else None)
+            event = restored_event(loop, epoch, noted.get(loop.id))
             loop.apply(event, max(now, loop.state.at))
             insert(connection, loop, event)
             sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
             keep_promise(connection, loop)
             loops.append(loop)
-            lines.append(f"{loop.name}: now safe-only; {restored_text(event.missing)}")
-        lost = sorted(set(noted) - {loop.id for loop in loops})
+            lines.append(f"{loop.name}: now safe-only; {restored_text(event.missing, event.costly)}")
+        tags = {note_of(loop).tag for loop in loops}
+        lost = sorted(id for id, note in noted.items() if note.tag not in tags)
         lines += [f"loop number {id}: made after the backup, and lost with it" for id in lost]
         lines += revoke_tokens(connection, keep_tokens, now)
         database.commit(connection)
@@ -128,18 +126,6 @@ def copy_into(path: Path, part: Path) -> None:
             source.backup(target)
         finally:
             target.close()
-
-
-def put_in_place(part: Path, out: Path) -> None:
-    """Give a finished file its name; both are on disk when this returns."""
-    with part.open("rb") as written:
-        os.fsync(written.fileno())
-    part.rename(out)
-    folder = os.open(out.absolute().parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the name, too, is on disk
-    finally:
-        os.close(folder)
 
 
 def create_loop(path: Path, name: str, spec: LoopSpec, clock: Clock = time.time) -> tuple[Loop, bool]:

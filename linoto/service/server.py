@@ -75,6 +75,7 @@ class Service:
             logger.error("no snapshot at the end", extra={"error": str(error)})
         finally:
             self.store.close()
+            self.loops.close()
 
 
 def since_boot() -> float:

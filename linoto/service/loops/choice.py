@@ -10,6 +10,7 @@ from linoto.core.decisions import Decision
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.readings import left_at_most
+from linoto.service.loops.restores import is_spent, is_unsure, lacks_room
 from linoto.service.loops.spec import FixedAgent
 
 
@@ -20,9 +21,9 @@ def make_decision(
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
     left = left_at_most(loop)
     explores = state.mode == "live" and left >= 0
-    safe = not explores or loop.is_spent  # said before the coin is thrown
+    safe = not explores or is_spent(loop)  # said before the coin is thrown
     live = agent.decide(allowed, safe=safe) if proposal is None else agent.guard(proposal, allowed, safe=safe)
-    closed = loop.is_spent or loop.lacks_room(loop.room_left(live.budget, left))
+    closed = is_spent(loop) or lacks_room(loop, loop.room_left(live.budget, left))
     live = safe_decision(agent, live) if closed else live
     served = live if explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
@@ -100,7 +101,7 @@ def served_propensity(
     `live`: the policy decides. `closed`: the room that the gate sees is less than what a restore has lost.
     """
     agent = loop.fixed_agent
-    if live and loop.is_unsure(proposal):
+    if live and is_unsure(loop, proposal):
         return None
     live = live and not closed
     if agent.gate.throws_coin and not live:

@@ -12,6 +12,7 @@ from linoto.service.loops.contexts import LoopContexts, Question
 from linoto.service.loops.events import Contribution, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.readings import left_at_most
+from linoto.service.loops.restores import is_spent, is_unsure, lacks_room
 
 
 def decide_in_context(
@@ -20,9 +21,9 @@ def decide_in_context(
     """The next decision of a loop with contexts: the policy's, or what is safe."""
     agent, contexts = loop.contextual
     state, items = loop.state, question.items
-    live = ask(agent, question, proposal, safe=state.mode != "live" or loop.is_spent)
+    live = ask(agent, question, proposal, safe=state.mode != "live" or is_spent(loop))
     room = loop.room_left(live.budget, left_at_most(loop))
-    closed = loop.is_spent or loop.lacks_room(room)
+    closed = is_spent(loop) or lacks_room(loop, room)
     live = agent.play_safe(live) if closed else live
     played = live if state.mode == "live" else agent.play_safe(live)
     lcb, ucb = agent.bounds(played)
@@ -78,7 +79,7 @@ def propensity_of(
     """How likely this arm is played now; None where that would take redraws and there are none."""
     agent, arm = loop.contextual[0], played.arm or 0
     live = loop.state.mode == "live"
-    if live and loop.is_unsure(proposal):
+    if live and is_unsure(loop, proposal):
         return None
     live = live and not closed
     if not live:

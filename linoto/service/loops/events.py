@@ -135,11 +135,12 @@ class LoopKeyed(Struct, tag_field="kind", tag="keyed", frozen=True, omit_default
     epoch: str = ""
 
 
-class LoopRestored(Struct, tag_field="kind", tag="restored", frozen=True):
+class LoopRestored(Struct, tag_field="kind", tag="restored", frozen=True, omit_defaults=True):
     """A backup took the place of the database: what came after it is lost, and a new epoch begins."""
 
     epoch: str
     missing: int | None  # events that are lost, whose numbers are not given again; None: nobody knows
+    costly: int | None = None  # of these, decisions that may have cost something; None: maybe all
 
 
 class DrawnAnew(Struct, tag_field="kind", tag="drawn", frozen=True):

@@ -11,6 +11,7 @@ from linoto.core.hints import amount
 from linoto.service.errors import not_found
 from linoto.service.loops.events import DECISIONS, Context, Contribution, DecisionMade
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.restores import budget_of
 from linoto.service.storage import sql
 
 WHY_SAFE = {
@@ -145,7 +146,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         proposed=names[event.favourite],
         proposed_by="policy" if event.proposal is None else "caller",
         affordable=event.live_mode == "explore" or event.control_share is not None,
-        budget=loop.budget_of(event),
+        budget=budget_of(loop, event),
         fallback=None if event.fallback is None else names[event.fallback],
         live_arm=names[event.live_arm],
         propensity=event.propensity,
@@ -235,7 +236,7 @@ def decided_reasons(event: DecisionMade, loop: Loop) -> list[str]:
         )
         lines.append(f"The gate found that {best} can be afforded{to_spare(event, loop)}.")
     else:
-        lines.append(loop.agent.gate.refusal(loop.budget_of(event)))
+        lines.append(loop.agent.gate.refusal(budget_of(loop, event)))
     if event.gain is not None and event.source == "explorer":
         lines.append(gain_reason(event, loop))
     if event.group == "holdback":
@@ -253,7 +254,7 @@ def decided_reasons(event: DecisionMade, loop: Loop) -> list[str]:
 
 def to_spare(event: DecisionMade, loop: Loop) -> str:
     """How much more could have been lost."""
-    budget = loop.budget_of(event)
+    budget = budget_of(loop, event)
     return "" if budget is None else f" with {amount(budget)} to spare"
 
 
@@ -267,7 +268,7 @@ def coin_reason(event: DecisionMade, loop: Loop) -> str:
             f"The gate found that it can be afforded{to_spare(event, loop)}, and threw a coin between it and "
             f"{practice}, current practice: a control round with probability {event.control_share:.2g}."
         )
-    budget = loop.budget_of(event)
+    budget = budget_of(loop, event)
     if budget is not None and budget < 0:
         return loop.agent.gate.refusal(budget)
     return f"No coin was thrown: {practice}, current practice, is played in this mode."

@@ -48,6 +48,7 @@ from linoto.service.loops.readings import (
     promise_evidence,
 )
 from linoto.service.loops.references import reference_now
+from linoto.service.loops.restores import debt, first_since_restore, restored_text, skipped_by
 from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
 from linoto.service.loops.state import (
     Alarm,
@@ -269,10 +270,10 @@ class Loop:
     def _apply_restore(self, event: LoopRestored) -> None:
         """What came after the backup is not in these books: nobody explores until somebody knows."""
         state = self.state
-        self._begin_epoch(event.epoch, restored_at=state.at, missing=event.missing)
-        state.alarms.append(
-            Alarm(kind="restored", at=state.at, seq=state.seq, message=restored_text(event.missing))
-        )
+        lost = {"missing": event.missing, "costly": event.costly}
+        self._begin_epoch(event.epoch, restored_at=state.at, **lost)
+        message = restored_text(**lost)
+        state.alarms.append(Alarm(kind="restored", at=state.at, seq=state.seq, message=message))
         self._change_mode("safe-only", "restored alarm")
 
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
@@ -369,7 +370,7 @@ class Loop:
 
     def _is_unheard(self, event: RewardRecorded) -> bool:
         """Whether a reward may have been told and lost with the database, as the decision was open then."""
-        return event.origin == "default" and event.number < self._first_since_restore
+        return event.origin == "default" and event.number < first_since_restore(self)
 
     def _shows_drift(self, decision: DecisionMade) -> bool:
         """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
@@ -550,7 +551,7 @@ class Loop:
         room = self.state.budget
         if self.contexts is None:
             room = self.room_left(self._room_to_show, left_at_most(self))
-        return None if room is None else room - self.debt
+        return None if room is None else room - debt(self)
 
     @property
     def _room_to_show(self) -> float | None:
@@ -595,64 +596,6 @@ class Loop:
         """The alarms that nobody has answered by setting the loop's mode since."""
         return self.state.alarms[self.state.answered :]
 
-    # -- restores
-
-    @property
-    def restores(self) -> list[Epoch]:
-        """The epochs that began with a restore."""
-        return [epoch for epoch in self.state.epochs if epoch.restored_at is not None]
-
-    @property
-    def is_unsure_what_is_lost(self) -> bool:
-        """Whether a restore has lost events, and nobody knows how many."""
-        return bool(self.state.epochs) and any(epoch.missing is None for epoch in self.restores)
-
-    @property
-    def debt(self) -> float:
-        """What decisions that restores have lost may have cost, at the worst."""
-        return self.debt_at(self.state.decided + 1)
-
-    def debt_at(self, number: int) -> float:
-        """The same by the time of a decision; 0 where nothing is promised.
-
-        A play loses at most the width of the range of mean rewards below what it is compared with.
-        """
-        if not self.state.epochs or not self.first_certificate.holds:
-            return 0.0
-        low, high = self.certificate.reward_range
-        missing = sum(epoch.missing or 0 for epoch in self.restores if epoch.first <= number)
-        return missing * (high - low) if missing else 0.0
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether a gate that throws a coin has no room besides the debt; known before it is thrown."""
-        if not self.state.epochs or not self.agent.gate.throws_coin or self.debt == 0:
-            return False
-        assert not isinstance(self.agent, DoublingAgent)
-        return self.agent.proven_room < self.debt
-
-    def lacks_room(self, budget: float | None) -> bool:
-        """Whether any other gate, which sees this much room, has none besides the debt."""
-        if not self.state.epochs or self.agent.gate.throws_coin or budget is None or self.debt == 0:
-            return False
-        return budget <= self.debt
-
-    def is_unsure(self, proposal: int | None) -> bool:
-        """Whether another draw of the explorer may have found an arm with room besides the debt."""
-        if not self.state.epochs or self.agent.rule.deterministic or proposal is not None:
-            return False
-        return not self.agent.gate.throws_coin and self.debt > 0
-
-    def budget_of(self, event: DecisionMade) -> float | None:
-        """The room that the gate saw, less what restores before the decision had lost."""
-        return None if event.budget is None else event.budget - self.debt_at(event.number)
-
-    @property
-    def _first_since_restore(self) -> int:
-        """The first decision after the last restore; 1 if there was none."""
-        restores = self.restores if self.state.epochs else []
-        return restores[-1].first if restores else 1
-
     # -- names
 
     def decision_id(self, number: int) -> str:
@@ -675,18 +618,3 @@ class Loop:
         if not self.state.epochs or epoch == self.epoch:  # nothing was lost, or it is yet to be made
             return None
         raise restored(f"decision {decision_id!r} of {self.name!r} was lost when a backup was restored")
-
-
-def skipped_by(event: Event) -> int:
-    """How many numbers of events are left out before one: those of events that a restore has lost."""
-    return (event.missing or 0) if isinstance(event, LoopRestored) else 0
-
-
-def restored_text(missing: int | None) -> str:
-    """What a restore means for a loop, in a sentence."""
-    lost = {None: "how many events came after it is not known", 0: "no event came after it"}.get(missing)
-    if lost is None:
-        lost = (
-            f"of the {missing} events after it each counts as a decision at its worst, because they are lost"
-        )
-    return f"the database was restored from a backup: {lost}; set the mode to go on"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from pathlib import Path
 from sqlite3 import Connection
 from time import perf_counter
 from typing import Any, Literal
@@ -42,6 +41,7 @@ from linoto.service.loops.item_changes import check_growth
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, keep_promise, recover
 from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
+from linoto.service.loops.restores import may_have_lost, note_of
 from linoto.service.loops.spec import Arm, LoopAgent, check_holdback
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
@@ -84,7 +84,7 @@ class Loops:
         self.by_name: dict[str, Loop] = {}
         self.on_alarm: Callable[[Loop, Alarm], None] = lambda loop, alarm: None  # must not wait for anything
         self._changed: dict[int, Loop] = {}  # since the last commit
-        self._expected: Path | None = None  # where the last event of each loop is noted
+        self._notes: expected.Notes | None = None  # where the last event of each loop is noted
 
     # -- memory and disk
 
@@ -99,8 +99,10 @@ class Loops:
                     "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
                 )
         file = expected.beside_connection(connection)
-        expected.check(file, {loop.id: (loop.name, loop.state.seq) for loop in self.by_name.values()})
-        self._expected = file
+        found = {loop.id: (loop.name, note_of(loop)) for loop in self.by_name.values()}
+        expected.check(file, found)
+        expected.put(file, (note for _, note in found.values()))  # a power failure may have left it behind
+        self._notes = expected.Notes(file, self.clock)
         for loop in self.by_name.values():
             if not loop.is_keyed:
                 self.record(connection, loop, LoopKeyed())
@@ -112,8 +114,8 @@ class Loops:
                 logger.warning("alarm", extra={"loop": loop.name, "kind": alarm.kind, "why": alarm.message})
                 self.on_alarm(loop, alarm)
             loop.alarms_logged = len(loop.state.alarms)
-        if self._expected is not None and self._changed:
-            expected.note(self._expected, *to_note(self._changed.values()))
+        if self._notes is not None and self._changed:
+            self._notes.write(map(note_of, self._changed.values()))
         self._changed.clear()
 
     def rolled_back(self, connection: Connection) -> None:
@@ -146,6 +148,11 @@ class Loops:
         """A snapshot of every loop, as before a stop."""
         for loop in self.by_name.values():
             self.save(connection, loop)
+
+    def close(self) -> None:
+        """What is noted beside the database is on disk when this returns."""
+        if self._notes is not None:
+            self._notes.sync()
 
     def now(self, loop: Loop) -> float:
         """The time, which never goes back within a loop even if the clock does."""
@@ -280,8 +287,12 @@ class Loops:
         loop = self.get(name)
         number = sql.number_of_key(connection, loop.id, key)
         if number is None:
-            lost = ", unless a restore has lost it" if loop.restores else ""
-            message = f"there is no decision with the key {key!r} in {name!r}{lost}"
+            message = f"there is no decision with the key {key!r} in {name!r}"
+            if may_have_lost(loop, self.now(loop)):
+                lost = (
+                    "if there was one, it was lost when a backup was restored: the reward counts for nothing"
+                )
+                return result("", "restored", message=f"{message}; {lost}")
             return result("", "unknown", message=message)
         return self.reward(connection, name, loop.decision_id(number), reward)
 
@@ -377,12 +388,6 @@ class Loops:
         """Whether a window is over: reads memory only."""
         oldest = next(iter(loop.pending.values()), None)
         return oldest is not None and oldest.expires_at <= self.now(loop)
-
-
-def to_note(loops: Collection[Loop]) -> tuple[list[tuple[int, int]], set[int]]:
-    """What is noted beside a database: (id, last event), and which have lost nobody knows how many."""
-    unsure = {loop.id for loop in loops if loop.is_unsure_what_is_lost}
-    return [(loop.id, loop.state.seq) for loop in loops], unsure
 
 
 def is_same_arm(loop: Loop, arm: Arm) -> bool:

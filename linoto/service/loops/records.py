@@ -11,7 +11,8 @@ import msgspec
 
 from linoto.core.certificates import Certificate
 from linoto.service.loops.events import DECISIONS, EVENTS, DecisionMade, Event, RewardRecorded
-from linoto.service.loops.loop import Loop, read_agent, skipped_by
+from linoto.service.loops.loop import Loop, read_agent
+from linoto.service.loops.restores import skipped_by
 from linoto.service.loops.spec import LoopSpec
 from linoto.service.storage import sql
 from linoto.version import __version__

@@ -16,6 +16,7 @@ from linoto.service.loops.limits import Line, alarm_value_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_views import loss_and_left_below_practice
 from linoto.service.loops.references import Part, beyond_first
+from linoto.service.loops.restores import debt
 
 
 def expected_and_least(loop: Loop, closed: int) -> tuple[float | None, float | None]:
@@ -67,8 +68,10 @@ def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None,
         + loop.watch.constant
         for end, part, reward in ends
     )
-    most, debt = expected - least, loop.debt  # what a restore has lost may have earned the best, or the worst
-    return most, min(lower - debt, most), min(gained + most - debt, most), min(upper, most)
+    most, lost_by_restores = expected - least, debt(loop)  # at the worst; at the best nothing is lost
+    ends_and_now = lower - lost_by_restores, gained + most - lost_by_restores, upper
+    least_left, left, most_left = (min(value, most) for value in ends_and_now)
+    return most, least_left, left, most_left
 
 
 def promised(loop: Loop) -> bool:

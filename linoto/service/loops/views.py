@@ -17,6 +17,7 @@ from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_views import PracticeView, practice_view
 from linoto.service.loops.readings import lift_of
+from linoto.service.loops.restores import restores_of
 from linoto.service.loops.state import Epoch, RewardTotals
 from linoto.service.loops.sums import (
     alarm_below,
@@ -274,7 +275,8 @@ def loop_view(loop: Loop) -> LoopView:
             for change in state.arm_changes
         ],
         restores=[
-            RestoreView(epoch.restored_at or 0.0, epoch.first - 1, epoch.missing) for epoch in loop.restores
+            RestoreView(epoch.restored_at or 0.0, epoch.first - 1, epoch.missing)
+            for epoch in restores_of(loop)
         ],
     )
 
@@ -358,7 +360,7 @@ def assumed_of_draws(loop: Loop) -> list[str]:
     found = []
     if loop.agent.gate.throws_coin and loop.has_seed:
         found.append(SEEDED)
-    if loop.restores:
+    if restores_of(loop):
         found.append("no backup was restored because of the rewards that were lost by it")
     return found
 
@@ -370,9 +372,8 @@ def restore_text(epoch: Epoch) -> str:
     if epoch.missing is None:
         lost = "what came after it is left out of the promise, because nobody knows how much it was"
     else:
-        lost = (
-            f"{epoch.missing} events are lost, and as many decisions at their worst count against the promise"
-        )
+        many = "as many decisions" if epoch.costly is None else f"{epoch.costly} decisions among them"
+        lost = f"{epoch.missing} events are lost, and {many} count at their worst against the promise"
     return f"{made}: {lost}; {more}"
 
 
@@ -386,5 +387,5 @@ def certificate(loop: Loop) -> dict[str, Any]:
         }
     if data["holds"]:
         data["assumes"] = (*data["assumes"], *assumed_of_draws(loop))
-        data["changes"] = (*data["changes"], *map(restore_text, loop.restores))
+        data["changes"] = (*data["changes"], *map(restore_text, restores_of(loop)))
     return {key: finite(value) if isinstance(value, float) else value for key, value in data.items()}

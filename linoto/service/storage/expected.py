@@ -1,23 +1,42 @@
 """Which events a database must have at the least, kept beside it: a lost write-ahead file is noticed.
 
 An event is on disk, in the write-ahead file, before its number is written here; so a database that has fewer
-events than this says has lost some. It is written without a sync: after a power failure it may say less,
-never more. One number of eight bytes per loop, at the place of its id: the last event and one, 0 for no loop.
-Its highest bit says that a restore has lost events of the loop and nobody knows how many: what the other bits
-say is then too little for a backup from before that restore.
+events than this says has lost some. A record per loop, at the place of its id: which loop it is, its last
+event, and how many decisions may have cost something. It is synced at a start, at a restore, and once a
+second: after a power failure it may say less, never more, until the next start.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Set
+import struct
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from sqlite3 import Connection
+from typing import NamedTuple
 
 SUFFIX = ".seq"
-BYTES = 8
-UNSURE = 1 << 63
+FORMAT = b"linoto-2"  # at the place of number 0, which no loop has
+RECORD = struct.Struct(">8sQQ")
+UNSURE = 1 << 63  # in the number of the last event: a restore has lost nobody knows how many
+SYNC_EVERY = 1.0  # seconds
+
+
+class Note(NamedTuple):
+    """What is noted of a loop."""
+
+    id: int
+    tag: bytes  # of the loop: another one may get its id after a restore
+    seq: int  # its last event
+    costly: int  # decisions that may have cost something, those that restores have lost too
+    unsure: bool = False  # whether a restore has lost nobody knows how many
+
+
+def tag_of(*parts: object) -> bytes:
+    """Eight bytes that tell loops with one id apart."""
+    return blake2b(repr(parts).encode(), digest_size=8).digest()
 
 
 def beside(path: Path) -> Path:
@@ -31,49 +50,94 @@ def beside_connection(connection: Connection) -> Path:
     return beside(Path(connection.execute("PRAGMA database_list").fetchone()[2]))
 
 
-def note(file: Path, loops: Iterable[tuple[int, int]], unsure: Set[int] = frozenset()) -> None:
-    """Remember (id, last event) of these loops; a disk that is full only leaves out a check.
+class Notes:
+    """The file while a database is served; a disk that is full only leaves out a check."""
 
-    `unsure` are the ids of loops that have lost nobody knows how many events.
-    """
+    def __init__(self, file: Path, clock: Callable[[], float]) -> None:
+        self.file, self.clock = file, clock
+        self._synced = clock()
+
+    def write(self, notes: Iterable[Note]) -> None:
+        """Remember these, on disk within a second of the next time."""
+        with suppress(OSError):
+            handle = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(handle, FORMAT, 0)
+                for note in notes:
+                    os.pwrite(handle, packed(note), RECORD.size * note.id)
+                if self.clock() - self._synced >= SYNC_EVERY:
+                    self._synced = self.clock()
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def sync(self) -> None:
+        """What was written is on disk when this returns."""
+        with suppress(OSError):
+            sync(self.file)
+
+
+def packed(note: Note) -> bytes:
+    """A record as it is written."""
+    return RECORD.pack(note.tag, note.seq + 1 + (UNSURE if note.unsure else 0), note.costly)
+
+
+def put(file: Path, notes: Iterable[Note]) -> None:
+    """Let these take the place of all that was noted: the one or the other is there, whatever happens."""
+    part, records = file.with_name(file.name + ".part"), {note.id: packed(note) for note in notes}
     with suppress(OSError):
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            for id, seq in loops:
-                number = seq + 1 + (UNSURE if id in unsure else 0)
-                os.pwrite(handle, number.to_bytes(BYTES, "big"), BYTES * id)
+            os.pwrite(handle, FORMAT, 0)
+            for id, record in records.items():
+                os.pwrite(handle, record, RECORD.size * id)
         finally:
             os.close(handle)
+        put_in_place(part, file)
 
 
-def read(file: Path) -> dict[int, int]:
-    """The last event of each loop, by its id; none where there is no such file."""
-    return {id: number % UNSURE - 1 for id, number in numbers_in(file).items()}
+def put_in_place(part: Path, out: Path) -> None:
+    """Give a finished file its name; both are on disk when this returns."""
+    sync(part)
+    part.replace(out)
+    sync(out.absolute().parent)
 
 
-def read_unsure(file: Path) -> set[int]:
-    """The ids of loops that have lost nobody knows how many events."""
-    return {id for id, number in numbers_in(file).items() if number >= UNSURE}
+def sync(path: Path) -> None:
+    """A file, or the names in a folder, are on disk when this returns."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
-def numbers_in(file: Path) -> dict[int, int]:
-    """What is written for each loop that there is."""
+def read(file: Path) -> dict[int, Note]:
+    """What is noted, by the id of the loop; nothing where there is no such file."""
     try:
         data = file.read_bytes()
     except FileNotFoundError:
         return {}
-    numbers = [int.from_bytes(data[at : at + BYTES], "big") for at in range(0, len(data), BYTES)]
-    return {id: number for id, number in enumerate(numbers) if number}
+    if not data.startswith(FORMAT):
+        return {}
+    found = {}
+    for id in range(1, len(data) // RECORD.size):
+        tag, number, costly = RECORD.unpack_from(data, RECORD.size * id)
+        if number:
+            found[id] = Note(id, tag, number % UNSURE - 1, costly, number >= UNSURE)
+    return found
 
 
-def check(file: Path, found: dict[int, tuple[str, int]]) -> None:
-    """Refuse a database that lacks events; `found` is (name, last event) of each loop by its id."""
-    for id, last in read(file).items():
-        name, seq = found.get(id, (f"number {id}", -1))
-        if seq < last:
-            missing = "the loop itself is missing" if seq < 0 else f"it ends at event {seq}"
+def check(file: Path, found: dict[int, tuple[str, Note]]) -> None:
+    """Refuse a database that lacks events; `found` are its loops by id, with their names."""
+    for id, noted in read(file).items():
+        name, note = found.get(id, (f"number {id}", None))
+        if note is None or note.tag != noted.tag or note.seq < noted.seq:
+            gone = note is None or note.tag != noted.tag
+            missing = "the loop itself is missing" if gone or note is None else f"it ends at event {note.seq}"
             raise ValueError(
-                f"loop {name!r} must have event {last}, but {missing}: was the write-ahead file (-wal) lost, "
-                "or an older copy put here? Put back what is missing, or go on without it: move the database "
-                f"away, leave {file}, and bring it back with `linoto db restore`: nothing is given out twice"
+                f"loop {name!r} must have event {noted.seq}, but {missing}: was the write-ahead file (-wal) "
+                "lost, or an older copy put here? Put back what is missing, or go on without it: move the "
+                f"database away, leave {file}, and bring it back with `linoto db restore`: nothing is given "
+                "out twice"
             )

@@ -14,6 +14,7 @@ from linoto.service.loops.events import Contribution, DecisionMade, Mode
 from linoto.service.loops.explanations import reason
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops, RewardResult
+from linoto.service.loops.restores import budget_of
 from linoto.service.loops.spec import Arm, ArmName, PracticeGiven, Share
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -98,7 +99,7 @@ def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
         propensity=event.propensity,
         lcb=event.lcb,
         ucb=event.ucb,
-        budget=loop.budget_of(event),
+        budget=budget_of(loop, event),
         reference=loop.reference,
         model_version=event.version,
         expires_at=event.expires_at,

@@ -1,0 +1,145 @@
+"""What restores of a backup have lost of a loop, and what that may have cost at the worst.
+
+A decision that is lost may have cost the whole width of the range of mean rewards, unless what it played is
+what it is compared with: where a coin decides, only explored decisions can cost anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linoto.core.doubling import DoublingAgent
+from linoto.service.loops.events import DecisionMade, Event, LoopRestored
+from linoto.service.loops.state import Epoch
+from linoto.service.storage.expected import Note, tag_of
+
+if TYPE_CHECKING:
+    from linoto.service.loops.loop import Loop
+
+
+def restores_of(loop: Loop) -> list[Epoch]:
+    """The epochs that began with a restore."""
+    return [epoch for epoch in loop.state.epochs if epoch.restored_at is not None]
+
+
+def first_since_restore(loop: Loop) -> int:
+    """The first decision after the last restore; 1 if there was none."""
+    restores = restores_of(loop) if loop.state.epochs else []
+    return restores[-1].first if restores else 1
+
+
+def may_have_lost(loop: Loop, now: float) -> bool:
+    """Whether a decision that nobody knows may be one that a restore has lost, and still await its reward."""
+    return any(
+        epoch.missing != 0 and now < (epoch.restored_at or 0.0) + loop.spec.window
+        for epoch in restores_of(loop)
+    )
+
+
+# -- what it may have cost
+
+
+def debt(loop: Loop) -> float:
+    """What decisions that restores have lost may have cost, at the worst."""
+    return debt_at(loop, loop.state.decided + 1)
+
+
+def debt_at(loop: Loop, number: int) -> float:
+    """The same by the time of a decision; 0 where nothing is promised.
+
+    A play loses at most the width of the range of mean rewards below what it is compared with.
+    """
+    if not loop.state.epochs or not loop.first_certificate.holds:
+        return 0.0
+    low, high = loop.certificate.reward_range
+    lost = sum(lost_by(epoch) for epoch in restores_of(loop) if epoch.first <= number)
+    return lost * (high - low) if lost else 0.0
+
+
+def lost_by(epoch: Epoch) -> int:
+    """The decisions that may have cost something, of those that a restore has lost."""
+    return (epoch.missing or 0) if epoch.costly is None else epoch.costly
+
+
+def costly(loop: Loop) -> int:
+    """How many decisions may have cost something so far, those that restores have lost too."""
+    made = loop.state.groups["explore"].plays if loop.agent.gate.throws_coin else loop.state.decided
+    return made + sum(map(lost_by, restores_of(loop)))
+
+
+def is_spent(loop: Loop) -> bool:
+    """Whether a gate that throws a coin has no room besides the debt; known before it is thrown."""
+    if not loop.state.epochs or not loop.agent.gate.throws_coin or debt(loop) == 0:
+        return False
+    assert not isinstance(loop.agent, DoublingAgent)
+    return loop.agent.proven_room < debt(loop)
+
+
+def lacks_room(loop: Loop, budget: float | None) -> bool:
+    """Whether any other gate, which sees this much room, has none besides the debt."""
+    if not loop.state.epochs or loop.agent.gate.throws_coin or budget is None:
+        return False
+    return debt(loop) > 0 and budget <= debt(loop)
+
+
+def is_unsure(loop: Loop, proposal: int | None) -> bool:
+    """Whether another draw of the explorer may have found an arm with room besides the debt."""
+    if not loop.state.epochs or loop.agent.rule.deterministic or proposal is not None:
+        return False
+    return not loop.agent.gate.throws_coin and debt(loop) > 0
+
+
+def budget_of(loop: Loop, event: DecisionMade) -> float | None:
+    """The room that the gate saw, less what restores before the decision had lost."""
+    return None if event.budget is None else event.budget - debt_at(loop, event.number)
+
+
+# -- what is noted beside the database
+
+
+def note_of(loop: Loop) -> Note:
+    """What is noted of a loop: which one it is, its last event, and what may have cost something."""
+    first = loop.state.epochs[0] if loop.state.epochs else None
+    born = "" if first is None or first.restored_at is not None else first.name
+    tag = tag_of(loop.name, loop.created_at, born)
+    return Note(loop.id, tag, loop.state.seq, costly(loop), is_unsure_what_is_lost(loop))
+
+
+def is_unsure_what_is_lost(loop: Loop) -> bool:
+    """Whether a restore has lost events, and nobody knows how many."""
+    return any(epoch.missing is None for epoch in restores_of(loop))
+
+
+def restored_event(loop: Loop, epoch: str, noted: Note | None) -> LoopRestored:
+    """What a restore does to a loop of the backup, by what was noted of it beside the database that is gone.
+
+    Nobody knows what is lost where another loop had its id, or where the note is that of a restore that did
+    not know it, and the backup is older.
+    """
+    mine = note_of(loop)
+    if noted is None or noted.tag != mine.tag or noted.seq < mine.seq or (noted.unsure and not mine.unsure):
+        return LoopRestored(epoch=epoch, missing=None)
+    missing = noted.seq - mine.seq
+    return LoopRestored(epoch=epoch, missing=missing, costly=min(max(noted.costly - mine.costly, 0), missing))
+
+
+def skipped_by(event: Event) -> int:
+    """How many numbers of events are left out before one: those of events that a restore has lost."""
+    return (event.missing or 0) if isinstance(event, LoopRestored) else 0
+
+
+def restored_text(missing: int | None, costly: int | None) -> str:
+    """What a restore means for a loop, in a sentence."""
+    if missing is None:
+        lost = "how many events came after it is not known"
+    elif missing == 0:
+        lost = "no event came after it"
+    elif costly is None:
+        lost = (
+            f"of the {missing} events after it each counts as a decision at its worst, because they are lost"
+        )
+    else:
+        lost = (
+            f"the {missing} events after it are lost, and {costly} decisions among them count at their worst"
+        )
+    return f"the database was restored from a backup: {lost}; set the mode to go on"
