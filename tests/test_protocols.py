@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "linoto"
+PARTS = ("policy", "agent", "explorer", "gate", "gated", "policies", "agents", "inner")
 
 
 def test_no_policy_agent_or_explorer_is_of_any_type() -> None:
@@ -19,7 +20,7 @@ def test_no_policy_agent_or_explorer_is_of_any_type() -> None:
     untyped = [
         f"{file.relative_to(PACKAGE)}:{argument.lineno} {argument.arg}"
         for argument, file in parameters
-        if argument.arg in ("policy", "agent", "explorer", "policies", "agents", "inner")
+        if argument.arg in PARTS
         and argument.annotation is not None
         and "Any" in ast.unparse(argument.annotation).replace("Mapping[str, Any]", "JSON")
     ]

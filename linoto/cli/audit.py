@@ -34,7 +34,7 @@ from linoto.cli.reading import (
     read_known_arms,
 )
 from linoto.cli.terminal import print_facts, print_written, progress
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of, typed_again
+from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
     from linoto.audit.verdicts import Audit
@@ -97,7 +97,7 @@ def add_audit(commands: Commands) -> None:
     audit.set_defaults(run=run_audit, refuse=audit.error)
 
 
-def add_log_options(audit: Any) -> None:
+def add_log_options(audit: Parser) -> None:
     """The log, its arms, and what is said of them."""
     audit.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
     audit.add_argument(

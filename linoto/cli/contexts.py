@@ -37,7 +37,7 @@ from linoto.cli.terminal import (
     print_written,
     progress,
 )
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of, typed_again
+from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
     from linoto.audit.contexts import ContextAudit
@@ -92,7 +92,7 @@ def add_audit_contexts(commands: Commands) -> None:
     command.set_defaults(run=run_audit_contexts, refuse=command.error)
 
 
-def add_columns(command: Any) -> None:
+def add_columns(command: Parser) -> None:
     """The log, and what its columns mean."""
     command.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
     command.add_argument("--item", metavar="COL", help="column of what was played; a table needs it")

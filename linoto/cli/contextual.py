@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.log_and_policy import explorer, named_policy, read_npz, told, with_facts, with_gate_options
+from linoto.cli.log_and_policy import explorers, named_policy, read_npz, told, with_facts, with_gate_options
 
 if TYPE_CHECKING:
     from linoto.audit.context_promises import GateKind
@@ -72,7 +72,7 @@ def read_contextual_policy(arguments: argparse.Namespace, log: ContextsAndLog) -
                 raise ValueError(f"--{option} is for Gated, got --policy {type(policy).__name__}")
         return with_gate_options(policy, arguments)
     if arguments.explorer is not None:
-        policy = replace(policy, explorer=explorer(arguments.explorer))
+        policy = replace(policy, explorer=explorers()[arguments.explorer])
     return with_contextual_gate(policy, log.saved.moments, arguments)
 
 

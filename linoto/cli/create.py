@@ -26,7 +26,7 @@ from linoto.cli.log_and_policy import (
     with_gate_options,
 )
 from linoto.cli.terminal import above_zero, number, print_facts
-from linoto.cli.usage import Commands, add_command, typed_again
+from linoto.cli.usage import Commands, Parser, add_command, typed_again
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
@@ -69,7 +69,7 @@ def add_create(commands: Commands) -> None:
     create.set_defaults(run=run_create, refuse=create.error)
 
 
-def add_loop_options(command: Any) -> None:
+def add_loop_options(command: Parser) -> None:
     """What a loop needs beside its policy and its log."""
     command.add_argument(
         "--practice",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from linoto.cli.terminal import above_zero, at_least_zero, print_facts
-from linoto.cli.usage import Commands, described
+from linoto.cli.usage import Commands, Parser, described
 
 DATABASE = Path("loops.sqlite")
 RESTORED = "next: `linoto serve`, then set the mode of each loop, on its page or with PATCH /v1/loops/NAME"
@@ -27,7 +27,7 @@ def service_needed() -> Iterator[None]:
         raise ImportError(f'the service needs {error.name}: pip install "linoto[service]"') from None
 
 
-def add_database(parser: Any) -> None:
+def add_database(parser: Parser) -> None:
     """The option that every command of the service has."""
     parser.add_argument("--db", type=Path, default=DATABASE, help="database file")
 
@@ -62,7 +62,7 @@ def add_token(commands: Commands) -> None:
         parser.set_defaults(run=run)
 
 
-def add_json(parser: Any) -> None:
+def add_json(parser: Parser) -> None:
     """For programs."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -161,7 +161,7 @@ def add_db(commands: Commands) -> None:
         parser.set_defaults(run=run)
 
 
-def add_prune_options(prune: Any) -> None:
+def add_prune_options(prune: Parser) -> None:
     """What goes, and whether it really does."""
     prune.add_argument(
         "--days", type=at_least_zero, required=True, help="keep decisions closed in the last so many days"

@@ -24,7 +24,7 @@ from linoto.cli.reading import (
     read_known_arms,
 )
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
-from linoto.cli.usage import Commands, add_command, shown
+from linoto.cli.usage import Commands, Parser, add_command, shown
 from linoto.core.hints import amount, nearest
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def add_evaluate(commands: Commands) -> None:
     evaluate.set_defaults(run=run_evaluate, refuse=evaluate.error, explorer=None, evidence=None)
 
 
-def add_log_options(command: Any) -> None:
+def add_log_options(command: Parser) -> None:
     """The rows, and what their columns mean."""
     command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
     command.add_argument(
@@ -117,7 +117,7 @@ def add_log_options(command: Any) -> None:
     add_arms_notation(command)
 
 
-def add_policy_options(command: Any) -> None:
+def add_policy_options(command: Parser) -> None:
     """What a policy is told, and how many rows it starts from."""
     command.add_argument("--warm", type=above_zero, help="share of rows a policy starts from (default: 0.5)")
     add_gate_options(command)

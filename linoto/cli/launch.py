@@ -75,7 +75,7 @@ def add_launch_contexts(commands: Commands) -> None:
     launch.set_defaults(run=run_launch_contexts, refuse=launch.error)
 
 
-def add_launching(launch: Any) -> None:
+def add_launching(launch: Parser) -> None:
     """The loop, where everything is written, and when to go on."""
     launch.add_argument("--name", help="of the loop (default: the name of LOG)")
     add_gate(launch)

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import above_zero, above_zero_or, at_least_zero, number, seed
-from linoto.cli.usage import typed_again
+from linoto.cli.usage import Parser, Words, typed_again
 from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
     from linoto.core.arrays import Floats
+    from linoto.core.composed import Composed
+    from linoto.core.gates import Gate
     from linoto.core.offline import Offline
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.saved import SavedLog
 
-EXPLORER_NAMES = ("scaled-ucb", "ucb", "thompson", "greedy", "random")
-EVIDENCE = ("model", "rewards", "both")
 REQUIRED = ("pulls", "reward_sums")
 FILE_HELP = (
     "STATS is what a log says about each arm, as .npz or .json: `pulls`, how often it was chosen;\n"
@@ -48,7 +48,7 @@ class ArmsAndLog:
     saved: SavedLog | None = None  # with what the audit found, where it wrote the file
 
 
-def add_log_and_policy(command: Any) -> None:
+def add_log_and_policy(command: Parser) -> None:
     """The log, the policy, and what is assumed of the rewards."""
     command.add_argument("stats", nargs="?", type=Path, metavar="STATS", help="statistics of a log")
     command.add_argument("--paper", action="store_true", help="use the paper's default problem instead")
@@ -58,9 +58,14 @@ def add_log_and_policy(command: Any) -> None:
         default="Gated",
         help="Gated (a tolerance), LinOtO (the paper's), or a policy as JSON, as linoto.to_dict writes it",
     )
-    command.add_argument("--explorer", choices=EXPLORER_NAMES, help="what Gated explores with")
+    command.add_argument(
+        "--explorer",
+        metavar="NAME",
+        choices=Words(explorers),
+        help="what Gated explores with: %(choices)s",
+    )
     add_gate(command)
-    command.add_argument("--evidence", choices=EVIDENCE, help="what pays for exploration")
+    command.add_argument("--evidence", choices=("model", "rewards", "both"), help="what pays for exploration")
     command.add_argument(
         "--noise",
         type=noise,
@@ -85,13 +90,14 @@ def add_log_and_policy(command: Any) -> None:
     )
 
 
-def add_gate(command: Any) -> None:
+def add_gate(command: Parser) -> None:
     """What Gated compares with."""
     command.add_argument(
         "--gate",
-        choices=("tolerance", "control"),
+        metavar="NAME",
+        choices=Words(gates),
         help="what Gated compares with: the log (tolerance, the default), or current practice as it is now, "
-        "which is played in some of the rounds (control)",
+        "which is played in some of the rounds (control); one of %(choices)s",
     )
 
 
@@ -249,17 +255,16 @@ def with_facts(record: Any, facts: Mapping[str, Any]) -> Any:
 
 def with_parts(record: Any, arguments: argparse.Namespace) -> Any:
     """The policy with the explorer, the gate and the evidence that were asked for."""
-    from linoto.core.gates import Control
     from linoto.core.policies import Gated
 
     if arguments.explorer is not None:
         if not isinstance(record, Gated):
             raise ValueError(f"--explorer is for Gated, got --policy {type(record).__name__}")
-        record = replace(record, explorer=explorer(arguments.explorer))
-    if getattr(arguments, "gate", None) == "control":  # an evaluation has no practice to draw
+        record = replace(record, explorer=explorers()[arguments.explorer])
+    if getattr(arguments, "gate", None) is not None:  # an evaluation has no practice to draw
         if not isinstance(record, Gated) or arguments.policy != "Gated":
             raise ValueError(f"--gate is for Gated, got --policy {type(record).__name__}")
-        record = replace(record, gate=Control())
+        record = replace(record, gate=gates()[arguments.gate]())
     if arguments.evidence is not None:
         if not isinstance(record, Gated) or not hasattr(record.gate, "evidence"):
             raise ValueError(f"--evidence is for a Tolerance gate, got --policy {type(record).__name__}")
@@ -268,7 +273,7 @@ def with_parts(record: Any, arguments: argparse.Namespace) -> Any:
     return record
 
 
-def add_gate_options(command: argparse.ArgumentParser) -> None:
+def add_gate_options(command: Parser) -> None:
     """How much may be lost: what `with_gate_options` reads."""
     command.add_argument(
         "--budget", type=at_least_zero, help="the most that may be lost in all, in units of the reward"
@@ -305,16 +310,11 @@ def with_gate_options(
 def with_usual_gate(policy: ComposedPolicy, earned: float, rows: int) -> ComposedPolicy:
     """A Gated that allows what is usual with its confidence and a log that earned so much in so many rows,
     paid for by the evidence that it has."""
-    from linoto.core.gates import Control, Tolerance
     from linoto.core.policies import Gated
-    from linoto.core.usual import usual_contextual_gate, usual_gate
 
-    composed = policy.composed()
-    if isinstance(policy, Gated) and isinstance(composed.gate, Control):
-        return replace(policy, gate=usual_contextual_gate(composed.assumed, earned=earned, rows=rows))
-    if not isinstance(policy, Gated) or not isinstance(composed.gate, Tolerance):
+    if not isinstance(policy, Gated):
         return policy
-    return replace(policy, gate=replace(usual_gate(composed.assumed), evidence=composed.gate.evidence))
+    return replace(policy, gate=policy.composed().gate.usual(policy.assumed, earned=earned, rows=rows))
 
 
 def named_policy(text: str) -> Any:
@@ -339,15 +339,15 @@ def named_policy(text: str) -> Any:
     return known[text]
 
 
-def explorer(name: str) -> Any:
-    """An explorer by name."""
-    from linoto.core.policies import Greedy, LinTS, LinUCB, Random
+def explorers() -> Mapping[str, Composed]:
+    """The explorers that --explorer names."""
+    from linoto.core.policies import named_explorers
 
-    made = {
-        "scaled-ucb": LinUCB(scale=0.25),
-        "ucb": LinUCB(),
-        "thompson": LinTS(),
-        "greedy": Greedy(),
-        "random": Random(),
-    }
-    return made[name]
+    return named_explorers()
+
+
+def gates() -> Mapping[str, type[Gate]]:
+    """The gates that --gate names."""
+    from linoto.core.gates import GATES
+
+    return {gate.word: gate for gate in GATES if gate.word}

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from linoto.cli.log_and_policy import noise
 from linoto.cli.terminal import above_zero, at_least_zero, number, positive
-from linoto.cli.usage import shown
+from linoto.cli.usage import Parser, shown
 
 FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
 FAILED = 3  # the exit code then
@@ -24,7 +24,7 @@ class Saved(Protocol):
     def save(self, path: str | Path) -> Path: ...
 
 
-def add_allowance(command: Any, usual: str) -> None:
+def add_allowance(command: Parser, usual: str) -> None:
     """How much may be lost."""
     command.add_argument("--budget", type=at_least_zero, help="the most that may be lost in all")
     command.add_argument(
@@ -34,7 +34,7 @@ def add_allowance(command: Any, usual: str) -> None:
     )
 
 
-def add_horizon(command: Any) -> None:
+def add_horizon(command: Parser) -> None:
     """Over how many rounds a promise is judged: the same for every verdict."""
     command.add_argument(
         "--horizon", type=positive, default=HORIZON, help="rounds to come, over which a promise is judged"
@@ -46,7 +46,7 @@ def horizon_again(arguments: argparse.Namespace) -> list[str]:
     return [] if arguments.horizon == HORIZON else ["--horizon", str(arguments.horizon)]
 
 
-def add_assumed(command: Any) -> None:
+def add_assumed(command: Parser) -> None:
     """What is known of rewards."""
     command.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
     command.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
@@ -55,7 +55,7 @@ def add_assumed(command: Any) -> None:
     )
 
 
-def add_outputs(command: Any, failing: Sequence[str] = FAILING) -> None:
+def add_outputs(command: Parser, failing: Sequence[str] = FAILING) -> None:
     """What is written, and what is a failure."""
     command.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
     command.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")

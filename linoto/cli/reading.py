@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from linoto.cli.usage import Parser
+
 if TYPE_CHECKING:
     from linoto.logs.arms import ArmTable
     from linoto.logs.foreign import ForeignLog
@@ -15,7 +17,7 @@ FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, 
 COLUMNS = ("action", "item", "reward", "propensity", "time", "where")
 
 
-def add_reading_options(command: Any) -> None:
+def add_reading_options(command: Parser) -> None:
     """Which rows, and how numbers are written."""
     command.add_argument(
         "--where",
@@ -30,7 +32,7 @@ def add_reading_options(command: Any) -> None:
     )
 
 
-def add_arms_notation(command: Any) -> None:
+def add_arms_notation(command: Parser) -> None:
     """How numbers are written in ARMS, where that is otherwise than in LOG."""
     command.add_argument(
         "--arms-decimal", choices=(".", ","), help="the same in ARMS (default: as --decimal)"
@@ -42,7 +44,7 @@ def add_arms_notation(command: Any) -> None:
     )
 
 
-def add_arm_effects(command: Any) -> None:
+def add_arm_effects(command: Parser) -> None:
     """Whether an arm is more than its features."""
     command.add_argument(
         "--arm-effects",
@@ -76,7 +78,7 @@ def arms_notation_of(arguments: argparse.Namespace) -> dict[str, Any]:
 # -- logs of other packages -------------------------------------------------------------------------------
 
 
-def add_format(command: Any) -> None:
+def add_format(command: Parser) -> None:
     """Which package wrote the log."""
     command.add_argument(
         "--format",
@@ -104,7 +106,7 @@ def read_known(arguments: argparse.Namespace, **options: Any) -> ForeignLog:
     return read_foreign(arguments.log, format=arguments.format, **options)
 
 
-def add_id(command: Any) -> None:
+def add_id(command: Parser) -> None:
     """What the arms are called by, in a table of them or in a log that names its own."""
     command.add_argument(
         "--id",

@@ -7,10 +7,10 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from linoto.cli.terminal import positive, print_table, print_written, progress, result_row, seed
-from linoto.cli.usage import add_engine, engine_of
+from linoto.cli.usage import Parser, add_engine, engine_of
 
 if TYPE_CHECKING:
     from linoto.experiments.claims import CheckedClaim, Claim
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHORT = 24  # characters in which parts of a sentence are named in the terminal; the report names them all
 
 
-def add_runner_options(command: Any, *, out: str, runs: int = 5) -> None:
+def add_runner_options(command: Parser, *, out: str, runs: int = 5) -> None:
     """What every experiment can be told."""
     command.add_argument("--runs", type=positive, default=runs, help="independent runs of each policy")
     command.add_argument("--seed", type=seed, default=0, help="of everything random")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from linoto.cli.terminal import positive
 from linoto.core.hints import nearest
@@ -14,7 +14,23 @@ from linoto.core.hints import nearest
 if TYPE_CHECKING:
     from linoto.engines import Engine
 
-Commands = Any  # argparse._SubParsersAction, which is private
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+class Words(Collection[str]):
+    """The choices of an option, looked up where they are needed: who has them imports NumPy."""
+
+    def __init__(self, find: Callable[[], Collection[str]]) -> None:
+        self.find = find
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.find()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.find())
+
+    def __len__(self) -> int:
+        return len(self.find())
 
 
 class Parser(argparse.ArgumentParser):
@@ -77,7 +93,7 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
         return action.help if plain else super()._get_help_string(action)
 
 
-def add_command(commands: Commands, name: str, *, help: str, description: str, examples: str) -> Any:
+def add_command(commands: Commands, name: str, *, help: str, description: str, examples: str) -> Parser:
     """A command with its help; what follows the options are examples."""
     return commands.add_parser(
         name,
@@ -89,13 +105,13 @@ def add_command(commands: Commands, name: str, *, help: str, description: str, e
     )
 
 
-def described(commands: Commands, name: str, text: str, examples: str = "") -> Any:
+def described(commands: Commands, name: str, text: str, examples: str = "") -> Parser:
     """A command whose one line of help says everything."""
     description = text[0].upper() + text[1:] + "."
     return add_command(commands, name, help=text, description=description, examples=examples)
 
 
-def add_engine(command: Any, *, jobs: str) -> None:
+def add_engine(command: Parser, *, jobs: str) -> None:
     """Where work is done: on threads here, or on a cluster."""
     command.add_argument("--jobs", type=positive, help=f"{jobs} (default: one per core)")
     command.add_argument(

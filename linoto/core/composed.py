@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from linoto.core.validation import as_actions, as_names, generator_for
 @dataclass(frozen=True, kw_only=True)
 class Composed:
     """Shared by the policies below: start what they are composed of."""
+
+    words: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """What commands call it as an explorer, and with which arguments."""
 
     def composed(self) -> Composition:
         """This policy as explorer, gate and fallback."""

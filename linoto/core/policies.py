@@ -88,7 +88,7 @@ class LinUCB(Composed):
     """
 
     rule: ClassVar[Rule] = Rule(code=kernels.UCB, reads_bounds=True)
-
+    words = {"scaled-ucb": {"scale": 0.25}, "ucb": {}}  # noqa: RUF012 - a constant of the class
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
 
     scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
@@ -167,7 +167,7 @@ class LinTS(Composed):
     rule: ClassVar[Rule] = Rule(
         code=kernels.THOMPSON, draws=kernels.NORMAL_DRAWS, keeps_factor=True, propensity=by_redrawing
     )
-
+    words = {"thompson": {}}  # noqa: RUF012 - a constant of the class
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
 
     scale: float = 1.0
@@ -198,6 +198,7 @@ class Greedy(Composed):
     """The arm with the best estimate."""
 
     rule: ClassVar[Rule] = Rule(code=kernels.GREEDY)
+    words = {"greedy": {}}  # noqa: RUF012 - a constant of the class
 
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
@@ -215,6 +216,7 @@ class Random(Composed):
     """Every arm alike."""
 
     rule: ClassVar[Rule] = Rule(code=kernels.GIVEN, draws=kernels.SCORE_DRAWS, propensity=uniform)
+    words = {"random": {}}  # noqa: RUF012 - a constant of the class
 
     def composed(self) -> Gated:
         return Gated(explorer=self, gate=Open())
@@ -223,6 +225,11 @@ class Random(Composed):
 EXPLORERS = (LinUCB, LinTS, Greedy, Random, RareLinUCB)
 """Every explorer there is. What names explorers (snapshots, messages, commands) reads this."""
 Explorer = Composed | Scorer | Proposer
+
+
+def named_explorers() -> dict[str, Composed]:
+    """The explorers that commands offer, by the words that they have for them."""
+    return {word: kind(**given) for kind in EXPLORERS for word, given in kind.words.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

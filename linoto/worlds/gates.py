@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Certificate
-from linoto.core.gates import Control, Open, Tolerance
+from linoto.core.gates import Control, Gate, Open, Tolerance
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated
@@ -179,7 +179,7 @@ def rivals_of(
     parts: dict[str, Any] = {"budget": limit.budget or 0.0, "epsilon": limit.per_round or 0.0}
     promise: Any = "realised" if sure.noise == "bounded" else "expected"
 
-    def behind(gate: Any) -> Gated:
+    def behind(gate: Gate) -> Gated:
         return Gated(explorer=composed.explorer, gate=gate, confidence=sure)
 
     makers: dict[str, Callable[[], Any]] = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from math import inf, log, sqrt
-from typing import Any
+from typing import TYPE_CHECKING
 
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import REFUTED, Confidence, least_scale
 from linoto.core.features.moments import Moments
 from linoto.core.validation import exact, rounded_up
 
+if TYPE_CHECKING:
+    from linoto.core.gates import Gate
 
-def certify_contextual(gate: Any, fallback: str, confidence: Confidence, moments: Moments) -> Certificate:
+
+def certify_contextual(gate: Gate, fallback: str, confidence: Confidence, moments: Moments) -> Certificate:
     """The certificate of a composition for rounds that bring their own arms."""
     limits = confidence.reward_range or (-inf, inf)
     reason = gate.why_unproven_contextual(fallback) or why_refuted(gate, confidence, moments)
@@ -36,7 +39,7 @@ def certify_contextual(gate: Any, fallback: str, confidence: Confidence, moments
     )
 
 
-def why_refuted(gate: Any, confidence: Confidence, moments: Moments) -> str:
+def why_refuted(gate: Gate, confidence: Confidence, moments: Moments) -> str:
     """How the log contradicts the noise that a promise by the model rests on, or nothing."""
     around, _ = moments.residuals()
     if not gate.trusts_model or confidence.noise == "bounded" or moments.count == 0:

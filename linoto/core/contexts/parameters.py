@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from linoto.core import kernels
@@ -12,6 +10,7 @@ from linoto.core.confidence import Confidence, terms_of_log
 from linoto.core.contexts.certificates import check_range
 from linoto.core.features.moments import Moments
 from linoto.core.parameters import explorer_params
+from linoto.core.protocols import Composition
 
 FALLBACK_CODES = {
     "lcb": kernels.LCB_ARM,
@@ -20,7 +19,7 @@ FALLBACK_CODES = {
 }
 
 
-def contextual_params(gated: Any, moments: Moments) -> Records:
+def contextual_params(gated: Composition, moments: Moments) -> Records:
     """A composition as the kernels read it, for rounds that bring their own arms."""
     confidence: Confidence = gated.assumed
     if confidence.shift > 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class Open(Gate):
     def needs_logged_arms(self, plays_mixture: bool) -> bool:
         return plays_mixture
 
-    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
 
     def bounds_sums(self, confidence: Confidence) -> bool:
@@ -50,7 +49,7 @@ class Closed(Gate):
     needs_every_arm = True
     arms_may_change = True
 
-    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
 
     def bounds_sums(self, confidence: Confidence) -> bool:

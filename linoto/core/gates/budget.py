@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
@@ -50,7 +52,7 @@ class Budget(Gate):
         if self.horizon is not None:
             check_count("horizon", self.horizon)
 
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
         p["alpha"] = self.alpha
         p["form"] = FORMS.index(self.form)

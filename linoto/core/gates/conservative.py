@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, Literal
+from typing import Literal
+
+import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
@@ -62,7 +64,7 @@ class Conservative(Gate):
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         return SHARES
 
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
         limits, by_arm = confidence.reward_range, self.form == "arms"
         if self.mean is None and (limits is None or limits[0] < 0):

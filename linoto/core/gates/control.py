@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log, sqrt
-from typing import Any, Literal
+from math import inf, log, sqrt
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from linoto.core.arrays import Floats
 from linoto.core.certificates import PRACTICE, Promise, Situation, check_bound, interval_text
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.features.moments import Moments
-from linoto.core.gates.gate import Gate
+from linoto.core.gates.gate import USUAL_BUDGET, USUAL_PART, USUAL_SHARE, Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.hints import amount
 from linoto.core.intervals import mean_from_total
@@ -58,6 +58,7 @@ class Control(Gate):
     """
 
     code = kernels.CONTROL
+    word = "control"
     throws_coin = True
     compares_with_log = False
     rows = kernels.COIN_ROWS
@@ -92,6 +93,25 @@ class Control(Gate):
         """The budget where there is one, else epsilon."""
         return "budget" if self.budget > 0 else "epsilon"
 
+    def usual(self, confidence: Confidence, *, earned: float = inf, rows: int = 0) -> Control:
+        """100 times the noise, at most a tenth of what the log earned where rewards cannot be negative.
+
+        100 times the noise of clicks is 50 of them, and a log of 10,000 views may hold 38. It needs what one
+        round can lose, though: with less it never opens. And with less than a few times that it is closed
+        again before it has learnt anything, for good: then a rate besides, a tenth of what a round of the log
+        earns, or 2 % of the noise where that is not known.
+        """
+        low, high = confidence.reward_range or (-inf, 0.0)
+        budget, rate = USUAL_BUDGET * confidence.scale, USUAL_SHARE * confidence.scale
+        if low >= 0 and earned >= 0:
+            budget = min(budget, float(f"{USUAL_PART * earned:.2g}"))
+            rate = rate if rows == 0 else USUAL_PART * earned / rows
+        if confidence.reward_range is None:  # it says itself that it cannot do without
+            return replace(self, budget=budget)
+        promise: Literal["realised", "expected"] = "realised" if confidence.noise == "bounded" else "expected"
+        gate = Control(budget=max(budget, high - low), promise=promise)
+        return gate if gate.opens(confidence) else replace(gate, epsilon=float(f"{rate:.2g}"))
+
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         rounds = horizon if self.varied == "budget" else 1
         return tuple(float(f"{share * earned * rounds:.1g}") for share in SHARES)
@@ -115,7 +135,7 @@ class Control(Gate):
     def reads_bounds(self, confidence: Confidence) -> bool:
         return self.vouched_by == kernels.THE_MODEL
 
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
         delta = self.fill_coin(p, confidence)
         check_logged_range(confidence, offline)
@@ -125,7 +145,7 @@ class Control(Gate):
             upper = bounds_of(offline.reward_sums.sum(), offline.total, confidence, delta / 2)[1]
             p["log_upper"] = min(upper + confidence.shift, p["log_upper"])
 
-    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
         p["gate"] = self.code
         if self.vouched_by == kernels.THE_LOG:
             raise ValueError(
@@ -136,7 +156,7 @@ class Control(Gate):
         terms = terms_of_log(replace(confidence, delta=delta), moments.d, moments.spectrum)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
 
-    def fill_coin(self, p: Any, confidence: Confidence) -> float:
+    def fill_coin(self, p: np.void, confidence: Confidence) -> float:
         """What needs neither arms nor log; the share of delta that is left for what vouches for a loan."""
         if self.promise == "realised" and confidence.noise != "bounded":
             raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")

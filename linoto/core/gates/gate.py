@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from math import inf
+from typing import ClassVar
+
+import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
@@ -16,6 +19,9 @@ from linoto.core.hints import amount
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 
+USUAL_BUDGET, USUAL_SHARE = 100.0, 0.02
+USUAL_PART = 0.1  # of what a whole log earned, beyond which no usual budget goes; a rate, of its mean
+
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
@@ -25,6 +31,7 @@ class Gate:
     """
 
     code: ClassVar[int]  # its branch in the kernels
+    word: ClassVar[str] = ""  # what a command calls it, where `--gate` offers it
     measures: ClassVar[bool] = True  # whether a decision has a budget to tell
     keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
@@ -36,11 +43,11 @@ class Gate:
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
 
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         """Write this gate into the kernels' Params, for given arms and log."""
         p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
 
-    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
         """Write this gate into the kernels' Params for rounds that bring their own arms, or say why not."""
         raise ValueError(
             f"gate must be Open, Closed, Tolerance or Control with contexts, got {type(self).__name__}: what "
@@ -140,6 +147,13 @@ class Gate:
     def varied(self) -> str:
         """The parameter that a preview varies; "": there is none."""
         return next(iter(self.parameters), "")
+
+    def usual(self, confidence: Confidence, *, earned: float = inf, rows: int = 0) -> Gate:
+        """This gate with what is usually allowed, for who does not say how much may be lost.
+
+        `earned` is what the whole log earned in so many `rows`, where that is known.
+        """
+        return self
 
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         """The values that a preview tries, for a log that earns so much a round, over so many rounds."""

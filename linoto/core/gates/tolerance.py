@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log
+from math import inf, log
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from linoto.core.arrays import Floats
 from linoto.core.certificates import Promise, Situation, check_bound, interval_text, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.features.moments import Moments
-from linoto.core.gates.gate import Gate
+from linoto.core.gates.gate import USUAL_BUDGET, USUAL_SHARE, Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
@@ -58,6 +58,7 @@ class Tolerance(Gate):
     before: ClassVar[dict[str, Any]] = {"ledger": "union", "rounding": "any"}
 
     code = kernels.TOLERANCE
+    word = "tolerance"
     keeps_ledger = True
     trusts_model = True
     fallbacks = ("certified", "mixture")
@@ -97,6 +98,17 @@ class Tolerance(Gate):
         """The budget where there is one, else epsilon."""
         return "budget" if self.budget > 0 else "epsilon"
 
+    def usual(self, confidence: Confidence, *, earned: float = inf, rows: int = 0) -> Tolerance:
+        """The same evidence, and what 100 rounds are worth may be lost.
+
+        Where rewards cannot be negative (a `reward_range` from 0 or above) a round is worth the log's mean
+        reward, and 2 % of that may be lost per round besides: rare clicks need it. Elsewhere a round is worth
+        the noise scale.
+        """
+        if confidence.reward_range is not None and confidence.reward_range[0] >= 0:
+            return Tolerance(budget=USUAL_BUDGET, epsilon=USUAL_SHARE, relative=True, evidence=self.evidence)
+        return Tolerance(budget=USUAL_BUDGET * confidence.scale, evidence=self.evidence)
+
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         unit = 1.0 if self.relative else earned
         rounds = horizon if self.varied == "budget" else 1
@@ -126,7 +138,7 @@ class Tolerance(Gate):
         sides = 2 if self.relative and self.ledger == "union" else 1
         return 0.5 if by_rewards else 1.0, boundary, reference / sides
 
-    def fill(self, p: Any, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
         if offline.total == 0:
             raise ValueError("offline must hold at least one reward for a Tolerance gate, got an empty log")
@@ -155,7 +167,7 @@ class Tolerance(Gate):
         if by_rewards and self.rounding == "low":
             p["kappa"] = rounding_below(offline, first_reference(p, offline))
 
-    def fill_contextual(self, p: Any, confidence: Confidence, moments: Moments) -> None:
+    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
         if self.evidence != "model":
             raise ValueError(
                 f"evidence must be 'model' with contexts, got {self.evidence!r}: what practice earns depends "
@@ -255,7 +267,7 @@ class Tolerance(Gate):
         return stationary_assumptions(situation, by_rewards=self.uses(situation.confidence)[1])
 
 
-def first_reference(p: Any, offline: Offline) -> float:
+def first_reference(p: np.void, offline: Offline) -> float:
     """The upper bound of the log's mean on the event of the promise, before the first round, in [0, 1]."""
     params, run = np.array([p]), np.zeros(1, kernels.RUN)
     run["logged"], run["logged_rewards"] = offline.total, offline.reward_sums.sum()
