@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from linoto.core.confidence import Confidence as Confidence
     from linoto.core.confidence import Ellipsoid as Ellipsoid
     from linoto.core.contexts.agent import ContextualAgent as ContextualAgent
-    from linoto.core.contexts.decisions import ContextualDecision as ContextualDecision
     from linoto.core.decisions import Decision as Decision
     from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
@@ -106,7 +105,6 @@ HOMES = {
     "core.certificates": ("Certificate",),
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "core.contexts.agent": ("ContextualAgent",),
-    "core.contexts.decisions": ("ContextualDecision",),
     "core.features.moments": ("Moments",),
     "core.features.columns": ("Category", "ItemColumn", "Numeric"),
     "core.features.recipe": ("Recipe",),

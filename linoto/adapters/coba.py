@@ -54,7 +54,7 @@ class CobaLearner:
         """What to play, how likely it was, and the decision, which coba gives to `learn` again."""
         agent, question = self._asked(context, actions)
         decision = agent.decide(**question)
-        arm = int(decision.arm)  # type: ignore[arg-type]  # practice is one of the actions here
+        arm = decision.arm
         action, likely = actions[arm], agent.propensity(arm, **question)
         if likely is None:
             return {"action": action}, {"decision": decision}

@@ -16,7 +16,6 @@ from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import (
-    PRACTICE,
     SOURCES,
     Decision,
     NoSafeArm,
@@ -554,7 +553,7 @@ class LinearAgent:
                 coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
             if self.gate.throws_coin:
                 coins.enter_play(self._state.run, decision)
-            return arm, decision.source in PRACTICE
+            return arm, decision.by_practice
         arm = self._playable(decision)
         if self.gate.throws_coin:
             self._answer(None, None)

@@ -225,6 +225,16 @@ def enter_play(run: Records, decision: Decision) -> None:
         enter_decision(run, decision)
 
 
+def enter_round(run: Records, decision: Decision) -> None:
+    """Put a decision whose round brought its arms on the desk: what it, or its reward, is in the ledger."""
+    entry = kernels.UNASKED_PLAY
+    if decision.control_share is not None:
+        entry = kernels.CONTROL_PLAY if decision.source == "control" else kernels.EXPLORED_PLAY
+    elif decision.source == "practice":
+        entry = kernels.NO_ENTRY if decision.arm == decision.proposal else kernels.PRACTICE_PLAY
+    write(run, entry, decision.control_share or 0.0, decision.centre or 0.0, 0)
+
+
 def enter_decision(run: Records, decision: Decision) -> None:
     """Put a decision on the desk: what it, or its reward, is in the ledger."""
     entry = ENTRIES.get(decision.source, kernels.PRACTICE_PLAY)

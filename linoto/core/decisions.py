@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.arrays import Bools, Ints, Records
-from linoto.core.validation import as_arm, as_arms, as_reward, exact
+from linoto.core.arrays import Bools, Floats, Ints, Records
+from linoto.core.validation import (
+    as_arm,
+    as_arms,
+    as_floats,
+    as_reward,
+    check_choice,
+    check_count,
+    exact,
+    is_number,
+)
 
-SOURCES = ("explorer", "lcb", "mixture", "fixed", "control")
-PRACTICE = ("mixture", "control")  # sources whose plays are counted apart
+SOURCES = ("explorer", "lcb", "mixture", "fixed", "control")  # in the order of the kernels' codes
+SOURCES_IN_ROUNDS = ("explorer", "lcb", "practice", "fixed", "control")  # where rounds bring their own arms
+BY_PRACTICE = ("mixture", "practice", "control")  # sources whose plays are practice's own
+MODES = ("explore", "safe")
+OF_A_ROUND = ("name", "action", "practice")  # fields of a decision whose round brought its arms
 
 
 class NoSafeArm(ValueError):  # noqa: N818 - a refusal of the round, not a mistake
@@ -22,22 +35,91 @@ class NoSafeArm(ValueError):  # noqa: N818 - a refusal of the round, not a mista
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What to play this round, and why."""
+    """What to play this round, and why.
 
-    arm: int
+    Where the round brought its arms it holds all that its reward needs, so nothing else has to be kept until
+    that comes. `to_dict` is plain JSON data, and `from_dict` reads it back, bit for bit.
+    """
+
+    arm: int  # None only where practice's own action is played, which is none of the round's arms
     mode: Literal["explore", "safe"]
-    source: Literal["explorer", "lcb", "mixture", "fixed", "control"]
+    source: Literal["explorer", "lcb", "mixture", "practice", "fixed", "control"]
     proposal: int  # the explorer's favourite before the gate, or the caller's
-    fallback: int | None  # the safe arm; None only where `allowed` holds no safe arm
+    fallback: int | None  # the safe arm; None: none is allowed, it is none of the arms, or it was not drawn
     budget: float | None  # room of the arm the gate was asked about; None where there is no gate
     round: int  # the round it is for: a decision is committed then or not at all
     control_share: float | None = None  # how likely this round was a control play; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: a Control gate weighs the reward with it
     changes: int = 0  # how often the arms had changed: a change makes a decision that is not yet played stale
+    name: str | None = None  # of the arm, where the round's arms have names
+    action: tuple[float, ...] | None = None  # (d,) the features of what is played, where the round brought it
+    practice: tuple[float, ...] | None = None  # (d,) those of what practice does; None: there is none
+
+    @classmethod
+    def of(cls, **values: Any) -> Decision:
+        """A decision in a third of the time: a frozen record sets its fields one by one."""
+        decision = object.__new__(cls)
+        decision.__dict__.update(DEFAULTS, **values)
+        return decision
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data: the fields that a decision of its kind has."""
+        without = OF_A_ROUND if self.action is None else ("changes",)
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in data.items()
+            if name not in without
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Decision:
+        """The decision that `to_dict` wrote."""
+        known, given = [field.name for field in fields(cls)], dict(data)
+        needed = {name for name in known if name not in DEFAULTS}
+        odd = sorted((set(given) - set(known)) | (needed - set(given)))
+        if odd:
+            raise ValueError(
+                f"decision must have the fields {', '.join(known)}, got {odd[0]} too many or missing"
+            )
+        for name in ("action", "practice"):
+            if given.get(name) is not None:
+                given[name] = tuple(as_floats(name, given[name], ndim=1).tolist())
+        decision = cls(**given)
+        check_choice("source", decision.source, (*SOURCES, "practice"))
+        check_choice("mode", decision.mode, MODES)
+        check_count("round", decision.round)
+        for name in ("budget", "control_share", "centre"):
+            value = getattr(decision, name)
+            if value is not None and not is_number(value):
+                raise ValueError(f"{name} must be a number or None, got {value!r}")
+        return decision
+
+    @property
+    def by_practice(self) -> bool:
+        """Whether it is practice that is played, in its own name: such plays are counted apart."""
+        return self.source in BY_PRACTICE
+
+    def vectors(self, d: int) -> tuple[Floats, Floats]:
+        """What is played and what practice does, each (d,); the same where there is no practice."""
+        action = np.array(self.action or ())
+        if action.shape != (d,):
+            raise ValueError(f"decision must have an action of {d} features, got {action.size}")
+        if self.practice is None:
+            return action, action
+        practice = np.array(self.practice)
+        if practice.shape != (d,):
+            raise ValueError(f"decision must have a practice of {d} features, got {len(self.practice)}")
+        return action, practice
+
+
+DEFAULTS = {field.name: field.default for field in fields(Decision) if field.default is not MISSING}
 
 
 def check_round(decision: Decision, current: int) -> None:
     """Refuse a stale decision: two of one round would spend the same room twice (H8)."""
+    if not isinstance(decision, Decision):
+        raise ValueError(f"decision must be a Decision, got {type(decision).__name__}")
     if decision.round != current:
         raise ValueError(f"decision must be of round {current}, got one of round {decision.round}")
 
@@ -58,7 +140,7 @@ def credit(decision: Decision | int, counts: Ints) -> tuple[int, bool]:
     """Whose reward this is: the arm, and whether its play was for the mixture."""
     pending, mixed = counts[kernels.PENDING], counts[kernels.PENDING_MIXTURE]
     if isinstance(decision, Decision):
-        arm, mixture = as_arm(decision.arm, pending.size), decision.source in PRACTICE
+        arm, mixture = as_arm(decision.arm, pending.size), decision.by_practice
         owed = mixed[arm] if mixture else pending[arm]
     else:
         arm = as_arm(decision, pending.size)

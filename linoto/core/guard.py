@@ -12,7 +12,7 @@ from linoto.core.arrays import Ints, Records
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence
-from linoto.core.decisions import PRACTICE, SOURCES, Decision, check_reward, check_round, credit
+from linoto.core.decisions import SOURCES, Decision, check_reward, check_round, credit
 from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
@@ -124,7 +124,7 @@ class Guard:
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned, got {decision!r}")
         check_round(decision, self.rounds + 1)
-        arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.source in PRACTICE
+        arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.by_practice
         if self._coins is not None:
             self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
             self._commit_by_coin(decision, self._coins)

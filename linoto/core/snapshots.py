@@ -18,12 +18,12 @@ from linoto.core.codec import foreign_types
 from linoto.core.coins import KeyedCoins, decode_coins
 from linoto.core.confidence import Confidence
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.decisions import ContextualDecision
 from linoto.core.contexts.growth import ItemChange, recipe_after
 from linoto.core.contexts.growth import composition_after as items_after
 from linoto.core.contexts.parameters import contextual_params
 from linoto.core.contexts.rounds import Features, Round
 from linoto.core.contexts.saving import lasting_rows
+from linoto.core.decisions import Decision
 from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
@@ -292,7 +292,7 @@ def restore_contextual(
         asked = Round(
             arrays["actions"], arrays["weights"], header["offered"], names, float(arrays["weights"].max())
         )
-        agent._thrown = asked, ContextualDecision.from_dict(header["thrown"])
+        agent._thrown = asked, Decision.from_dict(header["thrown"])
     return agent
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto.core.contexts.decisions import ContextualDecision
+from linoto.core.decisions import Decision
 
 FOLDER = Path(__file__).parents[1] / "data" / "contexts"
 RECORD: dict[str, Any] = json.loads((FOLDER / "snapshots" / "future.json").read_text())
@@ -30,7 +30,7 @@ def test_an_agent_with_contexts_has_the_same_future(name: str) -> None:
     agent = linoto.restore((FOLDER / "snapshots" / f"{name}.npz").read_bytes(), features=RECIPE)
     assert agent.policy == linoto.from_dict(wanted["policy"], stored=True)
     assert (agent.rounds, agent.pending) == (RECORD["played"], 1)
-    agent.observe(ContextualDecision.from_dict(wanted["waiting"]), 1.0)
+    agent.observe(Decision.from_dict(wanted["waiting"]), 1.0)
     for context, item, mode, source, reward in wanted["decisions"]:
         decision = agent.decide(context=context, practice="C")
         assert (decision.name, decision.mode, decision.source) == (item, mode, source)

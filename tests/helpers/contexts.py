@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto import ContextualAgent, ContextualDecision, Moments
+from linoto import ContextualAgent, Decision, Moments
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,11 +44,11 @@ class World:
                 own = self.arms(1)
                 yield actions, own, own[0]
 
-    def reward(self, decision: ContextualDecision) -> float:
+    def reward(self, decision: Decision) -> float:
         """What it earns."""
         return float(self.theta @ np.array(decision.action) + self.noise * self.rng.normal())
 
-    def shortfall(self, decision: ContextualDecision) -> float:
+    def shortfall(self, decision: Decision) -> float:
         """What is lost on average below practice."""
         assert decision.practice is not None
         if decision.by_practice:
@@ -56,7 +56,7 @@ class World:
         return float(self.theta @ (np.array(decision.practice) - np.array(decision.action)))
 
 
-def played(agent: ContextualAgent, world: World, n: int) -> list[ContextualDecision]:
+def played(agent: ContextualAgent, world: World, n: int) -> list[Decision]:
     """The decisions of n rounds whose rewards come at once."""
     decisions = []
     for actions, practice, _ in world.rounds(n):
@@ -90,10 +90,10 @@ class Clicks(World):
         earned = float(np.clip(self.theta @ action, 0, 1))
         return 1 - earned if self.turned else earned
 
-    def reward(self, decision: ContextualDecision) -> float:
+    def reward(self, decision: Decision) -> float:
         return float(self.rng.random() < self.mean(np.array(decision.action)))
 
-    def shortfall(self, decision: ContextualDecision) -> float:
+    def shortfall(self, decision: Decision) -> float:
         assert decision.practice is not None
         if decision.by_practice:
             return 0.0

@@ -207,7 +207,7 @@ def given_up(agent: Any, waiting: list[tuple[Any, float]]) -> None:
 def restored(agent: Any, waiting: list[tuple[Any, float]]) -> None:
     """The decision was stored as JSON, and comes back from there."""
     decision, reward = waiting.pop()
-    agent.observe(linoto.ContextualDecision.from_dict(decision.to_dict()), reward)
+    agent.observe(linoto.Decision.from_dict(decision.to_dict()), reward)
 
 
 ARRIVALS = {

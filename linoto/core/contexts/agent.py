@@ -16,7 +16,6 @@ from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.contexts.certificates import certify_contextual
-from linoto.core.contexts.decisions import SOURCES, ContextualDecision, check_current
 from linoto.core.contexts.growth import (
     ItemChange,
     add_items,
@@ -30,7 +29,8 @@ from linoto.core.contexts.odds import propensity
 from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.contexts.rounds import Features, Round, as_round
 from linoto.core.contexts.saving import snapshot_of
-from linoto.core.decisions import check_reward
+from linoto.core.decisions import SOURCES_IN_ROUNDS as SOURCES
+from linoto.core.decisions import Decision, check_reward, check_round
 from linoto.core.explorers import View, ask_own, is_own, redraws_for, rule_of
 from linoto.core.features.moments import Moments
 from linoto.core.kernels import State
@@ -86,7 +86,7 @@ class ContextualAgent:
         self._places = older_places(changes)
         self._whitened = np.empty((self.d, 0))
         self._needs_practice = int(params[0]["fallback"]) != kernels.LCB_ARM
-        self._thrown: tuple[Round, ContextualDecision] | None = None  # while it stands until its commit
+        self._thrown: tuple[Round, Decision] | None = None  # while it stands until its commit
         self._asked: Round | None = None  # the latest question, whose arms are in the state
 
     @classmethod
@@ -114,7 +114,7 @@ class ContextualAgent:
         context: Any = None,
         arms: Sequence[str] | None = None,
         safe: bool = False,
-    ) -> ContextualDecision:
+    ) -> Decision:
         """What to play now. `actions` (k, d) has one row of features for each arm of this round.
 
         Or, with a recipe of features, `context` says who is asking, and `arms` which arms may be played.
@@ -137,12 +137,12 @@ class ContextualAgent:
         context: Any = None,
         arms: Sequence[str] | None = None,
         safe: bool = False,
-    ) -> ContextualDecision:
+    ) -> Decision:
         """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
         asked = self._round(actions, practice, names, context, arms)
         return self._answer(as_arm(arm, asked.offered), asked, safe)
 
-    def play_safe(self, decision: ContextualDecision) -> ContextualDecision:
+    def play_safe(self, decision: Decision) -> Decision:
         """What is safe in place of the decision just made.
 
         A coin that is thrown is not given back: unless the round was asked for with `safe=True`, it stays in
@@ -154,7 +154,7 @@ class ContextualAgent:
         arm = int(run["fallback"])
         safe = replace(
             decision,
-            arm=arm if arm < asked.offered else None,
+            arm=arm if arm < asked.offered else None,  # type: ignore[arg-type]
             name=asked.names[arm] if asked.names and arm < asked.offered else None,
             mode="safe",
             action=tuple(asked.actions[:, arm].tolist()),
@@ -166,10 +166,11 @@ class ContextualAgent:
             self._thrown = asked, safe
         return safe
 
-    def bounds(self, decision: ContextualDecision) -> tuple[float, float]:
+    def bounds(self, decision: Decision) -> tuple[float, float]:
         """Bounds on the mean reward of what the decision just made plays: `interval` without its O(d^3)."""
         asked, run = self._latest(decision), self._state.run[0]
-        arm = asked.offered if decision.arm is None else decision.arm
+        played: int | None = decision.arm
+        arm = asked.offered if played is None else played
         mean, width = (float(self._state.arms[row, arm]) for row in (kernels.MEAN, kernels.WIDTH))
         bonus = float(run["radius"] + run["doubt"]) * width
         return mean - bonus, mean + bonus
@@ -222,17 +223,17 @@ class ContextualAgent:
         """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
         self._open = OpenRounds.awaiting(rounds)
 
-    def commit(self, decision: ContextualDecision) -> None:
+    def commit(self, decision: Decision) -> None:
         """Count a decision as played. Its reward may come later through `observe`, once."""
         self._play(decision)
         self._open.open(self.rounds)
 
-    def observe(self, decision: ContextualDecision, reward: float) -> None:
+    def observe(self, decision: Decision, reward: float) -> None:
         """Learn from the reward of a decision that was committed earlier."""
         value = check_reward(self._params, reward)
         self._learn(decision, self._awaited(decision), value, 0.0)
 
-    def lose(self, decision: ContextualDecision, stand_in: float) -> None:
+    def lose(self, decision: Decision, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.
 
         Every bound counts how wrong that value can be, and the books of a Control gate the worst reward.
@@ -248,7 +249,7 @@ class ContextualAgent:
         """
         self._state.run["vetoed"], self._state.run["fresh"] = 1, 0
 
-    def update(self, decision: ContextualDecision, reward: float) -> None:
+    def update(self, decision: Decision, reward: float) -> None:
         """Commit and observe at once."""
         value = check_reward(self._params, reward)
         self._learn(decision, self._play(decision), value, 0.0)
@@ -393,23 +394,23 @@ class ContextualAgent:
         p = self._params[0]
         return bool(p["by_model"] or p["vouched_by"] == kernels.THE_MODEL)
 
-    def _vectors(self, decision: ContextualDecision) -> tuple[Floats, Floats]:
+    def _vectors(self, decision: Decision) -> tuple[Floats, Floats]:
         """What a decision plays and what practice does, with the features of now."""
-        places = self._places.get(len(decision.action))
+        places = self._places.get(len(decision.action or ()))
         if places is None:
             return decision.vectors(self.d)
         longer = np.zeros((2, self.d))
         longer[:, places] = decision.vectors(places.size)
         return longer[0], longer[1]
 
-    def _latest(self, decision: ContextualDecision) -> Round:
+    def _latest(self, decision: Decision) -> Round:
         """The question of the decision just made; refuses any other."""
-        check_current(decision, self.rounds + 1)
+        check_round(decision, self.rounds + 1)
         if self._asked is None:
             raise ValueError("decision must be the one just made, got one of another agent")
         return self._asked
 
-    def _answer(self, wanted: int | None, asked: Round, safe: bool = False) -> ContextualDecision:
+    def _answer(self, wanted: int | None, asked: Round, safe: bool = False) -> Decision:
         """Decide, or judge a proposal (None: the explorer's); a round whose coin is thrown is decided."""
         coins.check_before_coin(safe, self._thrown is not None)
         if self._thrown is not None:
@@ -449,7 +450,7 @@ class ContextualAgent:
         table = self._params, self._state, self._whitened, asked.weights
         kernels.context_decide(*table, asked.offered, proposal, self._coin)
 
-    def _decision(self, asked: Round) -> ContextualDecision:
+    def _decision(self, asked: Round) -> Decision:
         read = self._read
         arm, fallback, explored = read("arm"), read("fallback"), bool(read("explored"))
         played = arm < asked.offered
@@ -460,7 +461,7 @@ class ContextualAgent:
         if explored and not self.gate.throws_coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
         thrown = self.gate.throws_coin and bool(read("thrown"))
-        return ContextualDecision.of(
+        return Decision.of(
             arm=arm if played else None,
             name=asked.names[arm] if asked.names and played else None,
             mode="explore" if explored else "safe",
@@ -479,9 +480,9 @@ class ContextualAgent:
         """A number that the kernels keep; a third of the time of `run[0][name]`."""
         return self._state.run[name].item()
 
-    def _play(self, decision: ContextualDecision) -> Floats:
+    def _play(self, decision: Decision) -> Floats:
         """Count a decision as played; (d,) its action."""
-        check_current(decision, self.rounds + 1)
+        check_round(decision, self.rounds + 1)
         if self.changes and decision.name in self.removed:
             raise ValueError(
                 f"decision must be for an item that is present, got {decision.name!r}, which was removed: "
@@ -498,10 +499,10 @@ class ContextualAgent:
         self._draw()
         return action
 
-    def _awaited(self, decision: ContextualDecision) -> Floats:
+    def _awaited(self, decision: Decision) -> Floats:
         """(d,) the action of a committed decision; refuses one that awaits no reward."""
-        if not isinstance(decision, ContextualDecision):
-            raise ValueError(f"decision must be a ContextualDecision, got {type(decision).__name__}")
+        if not isinstance(decision, Decision):
+            raise ValueError(f"decision must be a Decision, got {type(decision).__name__}")
         if decision.round > self.rounds or self.pending == 0:
             raise ValueError(
                 f"decision must be committed and await its reward, got one of round {decision.round} "
@@ -511,22 +512,21 @@ class ContextualAgent:
         check_awaited(self._open, decision.round)
         return action
 
-    def _learn(self, decision: ContextualDecision, action: Floats, value: float, error: float) -> None:
+    def _learn(self, decision: Decision, action: Floats, value: float, error: float) -> None:
         """One reward of a committed decision, or what stands in for it."""
         self._put_on_desk(decision)
         kernels.context_observe(self._params, self._state, action, value, error, self._coin)
 
-    def _put_on_desk(self, decision: ContextualDecision) -> None:
+    def _put_on_desk(self, decision: Decision) -> None:
         """What a play, or its reward, is in the books of a Control gate."""
         if self.gate.throws_coin:
-            share, centre = decision.control_share or 0.0, decision.centre or 0.0
-            coins.write(self._state.run, decision.entry, share, centre, 0)
+            coins.enter_round(self._state.run, decision)
 
-    def _limits(self, decision: ContextualDecision) -> tuple[float, float]:
+    def _limits(self, decision: Decision) -> tuple[float, float]:
         """Where the mean reward of what was played lies."""
         if self.confidence.reward_range is not None:
             return self.confidence.reward_range
-        most = self.confidence.bound * sqrt(sum(entry * entry for entry in decision.action))
+        most = self.confidence.bound * sqrt(sum(entry * entry for entry in decision.action or ()))
         return -most, most
 
     def _propose(self, asked: Round) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.decisions import SOURCES
 from linoto.core.contexts.protocols import AgentInContexts
 from linoto.core.contexts.rounds import as_weights
+from linoto.core.decisions import SOURCES_IN_ROUNDS as SOURCES
 from linoto.core.plain_play import Rounds
 from linoto.core.validation import as_arm
 from linoto.core.warm_up import warm_up_context_loop

@@ -6,7 +6,7 @@ import numpy as np
 
 from linoto.core.codec import finite
 from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.decisions import ContextualDecision
+from linoto.core.decisions import Decision
 from linoto.service.errors import invalid
 from linoto.service.loops.contexts import LoopContexts, Question
 from linoto.service.loops.events import Contribution, DecisionMade
@@ -54,16 +54,14 @@ def decide_in_context(
         centre=played.centre,
         context=question.context,
         practice=question.practice,
-        action=list(played.action),
+        action=list(played.action or ()),
         practice_action=None if played.practice is None else list(played.practice),
         gain=gain,
         because=because,
     )
 
 
-def ask(
-    agent: ContextualAgent, question: Question, proposal: int | None, *, safe: bool
-) -> ContextualDecision:
+def ask(agent: ContextualAgent, question: Question, proposal: int | None, *, safe: bool) -> Decision:
     """What live mode would play; a question that the agent refuses changes nothing."""
     try:
         if proposal is None:
@@ -74,7 +72,7 @@ def ask(
 
 
 def propensity_of(
-    loop: Loop, played: ContextualDecision, question: Question, proposal: int | None, *, closed: bool
+    loop: Loop, played: Decision, question: Question, proposal: int | None, *, closed: bool
 ) -> float | None:
     """How likely this arm is played now; None where that would take redraws and there are none."""
     agent, arm = loop.contextual[0], played.arm or 0
@@ -92,7 +90,7 @@ def propensity_of(
 
 
 def explained(
-    agent: ContextualAgent, contexts: LoopContexts, played: ContextualDecision, question: Question
+    agent: ContextualAgent, contexts: LoopContexts, played: Decision, question: Question
 ) -> tuple[float | None, list[Contribution]]:
     """How much more than practice is expected of what is played, and which parts of the context say so.
 

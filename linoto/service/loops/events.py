@@ -8,7 +8,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from linoto.core.contexts.decisions import ContextualDecision
 from linoto.core.decisions import Decision
 
 Mode = Literal["live", "shadow", "safe-only"]
@@ -75,13 +74,12 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             changes=changes,
         )
 
-    def as_contextual(self, removed: Set[int] = frozenset()) -> ContextualDecision:
+    def as_contextual(self, removed: Set[int] = frozenset()) -> Decision:
         """The same in a loop with contexts: arms are counted among those of the round, none that was gone."""
-        return ContextualDecision(
+        return Decision(
             arm=self.place(self.arm, removed),
-            name=None,
             mode=self.mode,
-            source=self.source,  # type: ignore[arg-type]
+            source=self.source,
             proposal=self.place(self.favourite, removed),
             fallback=None if self.fallback is None else self.place(self.fallback, removed),
             budget=self.budget,

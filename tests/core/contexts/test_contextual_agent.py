@@ -460,7 +460,7 @@ def test_a_decision_is_committed_in_its_round_and_rewarded_once() -> None:
         agent.commit(first)
     with pytest.raises(ValueError, match="decision must be committed and await its reward"):
         agent.observe(first, 0.5)
-    with pytest.raises(ValueError, match="decision must be a ContextualDecision, got int"):
+    with pytest.raises(ValueError, match="decision must be a Decision, got int"):
         agent.commit(1)  # type: ignore[arg-type]
     second = agent.decide(actions=np.eye(2), practice=0)
     for reward in (np.nan, "much"):

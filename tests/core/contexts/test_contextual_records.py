@@ -14,8 +14,8 @@ from linoto import (
     Budget,
     Closed,
     Confidence,
-    ContextualDecision,
     Control,
+    Decision,
     Doubling,
     Gated,
     Greedy,
@@ -94,14 +94,14 @@ def test_stored_decisions_replay_bit_for_bit(name: str) -> None:
         events.append((json.dumps(decision.to_dict(), allow_nan=False), reward))
     again = POLICIES[name].start_contextual(world.log, rng=5)
     for text, reward in events:
-        stored = ContextualDecision.from_dict(json.loads(text))
+        stored = Decision.from_dict(json.loads(text))
         again.update(stored, reward)
     assert again.snapshot() == agent.snapshot()
 
 
 def test_what_a_decision_is_read_from_is_checked() -> None:
     good = LinUCB().start_contextual(None, d=2).decide(actions=np.eye(2)).to_dict()
-    assert ContextualDecision.from_dict(good).to_dict() == good
+    assert Decision.from_dict(good).to_dict() == good
     for change, message in (
         ({"source": "nobody"}, "source must be one of"),
         ({"mode": "bold"}, "mode must be one of"),
@@ -111,10 +111,10 @@ def test_what_a_decision_is_read_from_is_checked() -> None:
         ({"extra": 1}, "decision must have the fields"),
     ):
         with pytest.raises(ValueError, match=message):
-            ContextualDecision.from_dict(good | change)
+            Decision.from_dict(good | change)
     agent = LinUCB().start_contextual(None, d=3)
     with pytest.raises(ValueError, match="decision must have an action of 3 features, got 2"):
-        agent.commit(ContextualDecision.from_dict(good))
+        agent.commit(Decision.from_dict(good))
 
 
 def test_a_snapshot_that_does_not_fit_is_refused() -> None:
