@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from linoto.logs.context_evaluate import evaluate_contexts as evaluate_contexts
     from linoto.logs.context_rows import ContextRows as ContextRows
     from linoto.logs.context_rows import read_context_rows as read_context_rows
-    from linoto.logs.contexts import ContextLog as ContextLog
     from linoto.logs.contexts import read_context_log as read_context_log
     from linoto.logs.evaluate import evaluate as evaluate
     from linoto.logs.foreign import ForeignLog as ForeignLog
@@ -126,7 +125,7 @@ HOMES = {
     "logs.arms": ("ArmTable",),
     "logs.context_evaluate": ("evaluate_contexts",),
     "logs.context_rows": ("ContextRows", "read_context_rows"),
-    "logs.contexts": ("ContextLog", "read_context_log"),
+    "logs.contexts": ("read_context_log",),
     "logs.evaluate": ("evaluate",),
     "logs.foreign": ("ForeignLog", "read_foreign"),
     "logs.read": ("Log", "read_arms", "read_log"),

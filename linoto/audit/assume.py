@@ -13,17 +13,16 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.policies import Gated
-from linoto.logs.contexts import ContextLog
 from linoto.logs.estimates import LEAST_EVENTS
 from linoto.logs.read import Log
 
 
-def is_binary(log: Log | ContextLog) -> bool:
+def is_binary(log: Log) -> bool:
     """Whether every reward is 0 or 1: between them, only these equal their squares."""
     return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
 
 
-def too_few_events(log: Log | ContextLog) -> str:
+def too_few_events(log: Log) -> str:
     """Why the log holds too little to judge anything by, if it does.
 
     Rewards from 0 up count as (their sum)^2 / (sum of squares) equal ones: as many as there are clicks, and
@@ -43,12 +42,12 @@ def too_few_events(log: Log | ContextLog) -> str:
     return f"too few events to say: {worth} among {rows:,} rewards; it takes {LEAST_EVENTS}"
 
 
-def has_rewards_outside(log: Log | ContextLog, limits: tuple[float, float]) -> bool:
+def has_rewards_outside(log: Log, limits: tuple[float, float]) -> bool:
     """Whether some logged reward is outside a range."""
     return log.extent[0] < limits[0] or log.extent[1] > limits[1]
 
 
-def limits_of_rewards(log: Log | ContextLog, known: Confidence | None) -> tuple[float, float] | None:
+def limits_of_rewards(log: Log, known: Confidence | None) -> tuple[float, float] | None:
     """Where every reward lies, if that is assumed and no logged one contradicts it."""
     limits = None if known is None or known.noise != "bounded" else known.reward_range
     return None if limits is None or has_rewards_outside(log, limits) else limits

@@ -20,8 +20,8 @@ from linoto.core.features.recipe import Recipe
 from linoto.core.intervals import mean_from_total
 from linoto.logs.context_evaluate import CrossFit
 from linoto.logs.context_rows import ContextRows
-from linoto.logs.contexts import ContextLog
 from linoto.logs.estimates import count_events
+from linoto.logs.read import Log
 
 NOTHING = 1e-9  # of the largest eigenvalue: what is smaller is rounding
 
@@ -89,7 +89,7 @@ def possible_rows(recipe: Recipe) -> Floats:
     return recipe.assemble(factors, n)
 
 
-def find_mean_interval(log: ContextLog, known: Confidence | None) -> tuple[float, float] | None:
+def find_mean_interval(log: Log, known: Confidence | None) -> tuple[float, float] | None:
     """Where the true mean of what was logged lies, however items were chosen; None without a range."""
     limits = limits_of_rewards(log, known)
     if known is None or limits is None:
@@ -97,7 +97,7 @@ def find_mean_interval(log: ContextLog, known: Confidence | None) -> tuple[float
     sums = log.moments
     return mean_from_total(
         sums.reward_sum,
-        log.count,
+        log.offline.total,
         squares=sums.reward_squares,
         reward_range=limits,
         level=1 - known.delta,
@@ -105,9 +105,9 @@ def find_mean_interval(log: ContextLog, known: Confidence | None) -> tuple[float
     )
 
 
-def shares_changed(log: ContextLog) -> bool:
+def shares_changed(log: Log) -> bool:
     """Whether items were played late in other shares than early: as in an audit of arms."""
-    return log.items is not None and share_p(*log.items) < SHARE_LEVEL
+    return share_p(log.early, log.late) < SHARE_LEVEL
 
 
 @dataclass(frozen=True, kw_only=True)

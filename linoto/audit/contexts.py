@@ -41,15 +41,15 @@ from linoto.core.offline import Offline
 from linoto.core.validation import as_range, check_count, exact
 from linoto.core.verdicts import HORIZON, Findings, Verdict, judged, why_worthless
 from linoto.logs.context_rows import ContextRows
-from linoto.logs.contexts import ContextLog
-from linoto.logs.saved import SavedContexts
+from linoto.logs.read import Log
+from linoto.logs.saved import SavedLog
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ContextFindings:
     """What was found, before it is weighed."""
 
-    log: ContextLog
+    log: Log
     noise: Noise | None
     least_noise: float  # what the noise is not below, as far as the log can tell
     tails: Tails | None  # None without the rows themselves
@@ -65,7 +65,7 @@ class ContextFindings:
 
 
 def audit_contexts(
-    log: ContextLog,
+    log: Log,
     rows: ContextRows | None = None,
     *,
     noise: float | Literal["bounded"] | None = None,
@@ -84,9 +84,11 @@ def audit_contexts(
     logs. What is promised is that of gates that allow `budget` in all and `epsilon` a round; if neither is
     given, as `Gated()` does. It is judged over `horizon` rounds to come.
     """
-    if not isinstance(log, ContextLog):
-        raise ValueError(f"log must be a linoto.ContextLog, got {type(log).__name__}")
-    if log.items is None:
+    if not isinstance(log, Log):
+        raise ValueError(f"log must be a linoto.Log, got {type(log).__name__}")
+    if log.contexts is None:
+        raise ValueError("log must have contexts, got one of fixed arms: audit_log is for these")
+    if not log.recipe.items:
         raise ValueError("log must have items to be audited, got one of features alone: name the item column")
     limits = None if reward_range is None else as_range(reward_range)
     check_count("horizon", horizon)
@@ -95,7 +97,7 @@ def audit_contexts(
     found = noise_of(around, int(degrees))
     confidence, why = propose(log, found, noise=noise, bound=bound, limits=limits, delta=delta)
     ridge = (confidence or Confidence()).ridge_for(moments.d)
-    wrong = () if log.propensities is None else find_miscalibrated(log.propensities, log.count)
+    wrong = () if log.propensities is None else find_miscalibrated(log.propensities, log.offline.total)
     findings = ContextFindings(
         log=log,
         noise=None if found is None else within_range(log, found, around, limits_of_rewards(log, confidence)),
@@ -105,7 +107,7 @@ def audit_contexts(
         horizon=horizon,
         coverage=find_context_coverage(log.recipe, moments, ridge=ridge),
         gain=None if rows is None else find_gain(rows, ridge=ridge),
-        drift=find_drift(*log.items),
+        drift=find_drift(log.early, log.late),
         miscalibrated=tuple(log.recipe.items[item] for item in wrong),
         confidence=confidence,
         why=why,
@@ -116,7 +118,7 @@ def audit_contexts(
     return ContextAudit(**vars(findings), **judged(weigh(findings)))
 
 
-def within_range(log: ContextLog, found: Noise, around: float, limits: tuple[float, float] | None) -> Noise:
+def within_range(log: Log, found: Noise, around: float, limits: tuple[float, float] | None) -> Noise:
     """The noise with an interval that holds for rewards of a range, if one is known."""
     sums = log.moments
     if limits is None or sums.reward_squares is None:
@@ -127,7 +129,7 @@ def within_range(log: ContextLog, found: Noise, around: float, limits: tuple[flo
 
 
 def propose(
-    log: ContextLog,
+    log: Log,
     found: Noise | None,
     *,
     noise: float | Literal["bounded"] | None,
@@ -156,13 +158,13 @@ def propose(
     return Confidence(**(asdict(started) | {"bound": bound})), why
 
 
-def as_log(log: ContextLog) -> tuple[Floats, Offline]:
+def as_log(log: Log) -> tuple[Floats, Offline]:
     """Arms and a log of them with the same X'X and X'y: one arm for each direction that is known."""
     actions, outcomes = log.moments.as_rows()
     return actions, Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
 
 
-def shortest_theta(log: ContextLog, confidence: Confidence) -> float:
+def shortest_theta(log: Log, confidence: Confidence) -> float:
     """What the length of the parameter does not fall below."""
     return shortest_parameter(*as_log(log), noise=confidence.scale, delta=TEST_LEVEL)
 
@@ -198,7 +200,7 @@ def reasons_against(found: ContextFindings) -> Iterator[str]:
         )
     elif confidence is not None and confidence.noise != "bounded" and "noise" not in found.why:
         yield from farthest_reasons(
-            found.tails, confidence.scale, log.count, "where the linear model puts it"
+            found.tails, confidence.scale, log.offline.total, "where the linear model puts it"
         )
     if confidence is not None:
         yield from bound_reasons(confidence.bound, found.shortest)
@@ -212,7 +214,7 @@ def reasons_to_wait(found: ContextFindings) -> Iterator[str]:
     if found.confidence is None:
         yield "the log cannot tell how much rewards scatter: state the noise or the reward range"
     elif found.confidence.noise != "bounded" and "noise" in found.why:
-        yield from unstated_reasons(found.confidence, found.log.extent, found.log.count, "its mean")
+        yield from unstated_reasons(found.confidence, found.log.extent, found.log.offline.total, "its mean")
     if np.count_nonzero(found.log.offline.pulls) < 2:
         yield "only one item was ever played"
     if few := too_few_events(found.log):
@@ -262,11 +264,9 @@ class ContextAudit(ContextFindings):
     verdict_of_log: Verdict  # whatever is promised
     reasons_of_log: tuple[str, ...]
 
-    def saved(self, source: str = "") -> SavedContexts:
+    def saved(self, source: str = "") -> SavedLog:
         """What the next step needs: `.save(path)` writes it."""
-        return SavedContexts(
-            recipe=self.log.recipe,
-            moments=self.log.moments,
+        return self.log.saved(
             source=source or self.log.source,
             verdict=self.verdict,
             reasons=self.reasons,
@@ -285,7 +285,7 @@ class ContextAudit(ContextFindings):
             "horizon": self.horizon,
             "tails": None if self.tails is None else asdict(self.tails) | {"heavy": self.tails.heavy},
             "proposed": ({} if self.confidence is None else asdict(self.confidence)) | {"why": self.why},
-            "rows": {"read": log.rows, "used": log.count, "bad": log.bad},
+            "rows": {"read": log.rows, "used": log.offline.total, "bad": log.bad},
             "items": {"known": len(log.recipe.items), "played": np.count_nonzero(log.offline.pulls)},
             "recipe": log.recipe.to_dict(),
             "rewards": {
@@ -330,7 +330,7 @@ class ContextAudit(ContextFindings):
             ("verdict", self.verdict),
             *(("because", reason) for reason in self.reasons),
             *self.assumed_texts(),
-            ("rows", f"{log.rows:,} read, {log.count:,} used" + (f"; dropped: {bad}" if bad else "")),
+            ("rows", f"{log.rows:,} read, {log.offline.total:,} used" + (f"; dropped: {bad}" if bad else "")),
             ("items", f"{np.count_nonzero(pulls):,} of {pulls.size:,} played{never}"),
             ("features", f"{log.recipe.d:,}: {shortened_list(log.recipe.names)}"),
             ("rewards", self.rewards_text()),
@@ -430,9 +430,8 @@ class ContextAudit(ContextFindings):
 
     def drift_text(self) -> str:
         """The comparison of the halves."""
-        assert self.log.items is not None  # checked at the start
         if self.drift is None:
-            return f"cannot be tested: {why_untested(*self.log.items)}"
+            return f"cannot be tested: {why_untested(self.log.early, self.log.late)}"
         drift, means = self.drift, (self.drift.early_reference, self.drift.late_reference)
         return (
             f"{answer_text(drift.rejected)}: p = {drift.combined:.2g} over {drift.arms.size} items, early "

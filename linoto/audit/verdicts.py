@@ -118,9 +118,7 @@ class Audit(AuditFindings):
 
     def saved(self, source: str = "") -> SavedLog:
         """What the next step needs: `.save(path)` writes it. `source` is what messages call the log."""
-        return SavedLog(
-            arms=self.log.arms,
-            offline=self.log.offline,
+        return self.log.saved(
             source=source,
             verdict=self.verdict,
             reasons=self.reasons,

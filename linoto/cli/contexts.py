@@ -42,8 +42,8 @@ from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_o
 if TYPE_CHECKING:
     from linoto.audit.contexts import ContextAudit
     from linoto.logs.context_rows import ContextRows
-    from linoto.logs.contexts import ContextLog
     from linoto.logs.estimates import Estimate
+    from linoto.logs.read import Log
 
 DESCRIPTION = """\
 Read a log with contexts (who asked, what was played, what it earned), and say whether to build on
@@ -167,7 +167,7 @@ def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estima
     return audit, evaluate_contexts(rows, interval=Interval(reward_range=limits))
 
 
-def read_both(arguments: argparse.Namespace) -> tuple[ContextLog, ContextRows | None]:
+def read_both(arguments: argparse.Namespace) -> tuple[Log, ContextRows | None]:
     """The statistics of a log, and its rows where they are few enough and none is bad."""
     from linoto.logs.context_rows import read_context_rows
     from linoto.logs.contexts import read_context_log
@@ -185,7 +185,7 @@ def read_both(arguments: argparse.Namespace) -> tuple[ContextLog, ContextRows | 
     read = partial(read_context_log, arguments.log) if other is None else other.context_log
     with progress("reading") as track:
         log = read(**wanted, track=track, **columns)
-    if log.count > arguments.rows or log.count < log.rows:
+    if log.offline.total > arguments.rows or log.offline.total < log.rows:
         return log, None
     columns.pop("item", None)
     again = partial(read_context_rows, arguments.log) if other is None else other.context_rows

@@ -14,8 +14,9 @@ from linoto.cli.log_and_policy import explorers, named_policy, read_npz, told, w
 if TYPE_CHECKING:
     from linoto.audit.context_promises import GateKind
     from linoto.core.features.moments import Moments
+    from linoto.core.features.recipe import Recipe
     from linoto.core.policies import Gated
-    from linoto.logs.saved import SavedContexts
+    from linoto.logs.saved import SavedLog
 
 CONTEXTS_HELP = (
     "STATS that `linoto audit-contexts --save` wrote are of a log with contexts: they hold the recipe\n"
@@ -29,13 +30,15 @@ PRACTICE = "the item that is played today, ITEM=WEIGHT for each of several, or t
 class ContextsAndLog:
     """A recipe and the log that was read by it, and where both come from."""
 
-    saved: SavedContexts
+    saved: SavedLog
+    recipe: Recipe
+    moments: Moments
     source: str
 
 
 def read_contexts(arguments: argparse.Namespace) -> ContextsAndLog | None:
     """STATS of a log with contexts; None for those of fixed arms, and for what cannot be read at all."""
-    from linoto.logs.saved import SavedContexts, read_saved
+    from linoto.logs.saved import read_saved
 
     path = arguments.stats
     if arguments.paper or path is None or path.suffix.lower() != ".npz":
@@ -44,16 +47,17 @@ def read_contexts(arguments: argparse.Namespace) -> ContextsAndLog | None:
         entries = read_npz(path)
     except (OSError, ValueError):  # whoever reads it next says what is wrong
         return None
-    if "gram" not in entries:
+    if "header" not in entries:
         return None
     try:
         saved = read_saved(entries)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    assert isinstance(saved, SavedContexts)
+    if saved.recipe is None or saved.moments is None:
+        return None
     if saved.warning:
         print(f"linoto: warning: {saved.warning}", file=sys.stderr)
-    return ContextsAndLog(saved=saved, source=path.name)
+    return ContextsAndLog(saved=saved, recipe=saved.recipe, moments=saved.moments, source=path.name)
 
 
 def read_contextual_policy(arguments: argparse.Namespace, log: ContextsAndLog) -> Any:
@@ -73,7 +77,7 @@ def read_contextual_policy(arguments: argparse.Namespace, log: ContextsAndLog) -
         return with_gate_options(policy, arguments)
     if arguments.explorer is not None:
         policy = replace(policy, explorer=explorers()[arguments.explorer])
-    return with_contextual_gate(policy, log.saved.moments, arguments)
+    return with_contextual_gate(policy, log.moments, arguments)
 
 
 def with_contextual_gate(policy: Gated, moments: Moments, arguments: argparse.Namespace) -> Gated:
@@ -91,15 +95,15 @@ def with_contextual_gate(policy: Gated, moments: Moments, arguments: argparse.Na
     return replace(policy, gate=contextual_gate(kind, policy.assumed, moments, **allowed))
 
 
-def practice_of(given: Sequence[str], saved: SavedContexts) -> str | dict[str, float] | None:
+def practice_of(given: Sequence[str], log: ContextsAndLog) -> str | dict[str, float] | None:
     """What is done today: an item, "given", the shares of the "log", or weights as ITEM=WEIGHT."""
-    items = saved.recipe.items
+    items = log.recipe.items
     if not given:
         return None
     if len(given) == 1 and (given[0] in items or given[0] == "given"):
         return given[0]
     if list(given) == ["log"]:
-        return logged_shares(saved)
+        return logged_shares(log)
     weights = dict[str, float]()
     for word in given:
         item, _, text = word.rpartition("=")
@@ -119,11 +123,8 @@ def practice_of(given: Sequence[str], saved: SavedContexts) -> str | dict[str, f
     return {item: weight / total for item, weight in weights.items()}
 
 
-def logged_shares(saved: SavedContexts) -> dict[str, float]:
-    """How often each item was played in the log: where items have effects, X'X has counted them."""
-    recipe, moments = saved.recipe, saved.moments
-    place = recipe.slices.get((recipe.item,))
-    if place is None:
-        raise ValueError("--practice log needs a recipe with item effects: give ITEM=WEIGHT for each item")
-    counts = moments.gram.diagonal()[place].tolist()
-    return {item: n / moments.count for item, n in zip(recipe.items, counts, strict=True) if n > 0}
+def logged_shares(log: ContextsAndLog) -> dict[str, float]:
+    """How often each item was played in the log."""
+    offline = log.saved.offline
+    counts = zip(log.recipe.items, offline.pulls.tolist(), strict=True)
+    return {item: n / offline.total for item, n in counts if n > 0}

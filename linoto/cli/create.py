@@ -186,13 +186,13 @@ def contextual_parts(arguments: argparse.Namespace, log: ContextsAndLog) -> dict
     with service_needed():
         from linoto.service.loops.context_spec import as_spec, as_statistics
 
-    recipe = log.saved.recipe
-    practice = practice_of(arguments.practice, log.saved)
+    recipe = log.recipe
+    practice = practice_of(arguments.practice, log)
     if practice is None:
         arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
     return {
         "recipe": as_spec(recipe),
-        "moments": as_statistics(log.saved.moments),
+        "moments": as_statistics(log.moments),
         "practice": practice,
     }
 

@@ -47,9 +47,9 @@ def read_rows_in_context(arguments: argparse.Namespace) -> ContextRows:
     if arguments.candidates is not None:
         columns["candidates"] = arguments.candidates
     if known_format(arguments, ()) is None:
-        rows = read_context_rows(arguments.log, recipe=found.saved.recipe, **columns)
+        rows = read_context_rows(arguments.log, recipe=found.recipe, **columns)
     else:
-        rows = read_known(arguments).context_rows(found.saved.recipe, **columns)
+        rows = read_known(arguments).context_rows(found.recipe, **columns)
     return rows.uniform() if arguments.uniform else rows
 
 

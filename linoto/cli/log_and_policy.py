@@ -190,8 +190,11 @@ def as_arms_and_log(data: Mapping[str, Any], source: str) -> ArmsAndLog:
     from linoto.core.offline import Offline, as_offline
     from linoto.core.units import one_hot
     from linoto.core.validation import as_actions
-    from linoto.logs.saved import read_saved_arms
+    from linoto.logs.saved import read_saved
 
+    saved = None if "header" not in data else read_saved(data)
+    if saved is not None and saved.recipe is not None:
+        raise ValueError("it must be a log of fixed arms, got one with contexts")
     log = Offline(
         pulls=data["pulls"], reward_sums=data["reward_sums"], reward_squares=data.get("reward_squares")
     )
@@ -203,7 +206,7 @@ def as_arms_and_log(data: Mapping[str, Any], source: str) -> ArmsAndLog:
         offline=as_offline(log, len(actions)),
         names=as_arm_names(data.get("names"), len(actions)),
         source=source,
-        saved=None if "header" not in data else read_saved_arms(data),
+        saved=saved,
     )
 
 

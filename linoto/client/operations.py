@@ -25,7 +25,6 @@ from typing import (
     TypeVar,
     cast,
     overload,
-    runtime_checkable,
 )
 from urllib.parse import quote, urlencode
 
@@ -86,7 +85,7 @@ class Operations:
         offline: Offline | None = None,
         rows: Iterable[tuple[str, float]] | None = None,
         log: Mapping[str, Any] | None = None,
-        saved: SavedLog | SavedContexts | None = None,
+        saved: SavedLog | None = None,
         recipe: Recipe | Mapping[str, Any] | None = None,
         moments: Moments | None = None,
         practice: str | Mapping[str, float] | None = None,
@@ -126,7 +125,7 @@ class Operations:
             refuse_others(arms=arms, offline=offline, rows=rows, log=log, recipe=recipe, moments=moments)
             policy = assuming(policy, saved)
             description = saved.summary if description is None else description
-            if isinstance(saved, SavedContexts):
+            if saved.recipe is not None:
                 recipe, moments = saved.recipe, saved.moments
             else:
                 arms, offline = arms_of(saved), saved.offline
@@ -295,8 +294,8 @@ class Operations:
 # -- what an audit saved
 
 
-class Audited(Protocol):
-    """What an audit found of a log, as far as a loop needs it."""
+class SavedLog(Protocol):
+    """What `linoto.load` returns, as far as a loop needs it."""
 
     @property
     def confidence(self) -> Any: ...
@@ -307,10 +306,6 @@ class Audited(Protocol):
     @property
     def warning(self) -> str: ...
 
-
-class SavedLog(Audited, Protocol):
-    """What `linoto.load` returns."""
-
     @property
     def names(self) -> Sequence[str]: ...
 
@@ -320,16 +315,11 @@ class SavedLog(Audited, Protocol):
     @property
     def offline(self) -> Offline: ...
 
-
-@runtime_checkable
-class SavedContexts(Audited, Protocol):
-    """The same of a log with contexts."""
+    @property
+    def recipe(self) -> Recipe | None: ...
 
     @property
-    def recipe(self) -> Recipe: ...
-
-    @property
-    def moments(self) -> Moments: ...
+    def moments(self) -> Moments | None: ...
 
 
 def refuse_others(**given: Any) -> None:
@@ -344,7 +334,7 @@ def arms_of(saved: SavedLog) -> dict[str, list[float]]:
     return dict(zip(saved.names, saved.actions.tolist(), strict=True))
 
 
-def assuming(policy: Policy | Mapping[str, Any], saved: Audited) -> Any:
+def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     """The policy with what the audit found, where it says nothing of its own; warn of a log not to trust."""
     from linoto.core.confidence import with_assumptions
     from linoto.core.policies import Gated
@@ -359,8 +349,8 @@ def assuming(policy: Policy | Mapping[str, Any], saved: Audited) -> Any:
     if saved.confidence is None:
         return known
     known = with_assumptions(known, saved.confidence)
-    if isinstance(saved, SavedContexts) and isinstance(known, Gated) and known.gate is None:
-        seen: Any = saved.moments
+    if saved.moments is not None and isinstance(known, Gated) and known.gate is None:
+        seen = saved.moments
         usual = usual_contextual_gate(known.assumed, earned=seen.reward_sum, rows=seen.count)
         known = replace(known, gate=usual)
     return known

@@ -4,70 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import floor, log10
-from pathlib import Path
 from typing import Any
 
-from linoto.core.features.columns import MISSING, Category, Column, ItemColumn, Numeric
-from linoto.core.features.moments import Moments
+import numpy as np
+
+from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.core.validation import check_count
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
 from linoto.logs.context_queries import ContextColumns, numerics
-from linoto.logs.context_sums import Halves, SumPlan, sum_contexts
+from linoto.logs.context_sums import HalfSums, Halves, SumPlan, sum_contexts
 from linoto.logs.context_survey import Spread, Survey, SurveyOptions, survey_files
 from linoto.logs.notation import Notation
+from linoto.logs.read import Log, LoggedContexts
 from linoto.logs.row_queries import Columns
-from linoto.logs.saved import SavedContexts
 from linoto.logs.sums import Propensities
 from linoto.logs.tables import source_name
 from linoto.logs.times import describe_cut, time_cut
 from linoto.logs.where import open_rows
 
 MAX_FEATURES = 1000
+EVERY_ACTION = "(any)"  # the one arm of a log that is features alone
 Crosses = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ContextLog:
-    """A log with contexts as statistics, with the recipe that made its features."""
-
-    recipe: Recipe
-    early: Moments  # the first half, by time or by row
-    late: Moments
-    items: tuple[Offline, Offline] | None  # the same halves by item alone; None: without items
-    levels: dict[str, dict[str, int]]  # rows of each level of each column that has some
-    rows: int  # read, the bad ones included
-    bad: dict[str, int] = field(default_factory=dict)  # dropped rows of each kind
-    extent: tuple[float, float]  # smallest and largest reward
-    split: str = "row order"  # what early and late mean
-    propensities: Propensities | None = None
-    notes: tuple[str, ...] = ()  # what was noticed while reading
-    source: str = ""
-
-    @property
-    def moments(self) -> Moments:
-        """The whole log, as policies take it."""
-        return self.early + self.late
-
-    @property
-    def offline(self) -> Offline:
-        """The same rows by item alone."""
-        if self.items is None:
-            raise ValueError("log must have items, got one of features alone")
-        return self.items[0] + self.items[1]
-
-    @property
-    def count(self) -> int:
-        """The rows that were used."""
-        return self.early.count + self.late.count
-
-    def save(self, path: str | Path) -> Path:
-        """Write moments and recipe as npz: `linoto.load` reads them."""
-        return SavedContexts(recipe=self.recipe, moments=self.moments, source=self.source).save(path)
 
 
 def read_context_log(
@@ -93,7 +55,7 @@ def read_context_log(
     skip_bad: bool = False,
     engine: Engine = THREADS,
     track: Track | None = None,
-) -> ContextLog:
+) -> Log:
     """A log with contexts from files or from a pandas, polars or Arrow table.
 
     `item` is the column of what was played, `numeric` and `categories` are columns of the context, `features`
@@ -130,12 +92,12 @@ def read_context_log(
         check_size(plan, max_features, name)
         sums = sum_contexts(connection, parts, plan, engine, track)
         split = "row order" if cut is None else describe_cut(connection, cut, files, str(time))
-    return ContextLog(
-        recipe=made,
-        early=plan.moments(sums[0]),
-        late=plan.moments(sums[1]),
-        items=None if columns.item is None else (sums[0].offline, sums[1].offline),
-        levels={column: level_counts(counts) for column, counts in survey.levels.items()},
+    names = made.items or (EVERY_ACTION,)
+    return Log(
+        arms=arms or ArmTable.one_hot(names, made.item),
+        early=sums[0].offline if made.items else whole(sums[0]),
+        late=sums[1].offline if made.items else whole(sums[1]),
+        contexts=LoggedContexts(made, plan.moments(sums[0]), plan.moments(sums[1])),
         rows=survey.rows,
         bad=dict(sorted(survey.bad.items())),
         extent=survey.extent,
@@ -298,10 +260,12 @@ def propensities_of(sums: Halves, likely: tuple[float, float]) -> Propensities:
     return Propensities(low=likely[0], high=likely[1], inverse=inverse, inverse_squares=squares)
 
 
-def level_counts(counts: Mapping[str | None, int]) -> dict[str, int]:
-    """Rows of each level, the most frequent first."""
-    found = {MISSING if level is None else level: count for level, count in counts.items()}
-    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+def whole(sums: HalfSums) -> Offline:
+    """All rows as those of one arm."""
+    count, total, squares = sums.totals
+    return Offline(
+        pulls=np.array([int(count)]), reward_sums=np.array([total]), reward_squares=np.array([squares])
+    )
 
 
 def plain_columns(columns: ContextColumns) -> Columns:

@@ -10,7 +10,7 @@ from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.arms import ArmTable
 from linoto.logs.context_rows import ContextRows, read_context_rows
-from linoto.logs.contexts import ContextLog, read_context_log
+from linoto.logs.contexts import read_context_log
 from linoto.logs.read import Log, read_arms, read_log
 from linoto.logs.rows import Rows, read_rows
 from linoto.logs.tables import find_files, source_name
@@ -47,7 +47,7 @@ class ForeignLog:
         found = read_log(self.source, **given)
         return replace(found, **self.noticed(found))
 
-    def noticed(self, found: Log | ContextLog) -> dict[str, Any]:
+    def noticed(self, found: Log) -> dict[str, Any]:
         """What statistics keep of it. Their check of propensities is for arms that could always be played."""
         if self.candidates is None:
             return {"notes": found.notes + self.notes}
@@ -60,7 +60,7 @@ class ForeignLog:
             self.source, **{"action": self.action, "arms": self.arms, **self.columns(), **options}
         )
 
-    def context_log(self, **options: Any) -> ContextLog:
+    def context_log(self, **options: Any) -> Log:
         """Statistics with contexts, of all columns unless named; options are those of `read_context_log`."""
         given = {"item": self.action, "arms": self.arms, **self.columns(), **options}
         if not options.get("numeric") and not options.get("categories"):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
@@ -26,6 +29,7 @@ from linoto.logs.row_queries import (
     reward_ends,
     reward_extent,
 )
+from linoto.logs.saved import SavedLog
 from linoto.logs.sums import ArmSums, Propensities, SumOptions, sum_files
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import UNNAMED
@@ -48,13 +52,26 @@ class RewardEnds(NamedTuple):
     highest: Floats  # (k,) of each arm; -inf where it was never pulled
 
 
+class LoggedContexts(NamedTuple):
+    """What a log with contexts has beside its arms: the recipe of its features, and their sums by half."""
+
+    recipe: Recipe
+    early: Moments
+    late: Moments
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Log:
-    """A log as statistics, with everything that was noticed on the way."""
+    """A log as statistics, with everything that was noticed on the way.
+
+    It always has arms, with their counts by half. Where rows have a context it has the recipe of their
+    features and the moments of these, too. Rows that are features alone, without an item, are of one arm.
+    """
 
     arms: ArmTable
     early: Offline  # the first half, by time or by row
     late: Offline
+    contexts: LoggedContexts | None = None  # None: rows have no context
     rows: int  # read, the bad ones included
     bad: dict[str, int] = field(default_factory=dict)  # dropped rows of each kind
     unknown: dict[str, int] = field(default_factory=dict)  # rows of the most frequent unknown ids
@@ -63,11 +80,46 @@ class Log:
     propensities: Propensities | None = None
     ends: RewardEnds | None = None  # None where every reward is 0 or 1, or where nobody looked
     notes: tuple[str, ...] = ()  # what was noticed while reading
+    source: str = ""  # what was read, as messages call it
 
     @property
     def offline(self) -> Offline:
-        """The whole log, as policies take it."""
+        """The whole log by arm alone, as policies of fixed arms take it."""
         return self.early + self.late
+
+    @property
+    def recipe(self) -> Recipe:
+        """How contexts became features, where there are some."""
+        if self.contexts is None:
+            raise ValueError("log must have contexts to have a recipe, got one of fixed arms")
+        return self.contexts.recipe
+
+    @property
+    def moments(self) -> Moments:
+        """The whole log by its features: those of the recipe, or those of the arms where there is none."""
+        if self.contexts is not None:
+            return self.contexts.early + self.contexts.late
+        actions, log = self.arms.actions, self.offline
+        squares = None if log.reward_squares is None else float(log.reward_squares.sum())
+        return Moments(
+            count=log.total,
+            gram=actions.T @ (log.pulls[:, None] * actions),
+            reward_vector=actions.T @ log.reward_sums,
+            reward_sum=float(log.reward_sums.sum()),
+            reward_squares=squares,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as npz: `linoto.load` reads it, and every command that takes what an audit saved."""
+        return self.saved().save(path)
+
+    def saved(self, **audited: Any) -> SavedLog:
+        """What is kept of it, with what an audit found."""
+        known = {"source": self.source, **audited}
+        if self.contexts is None:
+            return SavedLog(arms=self.arms, offline=self.offline, **known)
+        arms = ArmTable.one_hot(self.arms.names, self.contexts.recipe.item)  # the recipe knows their features
+        return SavedLog(arms=arms, offline=self.offline, recipe=self.recipe, moments=self.moments, **known)
 
 
 def read_arms(
@@ -189,6 +241,7 @@ def read_log(
         propensities=None if propensity is None else sums.propensities,
         ends=ends,
         notes=notes,
+        source=source_name(source),
     )
 
 

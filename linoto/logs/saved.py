@@ -21,6 +21,7 @@ from linoto.core.verdicts import Findings, findings_of
 from linoto.logs.arms import ArmTable, Encoding
 
 FORMAT = 1
+OF_MOMENTS = "moments_"  # before the names of the arrays that are sums of features
 SAVED = "what linoto audit --save wrote"
 JUDGED = ("verdict", "reasons", "verdict_of_log", "reasons_of_log", "least_misfit")
 AUDITED = ("stated", "source", *JUDGED, "drift")
@@ -78,10 +79,27 @@ class Audited:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SavedLog(Audited):
-    """Everything an agent needs to start from a log: what `linoto audit --save` writes, and `load` reads."""
+    """Everything an agent needs to start from a log: what `linoto audit --save` writes, and `load` reads.
+
+    Of a log with contexts it is the recipe and the moments of its features, too.
+    """
 
     arms: ArmTable
     offline: Offline
+    recipe: Recipe | None = None
+    moments: Moments | None = None
+
+    @classmethod
+    def of_moments(cls, recipe: Recipe, moments: Moments, **audited: Any) -> SavedLog:
+        """A log of which the moments are known: where items have effects, X'X has counted them."""
+        check_features(moments, recipe)
+        place = recipe.slices.get((recipe.item,))
+        if place is None:
+            raise ValueError("it must have counts of items, got moments without: read the log again")
+        counts = np.rint(moments.gram.diagonal()[place]).astype(np.int64)
+        offline = Offline(pulls=counts, reward_sums=moments.reward_vector[place])
+        arms = ArmTable.one_hot(recipe.items, recipe.item)
+        return cls(arms=arms, offline=offline, recipe=recipe, moments=moments, **audited)
 
     @property
     def actions(self) -> Floats:
@@ -97,6 +115,21 @@ class SavedLog(Audited):
     def encoding(self) -> Encoding:
         """How features became actions."""
         return self.arms.encoding
+
+    def with_items(self, names: Sequence[str], values: Sequence[Sequence[float]] | None = None) -> SavedLog:
+        """The same with items that came later, of which the log says nothing: the export of their loop has
+        them. `values` are the numbers of the recipe's item columns, where it has some."""
+        if self.recipe is None or self.moments is None:
+            raise ValueError("items must be added to a log with contexts, got one of fixed arms")
+        larger = self.recipe.with_items(names, values)
+        moments = self.moments.with_features(self.recipe.places_in(larger), larger.d)
+        return replace(
+            self,
+            arms=ArmTable.one_hot(larger.items, larger.item),
+            offline=padded(self.offline, len(larger.items)),
+            recipe=larger,
+            moments=moments,
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write it as npz, never pickle. `linoto certificate` and `linoto preview` read it too."""
@@ -116,30 +149,24 @@ class SavedLog(Audited):
         }
         if log.reward_squares is not None:
             arrays["reward_squares"] = log.reward_squares
+        if self.recipe is not None and self.moments is not None:
+            del arrays["actions"]  # items are known by their names, and by what the recipe knows of them
+            header["recipe"] = self.recipe.to_dict()
+            for name in SUMS:
+                if (value := getattr(self.moments, name)) is not None:
+                    arrays[f"{OF_MOMENTS}{name}"] = np.asarray(value)
         return write_arrays(Path(path), header, arrays)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SavedContexts(Audited):
-    """Everything an agent needs to start from a log with contexts, the recipe of its features included."""
-
-    recipe: Recipe
-    moments: Moments
-
-    def with_items(
-        self, names: Sequence[str], values: Sequence[Sequence[float]] | None = None
-    ) -> SavedContexts:
-        """The same with items that came later, of which the log says nothing: the export of their loop has
-        them. `values` are the numbers of the recipe's item columns, where it has some."""
-        larger = self.recipe.with_items(names, values)
-        moments = self.moments.with_features(self.recipe.places_in(larger), larger.d)
-        return replace(self, recipe=larger, moments=moments)
-
-    def save(self, path: str | Path) -> Path:
-        """Write it as npz, never pickle."""
-        header = {"format": FORMAT, "recipe": self.recipe.to_dict(), **self.header()}
-        moments = {name: np.asarray(getattr(self.moments, name)) for name in SUMS}
-        return write_arrays(Path(path), header, moments)
+def padded(log: Offline, k: int) -> Offline:
+    """The same log of k arms, of which the later ones were never played."""
+    more = k - log.pulls.size
+    squares = log.reward_squares
+    return Offline(
+        pulls=np.pad(log.pulls, (0, more)),
+        reward_sums=np.pad(log.reward_sums, (0, more)),
+        reward_squares=None if squares is None else np.pad(squares, (0, more)),
+    )
 
 
 def write_arrays(path: Path, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Path:
@@ -149,10 +176,10 @@ def write_arrays(path: Path, header: Mapping[str, Any], arrays: Mapping[str, npt
     return path
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path) -> SavedLog:
     """What `linoto audit --save` wrote: `.actions`, `.offline`, `.names`, `.confidence`, `.verdict`, ...
 
-    Of a log with contexts it is `.moments` and `.recipe` in the place of actions, offline and names.
+    Of a log with contexts also `.recipe` and `.moments`, which are None otherwise.
     """
     place = Path(path)
     try:
@@ -169,15 +196,7 @@ def load(path: str | Path) -> Any:
         raise ValueError(f"{place} {text[3:]}" if text.startswith("it ") else text) from None
 
 
-def read_saved_arms(arrays: Mapping[str, Any]) -> SavedLog:
-    """The arrays of such a file where it is one of fixed arms."""
-    saved = read_saved(arrays)
-    if not isinstance(saved, SavedLog):
-        raise ValueError("it must be a log of fixed arms, got one with contexts")
-    return saved
-
-
-def read_saved(arrays: Mapping[str, Any]) -> SavedLog | SavedContexts:
+def read_saved(arrays: Mapping[str, Any]) -> SavedLog:
     """The arrays of such a file as what they mean."""
     try:
         header = json.loads(str(arrays["header"]))
@@ -194,28 +213,42 @@ def read_saved(arrays: Mapping[str, Any]) -> SavedLog | SavedContexts:
         raise ValueError(f"it must be {SAVED}, got a part of it") from None
 
 
-def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedLog | SavedContexts:
+def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedLog:
     """What was packed by `save`."""
     confidence = None if header["confidence"] is None else from_dict(header["confidence"])
     audited = {name: header[name] for name in AUDITED if name in header}
     for name in ("stated", "reasons", "reasons_of_log"):
         audited[name] = tuple(audited.get(name, ()))
-    if "recipe" in header:
-        recipe = Recipe.from_dict(header["recipe"])
+    if "gram" in arrays:
         moments = Moments(**{name: as_scalar(array) for name, array in arrays.items()})
-        if moments.d != recipe.d:
-            raise ValueError(f"it must have {recipe.d} features like its recipe, got {moments.d}")
-        return SavedContexts(recipe=recipe, moments=moments, confidence=confidence, **audited)
-    encoding = Encoding.from_dict(header["encoding"])
-    arms = ArmTable(
-        names=tuple(map(str, arrays.pop("names"))),
-        features=arrays.pop("actions")[:, : len(encoding.features)],
-        encoding=encoding,
-        effects=header["effects"],
-        effects_of=None if (some := header.get("effects_of")) is None else tuple(some),
-    )
+        recipe = Recipe.from_dict(header["recipe"])
+        return SavedLog.of_moments(recipe, moments, confidence=confidence, **audited)
+    found: dict[str, Any] = {}
+    if "recipe" in header:
+        found["recipe"] = Recipe.from_dict(header["recipe"])
+        sums = [name for name in arrays if name.startswith(OF_MOMENTS)]
+        found["moments"] = Moments(
+            **{name.removeprefix(OF_MOMENTS): as_scalar(arrays.pop(name)) for name in sums}
+        )
+        check_features(found["moments"], found["recipe"])
+        arms = ArmTable.one_hot(tuple(map(str, arrays.pop("names"))), found["recipe"].item)
+    else:
+        encoding = Encoding.from_dict(header["encoding"])
+        arms = ArmTable(
+            names=tuple(map(str, arrays.pop("names"))),
+            features=arrays.pop("actions")[:, : len(encoding.features)],
+            encoding=encoding,
+            effects=header["effects"],
+            effects_of=None if (some := header.get("effects_of")) is None else tuple(some),
+        )
     offline = as_offline(Offline(**arrays), len(arms.names))
-    return SavedLog(arms=arms, offline=offline, confidence=confidence, **audited)
+    return SavedLog(arms=arms, offline=offline, confidence=confidence, **found, **audited)
+
+
+def check_features(moments: Moments, recipe: Recipe) -> None:
+    """Refuse moments of other features than the recipe's."""
+    if moments.d != recipe.d:
+        raise ValueError(f"it must have {recipe.d} features like its recipe, got {moments.d}")
 
 
 def as_scalar(array: npt.NDArray[Any]) -> Any:

@@ -22,7 +22,7 @@ import linoto
 from linoto import AsyncClient, Client
 from linoto.client import RewardResult, ServedDecision, ServiceError, operations
 from linoto.client.operations import Operations, assuming
-from linoto.logs.saved import SavedContexts, SavedLog
+from linoto.logs.saved import SavedLog
 from linoto.service.loops.spec import LoopSpec
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])
@@ -314,11 +314,9 @@ def test_a_name_alone_is_one_name_and_not_its_letters(client: AnyClient, kind: A
 
 def test_a_log_with_contexts_brings_the_budget_that_is_usual_for_what_it_earned() -> None:
     """200 views, 20 clicks: a tenth of them, not 100 times the noise, and a rate so that the gate opens."""
-    moments = linoto.Moments.from_rows([[1.0]] * 200, ([1.0] + [0.0] * 9) * 20)
+    moments = linoto.Moments.from_rows([[1.0, 1.0]] * 200, ([1.0] + [0.0] * 9) * 20)
     confidence = linoto.Confidence(noise="bounded", reward_range=(0, 1))
-    saved = SavedContexts(
-        recipe=linoto.Recipe(items=("A",)), moments=moments, source="x.csv", confidence=confidence
-    )
+    saved = SavedLog.of_moments(linoto.Recipe(items=("A",)), moments, source="x.csv", confidence=confidence)
     known = assuming(linoto.to_dict(linoto.Gated()), saved)
     assert known.gate == linoto.Control(budget=2.0, epsilon=0.01) and known.confidence == confidence
     own = linoto.Gated(gate=linoto.Control(budget=9.0))

@@ -82,7 +82,7 @@ def test_moments_are_those_of_the_rows_as_served_to_the_last_bit() -> None:
     log = read_context_log(table, reward="click", propensity="p", recipe=recipe)
     X, y = rows_of(recipe, table), table["click"].to_numpy()
     assert same(log.moments, Moments.from_rows(X, y))
-    assert same(log.early, Moments.from_rows(X[:200], y[:200]))
+    assert same(log.contexts.early, Moments.from_rows(X[:200], y[:200]))
     assert log.recipe.d == len(log.recipe.names) == X.shape[1]
 
 
@@ -91,7 +91,7 @@ def test_a_learnt_recipe_gives_the_same_up_to_rounding() -> None:
     log = read_context_log(table, **OPTIONS, time="at")
     X, y = rows_of(log.recipe, table), table["click"].to_numpy()
     np.testing.assert_allclose(log.moments.gram, X.T @ X, rtol=1e-12, atol=1e-10)
-    np.testing.assert_allclose(log.late.reward_vector, X[:200].T @ y[:200], rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(log.contexts.late.reward_vector, X[:200].T @ y[:200], rtol=1e-12, atol=1e-10)
     assert log.split == "at before 200"
     age = log.recipe.context[0]
     assert isinstance(age, linoto.Numeric)
@@ -124,7 +124,7 @@ def test_rows_may_hold_features_of_the_played_action() -> None:
     table = pd.DataFrame({"y": rng.normal(size=50), "a b": rng.normal(size=50), 'x"1': rng.normal(size=50)})
     log = read_context_log(table, reward="y", features=["a b", 'x"1'], intercept=False)
     X = table[["a b", 'x"1']].to_numpy()
-    assert log.recipe.names == ("a b", 'x"1') and log.items is None
+    assert log.recipe.names == ("a b", 'x"1') and log.arms.names == ("(any)",)
     np.testing.assert_allclose(log.moments.gram, X.T @ X, rtol=1e-12)
     served = [log.recipe.transform({}, {"arm": row})[0] for row in table[["a b", 'x"1']].to_dict("records")]
     np.testing.assert_allclose(log.moments.reward_vector, np.array(served).T @ table["y"], rtol=1e-10)
@@ -144,7 +144,8 @@ def test_any_number_of_threads_gives_the_same_bits(
     ]
     for log in logs[1:]:
         assert log.recipe == logs[0].recipe
-        assert same(log.early, logs[0].early) and same(log.late, logs[0].late)
+        assert same(log.contexts.early, logs[0].contexts.early)
+        assert same(log.contexts.late, logs[0].contexts.late)
 
 
 @pytest.mark.slow
@@ -158,7 +159,8 @@ def test_dask_gives_the_same_bits(tmp_path: Path) -> None:
         for engine in (Engine(jobs=1), Engine(kind="dask", jobs=2))
     )
     assert here.recipe == there.recipe and here.bad == there.bad == {"missing reward": 1}
-    assert same(here.early, there.early) and same(here.late, there.late)
+    assert same(here.contexts.early, there.contexts.early)
+    assert same(here.contexts.late, there.contexts.late)
 
 
 def sent(what: Any) -> Any:
@@ -180,11 +182,11 @@ def test_a_worker_elsewhere_finds_the_same_sums(tmp_path: Path) -> None:
         partial(ask_elsewhere, partial(survey_part, options=options), partial(introduce_items, items=()))
     )
     surveys = [survey_one(sent(part)) for part in parts]
-    assert sum(survey.good for survey in surveys) == log.count
+    assert sum(survey.good for survey in surveys) == log.offline.total
     plan = SumPlan(recipe=log.recipe, columns=columns)
     introduce = partial(introduce_items_and_recipe, items=(), plan=plan)
     sum_one = sent(partial(ask_elsewhere, partial(sum_part, plan=plan), introduce))
-    for part, survey, expected in zip(parts, surveys, (log.early, log.late), strict=True):
+    for part, survey, expected in zip(parts, surveys, log.contexts[1:], strict=True):
         kept = part._replace(good_only=not survey.clean[0])
         halves = sum_one(sent(kept))
         assert same(plan.moments(halves[part.late]), expected)
@@ -221,13 +223,9 @@ def test_every_kind_of_file_gives_the_same_log(tmp_path: Path, kind: str) -> Non
         table.to_json(path, orient="records", lines=True)
     log, expected = read_context_log(path, **OPTIONS), read_context_log(table, **OPTIONS)
     assert log.recipe == expected.recipe and same(log.moments, expected.moments)
-    assert log.levels == expected.levels and log.levels["country"].keys() == {
-        "DE",
-        "NO",
-        "it's",
-        'a "b"',
-        "(missing)",
-    }
+    country = log.recipe.context[2]
+    assert isinstance(country, linoto.Category)
+    assert country.all_levels == ("DE", "NO", 'a "b"', "it's", "(missing)")
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
@@ -250,8 +248,8 @@ def test_an_agent_starts_from_what_was_saved(tmp_path: Path) -> None:
 def test_items_alone_are_a_log_of_arms() -> None:
     table = frame()
     log = read_context_log(table, **OPTIONS)
-    assert log.items is not None and log.propensities is not None
-    offline, found = log.items[0] + log.items[1], table.groupby("item")
+    assert log.propensities is not None
+    offline, found = log.offline, table.groupby("item")
     assert offline.pulls.tolist() == found["click"].count().tolist()
     assert offline.reward_sums.tolist() == found["click"].sum().tolist()
     assert log.propensities.inverse.tolist() == (1 / table["p"]).groupby(table["item"]).sum().tolist()
@@ -322,7 +320,7 @@ def test_bad_rows_are_dropped_where_asked_for(tmp_path: Path) -> None:
     log = read_context_log(tmp_path / "log.csv", **OPTIONS, skip_bad=True)
     rest = read_context_log(table[4:].astype({"age": float, "click": float}), **OPTIONS)
     assert log.bad == {"age not understood": 1, "missing age": 1, "missing item": 1, "missing reward": 1}
-    assert (log.rows, log.count) == (400, 396) and log.recipe == rest.recipe
+    assert (log.rows, log.offline.total) == (400, 396) and log.recipe == rest.recipe
     np.testing.assert_allclose(log.moments.gram, rest.moments.gram, rtol=1e-12, atol=1e-9)
 
 

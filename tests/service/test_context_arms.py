@@ -15,7 +15,7 @@ from helpers.service_process import FakeClock, opened, served
 import linoto
 from linoto.cli import main
 from linoto.client import ServiceError
-from linoto.logs.saved import SavedContexts
+from linoto.logs.saved import SavedLog
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.context_spec import RecipeSpec, as_statistics
@@ -189,7 +189,7 @@ def test_what_was_saved_reads_the_export_of_a_loop_that_has_another_item(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Some decisions were restricted to items: `allowed` says to which, and is empty for the others."""
-    saved, rng = SavedContexts(recipe=RECIPE, moments=log_of()), np.random.default_rng(1)
+    saved, rng = SavedLog.of_moments(RECIPE, log_of()), np.random.default_rng(1)
     with opened(tmp_path / "x.sqlite") as service:
         create(service, policy=POLICIES["random"])
         add_arms(service, "D")

@@ -54,9 +54,9 @@ def test_nothing_that_was_answered_is_lost_by_a_kill(tmp_path: Path) -> None:
 
 def test_both_clients_ask_in_a_context_and_are_told_why(tmp_path: Path) -> None:
     saved = tmp_path / "clicks.npz"
-    from linoto.logs.saved import SavedContexts
+    from linoto.logs.saved import SavedLog
 
-    SavedContexts(recipe=RECIPE, moments=log_of(), source="clicks.csv").save(saved)
+    SavedLog.of_moments(RECIPE, log_of(), source="clicks.csv").save(saved)
     with served(tmp_path / "x.sqlite") as server:
         with server.client() as client:
             make(client, recipe=None, moments=None, saved=linoto.load(saved), practice="given")
