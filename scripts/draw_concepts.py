@@ -1,4 +1,4 @@
-"""Draws the picture of docs/concepts.md: what a tolerance gate allows, and what happens behind it.
+"""Draws the picture of docs/concepts.md: what a loss budget allows, and what happens behind the gate.
 
 Run: python scripts/draw_concepts.py   (writes docs/img/concepts.svg)
 """
@@ -14,56 +14,53 @@ from linoto.pages.figures.pieces import COLOURS, styled
 from linoto.worlds import flights
 
 OUT = Path(__file__).parents[1] / "docs" / "img" / "concepts.svg"
-ROUNDS, RUNS, EPSILON, WINDOW, STEP = 6000, 8, 0.02, 250, 20
+ROUNDS, RUNS, BUDGET, STEP = 6000, 8, 120, 20
+RED = "#d1495b"
 
 
 def main() -> None:
     """Simulate, draw, write."""
     world = flights.load()
     confidence = Confidence(noise="bounded", bound=flights.BOUND, reward_range=(0.0, 1.0))
-    gated = Gated(explorer=LinUCB(), gate=Tolerance(epsilon=EPSILON), confidence=confidence)
-    without = LinUCB(confidence=Confidence(noise=0.5, bound=flights.BOUND))
-    policies = {
-        "LinUCB": ("LinUCB, no gate", without),
-        "Gated": ("the same LinUCB behind a tolerance gate", gated),
-    }
-    certificate = gated.certificate(world.actions, world.log)
+    gate = Tolerance(budget=BUDGET)
+    bold, sharp = LinUCB(), LinUCB(scale=0.25)
+    gated = Gated(explorer=bold, gate=gate, confidence=confidence)
+    shown = [
+        (LinUCB(confidence=confidence), "no gate", "a bold explorer, no gate", (520, -205)),
+        (gated, "Gated", "the same explorer behind the gate", (1000, -42)),
+        (
+            Gated(explorer=sharp, gate=gate, confidence=confidence),
+            "Gated",
+            "a better explorer behind the same gate",
+            (2750, 205),
+        ),
+    ]
+    promise = gated.certificate(world.actions, world.log).loss(ROUNDS)
     rounds = np.arange(1, ROUNDS + 1)
-    promise = EPSILON * rounds + certificate.kappa
 
     with styled():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(8.2, 5.4), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-        above.fill_between(rounds[::STEP], promise[::STEP], 300, color="#d1495b", alpha=0.08, linewidth=0)
-        above.plot(
-            rounds[::STEP],
-            promise[::STEP],
-            color="#d1495b",
-            linewidth=1.6,
-            label="the promise: 0.02 per round",
+        figure = Figure(figsize=(8.2, 4.6), layout="constrained")
+        axes = figure.subplots()
+        axes.axhspan(-400, -promise, color=RED, alpha=0.08, linewidth=0)
+        axes.axhline(-promise, color=RED, linewidth=1.6)
+        axes.axhline(0.0, color="black", linewidth=0.8)
+        for policy, colour, label, (x, y) in shown:
+            for seed in range(RUNS):
+                run = simulate(policy, world.bandit, world.log, horizon=ROUNDS, seed=seed)
+                gain = -run.offline_regret[::STEP]
+                axes.plot(rounds[::STEP], gain, color=COLOURS[colour], linewidth=0.9)
+            axes.text(x, y, label, color=COLOURS[colour], ha="right" if y > 0 else "left")
+        axes.text(ROUNDS - 60, 8, "current practice", ha="right")
+        axes.text(
+            ROUNDS - 60, -promise + 8, f"a budget of {BUDGET} flights: the promise", color=RED, ha="right"
         )
-        for name, (label, policy) in policies.items():
-            runs = [simulate(policy, world.bandit, world.log, horizon=ROUNDS, seed=s) for s in range(RUNS)]
-            for number, run in enumerate(runs):
-                shown = label if number == 0 else None
-                above.plot(
-                    rounds[::STEP],
-                    run.offline_regret[::STEP],
-                    color=COLOURS[name],
-                    linewidth=0.9,
-                    label=shown,
-                )
-            share = np.mean([run.explored for run in runs], axis=0).reshape(-1, WINDOW).mean(axis=1)
-            below.plot(rounds[WINDOW // 2 :: WINDOW], 100 * share, color=COLOURS[name], linewidth=1.6)
-        above.axhline(0.0, color="black", linewidth=0.8)
-        above.text(2950, 123, "a shortfall in this area would break the promise", color="#d1495b", fontsize=9)
-        above.text(ROUNDS - 60, 5, "the log", fontsize=9, ha="right")
-        above.set(ylim=(-130, 245), ylabel="shortfall below the log\n(flights on time)")
-        above.legend(loc="lower left")
-        below.set(
-            ylim=(-4, 104), ylabel="exploring\nrounds (%)", xlabel="rounds (bookings)", xlim=(0, ROUNDS)
+        axes.set(
+            xlim=(0, ROUNDS),
+            ylim=(-250, 450),
+            xlabel="bookings",
+            ylabel="flights on time, more or less\nthan with current practice",
         )
         figure.savefig(OUT, metadata={"Date": None})
     print(f"wrote {OUT}")
