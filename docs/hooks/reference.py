@@ -16,7 +16,7 @@ from urllib.request import urlopen
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 
-from linoto.cli import parser
+from linoto.cli.commands import parser
 
 MARK = re.compile(r"<!-- generated: (\w+) -->")
 Schema = dict[str, Any]  # a JSON schema, or a part of one

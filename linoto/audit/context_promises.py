@@ -11,7 +11,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
-from linoto.core.hints import amount
+from linoto.core.hints import amount, counted
 from linoto.core.policies import Gated
 from linoto.core.usual import usual_contextual_gate
 from linoto.core.verdicts import why_worthless
@@ -121,11 +121,6 @@ def budget_texts(certificate: Certificate, moments: Moments, horizon: int) -> It
     if worth:
         timid = timid_text(certificate, moments, horizon)
         yield "budget", f"{amount(certificate.budget)} is {', and '.join(worth)}{timid}"
-
-
-def counted(number: float, what: str) -> str:
-    """So many of something, to the nearest whole number."""
-    return f"{number:,.0f} {what}" + ("s" if round(number) != 1 else "")
 
 
 def timid_text(certificate: Certificate, moments: Moments, horizon: int) -> str:

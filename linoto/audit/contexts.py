@@ -35,7 +35,7 @@ from linoto.audit.tails import Tails, find_context_tails
 from linoto.audit.verdicts import answer_text, tails_texts, without_nan
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.hints import amount, as_sure_as, shortened_list
+from linoto.core.hints import amount, as_sure_as, counted, shortened_list
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import as_range, check_count, exact
@@ -341,7 +341,7 @@ class ContextAudit(ContextFindings):
             *self.gain_texts(),
             ("steady?", self.drift_text()),
             *self.propensity_texts(),
-            ("horizon", f"{self.horizon:,} rounds to come, over which the promise is judged"),
+            ("horizon", f"{counted(self.horizon, 'round')} to come, over which the promise is judged"),
             *promise_texts(self.promises, log.moments, self.verdict, self.horizon),
             *(("note", note) for note in self.notes),
         ]

@@ -21,7 +21,7 @@ from linoto.audit.reasons import AuditFindings, audit_notes, names_of, weigh
 from linoto.audit.tails import Tails, find_tails
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
-from linoto.core.hints import amount, as_sure_as
+from linoto.core.hints import amount, as_sure_as, counted
 from linoto.core.notebook import html_table, text_table
 from linoto.core.usual import usual_gate
 from linoto.core.validation import as_range, check_count, check_nonnegative
@@ -226,7 +226,7 @@ class Audit(AuditFindings):
         rewards = f"mean {mean}, from {amount(low)} to {amount(high)}{within}"
         design = (
             f"the log knows {coverage.rank} of the {coverage.eigenvalues.size} directions the arms have; "
-            f"effective dimension {coverage.effective} over {self.horizon:,} rounds"
+            f"effective dimension {coverage.effective} over {counted(self.horizon, 'round')}"
         )
         return [
             ("verdict", self.verdict),
@@ -242,7 +242,7 @@ class Audit(AuditFindings):
             *(("cannot tell", text) for text in self.unknown_texts()),
             ("linear?", self.fit_text()),
             ("steady?", self.drift_text()),
-            ("horizon", f"{self.horizon:,} rounds to come, over which the promise is judged"),
+            ("horizon", f"{counted(self.horizon, 'round')} to come, over which the promise is judged"),
             *self.promise_texts(),
             *(("note", note) for note in self.notes),
         ]
@@ -358,7 +358,9 @@ class Audit(AuditFindings):
         rounds = self.horizon
         lost, part = self.certificate.loss(rounds), self.certificate.part_of_log(rounds)
         total = (
-            f"; {amount(lost)} in {rounds:,} rounds, {part} of what the log earns in as many" if part else ""
+            f"; {amount(lost)} in {counted(rounds, 'round')}, {part} of what the log earns in as many"
+            if part
+            else ""
         )
         for name, text in self.certificate.rows():
             if name in PROMISED:

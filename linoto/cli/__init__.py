@@ -2,88 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
-
-from linoto import __version__
-from linoto.cli.arms import add_arms
-from linoto.cli.audit import add_audit
-from linoto.cli.certificate import add_certificate
-from linoto.cli.compare import add_compare
-from linoto.cli.contexts import add_audit_contexts
-from linoto.cli.create import add_create
-from linoto.cli.database import add_db, add_token
-from linoto.cli.demo import add_demo
-from linoto.cli.evaluate import add_evaluate
-from linoto.cli.launch import add_launch, add_launch_contexts
-from linoto.cli.preview import add_preview
-from linoto.cli.reproduce import FIGURES as FIGURES
-from linoto.cli.reproduce import add_reproduce
-from linoto.cli.serve import add_serve
-from linoto.cli.study import add_study
-from linoto.cli.usage import Commands, Parser
-
-COMMANDS: tuple[Callable[[Commands], None], ...] = (
-    add_demo,
-    add_audit,
-    add_audit_contexts,
-    add_certificate,
-    add_preview,
-    add_evaluate,
-    add_reproduce,
-    add_study,
-    add_compare,
-    add_launch,
-    add_launch_contexts,
-    add_create,
-    add_serve,
-    add_arms,
-    add_token,
-    add_db,
-)
-"""What adds each command, in the order of the help."""
+from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 done, 1 failed, 2 usage, 3 a verdict of --fail-on, 130 interrupted.
-
-    Without a command, say what there is.
-    """
-    words = sys.argv[1:] if argv is None else argv
-    arguments = parser().parse_args(words or ["--help"])
-    run: Callable[[argparse.Namespace], None] = arguments.run
+    """Run one command; 0 done, 1 failed, 2 usage, 3 a verdict of --fail-on, 130 interrupted."""
     try:
-        run(arguments)
-        return 0
-    except KeyboardInterrupt:
-        print(f"linoto: interrupted{how_to_resume(arguments)}", file=sys.stderr)
+        from linoto.cli.commands import run
+
+        return run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:  # while all this was imported
+        print("linoto: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # nobody reads any more: no message from the interpreter either
-        return 1
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
-        print(f"linoto: {error}", file=sys.stderr)
-        return 1
-
-
-def how_to_resume(arguments: argparse.Namespace) -> str:
-    """What to do after Ctrl-C, for commands that keep what is finished."""
-    if not hasattr(arguments, "resume"):
-        return ""
-    return f": what is finished is kept in {arguments.out}, give the same command with --resume to go on"
-
-
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
-    top = Parser(
-        prog="linoto",
-        description="Learn online from a log of past decisions: explore when you can afford it, "
-        "otherwise play safe.",
-        allow_abbrev=False,
-    )
-    top.add_argument("--version", action="version", version=f"linoto {__version__}")
-    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
-    for add in COMMANDS:
-        add(commands)
-    return top

@@ -16,6 +16,7 @@ from linoto.cli.outputs import (
     fail_on,
     horizon_again,
     limits_of,
+    print_found,
     print_json,
     save,
     with_known_columns,
@@ -33,7 +34,7 @@ from linoto.cli.reading import (
     own_arms,
     read_known_arms,
 )
-from linoto.cli.terminal import print_facts, print_written, progress
+from linoto.cli.terminal import print_written, progress
 from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def run_audit(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(audit.to_dict(), paths)
     else:
-        print_facts(audit.facts())
+        print_found(audit.facts(), arguments)
         print_written(paths)
     fail_on(audit.verdict, arguments)
 

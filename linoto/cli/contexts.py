@@ -19,6 +19,7 @@ from linoto.cli.outputs import (
     fail_on,
     horizon_again,
     limits_of,
+    print_found,
     print_json,
     save,
     with_known_columns,
@@ -134,7 +135,7 @@ def run_audit_contexts(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json({**audit.to_dict(), "greedy": [found.to_dict() for found in estimates]}, paths)
     else:
-        print_facts(audit.facts())
+        print_found(audit.facts(), arguments)
         if estimates:
             print("\nWhat the best items by the log's own model would have earned:")
             print_table([row_of(found) for found in estimates])

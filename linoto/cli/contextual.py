@@ -107,6 +107,8 @@ def practice_of(given: Sequence[str], log: ContextsAndLog) -> str | dict[str, fl
     weights = dict[str, float]()
     for word in given:
         item, _, text = word.rpartition("=")
+        if item in weights:
+            raise ValueError(f"--practice must name each item once, got {item!r} twice")
         try:
             weights[item] = float(text)
         except ValueError:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from linoto.cli.terminal import above_zero, at_least_zero, print_facts
+from linoto.cli.terminal import above_zero, at_least_zero, file_to_write, print_facts
 from linoto.cli.usage import Commands, Parser, described
 
 DATABASE = Path("loops.sqlite")
@@ -136,7 +136,7 @@ def add_db(commands: Commands) -> None:
     )
     actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
     backup = described(actions, "backup", "copy the database while it is served")
-    backup.add_argument("out", type=Path, help="file to write; must not exist")
+    backup.add_argument("out", type=file_to_write, help="file to write; must not exist")
     restore = described(actions, "restore", "put a backup in the place of a database that is gone")
     restore.add_argument("copy", type=Path, help="file that `linoto db backup` wrote")
     restore.add_argument(

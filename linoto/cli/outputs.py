@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from linoto.cli.log_and_policy import noise
-from linoto.cli.terminal import above_zero, at_least_zero, number, positive
+from linoto.cli.terminal import above_zero, at_least_zero, file_to_write, number, positive, print_facts
 from linoto.cli.usage import Parser, shown
 
 FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
@@ -57,8 +57,10 @@ def add_assumed(command: Parser) -> None:
 
 def add_outputs(command: Parser, failing: Sequence[str] = FAILING) -> None:
     """What is written, and what is a failure."""
-    command.add_argument("--out", type=Path, metavar="PAGE.html", help="write a page with pictures")
-    command.add_argument("--save", type=Path, metavar="STATS.npz", help="write what linoto.load reads")
+    command.add_argument("--out", type=file_to_write, metavar="PAGE.html", help="write a page with pictures")
+    command.add_argument(
+        "--save", type=file_to_write, metavar="STATS.npz", help="write what linoto.load reads"
+    )
     command.add_argument(
         "--fail-on",
         choices=[verdict.replace(" ", "-") for verdict in failing],
@@ -100,6 +102,8 @@ def check_outputs(arguments: argparse.Namespace, read: Sequence[str]) -> None:
         for other, what in taken.items():
             if path.resolve() == other or (path.exists() and other.exists() and path.samefile(other)):
                 arguments.refuse(f"--{option} must be another file than {what}")
+        if not path.parent.is_dir():
+            arguments.refuse(f"--{option} must be in a folder that is there: there is no {path.parent}")
         taken[path.resolve()] = f"--{option}"
 
 
@@ -118,9 +122,13 @@ def save(saved: Callable[[str], Saved], arguments: argparse.Namespace) -> list[P
     """The statistics, where they were asked for; they know which rows they are of."""
     if arguments.save is None:
         return []
-    arguments.save.parent.mkdir(parents=True, exist_ok=True)
     rows = "" if arguments.where is None else f" where {arguments.where}"
     return [saved(Path(arguments.log).name + rows).save(arguments.save)]
+
+
+def print_found(rows: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> None:
+    """What an audit says, in the words of the command."""
+    print_facts([(name.replace("_", " "), arguments.command.in_options(text)) for name, text in rows])
 
 
 def print_json(facts: Mapping[str, Any], paths: Sequence[Path]) -> None:

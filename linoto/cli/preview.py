@@ -21,6 +21,7 @@ from linoto.cli.outputs import add_horizon
 from linoto.cli.terminal import (
     above_zero,
     above_zero_or,
+    file_to_write,
     grid,
     positive,
     print_facts,
@@ -29,6 +30,7 @@ from linoto.cli.terminal import (
     progress,
 )
 from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
+from linoto.core.hints import counted
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
@@ -85,7 +87,7 @@ def add_preview(commands: Commands) -> None:
     )
     preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
     add_engine(preview, jobs="plays at a time")
-    preview.add_argument("--out", type=Path, default=Path("linoto-preview.html"), help="the page")
+    preview.add_argument("--out", type=file_to_write, default=Path("linoto-preview.html"), help="the page")
     preview.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     preview.set_defaults(run=run_preview, refuse=preview.error)
 
@@ -130,7 +132,7 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
         print(json.dumps({**facts, "wrote": [str(path)]}))
         return verdict, best
     print(TITLE)
-    rounds = ("Verdict", f"{verdict}, over {result.horizon:,} rounds to come")
+    rounds = ("Verdict", f"{verdict}, over {counted(result.horizon, 'round')} to come")
     beside = [] if result.no_better is None else [("Below", f"as above | {NO_BETTER}")]
     print_facts([rounds, *lines, *assumption_rows(policy, log, arguments), *beside])
     print()

@@ -68,6 +68,7 @@ seed = argument_type("a whole number >= 0", whole, lambda value: value >= 0)
 number = argument_type("a number", float, isfinite)
 above_zero = argument_type("a number > 0", float, lambda value: 0 < value < inf)
 at_least_zero = argument_type("a number >= 0", float, lambda value: 0 <= value < inf)
+file_to_write = argument_type("a file, not a folder", Path, lambda path: not path.is_dir())
 grid = argument_type(
     "numbers >= 0 with commas between them", numbers, lambda values: all(0 <= value < inf for value in values)
 )

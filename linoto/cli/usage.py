@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
+ELSEWHERE = {"categories": "--category", "crosses": "--cross", "offline": "the log"}  # by other names
+
+
 class Words(Collection[str]):
     """The choices of an option, looked up where they are needed: who has them imports NumPy."""
 
@@ -65,6 +68,18 @@ class Parser(argparse.ArgumentParser):
         meant = nearest(wrong[1], known) if wrong else ""
         self.exit(2, f"{self.prog}: {message}{meant} (see {self.prog} --help)\n")
 
+    def in_options(self, message: str) -> str:
+        """A sentence about arguments of Python, with the options that were typed in their place."""
+        known = {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
+        for name, option in {**known, **ELSEWHERE}.items():
+            message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
+            message = re.sub(rf"\b{name}=(?:True|False)", option, message)
+            message = re.sub(rf"(^|: )({name})(?= must)", rf"\1{option}", message)
+            message = message.replace(f"({name})", f"({option})")
+            if "_" in name:
+                message = re.sub(rf"\b{name}\b", option, message)
+        return message
+
     def words(self) -> list[str]:
         """Every command and option that could have been meant."""
         words: list[str] = []
@@ -95,7 +110,7 @@ class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFo
 
 def add_command(commands: Commands, name: str, *, help: str, description: str, examples: str) -> Parser:
     """A command with its help; what follows the options are examples."""
-    return commands.add_parser(
+    made = commands.add_parser(
         name,
         help=help,
         description=description,
@@ -103,6 +118,8 @@ def add_command(commands: Commands, name: str, *, help: str, description: str, e
         formatter_class=Help,
         allow_abbrev=False,
     )
+    made.set_defaults(command=made)
+    return made
 
 
 def described(commands: Commands, name: str, text: str, examples: str = "") -> Parser:

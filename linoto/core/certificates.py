@@ -12,7 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.confidence import Confidence, why_noise_refuted
-from linoto.core.hints import amount, as_sure_as
+from linoto.core.hints import amount, as_sure_as, counted
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import State
 from linoto.core.notebook import html_table, text_table
@@ -116,7 +116,8 @@ class Certificate:
         if self.kappa is not None:
             lines.append(("kappa", f"{amount(self.kappa)} (rounding of the logging mixture)"))
         if rounds is not None:
-            lines.append((f"most lost in {rounds} rounds", self.lost_text(rounds)))
+            plural = "" if rounds == 1 else "s"
+            lines.append((f"most lost in {rounds} round{plural}", self.lost_text(rounds)))
         lines.append(("vacuous", self.vacuous_text(rounds)))
         lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
         lines.extend(("arms changed", text) for text in self.changes)
@@ -145,7 +146,8 @@ class Certificate:
             return "yes: no play could lose more"
         if rounds is not None and rounds < first:
             return (
-                f"yes: in {rounds:,} rounds no play could lose more than {amount(rounds * self.possible)}; "
+                f"yes: in {counted(rounds, 'round')} no play could lose more than "
+                f"{amount(rounds * self.possible)}; "
                 f"it says something from round {first:,} on"
             )
         if first == 1:

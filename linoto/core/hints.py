@@ -44,6 +44,15 @@ def as_names(names: str | Iterable[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
+def counted(number: float, what: str) -> str:
+    """So many of something, to the nearest whole number.
+
+    >>> counted(1, "round"), counted(5000, "round")
+    ('1 round', '5,000 rounds')
+    """
+    return f"{number:,.0f} {what}" + ("s" if round(number) != 1 else "")
+
+
 def amount(value: float | None) -> str:
     """A number for people: four digits that count, and no powers of ten where a price may be meant.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from linoto.core.certificates import Certificate
-from linoto.core.hints import amount
+from linoto.core.hints import amount, counted
 
 HORIZON = 5000  # rounds to come that every verdict is about, unless somebody says otherwise
 AT_RISK = 0.5  # part of what the log earns that a promise must not allow to lose
@@ -83,20 +83,20 @@ def why_worthless(certificate: Certificate, *, earned: float, horizon: int) -> s
 
     `earned` is what the log earns per round. A part of it means nothing where it may be 0 or less.
     """
-    allowed = certificate.loss(horizon)
+    allowed, rounds = certificate.loss(horizon), counted(horizon, "round")
     if allowed is None:
         return f"nothing is promised: {certificate.theorem}"
     first = certificate.says_something_from
     if first is None or horizon < first:
         return (
-            f"over {horizon:,} rounds the promise says nothing: no play could lose more than "
+            f"over {rounds} the promise says nothing: no play could lose more than "
             f"{amount(certificate.possible)} per round"
         )
     sure = certificate.reward_range[0] >= 0 or certificate.reference_interval[0] > 0
     if not (sure and earned > 0) or allowed < AT_RISK * earned * horizon:
         return ""
     return (
-        f"over {horizon:,} rounds the promise allows a loss of {amount(allowed)}: half or more of the "
+        f"over {rounds} the promise allows a loss of {amount(allowed)}: half or more of the "
         f"{amount(earned * horizon)} that the log earns in as many"
     )
 

@@ -96,7 +96,8 @@ def refuse_odd_spaces(names: Sequence[str], place: str) -> None:
 
 def notes_on(names: Sequence[str], column: str) -> tuple[str, ...]:
     """What the arms are, and which of them may be one."""
-    notes = [f"no file lists the arms: they are the {len(names):,} different values of {column!r}"]
+    which = f"they are the {len(names):,} different values" if len(names) > 1 else "the only one is the value"
+    notes = [f"no file lists the arms: {which} of {column!r}"]
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(name.casefold(), []).append(name)

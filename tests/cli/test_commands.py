@@ -14,6 +14,7 @@ import pytest
 from helpers.cells import rows_of, wait_for_cells
 
 from linoto import __version__, cli
+from linoto.cli.reproduce import FIGURES
 from linoto.cli.terminal import print_facts, print_table
 from linoto.experiments import paper
 
@@ -79,7 +80,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_figures_offered_are_those_there_are() -> None:
-    assert tuple(paper.FIGURES) == cli.FIGURES
+    assert tuple(paper.FIGURES) == FIGURES
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,7 @@ WRONG = {
     ("--practice", "A=0.5", "--practice", "B=-0.1"): (1, "weights >= 0"),
     ("--practice", "A=0", "--practice", "B=0"): (1, "one of them above 0, got A=0 B=0"),
     ("--practice", "A=nan"): (1, "weights >= 0"),
+    ("--practice", "A=1", "--practice", "A=2"): (1, "must name each item once, got 'A' twice"),
     ("--practice", "A", "--evidence", "both"): (1, "--evidence both is not for contexts"),
     ("--practice", "A", "--alpha", "0.1"): (1, "--alpha 0.1 is not for contexts"),
     ("--practice", "A", "--policy", "LinOtO"): (1, "contexts"),

@@ -11,7 +11,7 @@ import pytest
 from hooks import reference
 
 import linoto
-from linoto.cli import parser
+from linoto.cli.commands import parser
 from linoto.service.server import open_service
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers.snippets import LANGUAGES, Block, blocks_of, reading
 
-from linoto.cli import parser
+from linoto.cli.commands import parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
