@@ -15,6 +15,7 @@ from linoto.cli.certificate import add_certificate
 from linoto.cli.contexts import add_audit_contexts, add_columns, columns_again
 from linoto.cli.contextual import PRACTICE
 from linoto.cli.create import add_create, add_loop_options, loop_options_again
+from linoto.cli.database import DATABASE
 from linoto.cli.log_and_policy import add_gate, read_policy, read_statistics, with_gate_options
 from linoto.cli.preview import add_preview, show_preview
 from linoto.cli.serve import add_serve, port
@@ -133,7 +134,7 @@ def run_launch_contexts(arguments: argparse.Namespace) -> None:
 def make_and_serve(arguments: argparse.Namespace, stats: Path) -> None:
     """The last two steps."""
     name = arguments.name or loop_name(arguments.log)
-    db = arguments.out / "loops.sqlite"
+    db = arguments.out / DATABASE
     options = [*typed_again(arguments, ["gate", "budget", "epsilon"]), *loop_options_again(arguments)]
     run_step("Make the loop", ["create", name, stats, *options, "--db", db])
     serve = ["serve", "--db", db, "--port", arguments.port]
@@ -145,6 +146,13 @@ def make_and_serve(arguments: argparse.Namespace, stats: Path) -> None:
 
 def files_in(folder: Path) -> tuple[Path, Path]:
     """Where the audit writes its statistics and its page."""
+    if (folder / DATABASE).exists():
+        raise ValueError(
+            f"--out must be a folder without a launch in it, got {str(folder)!r}, which has {DATABASE}: give "
+            f"another one, or go on with what is there: linoto serve --db {folder / DATABASE}"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out must be a folder, got the file {str(folder)!r}")
     folder.mkdir(parents=True, exist_ok=True)
     return folder / "stats.npz", folder / "audit.html"
 
@@ -176,12 +184,16 @@ def load(stats: Path) -> Any:
 
 
 def grid_of(arguments: argparse.Namespace) -> list[str]:
-    """The budget among smaller and larger ones, so that the preview shows whether it is a good one."""
-    name = "budget" if arguments.budget else "epsilon"
-    value = getattr(arguments, name)
-    if not value:
-        return []
-    return [f"--{name}-grid", ",".join(f"{share * value:g}" for share in (0.25, 0.5, 1, 2, 4))]
+    """The budget among smaller and larger ones, so that the preview shows whether it is a good one.
+
+    Nothing is a part of 0: then it is the only one.
+    """
+    given = {name: getattr(arguments, name) for name in ("budget", "epsilon")}
+    name = next(
+        (name for name, value in given.items() if value), "epsilon" if given["budget"] is None else "budget"
+    )
+    shares = (0.25, 0.5, 1, 2, 4) if given[name] else (1,)
+    return [f"--{name}-grid", ",".join(f"{share * given[name]:g}" for share in shares)]
 
 
 def limit_of(arguments: argparse.Namespace, certificate: Sequence[Any]) -> list[str]:

@@ -17,7 +17,7 @@ from linoto.cli.log_and_policy import (
     read_statistics,
     with_gate_options,
 )
-from linoto.cli.outputs import add_horizon
+from linoto.cli.outputs import add_horizon, check_place
 from linoto.cli.terminal import (
     above_zero,
     above_zero_or,
@@ -60,7 +60,11 @@ def add_preview(commands: Commands) -> None:
     )
     group.add_argument("--alpha-grid", type=grid, metavar="LIST", help="the same for LinOtO and Budget gates")
     add_horizon(preview)
-    preview.add_argument("--worlds", type=positive, default=30, help="plausible worlds to play in")
+    preview.add_argument(
+        "--worlds",
+        type=positive,
+        help="plausible worlds to play in (default: 30, fewer where many features make it slow)",
+    )
     preview.add_argument(
         "--limit", type=above_zero, metavar="LOSS", help="the most you can afford to lose, in all rounds"
     )
@@ -104,6 +108,7 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     from linoto.worlds.preview import NO_BETTER
 
     check_installed()
+    check_place(arguments, "out")
     log = read_statistics(arguments)
     policy = read_policy(arguments, log)
     result = preview_of(log, policy, arguments)
@@ -287,12 +292,12 @@ def table_row(row: dict[str, Any], result: Preview) -> dict[str, str]:
     from linoto.worlds.outcomes import FEW
 
     value, guaranteed, lost, _, gain, _, explored, first = value_cells(row)
-    others = no_better_cells(row)
+    others = no_better_cells(row, result)
     return {
         heading(result.parameter): value,
         "lose at most": guaranteed,
-        "9 worlds of 10" if result.worlds >= FEW else "worst world": " | ".join([lost, *others[:1]]),
-        "mean gain": " | ".join([gain, *others[1:]]),
+        "9 worlds of 10" if result.worlds >= FEW else "worst world": " | ".join([lost, *others[:-1]]),
+        "mean gain": " | ".join([gain, *others[-1:]]),
         "explored": explored,
         "first at": first,
     }

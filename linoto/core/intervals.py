@@ -48,6 +48,7 @@ from linoto.core.validation import as_floats, as_range, check_count, check_posit
 Limits = tuple[float, float]
 
 CLOSE = 1e-4  # a limit is where the log of evidence is within this of its threshold, on the safe side
+STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
 START = 36.0  # log m / (1 - m) of the largest double below 1
 
 
@@ -59,6 +60,13 @@ def chance_of_at_least(count: int, n: int, p: float) -> float:
     """
     ways = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) for k in range(count, n + 1))
     return sum(exp(way + k * log(p) + (n - k) * log1p(-p)) for k, way in enumerate(ways, start=count))
+
+
+def student(dof: int) -> float:
+    """The 97.5 % quantile of Student's t, to 0.2 % (Cornish-Fisher from the normal quantile)."""
+    if dof <= len(STUDENT):
+        return STUDENT[dof - 1]
+    return 1.95996 + 2.37227 / dof + 2.82250 / dof**2 + 2.55585 / dof**3
 
 
 def check_level(level: Any) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.codec import finite
+from linoto.core.intervals import student
 from linoto.experiments import paper
 from linoto.experiments.results import Results, mean_and_error
 
@@ -35,7 +36,6 @@ EARLY = 100  # "early", "initially": the first hundred rounds
 ROUNDING = 1e-9  # of a share or of a reward per round: less is a rounding error, not a difference
 MOST_DIGITS = 9
 NORMAL = 1.96
-STUDENT = (12.706, 4.303, 3.182, 2.776)  # 97.5 % quantiles for 1, 2, 3, 4 degrees of freedom
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -264,13 +264,6 @@ def round_up(runs: float) -> int:
     """
     step = int(10 ** max(len(str(ceil(runs))) - 2, 0))
     return ceil(runs / step) * step
-
-
-def student(dof: int) -> float:
-    """The 97.5 % quantile of Student's t, to 0.2 % (Cornish-Fisher from the normal quantile)."""
-    if dof <= len(STUDENT):
-        return STUDENT[dof - 1]
-    return 1.95996 + 2.37227 / dof + 2.82250 / dof**2 + 2.55585 / dof**3
 
 
 # -- quantities -------------------------------------------------------------------------------------------

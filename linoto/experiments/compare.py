@@ -20,6 +20,7 @@ from linoto.core.contexts.protocols import ComposedForContexts, PolicyForContext
 from linoto.core.contexts.start import composition
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Conservative, Control, Tolerance
+from linoto.core.intervals import student
 from linoto.core.offline import Offline
 from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
 from linoto.core.oope import OOPE
@@ -29,7 +30,6 @@ from linoto.engines import THREADS, Engine, Track
 from linoto.experiments import seasons as season
 from linoto.experiments import takeover
 from linoto.experiments.cells import Curves
-from linoto.experiments.claims import student
 from linoto.experiments.digits import Digits
 from linoto.experiments.flights_by_time import FlightsByTime
 from linoto.experiments.results import Results, mean_and_error

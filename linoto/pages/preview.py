@@ -100,7 +100,7 @@ def findings(
         "sure": None if limit is None else preview.guaranteed(limit),
         "likely": None if limit is None else preview.recommend(limit),
         "safest": preview.points[int(np.argmin([inf if loss is None else loss for loss in losses]))],
-        "least": min(quantile(point.worst_loss, 0.9) or 0.0 for point in preview.points),
+        "least": min(preview.shortfall(point) for point in preview.points),
         "refuted": preview.refuted(),
         "needs_model": any("are linear in" in text for text in preview.points[0].certificate.assumes),
         "below_practice": preview.points[0].certificate.against == PRACTICE,
@@ -114,7 +114,7 @@ def findings(
         "empty": least_useful is not None and preview.is_empty(least_useful),
         "rounding": 0.0 if least_useful is None else rounding_share(least_useful, preview.horizon),
         "relative": getattr(preview.policy.composed().gate, "relative", False),
-        "no_better": None if preview.no_better is None else beside(preview, chosen_point(preview, limit)),
+        "no_better": preview.beside(chosen_point(preview, limit)),
         "heading": heading(preview.parameter),
         "noun": "value of alpha" if preview.parameter == "alpha" else heading(preview.parameter),
         "total": lambda value: f"{amount(value)}\u00a0{unit}",
@@ -126,12 +126,6 @@ def findings(
         "signed": signed,
         "percent": percent,
     }
-
-
-def beside(preview: Preview, point: GridPoint) -> GridPoint:
-    """What came of the same value in worlds where no untried arm is better than the worst logged one."""
-    assert preview.no_better is not None
-    return next(other for other in preview.no_better if other.value == point.value)
 
 
 def chosen_point(preview: Preview, limit: float | None) -> GridPoint:
@@ -207,8 +201,8 @@ def value_cells(row: dict[str, Any]) -> list[str]:
     return [
         value_text(row["knob"]),
         "no promise" if guaranteed is None else amount(guaranteed),
-        amount(row["worst_loss_90"]),
-        amount(row["worst_loss_max"]),
+        amount(row["shortfall_90"]),
+        amount(row["shortfall_max"]),
         signed(row["gain_mean"]),
         f"{signed(row['gain_10'])} to {signed(row['gain_90'])}",
         f"{row['explored']:.0%}",
@@ -216,10 +210,15 @@ def value_cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def no_better_cells(row: dict[str, Any]) -> list[str]:
-    """Shortfall and gain if no untried arm is better than the worst logged one; nothing if unknown."""
+def no_better_cells(row: dict[str, Any], preview: Preview) -> list[str]:
+    """Shortfall and gain if no untried arm is better than the worst logged one; nothing if unknown.
+
+    No shortfall where the other one covers it.
+    """
     lost, gain = row["no_better_worst_loss_90"], row["no_better_gain_mean"]
-    return [] if lost is None or gain is None else [amount(lost), signed(gain)]
+    if lost is None or gain is None:
+        return []
+    return [signed(gain)] if preview.covers_both else [amount(lost), signed(gain)]
 
 
 def write_preview(
@@ -250,7 +249,10 @@ def write_preview(
         mean_texts=mean_texts(preview.points[0].certificate, offline),
         answers=answers(preview, limit, unit, audited),
         values=[
-            ([*value_cells(row)[:6], *no_better_cells(row), *value_cells(row)[6:]], mark(point, found))
+            (
+                [*value_cells(row)[:6], *no_better_cells(row, preview), *value_cells(row)[6:]],
+                mark(point, found),
+            )
             for point, row in zip(preview.points, preview.table(), strict=True)
         ],
         spread=[quantile(preview.spread, 0.1), quantile(preview.spread, 0.9)],

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.codec import finite
+from linoto.core.intervals import student
 from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy
 from linoto.core.validation import check_choice, check_positive
@@ -52,9 +53,12 @@ class GridPoint:
 
     @property
     def chance(self) -> float:
-        """Two standard errors of the mean gain: what the choice of worlds alone may make of nothing."""
+        """What the choice of worlds alone may make of nothing: half of the 95 % interval of the mean gain.
+
+        One world tells nothing of it.
+        """
         n = self.final_loss.size
-        return 2 * float(self.final_loss.std(ddof=1)) / sqrt(n) if n > 1 else 0.0
+        return student(n - 1) * float(self.final_loss.std(ddof=1)) / sqrt(n) if n > 1 else inf
 
     def broken_in(self, horizon: int) -> int:
         """In how many worlds more was lost than promised, in any round; 0 without a promise."""

@@ -20,6 +20,7 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
+from linoto.core.units import find_units
 from linoto.core.validation import (
     as_actions,
     as_floats,
@@ -32,6 +33,7 @@ from linoto.core.validation import (
 from linoto.core.verdicts import HORIZON, is_blind, why_worthless
 from linoto.engines import THREADS, Engine, Track
 from linoto.worlds.outcomes import (
+    FEW,
     NOTHING,
     GridPoint,
     average_means,
@@ -45,14 +47,10 @@ from linoto.worlds.posterior import LoggedArms, are_unrelated, have_level
 from linoto.worlds.reward_laws import RewardLaw, measure_law
 
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
-BESIDE = (
-    "worst_loss_90",
-    "worst_loss_max",
-    "gain_mean",
-    "gain_10",
-    "gain_90",
-)  # of worlds with no better arm
+BESIDE = ("worst_loss_90", "worst_loss_max", "gain_mean", "gain_10", "gain_90")  # with no better arm
 NO_BETTER = "if no untried arm is better than the worst logged one"
+USUAL_WORLDS = 30
+MOST_WORK = 20_000_000_000  # multiplications in all worlds: about a minute of one core
 WORTH = 0.001  # of what the log earns: nobody changes anything for a smaller gain
 
 
@@ -77,6 +75,7 @@ class Preview:
     headroom: Floats  # (worlds,) how much more than the log the best arm earns, in all rounds together
     spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
     earned: float  # by as many rounds of the log's average reward; NaN where it cannot be told from 0 or less
+    event: float = 0.0  # what one reward of two possible ones is worth, as a click; 0 where others exist
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
 
     @property
@@ -85,12 +84,42 @@ class Preview:
         return "current practice" if self.drift else "the log"
 
     def table(self) -> list[dict[str, float | None]]:
-        """One row per value of the parameter; `no_better_...` where no untried arm beats the worst logged."""
+        """One row per value of the parameter; `no_better_...` where no untried arm beats the worst logged.
+
+        `shortfall_90` and `shortfall_max` are what a reader may rely on: see `shortfalls`.
+        """
         rows = [point.row(self.horizon) for point in self.points]
-        for row, other in zip(rows, self.no_better or [None] * len(rows), strict=True):
+        for row, point in zip(rows, self.points, strict=True):
+            other = self.beside(point)
             found = {} if other is None else other.row(self.horizon)
             row |= {f"no_better_{name}": found.get(name) for name in BESIDE}
+            row |= {"shortfall_90": self.shortfall(point), "shortfall_max": self.shortfall(point, 1.0)}
         return rows
+
+    def beside(self, point: GridPoint) -> GridPoint | None:
+        """The same value in worlds where no untried arm is better than the worst logged one, if played."""
+        return next((other for other in self.no_better or () if other.value == point.value), None)
+
+    @property
+    def least_gain(self) -> float:
+        """What nobody would notice: 0.1 % of what the log earns, and less than one click."""
+        return max(self.event, WORTH * self.earned if self.earned > 0 else 0.0)
+
+    @property
+    def covers_both(self) -> bool:
+        """Whether shortfalls are those of both kinds of worlds: logged arms that were believed good may have
+        been the best, and nobody knows."""
+        return self.no_better is not None and self.logged_arms == "good" and not self.features_alone
+
+    def shortfall(self, point: GridPoint, q: float = 0.9) -> float:
+        """What the shortfall of a new world is below with probability q, however the logged arms were chosen.
+
+        Worlds where somebody knew the best arms are a part of those where they were believed good: the
+        quantile of all of them is exceeded far more often there. So the larger of both is taken.
+        """
+        other = self.beside(point) if self.covers_both else None
+        found = (quantile(each.worst_loss, q) for each in (point, other) if each is not None)
+        return max(value or 0.0 for value in found)
 
     def to_dict(self, *, limit: float | None = None) -> dict[str, Any]:
         """Plain JSON data, with the values recommended for a limit on the loss if one is given."""
@@ -102,6 +131,7 @@ class Preview:
             "prior": self.prior,
             "logged_arms": self.logged_arms,
             "drift": self.drift,
+            "least_gain": self.least_gain,
             "least_misfit": self.least_misfit,
             "spread": self.spread.tolist(),
             "earned": finite(self.earned),
@@ -127,12 +157,13 @@ class Preview:
         columns = {
             "knob": self.parameter,
             "guaranteed_loss": "promised to lose at most",
-            "worst_loss_90": f"largest shortfall below {self.baseline}, {worlds_shown(9, self.worlds)}",
+            "shortfall_90": f"largest shortfall below {self.baseline}, {worlds_shown(9, self.worlds)}",
             "gain_mean": "mean gain at the end",
             "explored": "share of exploring rounds",
         }
-        if self.no_better is not None:
+        if self.no_better is not None and not self.covers_both:
             columns["no_better_worst_loss_90"] = f"largest shortfall, {NO_BETTER}"
+        if self.no_better is not None:
             columns["no_better_gain_mean"] = f"mean gain, {NO_BETTER}"
         rows = [
             ["none" if row[name] is None else f"{row[name]:.3g}" for name in columns] for row in self.table()
@@ -144,7 +175,7 @@ class Preview:
     def recommend(self, limit: float) -> GridPoint | None:
         """The best value worth having whose loss stays within the limit in nine worlds of ten."""
         check_positive("limit", limit)
-        fits = [point for point in self.worth_having() if (quantile(point.worst_loss, 0.9) or 0.0) <= limit]
+        fits = [point for point in self.worth_having() if self.shortfall(point) <= limit]
         return smallest_of_best(fits)
 
     def guaranteed(self, limit: float) -> GridPoint | None:
@@ -170,8 +201,7 @@ class Preview:
 
     def gains(self, point: GridPoint) -> bool:
         """Whether what is gained on average is more than chance makes of nothing, and enough to notice."""
-        least = WORTH * self.earned if self.earned > 0 else 0.0
-        return point.mean_gain > max(NOTHING, point.chance, least)
+        return point.mean_gain > max(NOTHING, point.chance, self.least_gain)
 
     def least_useful(self) -> GridPoint | None:
         """The smallest promise with which something is gained on average; None: with none of them."""
@@ -213,7 +243,7 @@ def preview(
     policy: ComposedPolicy | None = None,
     grid: Sequence[float] | None = None,
     horizon: int = HORIZON,
-    worlds: int = 30,
+    worlds: int | None = None,
     prior: float | None = None,
     logged_arms: LoggedArms = "good",
     drift: float = 0.0,
@@ -238,6 +268,7 @@ def preview(
     much (a standard deviation, in units of reward). Losses and gains are then against what the log's arms
     earn *now*, in the log's shares: current practice. `preview_gates` plays other gates in the same worlds.
 
+    There are 30 `worlds` unless given, or fewer, at least 10, where many features would make that slow.
     `least_misfit` is what an audit says of the features (`load(...).least_misfit`): a promise that breaks
     with a smaller misfit is not recommended.
 
@@ -253,6 +284,9 @@ def preview(
     check_count("horizon", horizon)
     parameter = parameter_of(chosen)
     values = as_grid(grid_of(chosen, log, horizon) if grid is None else grid)
+    two = bool(logged_arms != "best" and 0 < np.count_nonzero(log.pulls) < len(arms))
+    if worlds is None:
+        worlds = usual_worlds(arms, plays=len(values) * horizon * (1 + two))
     check_count("worlds", worlds)
     check_seed(seed)
     check_nonnegative("drift", drift)
@@ -267,11 +301,11 @@ def preview(
     }
     drawn = draw_worlds(arms, log, law, logged_arms=logged_arms, **facts)
     variants = [chosen.with_parameter(parameter, value) for value in values]
-    two = logged_arms != "best" and 0 < np.count_nonzero(log.pulls) < len(arms)
     if two:
         drawn = drawn.beside(draw_worlds(arms, log, law, logged_arms="best", **facts))
     points = play_worlds(variants, drawn, log, horizon=horizon, values=values, engine=engine, track=track)
     averages = [average_means(world, horizon) for world in drawn.worlds[:worlds]]
+    earned = horizon * log.reference if is_above_zero(log, law) else float("nan")
     return Preview(
         policy=chosen,
         parameter=parameter,
@@ -285,11 +319,22 @@ def preview(
         best=np.array([int(means.argmax()) for means in averages]),
         headroom=np.array([horizon * headroom(means, log) for means in averages]),
         spread=drawn.spread,
-        earned=horizon * log.reference if is_above_zero(log, law) else float("nan"),
+        earned=earned,
+        event=law.event,
         least_misfit=float(least_misfit),
         points=tuple(point.part(slice(worlds)) for point in points),
         no_better=tuple(point.part(slice(worlds, None)) for point in points) if two else None,
     )
+
+
+def usual_worlds(actions: Floats, plays: int) -> int:
+    """30 worlds, or fewer where so many plays in each would take more than about a minute of one core.
+
+    A play among k arms with d features costs about d (d + k) multiplications; one-hot arms cost less.
+    """
+    k, d = actions.shape
+    each = 20 * k if find_units(actions) is not None else d * (d + k)
+    return int(min(max(MOST_WORK // (each * plays), FEW), USUAL_WORLDS))
 
 
 def as_grid(grid: Sequence[float]) -> list[float]:

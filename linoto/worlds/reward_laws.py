@@ -33,12 +33,18 @@ class RewardLaw(NamedTuple):
         """The standard deviation of a reward."""
         return sqrt(self.variance)
 
+    @property
+    def event(self) -> float:
+        """What one of two possible rewards is worth more than the other, as a click; 0 where others exist."""
+        only_two = self.shares is not None and bool((self.shares == 1).all())
+        return self.range[1] - self.range[0] if only_two else 0.0
+
     def world(self, actions: Floats, means: Floats) -> Bandit:
         """A world with these average rewards (k,) and rewards of this law."""
         if self.shares is None:
             return Bandit(actions=actions, means=means, noise=1.0, spread=np.sqrt(self.variances))
         parts: dict[str, Any] = {"actions": actions, "means": means, "reward_range": self.range}
-        if (self.shares == 1).all():
+        if self.event:
             return Bandit(rewards="bernoulli", **parts)
         return Bandit(rewards="beta", spread=self.shares, **parts)
 

@@ -142,3 +142,43 @@ def test_its_own_preview_stops_it_and_names_a_budget_that_passes(
     assert not (files / "linoto-launch" / "loops.sqlite").exists()
     assert run(*words, "--budget", "0.01", "--force") == 0
     assert (files / "linoto-launch" / "loops.sqlite").exists()
+
+
+def test_a_budget_of_nothing_is_the_one_that_is_previewed(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "orders.csv").write_text(ab_log(3))
+    words = ("launch", "orders.csv", "--action", "variant", "--reward", "order", "--horizon", "400")
+    assert run(*words, "--budget", "0", "--force") == 0
+    out = capsys.readouterr().out
+    assert "--budget-grid 0 " in out and "linoto create orders linoto-launch/stats.npz --budget 0" in out
+
+
+def test_a_second_launch_into_one_folder_changes_nothing_in_it(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "linoto-launch").mkdir()
+    (files / "linoto-launch" / "loops.sqlite").write_text("of the first")
+    (files / "linoto-launch" / "audit.html").write_text("of the first")
+    assert run("launch", "june clicks.csv", "--arms", "arms.csv", *LOG, *QUICK) == 1
+    captured = capsys.readouterr()
+    assert "--out must be a folder without a launch in it" in captured.err and captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert {path.read_text() for path in (files / "linoto-launch").iterdir()} == {"of the first"}
+    assert run("launch", "june clicks.csv", "--arms", "arms.csv", *LOG, "--out", "arms.csv") == 1
+    assert "--out must be a folder, got the file 'arms.csv'" in capsys.readouterr().err
+
+
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(files.rglob("*"))
+    audit = ("audit", "june clicks.csv", "--arms", "arms.csv", *LOG)
+    for words, said in (
+        ((*audit, "--out", "."), "--out must be a file, got the folder '.'"),
+        ((*audit, "--out", "new/page.html", "--save", "arms.csv/x.npz"), "--save must be in a folder"),
+        (("preview", "--paper", "--out", "."), "--out must be a file, got the folder '.'"),
+    ):
+        assert run(*words) == 2
+        assert said in capsys.readouterr().err
+    assert sorted(files.rglob("*")) == before

@@ -14,6 +14,7 @@ from linoto.worlds import digits
 from linoto.worlds.flights import LOGGED, PRACTICE, load
 from linoto.worlds.preview import grid_of
 
+MOVING = 1500  # rounds in which a moving problem moves
 SHARE = 3  # the place of a tenth of what the log earns in the usual grid
 
 
@@ -23,6 +24,7 @@ class Problem(NamedTuple):
     bandit: Any
     log: linoto.Offline
     confidence: linoto.Confidence
+    drift: float = 0.0  # how far average rewards move until the last round, which its owner knows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,6 +148,18 @@ def prices_chosen(how: str, rng: np.random.Generator) -> Problem:
     return Problem(bandit, bandit.log(pulls, rng), confidence)
 
 
+def moving(rng: np.random.Generator) -> Problem:
+    """20 unrelated arms with about 10 % of clicks, all logged, which wander in 30 steps after the log."""
+    size = float(rng.choice([0.02, 0.05]))
+    means = 0.1 * np.exp(0.35 * rng.standard_normal(20))
+    common, own = rng.standard_normal((30, 1)), rng.standard_normal((30, 20))
+    table = np.clip(means + np.cumsum((common + own) / np.sqrt(2), axis=0) * size / np.sqrt(30), 0, 1)
+    log = linoto.Bandit(actions=np.eye(20), means=means, rewards="bernoulli").log(np.full(20, 150), rng)
+    starts = np.arange(30) * MOVING // 30
+    world = linoto.DriftingBandit(actions=np.eye(20), table=table, starts=starts, rewards="bernoulli")
+    return Problem(world, log, CLICKS, size)
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "clicks, 0.4 %": lambda rng: clicks(0.004, rng),
     "clicks, 4 %": lambda rng: clicks(0.04, rng),
@@ -153,6 +167,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "the paper's, 100 logged rewards": lambda rng: paper(100, rng),
     "the paper's, 500 logged rewards": lambda rng: paper(500, rng),
     "flights, resampled": flights,
+    "clicks, 10 %, moving": moving,
     **{f"unrelated arms, {how}": partial(unrelated, how) for how in WAYS},
     **{f"features and a level, {how}": partial(leveled, how) for how in WAYS},
     **{f"digits, one pixel each, {how}": partial(pixels, how) for how in WAYS},
@@ -190,12 +205,14 @@ def foretell(
     policy = policy.with_parameter("budget", grid_of(policy, problem.log, horizon)[SHARE])
     actions, budget = problem.bandit.actions, policy.gate.budget  # type: ignore[attr-defined]
     sizes: dict[str, Any] = {"horizon": horizon, "worlds": worlds, "seed": seed, "logged_arms": logged_arms}
-    shown = linoto.preview(actions, problem.log, policy=policy, grid=[budget], **sizes)
+    shown = linoto.preview(actions, problem.log, policy=policy, grid=[budget], drift=problem.drift, **sizes)
     run = linoto.simulate(policy, problem.bandit, problem.log, horizon=horizon, seed=seed)
     gain, fell = -float(run.offline_regret[-1]), max(0.0, float(run.offline_regret.max()))
 
-    def band(point: Any) -> Foretold:
+    def band(point: Any, shortfall: float) -> Foretold:
         row = point.row(horizon)
-        return Foretold(row["gain_10"], gain, row["gain_90"], row["worst_loss_90"], fell)
+        return Foretold(row["gain_10"], gain, row["gain_90"], shortfall, fell)
 
-    return band(shown.points[0]), band((shown.no_better or shown.points)[0])
+    first = shown.points[0]
+    other = shown.beside(first) or first
+    return band(first, shown.shortfall(first)), band(other, other.row(horizon)["worst_loss_90"] or 0.0)

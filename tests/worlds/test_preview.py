@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto.worlds.preview import smallest_of_best
+from linoto.worlds.preview import smallest_of_best, usual_worlds
 
 
 def problem(m: int = 300) -> tuple[np.ndarray, linoto.Offline, linoto.LinearBandit]:
@@ -95,6 +95,53 @@ def test_bounded_rewards_are_previewed_as_bounded() -> None:
 def test_the_prior_decides_where_the_log_is_silent() -> None:
     narrow, wide = preview(prior=0.1), preview(prior=3.0)
     assert wide.headroom.mean() > 2 * narrow.headroom.mean()
+
+
+def clicks_of_some_arms(**changes: Any) -> linoto.Preview:
+    """Three of eight unrelated arms are logged, at 30 %."""
+    pulls = np.r_[200, 150, 150, np.zeros(5, dtype=np.int64)]
+    log = linoto.Offline(pulls=pulls, reward_sums=pulls * 0.3, reward_squares=pulls * 0.3)
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=10.0), confidence=confidence)
+    settings: dict[str, Any] = {"horizon": 300, "worlds": 12, "grid": [5.0, 20.0], **changes}
+    return linoto.preview(np.eye(8), log, policy=policy, **settings)
+
+
+def test_a_shortfall_holds_however_the_logged_arms_were_chosen() -> None:
+    """Believed good, they may have been the best: then the larger shortfall of both kinds of worlds counts.
+
+    Whoever says that they were a random choice is believed.
+    """
+    good, random = (clicks_of_some_arms(logged_arms=how) for how in ("good", "random"))
+    assert good.no_better is not None and random.no_better is not None
+    for result, both in ((good, True), (random, False)):
+        for point, other, row in zip(result.points, result.no_better or (), result.table(), strict=True):
+            seen = [np.quantile(each.worst_loss, 0.9, method="weibull") for each in (point, other)]
+            assert row["shortfall_90"] == pytest.approx(max(seen) if both else seen[0])
+            assert row["shortfall_90"] <= row["shortfall_max"]
+    fits = good.recommend(1e-3 + good.shortfall(good.points[0]))
+    assert fits is None or fits is good.points[0]
+
+
+def test_a_gain_is_worth_having_only_above_its_own_noise_and_one_click() -> None:
+    """Of one world nothing is known; with few, Student's t is far from two standard errors."""
+    result = clicks_of_some_arms()
+    point = result.points[0]
+    assert result.event == 1.0
+
+    def gains(*losses: float) -> bool:
+        return result.gains(replace(point, final_loss=-np.array(losses)))
+
+    assert not gains(50.0) and gains(50.0, 50.0)
+    assert not gains(2.0, 6.0) and gains(2.0, 6.0, 2.0, 6.0, 2.0, 6.0)
+    assert not gains(0.9, 0.9, 0.9) and gains(1.1, 1.1, 1.1)
+
+
+def test_many_features_leave_fewer_worlds_unless_somebody_asks_for_more() -> None:
+    few, many = np.ones((80, 2)), np.random.default_rng(0).standard_normal((80, 300))
+    assert usual_worlds(few, plays=30_000) == usual_worlds(np.eye(80), plays=30_000) == 30
+    assert usual_worlds(many, plays=10**7) == 10 < usual_worlds(many, plays=9000) < 30
+    assert clicks_of_some_arms(worlds=None, grid=[5.0]).worlds == 30
 
 
 @pytest.mark.parametrize(
