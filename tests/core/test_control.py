@@ -132,14 +132,14 @@ def observe_control(oracle: ControlReference, index: int, reward: float) -> None
 @pytest.mark.parametrize("promise", ["realised", "expected"])
 @pytest.mark.parametrize("share", [None, 0.3])
 def test_the_bets_are_fair_over_all_paths_of_the_coin(promise: str, share: float | None) -> None:
-    """E (1/16) sum_j exp(lambda_j X + L_j) over all 2^9 paths is 1, and never more.
+    """E (1/16) sum_j exp(lambda_j X + L_j) over all 2^7 paths is 1, and never more.
 
     Practice and explorer earn what a table says, so that the coin is all that is random. Realised it is 1 to
     the last digit; expected it is at most 1, since 1 + z <= e^z.
     """
-    practice, explorer = np.array([0.2, 1.0, 0.0, 0.7, 0.9, 0.1, 0.5, 1.0, 0.3]), np.full(9, 0.4)
+    practice, explorer = np.array([0.2, 1.0, 0.0, 0.7, 0.9, 0.1, 1.0]), np.full(7, 0.4)
     expectation = 0.0
-    for path in product([0.0, 1.0 - 1e-12], repeat=9):  # the coin says control, or not
+    for path in product([0.0, 1.0 - 1e-12], repeat=7):  # the coin says control, or not
         watch = guard(budget=20.0, promise=promise, share=share)
         likely, owed = 1.0, 0.0
         for t, coin in enumerate(path):

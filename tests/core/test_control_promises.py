@@ -53,9 +53,9 @@ def violations(promise: str, scenario: str, delta: float, *, runs: int, rounds: 
 
 @pytest.mark.parametrize("promise", PROMISES)
 def test_no_adversary_breaks_the_promise_more_often_than_delta(promise: str) -> None:
-    """P(binomial(8, .05) > 4) = 2e-5 for each adversary."""
+    """P(binomial(5, .05) > 3) = 3e-5 for each adversary."""
     for scenario in SCENARIOS:
-        assert violations(promise, scenario, 0.05, runs=8, rounds=250, play=play_scenario) <= 4
+        assert violations(promise, scenario, 0.05, runs=5, rounds=250, play=play_scenario) <= 3
 
 
 @pytest.mark.slow
