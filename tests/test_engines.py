@@ -171,7 +171,9 @@ def test_a_cluster_gives_the_same_bits_even_if_a_worker_dies_in_the_middle(tmp_p
     assert not alive(killed)
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_cluster_equals_the_experiment_runner_and_leaves_no_process() -> None:
+    """In the usual suite: tests/experiments/test_run.py, and the two clusters below."""
     policies = {"LinOtO": LinOtO(), "LinUCB": LinUCB()}
     setting = Setting(name="small", k=10, d=3, m=30, logged_arms=4, horizon=50, policies=policies)
     experiment = Experiment(name="sweep", settings=(setting,))
@@ -239,13 +241,15 @@ def table(path: Path) -> list[str]:
 
 
 def test_two_clusters_live_side_by_side_and_nobody_outside_can_reach_them() -> None:
-    first = map_cells(late, range(3), engine=Engine(kind="dask", jobs=1))
-    second = map_cells(late, range(3), engine=Engine(kind="dask", jobs=1))
-    assert next(first) == next(second) == 0
+    """And when the sweeps end, so do their processes."""
+    first, second = (map_cells(pid_of, range(3), engine=Engine(kind="dask", jobs=1)) for _ in range(2))
+    one, two = next(first), next(second)
+    assert len({one, two, os.getpid()}) == 3
     opened = listeners(os.getpid())
     assert opened or sys.platform != "linux"
     assert all(address.startswith("0100007F:") for address in opened)
-    assert [*first, *second] == [1, 2, 1, 2]
+    assert [*first, *second] == [one, one, two, two]
+    assert not alive(one) and not alive(two)
 
 
 def die(i: int) -> int:
