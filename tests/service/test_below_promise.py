@@ -15,6 +15,7 @@ from helpers.service_process import opened
 from msgspec import structs
 
 import linoto
+from linoto.core.hints import amount
 from linoto.service.loops import views
 from linoto.service.loops.context_spec import as_statistics
 from linoto.service.loops.explanations import reasons
@@ -159,3 +160,29 @@ def test_a_dropped_model_stays_dropped_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         arms = [ask(service).arm for _ in range(10)]
         assert service.loops.get("loop").state.model_dropped and sorted(arms) == ["a"] * 5 + ["b"] * 5
+
+
+def test_below_the_promise_within_their_uncertainty_the_books_tell_one_story() -> None:
+    """600 rows at 0.10 and 0.15 and a model that knows no difference: the mean says below, the interval not.
+
+    No room is offered beside that, by the view, by a decision, or by its reasons; it is tried as before.
+    """
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=30.0, evidence="model"), confidence=CLICKS)
+    log = LogStatistics(pulls=[300, 300], reward_sums=[30.0, 45.0])
+    loop, told, rng = fresh(policy=policy, arms=SAME, offline=log, unit="clicks"), 0, np.random.default_rng(0)
+    for _ in range(1500):
+        view, event = views.loop_view(loop), decide(loop, proposal=0)
+        left, upper = view.left_to_lose, view.left_upper
+        assert left is not None and upper is not None and view.budget is not None
+        assert (view.standing == "") == (left >= 0)
+        if left < 0 <= upper:
+            told += 1
+            assert view.budget <= 0 and event.budget is not None and event.budget <= 0
+            assert event.mode == "explore"
+            assert f"is {amount(-left)} clicks below what the promise allows, but within" in view.standing
+            said = " ".join(reasons(event, loop))
+            assert "to spare" not in said and "within their uncertainty" in said
+        elif left >= 0:
+            assert view.budget > 0 and "to spare" in " ".join(reasons(event, loop))
+        close(loop, event.number, float(rng.random() < 0.08))
+    assert told > 300

@@ -407,3 +407,17 @@ def test_a_number_in_other_units_is_named_and_one_that_the_log_could_have_is_not
             assert not far or f"age={age} is farther from the mean than any row of the log" in made.reason
         create(service, "empty", moments=None)
         assert "units" not in (decide(service, "empty", context={"age": 1e6, "country": "DE"}).reason or "")
+
+
+@pytest.mark.parametrize("practice", ["C", {"A": 0.25, "C": 0.75}], ids=["an item", "weights"])
+def test_what_is_tried_is_another_item_than_practice_would_play(tmp_path: Path, practice: Any) -> None:
+    """Where practice draws and its draw is not shown, by the chance that it is another one."""
+    with opened(tmp_path / "x.sqlite") as service:
+        create(service, practice=practice)
+        loop = service.loops.get("loop")
+        made = [decide(service, context={"age": 30, "country": "DE"}, proposal=each) for each in "ACAACAC"]
+        assert {each.mode for each in made} == {"explore"}
+        weights = {"C": 1.0} if practice == "C" else practice
+        view = loop_view(loop)
+        assert view.tried == pytest.approx(sum(1 - weights.get(each.arm, 0.0) for each in made))
+        assert view.groups["explore"].plays == 7

@@ -207,7 +207,7 @@ def test_a_loop_made_on_the_page_decides_and_its_numbers_move(page: Page, client
     assert [arm["logged"] for arm in client.arms("banner")] == [800, 200, 0]
     for rounds in (5, 12):
         play(client, "banner", rounds - client.loop("banner")["decisions"])
-        page.until(lambda rounds=rounds: f"of {rounds} decisions" in page.text("[data-explored-note]"))
+        page.until(lambda rounds=rounds: f"of {rounds} decisions" in page.text("[data-tried-note]"))
     # Twelve rewards of 1 against a mean of 0.76.
     page.until(lambda: page.text("[data-gain]") == "+2.88 clicks")
     # A budget of 9, 0.05 for each of twelve, two arms' rounding; what was gained is not added.
@@ -271,7 +271,7 @@ def test_the_list_does_not_move_while_an_explanation_is_open(page: Page, client:
     page.click("[data-decisions] > li:nth-child(2) button")
     page.until(lambda: "The gate" in page.text(".why"))
     play(client, "still", 2)
-    page.until(lambda: "of 5 decisions" in page.text("[data-explored-note]"))
+    page.until(lambda: "of 5 decisions" in page.text("[data-tried-note]"))
     assert len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 3
     page.click("[data-follow]")
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-decisions] > li")) == 5)
@@ -405,7 +405,7 @@ def test_a_loop_without_log_or_promise_is_shown_without_claims(page: Page, clien
     client.create("plain", arms=["a", "b"], policy=linoto.LinUCB(), default_reward=0.0)
     play(client, "plain", 3, reward=-2e9)
     page.open("plain")
-    page.until(lambda: "of 3 decisions" in page.text("[data-explored-note]"))
+    page.until(lambda: "of 3 decisions" in page.text("[data-tried-note]"))
     assert "there is no log to compare with" in page.text("[data-story]")
     assert "afford" not in page.text("[data-story]") and "Nothing is watched" in page.text("[data-watch]")
     assert page.text("[data-gain]") == "–" and not page.one("[data-holdback]").is_enabled()
@@ -583,15 +583,15 @@ def test_after_a_drift_alarm_arms_show_what_they_earned_since(page: Page, client
     page.until(lambda: set(page.texts("[data-arms] td.fixed:nth-child(3)")) <= {"0", "–"})
 
 
-def test_what_the_policy_chose_is_not_called_exploring(page: Page, client: Client) -> None:
-    """It may be the best arm of the log, all the time."""
+def test_what_is_counted_as_tried_is_another_arm_than_the_safe_choice(page: Page, client: Client) -> None:
+    """The policy may play the best arm of the log all the time."""
     make_loop(client, "best")
     play(client, "best", 12)
     page.open("best")
-    page.until(lambda: "of 12 decisions" in page.text("[data-explored-note]"))
+    page.until(lambda: "of 12 decisions" in page.text("[data-tried-note]"))
     heads = [head.rstrip(" ?") for head in page.texts(".numbers dt, h3")]
-    assert "Chosen by the policy" in heads and not [head for head in heads if "xplored" in head]
-    assert "may be an arm that the log knows well" in page.text("[data-explored-note]")
+    assert "Other than the safe choice" in heads and not [head for head in heads if "xplored" in head]
+    assert page.text("[data-tried-note]").startswith(f"about {client.loop('best')['tried']:.0f} of")
     assert set(page.texts("[data-decisions] .badge")) <= {"policy", "safe", "control"}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from helpers.loop_in_memory import fresh, play
 from helpers.loops import THOMPSON, change, decide, digests, reward, run_mixed_traffic
 from helpers.service_process import FakeClock, close_due, create, opened, spec_of
 
@@ -413,3 +414,19 @@ def test_a_loop_is_found_again_whose_policy_was_stored_before_a_field_was_there(
         create(service, policy=linoto.LinUCB(confidence=linoto.Confidence()))
         with pytest.raises(Refused, match="exists with other"):
             create(service, policy=linoto.LinUCB(confidence=linoto.Confidence(delta=0.1)))
+
+
+@pytest.mark.parametrize("fallback", ["auto", "mixture"])
+def test_what_is_tried_is_another_arm_than_the_safe_choice(fallback: Any) -> None:
+    """The policy decides every round: where it plays the arm that is safe anyway, nothing is tried."""
+    clicks = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=500.0), confidence=clicks, fallback=fallback)
+    log = LogStatistics(pulls=[3000, 1000, 0], reward_sums=[2700.0, 100.0, 0.0])
+    loop = fresh(policy=policy, offline=log)
+    events = [*play(loop, 200, [0.9, 0.1, 0.1], proposal=0), *play(loop, 100, [0.9, 0.1, 0.1], proposal=2)]
+    view = views.loop_view(loop)
+    assert view.groups["explore"].plays > 280
+    other = sum(event.arm != event.fallback for event in events if event.mode == "explore")
+    assert other == 100  # the best arm of the log is the safe one, or the one that the mixture is behind with
+    assert view.tried == pytest.approx(other if fallback == "auto" else 100 + 200 / 4)
+    assert views.history(loop).points[-1].tried == view.tried

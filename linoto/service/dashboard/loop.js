@@ -154,8 +154,8 @@ function showNumbers($, { loop, lift }) {
     "gain-note": note.gain,
     budget: counted(loop.budget, loop),
     "budget-note": note.budget,
-    explored: loop.decisions ? percent(loop.groups.explore.plays / loop.decisions) : "–",
-    "explored-note": note.explored,
+    tried: loop.decisions && loop.tried !== null ? percent(loop.tried / loop.decisions) : "–",
+    "tried-note": note.tried,
     pending: count(loop.pending, "decision"),
     "pending-note": note.pending,
   };
@@ -219,13 +219,13 @@ function showCharts($, loop, points) {
   draw($("share-chart"), {
     xs,
     times,
-    lines: [{ name: "chosen by the policy, lately", values: lately(points), colour: "var(--explore)" }],
+    lines: [{ name: "other than the safe choice, lately", values: lately(points), colour: "var(--explore)" }],
     include: [0, 1],
     format: percent,
     unit: "of decisions",
     height: 150,
-    label: "Share of decisions that the policy chose, over time",
-    empty: "Drawn when rewards have come.",
+    label: "Share of decisions that played another arm than the safe choice, over time",
+    empty: loop.tried === null ? "Not counted in a loop of an earlier version." : "Drawn when rewards have come.",
   });
   draw($("budget-chart"), {
     xs,
@@ -239,13 +239,13 @@ function showCharts($, loop, points) {
   });
 }
 
-/** The share explored between each point and one a few before it; rewards of a batch come without new decisions. */
+/** The share that was tried between each point and one a few before it; rewards of a batch come without new decisions. */
 function lately(points) {
-  const back = Math.max(1, Math.round(points.length / 20)), start = { decisions: 0, explored: 0 };
+  const back = Math.max(1, Math.round(points.length / 20)), start = { decisions: 0, tried: 0 };
   return points.map((point, i) => {
     const before = points.slice(0, Math.max(0, i - back + 1)).findLast(({ decisions }) => decisions < point.decisions) ?? start;
     const made = point.decisions - before.decisions;
-    return made > 0 ? (point.explored - before.explored) / made : null;
+    return made > 0 && point.tried !== null ? (point.tried - before.tried) / made : null;
   });
 }
 

@@ -9,7 +9,6 @@ export const WORDS = {
   arm: "one of the things that can be chosen, by its number from 0 to k − 1 or by its name",
   awaited: "plays of an arm whose reward has not come yet",
   "awaiting a reward": "decisions whose reward has not come yet; until it comes, each counts against the budget",
-  "chosen by the policy": "the share of decisions in which the policy's own choice was played, not the safe one; it explores where it can learn, and its choice may also be the arm that is best in the log. With a Control gate it is always another arm than practice's",
   "closed by default": "decisions that counted the default reward because no reward came within the window",
   "control group": "a share of decisions that is played like the log did, to compare with; with a Control gate, its control rounds",
   decision: "one answer of the loop: which arm to play now",
@@ -24,6 +23,7 @@ export const WORDS = {
   loop: "one policy with its arms, its log, its decisions and their rewards",
   "mean reward": "the line is where the mean reward of an arm lies, with the probability of the promise; the dot is the estimate, and the dotted line the mean reward of the log. After a drift alarm only plays since the alarm count, for the log is from before the change",
   mode: "live plays what the policy decides; shadow plays the fallback and records what live would have played; safe-only plays the fallback",
+  "other than the safe choice": "the share of decisions that played another arm than the safe choice would have been: the fallback or, with a Control gate and with contexts, current practice; where the policy chose that very arm, nothing was tried",
   plays: "how often the loop chose an arm",
   policy: "the rule that decides what is played",
   "practice would have earned": "what current practice would have earned in the explored decisions whose reward is known, going by the control rounds: a range that holds at any time, and the best guess",
@@ -46,8 +46,9 @@ export const unitOf = ({ unit }) => unit || "reward";
 /** A number of rewards with its unit. */
 export const counted = (value, loop, format = number) => (value === null ? "–" : `${format(value)} ${unitOf(loop)}`);
 
-function doingOf({ archived, mode, budget }) {
+function doingOf({ archived, mode, budget, standing }) {
   if (archived) return "It decides no more; rewards of past decisions are still taken.";
+  if (standing && mode === "live") return "The policy decides, and the books are below the promise.";
   return mode === "live" && budget !== null ? "It explores when it can afford to, and otherwise plays safe." : MODES[mode];
 }
 
@@ -111,6 +112,7 @@ export function leftOf(loop, lift = null) {
   const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
   if (left !== null && loop.practice) return leftBelowPractice(loop);
   if (left === null) return { value: "no limit", note: "Nothing is promised: that needs a log and a policy with a gate, such as Gated.", range: "", sentence: "" };
+  if (left < 0 && upper >= 0) return { value: "not clear", note: loop.standing, range: "", sentence: loop.standing, kind: "" };
   const over = upper < 0 ? `${counted(-left, loop)} more than the promise allows` : "";
   return {
     value: counted(Math.max(left, 0), loop),
@@ -173,9 +175,10 @@ export function switched({ switched_at: at, switched_by: by, mode }) {
   return at === null ? "" : `${mode} since ${moment(at)}, by ${by}`;
 }
 
-function roomNote({ budget, mode }) {
+function roomNote({ budget, mode, standing }) {
   if (budget === null) return "this policy has no gate";
   if (mode !== "live") return `not used in ${mode} mode`;
+  if (standing) return "none to offer: the books are below the promise";
   return budget > 0 ? "to try something" : "none: plays safe";
 }
 
@@ -185,7 +188,7 @@ export function notes(loop) {
   return {
     gain: gain === null ? "there is no log" : known ? `${counted(gain / known, loop, signed)} per decision` : "no rewards yet",
     budget: roomNote(loop),
-    explored: `${number(loop.groups.explore.plays)} of ${count(loop.decisions, "decision")}${loop.practice ? "; another arm than practice's" : "; it may be an arm that the log knows well"}`,
+    tried: loop.tried === null ? "not counted in a loop of an earlier version" : `about ${number(Math.round(loop.tried))} of ${count(loop.decisions, "decision")}`,
     pending: lost ? `${number(loop.rewards - gone)} have theirs, ${number(gone)} lost it` : `${number(loop.rewards)} have theirs`,
   };
 }

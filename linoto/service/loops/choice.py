@@ -11,6 +11,7 @@ from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.restores import is_spent, is_unsure, lacks_room
+from linoto.service.loops.rooms import room_left
 from linoto.service.loops.spec import FixedAgent
 
 
@@ -19,11 +20,11 @@ def make_decision(
 ) -> DecisionMade:
     """The next decision of a loop: the control group's, the policy's, or the fallback."""
     agent, state, number = loop.fixed_agent, loop.state, loop.state.decided + 1
-    left = left_at_most(loop)
-    explores = state.mode == "live" and left >= 0
+    explores = state.mode == "live" and left_at_most(loop) >= 0
     safe = not explores or is_spent(loop)  # said before the coin is thrown
     live = agent.decide(allowed, safe=safe) if proposal is None else agent.guard(proposal, allowed, safe=safe)
-    closed = is_spent(loop) or lacks_room(loop, loop.room_left(live.budget, left))
+    room = room_left(loop, live.budget)
+    closed = is_spent(loop) or lacks_room(loop, room)
     live = safe_decision(agent, live) if closed else live
     served = live if explores else safe_decision(agent, live)
     control = control_decision(loop, live, allowed)
@@ -44,7 +45,7 @@ def make_decision(
         control_chance=state.holdback if control is not None and state.mode == "live" else None,
         favourite=live.proposal,
         fallback=live.fallback,
-        budget=finite(loop.room_left(live.budget, left)),
+        budget=finite(room),
         loop_mode=state.mode,
         live_arm=live.arm,
         live_mode=live.mode,
@@ -58,8 +59,19 @@ def make_decision(
         allowed=allowed,
         control_share=played.control_share,
         centre=played.centre,
+        tried=tried_by(agent, played, allowed),
         lift_centre=lift_centre(loop) if control is not None and state.mode == "live" else None,
     )
+
+
+def tried_by(agent: FixedAgent, played: Decision, allowed: list[int] | None) -> float:
+    """How likely the safe choice would have been another arm: a mixture is played in its proportions."""
+    if played.mode != "explore":
+        return 0.0
+    if agent.gate.throws_coin or agent.fallback_source != "mixture":
+        return float(played.arm != played.fallback)
+    logged = agent.offline.pulls * agent.present
+    return 1.0 - float(logged[played.arm] / (logged.sum() if allowed is None else logged[allowed].sum()))
 
 
 def lift_centre(loop: Loop) -> float | None:

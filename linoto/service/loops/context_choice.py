@@ -11,8 +11,8 @@ from linoto.service.errors import invalid
 from linoto.service.loops.contexts import LoopContexts, Question
 from linoto.service.loops.events import Contribution, DecisionMade
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.restores import is_spent, is_unsure, lacks_room
+from linoto.service.loops.rooms import room_left
 
 
 def decide_in_context(
@@ -22,7 +22,7 @@ def decide_in_context(
     agent, contexts = loop.contextual
     state, items = loop.state, question.items
     live = ask(agent, question, proposal, safe=state.mode != "live" or is_spent(loop))
-    room = loop.room_left(live.budget, left_at_most(loop))
+    room = room_left(loop, live.budget)
     closed = is_spent(loop) or lacks_room(loop, room)
     live = agent.play_safe(live) if closed else live
     played = live if state.mode == "live" else agent.play_safe(live)
@@ -52,6 +52,7 @@ def decide_in_context(
         allowed=question.among,
         control_share=played.control_share,
         centre=played.centre,
+        tried=tried_by(played, question),
         context=question.context,
         practice=question.practice,
         action=list(played.action or ()),
@@ -69,6 +70,15 @@ def ask(agent: ContextualAgent, question: Question, proposal: int | None, *, saf
         return agent.guard(list(question.items).index(proposal), **question.asked(), safe=safe)
     except ValueError as error:
         raise invalid(str(error)) from error
+
+
+def tried_by(played: Decision, question: Question) -> float:
+    """How likely practice would have been another arm; its draw is not shown unless a coin is thrown."""
+    if played.mode != "explore":
+        return 0.0
+    if played.fallback is None and question.weights is not None:
+        return 1.0 - float(question.weights[played.arm or 0])
+    return float(played.arm != played.fallback)
 
 
 def propensity_of(

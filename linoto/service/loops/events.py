@@ -52,6 +52,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     control_share: float | None = None  # how likely a coin made it a control round; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: the reward is weighed with it
     lift_centre: float | None = None  # about what decisions earned then: the same for the lift
+    tried: float = 0.0  # how likely the safe choice would have been another arm
     context: Context | None = None  # from here on: only in loops with contexts, where `allowed` are the arms
     practice: list[tuple[int, float]] | None = None  # (item, weight), as it was in this round
     action: list[float] | None = None  # (d,) the features of what is played

@@ -255,6 +255,8 @@ def decided_reasons(event: DecisionMade, loop: Loop) -> list[str]:
 def to_spare(event: DecisionMade, loop: Loop) -> str:
     """How much more could have been lost."""
     budget = budget_of(loop, event)
+    if event.budget == 0.0 and event.live_mode == "explore" and not loop.agent.gate.throws_coin:
+        return ", although the books are below the promise: that is within their uncertainty"
     return "" if budget is None else f" with {amount(budget)} to spare"
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from math import inf
 from typing import Any
 
 import msgspec
@@ -41,14 +40,13 @@ from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.readings import (
     close_in_books,
     in_order,
-    left_at_most,
     model_evidence,
     open_in_books,
     practice_evidence,
     promise_evidence,
 )
 from linoto.service.loops.references import reference_now
-from linoto.service.loops.restores import debt, first_since_restore, restored_text, skipped_by
+from linoto.service.loops.restores import first_since_restore, restored_text, skipped_by
 from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
 from linoto.service.loops.state import (
     Alarm,
@@ -320,6 +318,8 @@ class Loop:
             state.uncounted[event.arm] += 1
         open_in_books(self, event)
         state.plays[event.arm] += 1
+        if in_order(self):
+            state.tried += event.tried
         state.decided, state.budget = event.number, event.budget
         self._draw()
         self.pending[event.number] = event
@@ -472,6 +472,7 @@ class Loop:
             earned=earned,
             practice=practice,
             lost=self.lost if self.spec.version > 3 else 0,  # before, points did not say it
+            tried=state.tried,
         )
 
     # -- snapshots
@@ -541,39 +542,6 @@ class Loop:
         if self.contexts is not None:
             return arm not in self.contexts.removed()
         return bool(self.fixed_agent.present[arm])
-
-    @property
-    def room(self) -> float | None:
-        """The room that there is now; at the last decision where it depends on what the next one is about.
-
-        What a restore has lost is taken from it.
-        """
-        room = self.state.budget
-        if self.contexts is None:
-            room = self.room_left(self._room_to_show, left_at_most(self))
-        return None if room is None else room - debt(self)
-
-    @property
-    def _room_to_show(self) -> float | None:
-        """What the gate sees now, unless that tells what is drawn for the next decision: then at the last.
-
-        Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
-        """
-        agent, before = self.fixed_agent, self.state.budget
-        if agent.gate.throws_coin:
-            if getattr(agent.gate, "loan", 0.0) == 0.0:
-                return agent.budget
-            assert not isinstance(agent, DoublingAgent)
-            return agent.proven_room if before is None else before
-        return before if agent.rule.draws != kernels.NO_DRAWS else agent.budget
-
-    def room_left(self, room: float | None, left: float) -> float | None:
-        """The room of a gate, which is never more than what the books leave."""
-        if room is None or room == inf or self.practice is not None:
-            return room
-        if room == -inf and self.state.model_dropped:
-            room = 0.0
-        return min(room, left)
 
     @property
     def limits(self) -> tuple[float, float] | None:

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from linoto.service.loops.lift import LEVEL
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.practice import PracticeTerms
 from linoto.service.loops.readings import practice_books
 
 
@@ -44,12 +43,3 @@ def practice_view(loop: Loop) -> PracticeView | None:
         level=LEVEL,
         counts_rewards=getattr(loop.agent.gate, "promise", "realised") == "realised",
     )
-
-
-def loss_and_left_below_practice(loop: Loop, terms: PracticeTerms) -> tuple[float | None, float | None]:
-    """The loss that is promised at the most so far, and what is left of it as the gate counts, not more."""
-    promised, room, (low, high) = terms.promised_loss(loop.state.decided), loop.room, terms.limits
-    if promised is None or room is None:
-        return None, None
-    left = room + high - low  # the room is what is left after one more round at its worst
-    return promised, min(max(left, 0.0), promised)

@@ -14,7 +14,6 @@ from linoto.core.codec import finite
 from linoto.service.loops.history import Point
 from linoto.service.loops.limits import Line, alarm_value_of
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.practice_views import loss_and_left_below_practice
 from linoto.service.loops.references import Part, beyond_first
 from linoto.service.loops.restores import debt
 
@@ -38,18 +37,14 @@ def gain(loop: Loop, closed: int, rewards: float, lost: int) -> float | None:
     return rewards - lost * loop.spec.default_reward - expected * (1 - lost / max(closed, 1))
 
 
-def loss_and_left(loop: Loop) -> tuple[float | None, float | None, float | None, float | None]:
+def loss_and_left_below_log(loop: Loop) -> tuple[float | None, float | None, float | None, float | None]:
     """The loss that is promised at the most, and how much of it is left: at the least, now, at the most.
 
-    Never more than is promised: what was gained is not a loss that is still allowed. Against the log it is
-    counted in rewards as they came: by its mean, where a lost one counts as the log's average, and by the
-    ends of the interval of its mean, where lost and open ones count as the worst and as the best reward. Open
-    ones have neither where rewards have no range, and are left out. Against practice it is as the gate counts
-    it. None where nothing is promised.
+    Never more than is promised: what was gained is not a loss that is still allowed. It is counted in rewards
+    as they came: by the log's mean, where a lost one counts as the log's average, and by the ends of the
+    interval of that mean, where lost and open ones count as the worst and as the best reward. Open ones have
+    neither where rewards have no range, and are left out. None where nothing is promised.
     """
-    if loop.practice is not None:
-        promised, left = loss_and_left_below_practice(loop, loop.practice)
-        return promised, None, left, None
     closed, lost = loop.state.counted.closed, loop.lost
     expected, least = expected_and_least(loop, closed)
     gained = gain(loop, closed, loop.state.counted.rewards, lost)

@@ -16,8 +16,9 @@ from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.practice_views import PracticeView, practice_view
-from linoto.service.loops.readings import lift_of
+from linoto.service.loops.readings import in_order, lift_of
 from linoto.service.loops.restores import restores_of
+from linoto.service.loops.rooms import loss_and_left, room_now, standing
 from linoto.service.loops.state import Epoch, RewardTotals
 from linoto.service.loops.sums import (
     alarm_below,
@@ -25,7 +26,6 @@ from linoto.service.loops.sums import (
     alarm_lines,
     expected_and_least,
     gain,
-    loss_and_left,
     promised,
 )
 from linoto.service.loops.watch import as_factor
@@ -80,6 +80,7 @@ class LoopView(Struct):
     archived: bool
     created_at: float
     decisions: int
+    tried: float | None  # how many played another arm than the safe choice; None: an earlier version made it
     pending: int
     rewards: int
     model_version: int
@@ -101,6 +102,7 @@ class LoopView(Struct):
     left_to_lose: float | None  # how much of that is left, by the mean reward of the log or the gate's books
     left_lower: float | None  # and by the two ends of the interval of the log's mean
     left_upper: float | None
+    standing: str  # where the books stand while they are below the promise; "" where they are not
     practice: PracticeView | None  # None unless the gate throws a coin
     unit: str  # what rewards are counted in, "" if nobody said
     alarm_below: float | None  # a sum below this raises the promise alarm
@@ -136,6 +138,7 @@ class PointView(Struct):
     at: float
     decisions: int
     explored: int
+    tried: float | None
     held: int
     closed: int
     realised: float
@@ -227,7 +230,7 @@ def loop_view(loop: Loop) -> LoopView:
     state, watch = loop.state, loop.watch
     counted, switched = state.counted, state.mode_change
     expected, least = expected_and_least(loop, counted.closed)
-    loss, lower, left, upper = loss_and_left(loop)
+    left = loss_and_left(loop)
     return LoopView(
         name=loop.name,
         description=loop.spec.description,
@@ -236,6 +239,7 @@ def loop_view(loop: Loop) -> LoopView:
         archived=state.archived,
         created_at=loop.created_at,
         decisions=state.decided,
+        tried=state.tried if in_order(loop) else None,
         pending=len(loop.pending),
         rewards=sum(state.groups[group].closed for group in GROUPS),
         model_version=state.learned,
@@ -244,7 +248,7 @@ def loop_view(loop: Loop) -> LoopView:
         policy=str(loop.spec.policy.get("type")),
         switched_at=None if switched is None else switched.at,
         switched_by=None if switched is None else switched.by,
-        budget=finite(loop.room),
+        budget=finite(room_now(loop)),
         reference=loop.reference,
         closed=counted.closed,
         realised=counted.rewards,
@@ -253,10 +257,11 @@ def loop_view(loop: Loop) -> LoopView:
         gain=gain(loop, counted.closed, counted.rewards, loop.lost),
         expected_by_log=expected,
         promised_least=least,
-        promised_loss=loss,
-        left_to_lose=left,
-        left_lower=lower,
-        left_upper=upper,
+        promised_loss=left.promised,
+        left_to_lose=left.now,
+        left_lower=left.lower,
+        left_upper=left.upper,
+        standing=standing(loop),
         practice=practice_view(loop),
         unit=loop.spec.unit,
         alarm_below=alarm_below(loop),
@@ -335,6 +340,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         at=point.at,
         decisions=point.decisions,
         explored=point.explored,
+        tried=point.tried if in_order(loop) else None,
         held=point.held,
         closed=point.closed,
         realised=point.rewards,

@@ -1,0 +1,99 @@
+"""How much a loop may still lose: by its promise and its books, and as its gate sees it.
+
+What is told of it is one story: while the books are below the promise, no room is shown.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from linoto.core import kernels
+from linoto.core.doubling import DoublingAgent
+from linoto.core.hints import amount
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.readings import left_at_most
+from linoto.service.loops.restores import debt
+from linoto.service.loops.sums import loss_and_left_below_log
+
+
+class Left(NamedTuple):
+    """The loss that is promised at the most, and how much of it is left: at the least, now, at the most."""
+
+    promised: float | None = None  # None: nothing is
+    lower: float | None = None
+    now: float | None = None
+    upper: float | None = None
+
+
+def loss_and_left(loop: Loop) -> Left:
+    """Against the log in rewards as they came; against practice as the gate counts it."""
+    terms = loop.practice
+    if terms is None:
+        return Left(*loss_and_left_below_log(loop))
+    promised, room, (low, high) = terms.promised_loss(loop.state.decided), room_now(loop), terms.limits
+    if promised is None or room is None:
+        return Left()
+    left = room + high - low  # the room is what is left after one more round at its worst
+    return Left(promised=promised, now=min(max(left, 0.0), promised))
+
+
+def may_be_chance(loop: Loop) -> bool:
+    """Whether the books are below the promise by the log's mean, but not beyond what they leave open."""
+    if loop.practice is not None or loop.watch.per_round is None or left_at_most(loop) < 0:
+        return False
+    left = loss_and_left_below_log(loop)[2]
+    return left is not None and left < 0
+
+
+def room_left(loop: Loop, room: float | None) -> float | None:
+    """The room of a gate, which is never more than what the books leave."""
+    if room is None or room == inf or loop.practice is not None:
+        return room
+    if room == -inf and loop.state.model_dropped:
+        room = 0.0
+    return min(room, 0.0 if may_be_chance(loop) else left_at_most(loop))
+
+
+def room_now(loop: Loop) -> float | None:
+    """The room that there is now; at the last decision where it depends on what the next one is about.
+
+    What a restore has lost is taken from it.
+    """
+    room = loop.state.budget
+    if loop.contexts is None:
+        room = room_left(loop, room_to_show(loop))
+    return None if room is None else room - debt(loop)
+
+
+def room_to_show(loop: Loop) -> float | None:
+    """What the gate sees now, unless that tells what is drawn for the next decision: then at the last.
+
+    Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
+    """
+    agent, before = loop.fixed_agent, loop.state.budget
+    if agent.gate.throws_coin:
+        if getattr(agent.gate, "loan", 0.0) == 0.0:
+            return agent.budget
+        assert not isinstance(agent, DoublingAgent)
+        return agent.proven_room if before is None else before
+    return before if agent.rule.draws != kernels.NO_DRAWS else agent.budget
+
+
+def standing(loop: Loop) -> str:
+    """Where the books stand while they are below the promise, in a sentence; "" where they are not."""
+    left, unit = loss_and_left(loop), loop.spec.unit or "reward"
+    if loop.practice is not None or left.now is None or left.lower is None or left.upper is None:
+        return ""
+    if left_at_most(loop) < 0:
+        return (
+            "The loop has earned less than promised, by more than the uncertainty of its books: nothing is "
+            "tried until rewards recover."
+        )
+    if left.now >= 0:
+        return ""
+    return (
+        f"By the log's mean reward the loop is {amount(-left.now)} {unit} below what the promise allows, but "
+        f"within the uncertainty of its books, which reach from {amount(-left.lower)} below it to "
+        f"{amount(left.upper)} above: this may be chance, so it goes on."
+    )
