@@ -70,3 +70,18 @@ def test_a_loop_of_an_earlier_version_is_replayed_as_it_was_and_says_so() -> Non
         again.restore(msgspec.json.encode(old), read_agent(blob, "loop", again.spec))
         again.reopen([])
         assert (again.digest() == loop.digest()) == (version == 4)
+
+
+def test_rewards_that_scatter_little_are_shown_with_narrow_intervals() -> None:
+    """Of groups, and of arms after a drift alarm: by their sum alone 400 such rewards leave 0.15 open."""
+    log = LogStatistics(pulls=[3000, 1000, 0], reward_sums=[2400.0, 800.0, 0.0])
+    loop, rng = fresh(policy=POLICY, offline=log, on_alarm="warn"), np.random.default_rng(0)
+    for _ in range(500):
+        close(loop, decide(loop, proposal=0).number, 0.45 + 0.02 * rng.random())
+    assert views.loop_view(loop).drifted_at is not None
+    shown = [(arm.lcb, arm.ucb) for arm in arm_views(loop) if arm.plays > 300]
+    groups = views.loop_view(loop).groups.values()
+    shown += [(group.lower, group.upper) for group in groups if group.closed > 300]
+    assert len(shown) >= 2
+    for low, high in shown:
+        assert low is not None and high is not None and low < 0.46 < high < low + 0.06

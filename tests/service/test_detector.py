@@ -60,7 +60,7 @@ def test_the_detector_is_the_sum_over_starting_times() -> None:
     found = detector.evidence(claim)
     sides = []
     for x, m in ((rewards, 0.4), (1 - rewards, 1 - 0.6)):
-        e = np.exp(-np.outer(x, TILTS)) / (1 - m * (1 - np.exp(-TILTS)))
+        e = np.exp(-np.outer(x, TILTS)) / (1 - m * (1 - np.exp(-np.array(TILTS))))
         sides.append(sum(np.prod(e[s:], axis=0) for s in range(40)))
     assert found == pytest.approx(np.log(np.mean(sides)))
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from math import inf, log
+from typing import Any
 
 import numpy as np
 import pytest
 
 from linoto.core.intervals import BETS, mean_from_total
-from linoto.service.loops import limits
 from linoto.service.loops.limits import Kept, Line, Sum, alarm_values, mean_intervals
 from linoto.service.loops.watch import Scale, log_evidence
 
 COUNTS = 1, 2, 7, 300, 20_000, 10**7
 SHARES = 0.0, 1e-6, 0.004, 0.3, 0.5, 0.97, 1.0
-SUMS = [Sum(n * share, n, (0.0, 1.0)) for n in COUNTS for share in SHARES]
-SHIFTED = [Sum(4 * each.total - each.plays, each.plays, (-1.0, 3.0)) for each in SUMS]
+SUMS = [Sum(n * share, n, n * share, (0.0, 1.0)) for n in COUNTS for share in SHARES]  # zeros and ones
+SHIFTED = [Sum(4 * s.total - s.plays, s.plays, 8 * s.total + s.plays, (-1.0, 3.0)) for s in SUMS]
+NARROW = [  # a few percent around their mean
+    Sum(n * share, n, n * share**2 * 1.01, (0.0, 1.0)) for n in COUNTS for share in (0.02, 0.3, 0.9)
+]
 
 
 def evidence_against(mean: float, share: float, n: int) -> float:
@@ -27,8 +30,10 @@ def evidence_against(mean: float, share: float, n: int) -> float:
 
 
 def test_intervals_of_many_sums_are_those_of_each_alone() -> None:
-    for each, found in zip(SUMS + SHIFTED, mean_intervals(SUMS + SHIFTED), strict=True):
-        low, high = mean_from_total(each.total, each.plays, reward_range=each.limits, adaptive=True)
+    sums = SUMS + SHIFTED + NARROW
+    for each, found in zip(sums, mean_intervals(sums), strict=True):
+        options: dict[str, Any] = {"squares": each.squares, "reward_range": each.limits}
+        low, high = mean_from_total(each.total, each.plays, adaptive=True, **options)
         assert found == pytest.approx((low, high), abs=1e-4 * (high - low))
         assert mean_intervals([each])[0] == pytest.approx(found, rel=1e-9)
     assert mean_intervals([]) == []
@@ -68,15 +73,14 @@ def test_alarm_lines_of_many_loops_are_where_the_evidence_of_each_reaches_its_th
     assert {line.plays for line, value in zip(lines, found, strict=True) if value is None} == {0, 5}
 
 
-def test_what_is_known_is_not_computed_again_and_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_known_is_not_computed_again_and_memory_is_bounded() -> None:
     asked: list[list[int]] = []
 
     def squares(numbers: list[int]) -> list[int]:
         asked.append(numbers)
         return [number**2 for number in numbers]
 
-    monkeypatch.setattr(limits, "MOST_KEPT", 3)
-    square = Kept(squares)
+    square = Kept(squares, most=3)
     square.know([1, 2, 2, 3])
     assert [square(n) for n in (1, 2, 3, 4)] == [1, 4, 9, 16] and asked == [[1, 2, 3], [4]]
     square.know(range(10, 20))
@@ -86,10 +90,9 @@ def test_what_is_known_is_not_computed_again_and_memory_is_bounded(monkeypatch: 
     assert len(square._known) <= 4
 
 
-def test_what_is_known_is_told_to_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_known_is_told_to_several_threads_at_once() -> None:
     """Rows of arms are made in threads while the loop of events looks at all loops."""
-    monkeypatch.setattr(limits, "MOST_KEPT", 3)
-    square = Kept(lambda numbers: [number**2 for number in numbers])
+    square = Kept(lambda numbers: [number**2 for number in numbers], most=3)
 
     def ask(first: int) -> bool:
         return all(square(n % 11) == (n % 11) ** 2 for n in range(first, first + 20_000))
@@ -101,3 +104,12 @@ def test_what_is_known_is_told_to_several_threads_at_once(monkeypatch: pytest.Mo
             assert all(threads.map(ask, range(4)))
     finally:
         sys.setswitchinterval(before)
+
+
+def test_rewards_that_scatter_little_have_narrow_intervals() -> None:
+    """By their sum alone a price that is always about a half could be zeros and ones."""
+    for sure, rough in zip(NARROW, [each._replace(squares=each.total) for each in NARROW], strict=True):
+        (low, high), (least, most) = mean_intervals([sure, rough])
+        assert least <= low * (1 + 1e-9) and high <= most * (1 + 1e-9)
+        if sure.plays >= 300:
+            assert high - low < 0.5 * (most - least)

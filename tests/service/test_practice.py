@@ -14,12 +14,13 @@ from scipy.stats import binom
 
 import linoto
 from linoto.core.decisions import Decision
-from linoto.service.loops import views
-from linoto.service.loops.practice import FRACTIONS, PracticeBooks, PracticeTerms
+from linoto.service.loops import practice, views
+from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.practice_views import practice_view
 from linoto.service.web.metrics import NUMBERS
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+FRACTIONS = np.array(practice.FRACTIONS)
 WORDS = {"control": "control", "explorer": "explored"}
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers import loop_in_memory as memory
 from helpers.loops import change, decide, digests, reward
 from helpers.service_process import create, opened, spec_of
+from msgspec.structs import replace
 
 import linoto
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import settled
 from linoto.service.loops.watch import Scale, Watch, log_evidence
 
@@ -165,3 +171,61 @@ def test_an_acknowledged_alarm_is_raised_again_for_much_more_evidence(tmp_path: 
         assert len(rang) >= 3 and kinds.count("promise") >= 2
         assert len(state.alarms) < 300  # not at every reward
         assert len(set(digests(service))) == 1
+
+
+# -- the same bits everywhere
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise AssertionError("last bits of NumPy's functions depend on the processor")
+
+
+def kinds_of_loops() -> list[Loop]:
+    """Watched for the promise and drift, by a coin, without a range, and with the rule of version 1."""
+    clicks = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    coin = linoto.Gated(gate=linoto.Control(budget=20.0), confidence=clicks)
+    loose = linoto.Gated(gate=linoto.Tolerance(budget=5.0))
+    first = replace(spec_of(), version=1)
+    return [memory.fresh(), memory.fresh(policy=coin), memory.fresh(policy=loose), Loop.fresh("loop", first)]
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_no_evidence_comes_from_functions_whose_bits_depend_on_the_processor(
+    monkeypatch: pytest.MonkeyPatch, kind: int
+) -> None:
+    """A loop is replayed on another machine: with what NumPy has for exp and log broken, it is the same."""
+    loop, again = kinds_of_loops()[kind], kinds_of_loops()[kind]
+    events = list(memory.play(loop, 60, [0.0, 0.0, 0.0]))
+    for name in ("exp", "expm1", "log", "log1p", "logaddexp", "power"):
+        monkeypatch.setattr(np, name, broken)
+    for event in events:
+        again.apply(event, float(event.number))
+        memory.close(again, event.number, 0.0)
+    assert again.digest() == loop.digest() and loop.state.promise.evidence > -1e300
+
+
+PRINTED_BITS = """
+import numpy as np
+from linoto.service.loops.detector import Block, Claim, Detector
+from linoto.service.loops.watch import Scale, log_evidence
+
+rng = np.random.default_rng(0)
+detector = Detector(size=1)
+for number, reward in enumerate(rng.random(50).tolist(), 1):
+    detector.blocks.append(Block(number, 1, 1, reward, 1, 1, reward))
+    scale = Scale(low=0.0, high=1.0, noise=0.5, bounded=True)
+    print(log_evidence(scale, reward * number, number, 0.9 * number))
+print(detector.evidence(Claim.about((0.4, 0.6), (0.0, 1.0), None, 0.3)), detector.logs)
+"""
+
+
+def test_evidence_has_the_same_bits_on_a_plainer_processor() -> None:
+    config: Any = np.show_config(mode="dicts")
+    found = " ".join(config["SIMD Extensions"]["found"])
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PRINTED_BITS], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        for env in (dict(os.environ), {**os.environ, "NPY_DISABLE_CPU_FEATURES": found})
+    }
+    assert len(printed) == 1 and "-inf" not in printed.pop().splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,14 +117,20 @@ def means_since(loop: Loop, since: dict[int, RewardTotals]) -> tuple[Floats, Flo
     An interval needs a range of rewards: few plays of each arm are no ground for a normal one.
     """
     means, lower, upper = (np.full(len(loop.names), np.nan) for _ in range(3))
-    earned = {arm: loop.watch.known(totals) for arm, totals in since.items()}
-    known = {arm: (rewards, n) for arm, (n, rewards) in earned.items() if n}
-    for arm, (rewards, n) in known.items():
+    known = {arm: (rewards, n, squares) for arm, (n, rewards, squares) in earned_by(loop, since) if n}
+    for arm, (rewards, n, _) in known.items():
         means[arm] = rewards / n
     if loop.limits is not None and known:
         ends = mean_intervals([Sum(*each, loop.limits) for each in known.values()])
         lower[list(known)], upper[list(known)] = np.array(ends).T
     return means, lower, upper
+
+
+def earned_by(loop: Loop, since: dict[int, RewardTotals]) -> Iterator[tuple[int, tuple[int, float, float]]]:
+    """How many rewards of each arm are known, their sum, and that of their squares."""
+    for arm, totals in since.items():
+        n, rewards = loop.watch.known(totals)
+        yield arm, (n, rewards, totals.squares - (totals.closed - n) * loop.spec.default_reward**2)
 
 
 def arm_views(loop: Loop, limit: int | None = None) -> list[ArmView]:

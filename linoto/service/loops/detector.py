@@ -19,17 +19,19 @@ after the last closed block it is M_t itself.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import expm1, log
 
-import numpy as np
 from msgspec import Struct, field
 
-from linoto.core.arrays import Floats
+from linoto.service.loops.log_sums import log_add, log_mean_exp
 
-TILTS = 2.0 * 0.6 ** np.arange(10)  # (10,) l, of a reward scaled to [0, 1] or of one in units of its noise
+TILTS = tuple(2.0 * 0.6**j for j in range(10))  # l, of a reward scaled to [0, 1] or in units of its noise
 NOTHING = -1e300  # the log of 0, which JSON can hold
 MOST_BLOCKS = 64  # open ones; then neighbours are merged
 FIRST_BLOCK = 8  # plays in a block, until blocks are merged
+Pair = Sequence[Sequence[float]]  # (2, tilts) for a fall, and for a rise
 LOOK_EVERY = 4  # rewards, or as many as there are blocks: a look at a block takes some 10 microseconds
 
 
@@ -61,7 +63,7 @@ class Detector(Struct):
     rewards: int = 0  # so far
     blocks: list[Block] = field(default_factory=list)  # those with open plays, and the current one
     logs: list[list[float]] = field(
-        default_factory=lambda: [[NOTHING] * TILTS.size, [NOTHING] * TILTS.size]
+        default_factory=lambda: [[NOTHING] * len(TILTS), [NOTHING] * len(TILTS)]
     )  # log M of the blocks before, for a fall and for a rise
 
     def add_play(self, number: int, mixture: bool) -> None:
@@ -99,21 +101,21 @@ class Detector(Struct):
 
         With `now` only at the last decision, as loops up to version 4 look.
         """
-        logs, folded = np.array(self.logs), 0
+        logs, folded = self.logs, 0
         most = claim.averaged(logs)
         for place, block in enumerate(self.blocks):
-            logs = np.logaddexp(logs, 0.0) + claim.increments(block)
+            logs = claim.grown(logs, block)
             most = claim.averaged(logs) if now else max(most, claim.averaged(logs))
             current = place == len(self.blocks) - 1 and block.plays < self.size
             if place == folded and block.closed == block.plays and not current:
                 folded += 1
-                self.logs = np.maximum(logs, NOTHING).tolist()
+                self.logs = logs
         del self.blocks[:folded]
         return most
 
     def reset(self) -> None:
         """Begin anew: somebody knows of the change."""
-        self.blocks, self.logs = [], [[NOTHING] * TILTS.size, [NOTHING] * TILTS.size]
+        self.blocks, self.logs = [], [[NOTHING] * len(TILTS), [NOTHING] * len(TILTS)]
 
     def _merge(self) -> None:
         """Blocks of twice the size; full ones stay full."""
@@ -130,10 +132,10 @@ class Detector(Struct):
 class Claim:
     """What plays earn while nothing has changed: a mean in [low, high], apart from rounding."""
 
-    per_play: Floats  # (2, tilts) log of what exp(-l x) is divided by: for a fall, and for a rise
-    tilts: Floats  # (tilts,) per unit of reward
+    per_play: Pair  # log of what exp(-l x) is divided by
+    tilts: Sequence[float]  # per unit of reward
     limits: tuple[float, float]  # what an open reward can be
-    allowances: Floats  # (2, tilts) what rounding can add to the log of a product, negative
+    allowances: Pair  # what rounding can add to the log of a product, negative
 
     @classmethod
     def about(
@@ -146,31 +148,40 @@ class Claim:
         """
         (low, high), unit = limits, limits[1] - limits[0]
         if noise is not None:
-            scaled: Floats = np.asarray(TILTS / noise, dtype=np.float64)
-            signs = np.array([[-1.0], [1.0]])
-            per_play = signs * scaled * np.array([[interval[0]], [interval[1]]]) + TILTS**2 / 2
-            lost = np.broadcast_to(scaled * rounding * unit, per_play.shape)
-            return cls(per_play=per_play, tilts=scaled, limits=limits, allowances=-lost)
-        weights = -np.expm1(-TILTS)
-        means = np.clip([(interval[0] - low) / unit, (high - interval[1]) / unit], 0.0, 1.0)
-        left = 1 - np.multiply.outer(means, weights)
-        ends = np.array([[-low], [high]]) / unit * TILTS  # x is counted from its own end of the range
-        return cls(
-            per_play=np.log(left) + ends,
-            tilts=np.asarray(TILTS / unit, dtype=np.float64),
-            limits=limits,
-            allowances=-rounding * weights / left,
-        )
+            scaled = [tilt / noise for tilt in TILTS]
+            half = [tilt * tilt / 2 for tilt in TILTS]
+            fall = [each - tilt * interval[0] for tilt, each in zip(scaled, half, strict=True)]
+            rise = [each + tilt * interval[1] for tilt, each in zip(scaled, half, strict=True)]
+            lost = [-tilt * rounding * unit for tilt in scaled]
+            return cls(per_play=(fall, rise), tilts=scaled, limits=limits, allowances=(lost, lost))
+        per_play, allowances = list[list[float]](), list[list[float]]()
+        for mean, end in (
+            ((interval[0] - low) / unit, -low / unit),
+            ((high - interval[1]) / unit, high / unit),
+        ):
+            left = [1 + min(max(mean, 0.0), 1.0) * expm1(-tilt) for tilt in TILTS]
+            per_play.append([log(rest) + end / unit * tilt for rest, tilt in zip(left, TILTS, strict=True)])
+            allowances.append(
+                [rounding * expm1(-tilt) / rest for rest, tilt in zip(left, TILTS, strict=True)]
+            )
+        tilts = [tilt / unit for tilt in TILTS]  # x is counted from its own end of the range
+        return cls(per_play=per_play, tilts=tilts, limits=limits, allowances=allowances)
 
-    def averaged(self, logs: Floats) -> float:
+    def averaged(self, logs: Pair) -> float:
         """log of the average over tilts and both directions."""
-        found = logs + self.allowances
-        return float(np.logaddexp.reduce(found, axis=None) - np.log(found.size))
+        sides = zip(logs, self.allowances, strict=True)
+        return log_mean_exp([x + lost for side in sides for x, lost in zip(*side, strict=True)])
 
-    def increments(self, block: Block) -> Floats:
-        """(2, tilts) what a block adds to the logs; open rewards count as the best, for each side."""
+    def grown(self, logs: Pair, block: Block) -> list[list[float]]:
+        """The logs after one more block; open rewards count as the best, for each side."""
         low, high = self.limits
         best = block.rewards + (block.plays - block.closed) * high
         worst = block.mixed_rewards + (block.mixed - block.mixed_closed) * low
-        sums = np.array([[-best], [worst]]) * self.tilts
-        return np.asarray(sums - np.array([[block.plays], [block.mixed]]) * self.per_play)
+        sides = zip(logs, self.per_play, (-best, worst), (block.plays, block.mixed), strict=True)
+        return [
+            [
+                max(log_add(x, 0.0) + (earned * tilt - plays * each), NOTHING)
+                for x, each, tilt in zip(side, per_play, self.tilts, strict=True)
+            ]
+            for side, per_play, earned, plays in sides
+        ]

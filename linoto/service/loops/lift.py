@@ -18,11 +18,13 @@ worst. A lost reward stays at its worst, for each of the two sides.
 
 from __future__ import annotations
 
-from math import exp, inf, log, log1p, sqrt
+from math import log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
+
+from linoto.service.loops.log_sums import log_sum_exp
 
 LEVEL = 0.95  # of every interval on the page
 NORMAL = 1.96  # standard errors for that level, where rewards have no range
@@ -264,8 +266,7 @@ def least_mean(logs: list[float], n: int) -> float:
     def refuted(mean: float) -> bool:
         pairs = zip(logs, BETS, strict=True)
         terms = [value - n * log1p(bet * mean) for value, bet in pairs if value > GIVEN_UP]
-        top = max(terms, default=-inf)
-        return top > -inf and top + log(sum(exp(term - top) for term in terms)) > enough
+        return log_sum_exp(terms) > enough
 
     low, high = -1.0, 1.0
     if not refuted(low):

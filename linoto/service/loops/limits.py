@@ -22,6 +22,7 @@ from linoto.service.loops.watch import Scale, alarm_sums
 K = TypeVar("K")
 V = TypeVar("V")
 MOST_KEPT = 16_384
+ROUNDING = 1e-12  # that may be missing in a sum of squares; more of them is on the safe side
 MOST_STEPS, CLOSE = 60, 1e-12  # of Newton's method; eight or so are enough
 NEEDED = log(2 * BETS.size / (1 - LEVEL)) + 1e-9  # evidence against a mean, summed over bets; a little more
 
@@ -29,8 +30,8 @@ NEEDED = log(2 * BETS.size / (1 - LEVEL)) + 1e-9  # evidence against a mean, sum
 class Kept(Generic[K, V]):
     """A function of many keys at once, whose latest values are kept: a page asks again every second."""
 
-    def __init__(self, compute: Callable[[list[K]], list[V]]) -> None:
-        self.compute = compute
+    def __init__(self, compute: Callable[[list[K]], list[V]], most: int = MOST_KEPT) -> None:
+        self.compute, self.most = compute, most
         self._known: dict[K, V] = {}
         self._lock = Lock()  # rows of arms are made in a thread of their own
 
@@ -48,7 +49,7 @@ class Kept(Generic[K, V]):
             return found
         computed = dict(zip(missing, self.compute(missing), strict=True))
         with self._lock:
-            while len(self._known) > MOST_KEPT:
+            while len(self._known) > self.most:
                 del self._known[next(iter(self._known))]
             self._known |= computed
         return found | computed
@@ -63,30 +64,35 @@ class Sum(NamedTuple):
 
     total: float
     plays: int
+    squares: float
     limits: Limits
 
 
 def mean_intervals(sums: list[Sum]) -> list[Limits]:
     """Where the mean of each lies, at any time and whatever decided what was played.
 
-    As `mean_from_total(adaptive=True)` has it (fact 4 of `linoto.core.intervals`).
+    As `mean_from_total(adaptive=True)` has it with `squares`: of all rewards with this sum and these squares,
+    so many of one size and zeros win least (facts 4 and 5 of `linoto.core.intervals`).
     """
-    totals, counts = np.array([[each.total, each.plays] for each in sums]).reshape(-1, 2).T
+    totals, counts, squares = np.array([each[:3] for each in sums]).reshape(-1, 3).T
     low, high = np.array([each.limits for each in sums]).reshape(-1, 2).T
     shares = np.clip((totals - counts * low) / (high - low), 0.0, counts)
-    least = least_means(shares, counts)
-    most = 1 - least_means(counts - shares, counts)
+    scaled = (squares - 2 * low * totals + counts * low**2) / (high - low) ** 2
+    least = least_means(shares, scaled, counts)
+    most = 1 - least_means(counts - shares, counts - 2 * shares + scaled, counts)
     ends = low + (high - low) * np.array([least, most])
     return list(zip(*ends.tolist(), strict=True))
 
 
-def least_means(shares: Floats, counts: Floats) -> Floats:
-    """(n,) the largest means that are surely refuted by rewards in [0, 1], given their sums and numbers.
+def least_means(shares: Floats, squares: Floats, counts: Floats) -> Floats:
+    """(n,) the largest means that are surely refuted by rewards in [0, 1], given sums, squares and numbers.
 
     The log of the average over bets is convex and falls as the mean grows, so that steps from below never go
     too far. A single bet gives a mean that is certainly low enough to begin from.
     """
-    logs, counts = np.multiply.outer(shares, np.log1p(BETS)), counts[:, None]
+    size = np.clip(squares, shares**2 / counts, shares) / np.where(shares > 0, shares, 1.0)
+    size = np.where(shares > 0, np.minimum(size * (1 + ROUNDING), 1.0), 1.0)[:, None]
+    logs, counts = shares[:, None] / size * np.log1p(BETS * size), counts[:, None]
     means = (np.expm1(np.maximum(logs - NEEDED, 0.0) / counts) / BETS).max(axis=-1, keepdims=True)
     for _ in range(MOST_STEPS):
         grown = 1 + BETS * means
@@ -95,9 +101,7 @@ def least_means(shares: Floats, counts: Floats) -> Floats:
         weights = np.exp(terms - top)
         total = weights.sum(axis=-1, keepdims=True)
         slope = counts * (weights * BETS / grown).sum(axis=-1, keepdims=True) / total
-        step = np.maximum(
-            (top + np.log(total) - NEEDED) / slope, 0.0
-        )  # below 0 only where nothing is refuted
+        step = np.maximum((top + np.log(total) - NEEDED) / slope, 0.0)  # below 0 where nothing is refuted
         means += step
         if (step <= CLOSE * means).all():
             break

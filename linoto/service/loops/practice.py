@@ -26,11 +26,12 @@ from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import Certificate
 from linoto.core.decisions import Decision
 from linoto.service.loops.lift import LEVEL, Limits
+from linoto.service.loops.log_sums import log_mean_exp
 from linoto.service.loops.spec import LoopAgent
 
 BOUND_LEVEL = log(2 * kernels.COIN_BETS / (1 - LEVEL))  # of either side: half of the error
 MOST_STEPS, CLOSE = 60, 1e-12  # of Newton's method; six or so are enough
-FRACTIONS = 0.9 * 0.6 ** np.arange(kernels.COIN_BETS)  # (16,) of the range of rewards, as in the kernels
+FRACTIONS = tuple(0.9 * 0.6**j for j in range(kernels.COIN_BETS))  # of the range, as in the kernels
 
 
 class Side(Struct):
@@ -128,12 +129,12 @@ class PracticeTerms:
             return -inf
         low, high = self.limits
         most = books.earned + high * books.missing + self.per_round * rounds
-        logs = np.array(books.below.bets) - FRACTIONS / (high - low) * most
-        return float(np.logaddexp.reduce(logs) - log(kernels.COIN_BETS))
+        pairs = zip(books.below.bets, FRACTIONS, strict=True)
+        return log_mean_exp([bet - fraction / (high - low) * most for bet, fraction in pairs])
 
     def with_bounds(self, books: PracticeBooks) -> PracticeBooks:
         """Books that were read back from sums, with the bounds that their bets have reached."""
-        fractions = np.asarray(FRACTIONS / (self.limits[1] - self.limits[0]), dtype=np.float64)
+        fractions = np.array(FRACTIONS) / (self.limits[1] - self.limits[0])
         for side in (books.above, books.below):
             side.bound = highest_sum(np.array(side.bets), fractions)
         return books

@@ -41,6 +41,11 @@ class RewardTotals(Struct):
         self.mean += away / self.closed
         self.spread += away * (reward - self.mean)
 
+    @property
+    def squares(self) -> float:
+        """The sum of the squared rewards."""
+        return self.spread + self.closed * self.mean**2
+
 
 class AlarmState(Struct):
     """The most evidence there ever was against a claim, and whether an alarm about it is raised."""

@@ -191,10 +191,10 @@ def group_view(totals: RewardTotals, limits: Limits | None) -> GroupView:
 
 
 def mean_interval(totals: RewardTotals, limits: Limits | None) -> Limits | None:
-    """Where the mean of these decisions lies: at any time by their sum, or a normal one; None: too few."""
+    """Where the mean of these decisions lies: at any time, or without a range a normal one; None: too few."""
     n = totals.closed
     if limits is not None:
-        return mean_interval_of(Sum(totals.rewards, n, limits)) if n else None
+        return mean_interval_of(Sum(totals.rewards, n, totals.squares, limits)) if n else None
     if n < FEWEST:
         return None
     away = NORMAL * sqrt(totals.spread / (n - 1) / n)
@@ -204,7 +204,7 @@ def mean_interval(totals: RewardTotals, limits: Limits | None) -> Limits | None:
 def know_intervals(many: Iterable[tuple[RewardTotals, Limits | None]]) -> None:
     """Compute together what `mean_interval` will be asked for."""
     mean_interval_of.know(
-        Sum(totals.rewards, totals.closed, limits)
+        Sum(totals.rewards, totals.closed, totals.squares, limits)
         for totals, limits in many
         if limits is not None and totals.closed
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import e, exp, inf, isfinite, log
+from math import e, exp, expm1, inf, isfinite, log, log1p
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,15 @@ from linoto.core.certificates import Certificate
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.service.loops.detector import Claim
+from linoto.service.loops.log_sums import log_mean_exp
 from linoto.service.loops.model_watch import ModelClaim
 from linoto.service.loops.references import ReferenceSince, beyond_first
 from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
 
-TILTS = 4.0 * 0.7 ** np.arange(20)  # l, of a reward scaled to [0, 1], or of one in units of its noise
-WEIGHTS = -np.expm1(-TILTS)  # 1 - exp(-l)
-HALF_SQUARES = TILTS**2 / 2
+TILTS = tuple(4.0 * 0.7**j for j in range(20))  # l, of a reward scaled to [0, 1], or in units of its noise
+WEIGHTS = tuple(-expm1(-tilt) for tilt in TILTS)  # 1 - exp(-l)
+HALF_SQUARES = tuple(tilt * tilt / 2 for tilt in TILTS)
 MOST_STEPS, CLOSE = 60, 1e-13  # of Newton's method; six or so are enough
 
 
@@ -50,29 +51,24 @@ def log_evidence(scale: Scale, rewards: float, count: int, least: float) -> floa
     """
     if count == 0 or least <= rewards:  # every tilt would give at most 1
         return -inf
-    return float(averaged(log_factors(scale, rewards, count, least)))
+    if not scale.bounded:
+        behind = (least - rewards) / scale.noise
+        pairs = zip(TILTS, HALF_SQUARES, strict=True)
+        return log_mean_exp([behind * tilt - count * half for tilt, half in pairs])
+    unit = scale.high - scale.low
+    seen, mean = (rewards - count * scale.low) / unit, min((least / count - scale.low) / unit, 1.0)
+    pairs = zip(TILTS, WEIGHTS, strict=True)
+    return log_mean_exp([-count * log1p(-mean * weight) - seen * tilt for tilt, weight in pairs])
 
 
-def log_factors(scale: Scale, rewards: Any, count: Any, least: Any) -> Floats:
-    """(..., tilts) log of the supermartingale of each tilt."""
-    logs: Floats
-    if scale.bounded:
-        unit = scale.high - scale.low
-        seen = (rewards - count * scale.low) / unit
-        mean = np.minimum((least / np.maximum(count, 1) - scale.low) / unit, 1.0)
-        logs = -np.log1p(-np.multiply.outer(mean, WEIGHTS)) * np.expand_dims(count, -1)
-        logs -= np.multiply.outer(seen, TILTS)
-    else:
-        logs = np.multiply.outer((least - rewards) / scale.noise, TILTS)
-        logs -= np.multiply.outer(count, HALF_SQUARES)
-    return logs
-
-
-def averaged(logs: Floats) -> Floats:
-    """(...,) log of the average over tilts."""
-    top = logs.max(axis=-1, keepdims=True)
-    found: Floats = top[..., 0] + np.log(np.exp(logs - top).mean(axis=-1))
-    return found
+def log_factors(scale: Scale, count: Floats, least: Floats) -> Floats:
+    """(n, tilts) log of the supermartingale of each tilt, for rewards that sum to 0."""
+    if not scale.bounded:
+        return np.multiply.outer(least / scale.noise, TILTS) - np.multiply.outer(count, HALF_SQUARES)
+    unit = scale.high - scale.low
+    mean = np.minimum((least / np.maximum(count, 1) - scale.low) / unit, 1.0)
+    logs = -np.log1p(-np.multiply.outer(mean, WEIGHTS)) * count[:, None]
+    return np.asarray(logs + np.multiply.outer(count * scale.low / unit, TILTS))
 
 
 def alarm_sums(scale: Scale, count: Floats, least: Floats, threshold: float) -> Floats:
@@ -82,13 +78,15 @@ def alarm_sums(scale: Scale, count: Floats, least: Floats, threshold: float) -> 
     too far. A single tilt gives a sum that is certainly low enough to begin from. For a bounded reward that
     may be a sum that is not possible: there is no alarm then, and the answer is NaN.
     """
-    at_none = log_factors(scale, np.zeros_like(count), count, least)  # falls by TILTS per unit of reward
+    at_none, tilts = log_factors(scale, count, least), np.array(TILTS)  # falls by TILTS per unit of reward
     unit = scale.high - scale.low if scale.bounded else scale.noise
-    sums = ((at_none - threshold - log(TILTS.size)) / TILTS).max(axis=-1)
+    sums = ((at_none - threshold - log(tilts.size)) / tilts).max(axis=-1)
     for _ in range(MOST_STEPS):
-        logs = at_none - np.multiply.outer(sums, TILTS)
-        weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
-        step = (averaged(logs) - threshold) * weights.sum(axis=-1) / (weights @ TILTS)
+        logs = at_none - np.multiply.outer(sums, tilts)
+        top = logs.max(axis=-1, keepdims=True)
+        weights = np.exp(logs - top)
+        over = top[..., 0] + np.log(weights.mean(axis=-1)) - threshold
+        step = over * weights.sum(axis=-1) / (weights @ tilts)
         sums += step
         if (step <= CLOSE * (1 + np.abs(sums))).all():
             break
