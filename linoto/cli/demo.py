@@ -53,7 +53,7 @@ def run_flights(arguments: argparse.Namespace) -> None:
     check_installed()
     horizon = arguments.horizon or 6000
     everyone = takeover.contenders()
-    with progress("booking") as track:
+    with progress("taking over") as track:
         story = takeover.story(
             runs=arguments.runs,
             horizon=horizon,
@@ -61,7 +61,7 @@ def run_flights(arguments: argparse.Namespace) -> None:
             policies={label: everyone[label] for label in takeover.WHY},
             track=track,
         )
-    with progress("seasons") as track:
+    with progress("month by month") as track:
         found = seasons.play(runs=arguments.runs, horizon=horizon, seed=arguments.seed, track=track)
     paths = save(draw_story(story), arguments.out / "demo")
     moving = save(draw_seasons(found), arguments.out / "seasons")
@@ -91,6 +91,7 @@ def run_flights(arguments: argparse.Namespace) -> None:
         if rows:
             print_table(rows)
     print_written(paths)
+    print(f"To look at it, open {page} in a browser. Your own log is next: linoto launch --help")
 
 
 def audit_lines(log_file: Path, arms_file: Path) -> list[str]:

@@ -35,9 +35,11 @@ def introduction(story: takeover.Story) -> list[str]:
         f"{world.log.total} real flights of February and March, {world.log.reference:.1%} of them on time.",
         f"From April on somebody else books {horizon} flights, among all options; real flights of April to "
         f"December decide which are on time. Current practice would have {world.reference:.1%}.",
-        f"Gated may explore. With a probability of {1 - story.certificates['Gated'].delta:.0%} it has at "
-        f"most {gated['promised_limit']:.0f} fewer flights on time than current practice, at any time; what "
-        "that assumes is on the page.",
+        "Gated tries options behind a gate, with a budget. With a probability of "
+        f"{1 - story.certificates['Gated'].delta:.0%} it has at most {gated['promised_limit']:.0f} fewer "
+        "flights on time than current practice, at any time; what that assumes is on the page. LinUCB x 0.25 "
+        "is the same explorer without a gate, LinUCB a bolder one; LinOtO is the paper's algorithm; LinLCB "
+        "tries nothing new.",
     ]
 
 

@@ -93,20 +93,22 @@ def draw_both(results: Results, setting: Setting | None = None) -> Figure:
 
 @styled()
 def draw_story(story: Story) -> Figure:
-    """How far each contender fell behind current practice, its punctuality, and how it explored."""
+    """How far each contender got ahead of current practice, its punctuality, and how it explored."""
     fields = {
-        "shortfall": "fewer on time than\ncurrent practice",
+        "shortfall": "more on time than\ncurrent practice",
         "reward": "share on time so far",
         "explored": "exploring bookings",
     }
     figure, grid = panels(1, 3)
     for axes, (field, name) in zip(grid[0], fields.items(), strict=True):
-        pieces.draw_curves(axes, [story.curve(label, field) for label in story.labels])
+        curves = [story.curve(label, field) for label in story.labels]
+        pieces.draw_curves(axes, [upside_down(c) for c in curves] if field == "shortfall" else curves)
         axes.set(xlabel="booking", ylabel=name)
+    grid[0][0].axhline(0, color="#000000", linewidth=0.8)
     limit = story.limit("Gated")
     if limit is not None:
         dashed = {"color": COLOURS["Gated"], "linestyle": "--", "linewidth": 1.2}
-        grid[0][0].plot(limit.rounds, limit.mean, **dashed, label="promised limit of Gated")
+        grid[0][0].plot(limit.rounds, -limit.mean, **dashed, label="promised limit of Gated")
     reward = [story.curve(label, "reward").mean[5:] for label in story.labels]
     low, high = float(np.min(reward)), float(np.max(reward))
     grid[0][1].set_ylim(low - 0.2 * (high - low), high + 0.2 * (high - low))
@@ -134,8 +136,12 @@ def draw_seasons(seasons: Seasons) -> Figure:
 
 def more_on_time(results: Results, setting: str, row: dict[str, Any]) -> Curve:
     """A contender's line, under the name of its gate: up is better than practice."""
-    behind = results.curve(setting, row["policy"], "offline_regret")
-    return replace(behind, label=row["gate"], mean=-behind.mean)
+    return replace(upside_down(results.curve(setting, row["policy"], "offline_regret")), label=row["gate"])
+
+
+def upside_down(shortfall: Curve) -> Curve:
+    """A shortfall as what was earned more."""
+    return replace(shortfall, mean=-shortfall.mean)
 
 
 def draw_alpha(results: Results) -> Figure:
