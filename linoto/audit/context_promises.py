@@ -130,7 +130,8 @@ def timid_text(certificate: Certificate, moments: Moments, horizon: int) -> str:
     if certificate.per_round or not certificate.budget or certificate.budget >= timid or not isfinite(timid):
         return ""
     larger = replace(certificate, constant=timid, budget=timid)
-    worthless = why_worthless(larger, earned=moments.reference, horizon=horizon)
+    earned = moments.reference if low >= 0 else 0.0  # a part of what may be nothing says nothing
+    worthless = why_worthless(larger, earned=earned, horizon=horizon)
     try_it = "" if worthless else f", more from about {amount(timid)} on (--budget)"
     return f"; so small a budget is kept, but little is explored with it{try_it}"
 

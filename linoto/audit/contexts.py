@@ -39,7 +39,7 @@ from linoto.core.hints import amount, as_sure_as, counted, shortened_list
 from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import as_range, check_count, exact
-from linoto.core.verdicts import HORIZON, Findings, Verdict, judged, why_worthless
+from linoto.core.verdicts import HORIZON, Findings, Verdict, judged, surely_earned, why_worthless
 from linoto.logs.context_rows import ContextRows
 from linoto.logs.read import Log
 from linoto.logs.saved import SavedLog
@@ -234,7 +234,7 @@ def reasons_in_promise(found: ContextFindings) -> Iterator[str]:
     promise = fitting(found.promises, "deploy")
     if promise is None or promise.certificate is None:
         return
-    earned = found.log.moments.reference
+    earned = surely_earned(found.log.offline, found.confidence)
     if why := why_worthless(promise.certificate, earned=earned, horizon=found.horizon):
         yield f"{why}. More rows or a smaller budget would help"
 

@@ -10,7 +10,7 @@ import numpy as np
 from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian_evidence, share_p
 from linoto.audit.common_shift import common_shift
 from linoto.audit.noise import Scatter, scatter_of, sums_equal_squares
-from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_noise_p
+from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline
 
@@ -202,7 +202,7 @@ def compare_means(early: Scatter, late: Scatter) -> Comparison:
     parts = p[alone]
     if rest.any():
         variance, nothing = around[rest] / degrees[rest], np.zeros((int(rest.sum()), 0))
-        together = unequal_noise_p(float(squared[rest].sum()), variance, degrees[rest], nothing)
+        together = unequal_law(variance, degrees[rest], nothing).p(float(squared[rest].sum()))
         parts = np.append(parts, max(together, fisher(p[rest])))
     return Comparison(tested, alone, p, fisher(parts))
 

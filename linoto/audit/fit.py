@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.audit.noise import scatter_of
-from linoto.audit.pvalues import TEST_LEVEL, unequal_noise_p
+from linoto.audit.pvalues import SURE, TEST_LEVEL, SquaresLaw, unequal_law
 from linoto.audit.regression import regress
 from linoto.core.arrays import Floats
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
 
 ADAPTIVE_FACTOR = 5.0  # arms that stop being pulled after bad luck raise 2 to 4 % false alarms at 1 %
-SURE = 1e4  # a noncentrality that every test sees: beyond it nothing is computed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +30,8 @@ class LackOfFit:
     misfit: float  # root mean square over logged rows of what the model misses, noise taken out
     rows: int
     noise: float  # pooled standard deviation within arms
+    unequal: SquaresLaw | None = None  # of what the test with unequal noise looks at; None: no such test
+    unequal_rows: int = 0  # of the arms that it looks at, those pulled twice
 
     @property
     def factor(self) -> float:
@@ -50,18 +51,18 @@ class LackOfFit:
         return f"; p = {self.cautious_p:.2g} decides, {' and '.join(why)}" if why else ""
 
     def power(self, misfit: float) -> float:
-        """In which part of such logs the F test would see a model that misses means by this much.
+        """In which part of such logs the test would see a model that misses means by this much.
 
-        `misfit` is a root mean square over rows, as above: F is then noncentral, by rows misfit^2 / noise^2.
+        `misfit` is a root mean square over rows, as above: the squares that are looked at grow by rows
+        misfit^2, and their F is noncentral. Two tests must agree: both look at the same squares, up to arms
+        pulled once, so what the less powerful one sees the other sees as well.
         """
-        from scipy.special import fdtri, ncfdtr  # type: ignore[import-untyped]
-
-        if self.noise == 0:
-            return 1.0
         between, within = self.degrees
-        beyond = float(fdtri(between, within, 1 - TEST_LEVEL / self.factor))
-        away = min(self.rows * (misfit / self.noise) ** 2, SURE + 10.0 * between)
-        return 1.0 - float(ncfdtr(between, within, away, beyond))
+        level, square = TEST_LEVEL / self.factor, misfit**2
+        found = SquaresLaw(between * self.noise**2, between, within).power(self.rows * square, level)
+        if self.unequal is None:
+            return found
+        return min(found, self.unequal.power(self.unequal_rows * square, level))
 
     def least_misfit(self, power: float) -> float:
         """The smallest misfit that the test sees in this part of such logs, as `power` has it."""
@@ -87,7 +88,7 @@ def lack_of_fit(actions: npt.ArrayLike, offline: Offline, *, adaptive: bool = Fa
     >>> lack_of_fit([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], log).rejected
     True
     """
-    from scipy.special import fdtrc
+    from scipy.special import fdtrc  # type: ignore[import-untyped]
 
     arms = as_actions(actions)
     log = as_offline(offline, len(arms))
@@ -105,7 +106,9 @@ def lack_of_fit(actions: npt.ArrayLike, offline: Offline, *, adaptive: bool = Fa
     return LackOfFit(
         f=f,
         p=p,
-        p_unequal=p if unequal is None else unequal,
+        p_unequal=p if unequal is None else unequal[0],
+        unequal=None if unequal is None else unequal[1],
+        unequal_rows=int(log.pulls[log.pulls > 1].sum()),
         adaptive=adaptive,
         degrees=(between, within),
         misfit=sqrt(excess / log.total),
@@ -114,8 +117,11 @@ def lack_of_fit(actions: npt.ArrayLike, offline: Offline, *, adaptive: bool = Fa
     )
 
 
-def unequal_fit(arms: Floats, log: Offline) -> float | None:
-    """The test from the arms whose noise can be known, those pulled twice; None where too few are left."""
+def unequal_fit(arms: Floats, log: Offline) -> tuple[float, SquaresLaw] | None:
+    """The test from the arms whose noise can be known, those pulled twice: p, and the law that it is by.
+
+    None where too few are left.
+    """
     twice = np.flatnonzero(log.pulls > 1)
     pulls, sums = np.zeros_like(log.pulls), np.zeros_like(log.reward_sums)
     pulls[twice], sums[twice] = log.pulls[twice], log.reward_sums[twice]
@@ -124,4 +130,5 @@ def unequal_fit(arms: Floats, log: Offline) -> float | None:
         return None
     missed = line.missed if line.missed > 1e-20 * float((scatter.pulls * scatter.mean**2).sum()) else 0.0
     degrees = scatter.pulls - 1
-    return unequal_noise_p(missed, scatter.most / degrees, degrees, line.fitted)
+    law = unequal_law(scatter.most / degrees, degrees, line.fitted)
+    return law.p(missed), law

@@ -98,8 +98,6 @@ def estimate_noise(
     squares = float(np.asarray(offline.reward_squares).sum())
     if adaptive:
         ends = deviation_of_any(around, total, squares, offline.total, limits, level=level, adaptive=True)
-    elif scatter.pulls.size == 1 and sums_equal_squares(offline) and limits == (0.0, 1.0):
-        ends = deviation_of_clicks(total, offline.total, level=level)
     else:
         ends = deviation_within_arms(around, scatter.degrees, limits, level=level)
     return bounded_noise(found, ends, limits)
@@ -145,13 +143,6 @@ def deviation_within_arms(around: float, degrees: int, limits: Limits, *, level:
     # the least E Z is not below 0, and grows with Z from where Z says something: Z > surprise
     low = low if z > surprise else 0.0
     return width * sqrt(low / degrees), width * sqrt(high / degrees)
-
-
-def deviation_of_clicks(total: float, n: int, *, level: float) -> Limits:
-    """The same for independent 0/1 rewards of one arm, from the interval of their mean p: sqrt(p (1 - p))."""
-    ends = mean_from_total(total, n, level=level, binary=True)
-    low, high = sorted(sqrt(p * (1 - p)) for p in ends)
-    return low, 0.5 if ends[0] < 0.5 < ends[1] else high
 
 
 def deviation_of_any(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from linoto.core.arrays import Floats
 
+SURE = 1e4  # a noncentrality that every test sees: beyond it nothing is computed
 TEST_LEVEL = 0.01  # of each test that can change the verdict: its chance to raise a false alarm
 
 
@@ -32,19 +35,43 @@ def fisher(p: Floats) -> float:
     return float(chdtrc(2 * p.size, -2 * np.log(np.maximum(p, 1e-300)).sum())) if p.size else 1.0
 
 
-def unequal_noise_p(missed: float, variance: Floats, degrees: Floats, fitted: Floats) -> float:
-    """p of a residual sum of squares where every arm has a noise of its own (Brunner, Dette and Munk, 1997).
+class SquaresLaw(NamedTuple):
+    """The law of a residual sum of squares: `expected` times an F with these degrees."""
 
-    `missed` is |(I - Q Q') y|^2, one entry of y per arm with `variance` estimated on `degrees` (q,), and Q
-    (q, r) an orthonormal basis of what was fitted. Mean and spread of `missed` are matched by an F whose
-    degrees follow from how unequal the arms are.
+    expected: float
+    numerator: float
+    denominator: float
+
+    def p(self, missed: float) -> float:
+        """How often it is this large by chance alone."""
+        from scipy.special import fdtrc
+
+        return (
+            float(fdtrc(self.numerator, self.denominator, missed / self.expected)) if self.expected else 1.0
+        )
+
+    def power(self, added: float, level: float) -> float:
+        """How often p is below a level where so many squares are added that chance does not explain."""
+        from scipy.special import fdtri, ncfdtr
+
+        if self.expected == 0:
+            return 1.0
+        away = min(added * self.numerator / self.expected, SURE + 10.0 * self.numerator)
+        beyond = float(fdtri(self.numerator, self.denominator, 1 - level))
+        return 1.0 - float(ncfdtr(self.numerator, self.denominator, away, beyond))
+
+
+def unequal_law(variance: Floats, degrees: Floats, fitted: Floats) -> SquaresLaw:
+    """Of |(I - Q Q') y|^2 where every arm has a noise of its own (Brunner, Dette and Munk, 1997).
+
+    y has one entry per arm with `variance` estimated on `degrees` (q,), and Q (q, r) is an orthonormal basis
+    of what was fitted. Mean and spread are matched by an F whose degrees follow from how unequal the arms
+    are.
     """
-    from scipy.special import fdtrc
-
     left = 1 - (fitted**2).sum(axis=1)  # of each arm's noise
     expected = float((left * variance).sum())
     if expected <= 0:
-        return 1.0
+        return SquaresLaw(0.0, 1.0, 1.0)
     fourth = variance**2 * degrees / (degrees + 2)  # unbiased for sigma^4
     shared = fitted.T @ (variance[:, None] * fitted)
     between = max(float((shared**2).sum() - (variance**2 * (1 - left) ** 2).sum()), 0.0)
@@ -52,4 +79,4 @@ def unequal_noise_p(missed: float, variance: Floats, degrees: Floats, fitted: Fl
     numerator = expected**2 / (float(own.sum()) + between)
     denominator = expected**2 / float((own / degrees).sum())
     most = min(numerator, variance.size - fitted.shape[1]), min(denominator, float(degrees.sum()))
-    return float(fdtrc(max(most[0], 1.0), max(most[1], 1.0), missed / expected))
+    return SquaresLaw(expected, max(most[0], 1.0), max(most[1], 1.0))

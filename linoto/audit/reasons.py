@@ -17,7 +17,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.gates import Tolerance
 from linoto.core.hints import amount, shortened_list
 from linoto.core.validation import exact, rounded_up
-from linoto.core.verdicts import Findings, is_blind, why_worthless
+from linoto.core.verdicts import Findings, is_blind, surely_earned, why_worthless
 from linoto.logs.read import Log
 
 SEEN = 0.5  # power of a test below which it would rather miss than see what matters
@@ -228,7 +228,7 @@ def reasons_in_promise(found: AuditFindings) -> list[str]:
     promise, offline = found.certificate, found.log.offline
     if promise is None:
         return []
-    why = why_worthless(promise, earned=offline.reference, horizon=found.horizon)
+    why = why_worthless(promise, earned=surely_earned(offline, found.confidence), horizon=found.horizon)
     if not why:
         return []
     if promise.vacuous:

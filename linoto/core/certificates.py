@@ -50,6 +50,7 @@ class Certificate:
     against: str = LOG
     changes: tuple[str, ...] = ()  # of the arms since the first round, and what they did to the promise
     every: int | None = None  # the same is promised of each stretch of rounds from a multiple of this on
+    by_model: bool = False  # whether it breaks where mean rewards are not linear in the features
 
     def loss(self, rounds: int) -> float | None:
         """The most that can be lost, below what `against` names, in so many rounds."""
@@ -229,6 +230,12 @@ class Situation(NamedTuple):
         return state is not None and state.run[0]["one_hot"] == 1 and bool((state.actions == 1).all())
 
     @property
+    def by_model(self) -> bool:
+        """Whether the promise needs rewards that are linear in features which arms share."""
+        needed = self.gate.needs_model(self) and self.confidence.radius != "arms"
+        return needed and not self.one_hot
+
+    @property
     def plays_mixture(self) -> bool:
         """Whether the logging mixture is what is safe, always or at times."""
         return self.fallback in ("mixture", "certified")
@@ -306,27 +313,33 @@ def certify(situation: Situation) -> Certificate:
         not_assumed=situation.gate.not_assumed(situation) if promise else (),
         against=situation.against,
         every=promise.every if promise else None,
+        by_model=promise is not None and situation.by_model,
     )
 
 
 def reference_of(situation: Situation) -> tuple[float | None, tuple[float, float]]:
     """The mean logged reward and an interval for mu_off: one scalar, so no dimension enters."""
-    run, (low, high), confidence = situation.run[0], situation.limits, situation.confidence
+    run = situation.run[0]
     if run["logged"] == 0 or situation.against != LOG:
-        return None, (low, high)
-    total, n = float(run["logged_rewards"]), int(run["logged"])
-    mean = total / n
+        return None, situation.limits
+    total, n, squares = float(run["logged_rewards"]), int(run["logged"]), situation.offline.reward_squares
+    known = None if squares is None or situation.offline.total != n else float(squares.sum())
+    return total / n, mean_interval(total, n, known, situation.confidence, situation.limits)
+
+
+def mean_interval(
+    total: float, n: int, squares: float | None, confidence: Confidence, limits: tuple[float, float]
+) -> tuple[float, float]:
+    """Where the true mean of n logged rewards lies, with probability 1 - delta; `limits` of mean rewards."""
+    mean, (low, high) = total / n, limits
     if confidence.noise == "bounded" and low <= mean <= high:
-        options: dict[str, Any] = {"reward_range": (low, high), "level": 1 - confidence.delta}
-        squares = situation.offline.reward_squares
-        if squares is not None and situation.offline.total == n:
-            options["squares"] = float(squares.sum())
+        options: dict[str, Any] = {"reward_range": limits, "level": 1 - confidence.delta, "squares": squares}
         least, most = mean_from_total(total, n, adaptive=confidence.design == "adaptive", **options)
-        return mean, (max(least - confidence.shift, low), min(most + confidence.shift, high))
+        return max(least - confidence.shift, low), min(most + confidence.shift, high)
     spread = confidence.scale * sqrt(2 * log(2 / confidence.delta) / n) + confidence.shift
     if mean - spread > high or mean + spread < low:  # contradicted: `why_not` says so
-        return mean, (mean - spread, mean + spread)
-    return mean, (max(mean - spread, low), min(mean + spread, high))
+        return mean - spread, mean + spread
+    return max(mean - spread, low), min(mean + spread, high)
 
 
 def why_not(situation: Situation) -> str:
@@ -402,9 +415,7 @@ def stationary_assumptions(
         f"every reward lies in {interval_text(situation.limits)}": bounded,
         f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
         f"mean rewards lie in {interval_text(situation.limits)}": mixture and not bounded,
-        f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}": (
-            linear and confidence.radius != "arms" and not situation.one_hot
-        ),
+        f"mean rewards are linear in the features with |theta| <= {confidence.bound:g}": situation.by_model,
         f"the squares of the arms' mean rewards have a sum of at most {confidence.bound:g}^2": (
             linear and confidence.radius != "arms" and situation.one_hot
         ),

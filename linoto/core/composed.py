@@ -69,7 +69,7 @@ class Composed:
             reward_squares=log.reward_squares,
             names=as_names(names, len(arms)),
         )
-        gated.gate.check_start(agent._state, gated.assumed)
+        gated.gate.check_start(agent._state, gated.assumed, log)
         return agent
 
     def composed_contextual(self) -> Composition:

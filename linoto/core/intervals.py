@@ -1,6 +1,6 @@
 """Intervals for means of bounded rewards that hold at every n, for one click in a thousand as for half.
 
-Five facts, each with its proof; rewards are scaled to [0, 1], limits are found by turning a test around, and
+Six facts, each with its proof; rewards are scaled to [0, 1], limits are found by turning a test around, and
 an upper limit is one minus the lower limit of one minus the rewards. alpha is (1 - level) / 2, for each side.
 
 1. Independent 0/1 rewards, equal chances or not (`mean_from_total(binary=True)`): P(S >= s) is at most that
@@ -29,6 +29,11 @@ an upper limit is one minus the lower limit of one minus the rewards. alpha is (
    above f on [0, 1]. The sum of p over rows depends on S and Q alone, and is that of f over S / c rewards of
    c and n - S / c of 0. So these win least of all rewards with this S and Q, and facts 3 and 4 hold with
    them: how rewards scatter is known from squares.
+6. Rewards of which nobody said that they are 0/1, and which all came out as 0 or 1. Round each reward x_i to
+   1 with probability x_i, else to 0: the y_i are independent, 0/1, have the means of the x_i, and are the x_i
+   themselves where all of these are 0 or 1. So *all are 0 or 1, and fact 1 misses their mean* happens no more
+   often than that fact 1 misses the mean of the y_i. With half of the error for this and half for *not all
+   are, and fact 5 misses*, both together keep to the level, whatever the law of rewards is.
 """
 
 from __future__ import annotations
@@ -147,17 +152,18 @@ def mean_from_total(
     Assumes that every reward lies in `reward_range`, is one of its two ends where `binary`, and that n and
     the means were fixed before the rewards were seen; then it holds with probability `level` or more at every
     n (facts 1 and 2; binary: for levels from 0.5). Binary it is Clopper and Pearson's, otherwise at most 1.2
-    times as wide for the same sum. With `squares`, rewards that are all at the ends of the range are binary,
-    and others get 1.5 to 2.5 times Student's interval from a thousand rows on (fact 5). `adaptive` where
-    earlier rewards may have decided what was played next, or when to stop: nothing but the range is assumed
-    then (fact 4), for at most twice the width.
+    times as wide for the same sum. With `squares`, rewards that all came out as ends of the range get Clopper
+    and Pearson's with half of the error, for nobody said that they had to be; others get 1.6 to 2.7 times
+    Student's interval from a thousand rows on (facts 5 and 6). `adaptive` where earlier rewards may have
+    decided what was played next, or when to stop: nothing but the range is assumed then (fact 4), for at most
+    twice the width.
 
     >>> [round(end, 5) for end in mean_from_total(44, 8000, binary=True)]
     [0.004, 0.00738]
     >>> [round(end, 5) for end in mean_from_total(44, 8000)]
     [0.0038, 0.00768]
     >>> [round(end, 5) for end in mean_from_total(500, 1000, squares=252.5)]  # a half each, give or take 0.05
-    [0.49231, 0.50769]
+    [0.49153, 0.50847]
     """
     low, high = as_range(reward_range)
     check_count("n", n)
@@ -168,10 +174,10 @@ def mean_from_total(
     if adaptive:
         stream = MeanSequence.from_total(total, n, squares=squares, reward_range=(low, high))
         return stream.interval(level)
-    known = None if squares is None else scaled_squares(total, squares, n, (low, high))
+    known = None if squares is None or binary else scaled_squares(total, squares, n, (low, high))
+    alpha = (1 - level) / (2 if known is None else 4)
     binary = binary or (known is not None and at_ends(sum_of_shares, known, n))
     successes = min(max(round(sum_of_shares) if binary else sum_of_shares, 0.0), float(n))
-    alpha = (1 - level) / 2
     if binary or known is None:
         least, most = (limit_from_total(s, n, alpha, binary) for s in (successes, n - successes))
     else:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Literal
 
-from linoto.core.certificates import Certificate
+from linoto.core.certificates import Certificate, mean_interval
+from linoto.core.confidence import Confidence
 from linoto.core.hints import amount, counted
+from linoto.core.offline import Offline
 
 HORIZON = 5000  # rounds to come that every verdict is about, unless somebody says otherwise
 AT_RISK = 0.5  # part of what the log earns that a promise must not allow to lose
@@ -78,10 +81,21 @@ def findings_of(verdict: str | None, reasons: Sequence[str]) -> Findings:
     return Findings(**{kinds.get(str(verdict), "support"): tuple(reasons)})
 
 
+def surely_earned(offline: Offline, confidence: Confidence | None) -> float:
+    """What a log earns per round on average; 0 where it may be 0 or less, as far as anybody knows."""
+    if offline.total == 0 or offline.reference <= 0 or confidence is None:
+        return 0.0
+    squares = None if offline.reward_squares is None else float(offline.reward_squares.sum())
+    limits = confidence.reward_range or (-inf, inf)
+    total = float(offline.reward_sums.sum())
+    least, _ = mean_interval(total, offline.total, squares, confidence, limits)
+    return offline.reference if limits[0] >= 0 or least > 0 else 0.0
+
+
 def why_worthless(certificate: Certificate, *, earned: float, horizon: int) -> str:
     """Why a promise is worth nothing over so many rounds; nothing if it is worth something.
 
-    `earned` is what the log earns per round. A part of it means nothing where it may be 0 or less.
+    `earned` is what the log surely earns per round (`surely_earned`): a part of nothing says nothing.
     """
     allowed, rounds = certificate.loss(horizon), counted(horizon, "round")
     if allowed is None:
@@ -92,8 +106,7 @@ def why_worthless(certificate: Certificate, *, earned: float, horizon: int) -> s
             f"over {rounds} the promise says nothing: no play could lose more than "
             f"{amount(certificate.possible)} per round"
         )
-    sure = certificate.reward_range[0] >= 0 or certificate.reference_interval[0] > 0
-    if not (sure and earned > 0) or allowed < AT_RISK * earned * horizon:
+    if earned <= 0 or allowed < AT_RISK * earned * horizon:
         return ""
     return (
         f"over {rounds} the promise allows a loss of {amount(allowed)}: half or more of the "
@@ -108,5 +121,4 @@ def is_blind(certificate: Certificate, *, least_misfit: float, horizon: int) -> 
     the smallest that the test of linearity rather sees than misses.
     """
     allowed = certificate.loss(horizon)
-    by_model = any("are linear in" in text for text in certificate.assumes)
-    return by_model and allowed is not None and allowed / horizon < least_misfit
+    return certificate.by_model and allowed is not None and allowed / horizon < least_misfit

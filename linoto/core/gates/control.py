@@ -142,7 +142,9 @@ class Control(Gate):
         terms = radius_terms(replace(confidence, delta=delta), actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         if self.vouched_by == kernels.THE_LOG and offline.total:
-            upper = bounds_of(offline.reward_sums.sum(), offline.total, confidence, delta / 2)[1]
+            squares = None if offline.reward_squares is None else float(offline.reward_squares.sum())
+            total = float(offline.reward_sums.sum())
+            upper = bounds_of(total, squares, offline.total, confidence, delta / 2)[1]
             p["log_upper"] = min(upper + confidence.shift, p["log_upper"])
 
     def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
@@ -225,15 +227,15 @@ class Control(Gate):
         for arm in logged if self.vouched_by == kernels.THE_LOG else ():
             error = confidence.delta / 4 / logged.size  # half of the log's half; the rest is its mean's
             pulls, total = int(offline.pulls[arm]), float(offline.reward_sums[arm])
-            bounds[1, arm], bounds[0, arm] = bounds_of(total, pulls, confidence, error)
+            squares = None if offline.reward_squares is None else float(offline.reward_squares[arm])
+            bounds[1, arm], bounds[0, arm] = bounds_of(total, squares, pulls, confidence, error)
             moved = confidence.shift * sqrt(offline.total / pulls)  # at most: no other row has moved
             bounds[:, arm] += moved, -moved
         return np.asarray(np.clip(bounds, low, high))
 
-    def check_start(self, state: State, confidence: Confidence) -> None:
+    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         if self.vouched_by == kernels.THE_MODEL:
             check_bound(state, confidence.bound)
-        offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
         rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
         state.arms[rows] = self.practice_bounds(confidence, offline)
 
@@ -337,8 +339,11 @@ def opening_budget(unit: float, delta: float) -> float:
     return unit * (1 + log(1 / (stakes_for(0.0, delta)[0] * delta)) / 0.9)
 
 
-def bounds_of(total: float, pulls: int, confidence: Confidence, error: float) -> tuple[float, float]:
+def bounds_of(
+    total: float, squares: float | None, pulls: int, confidence: Confidence, error: float
+) -> tuple[float, float]:
     """Bounds on the mean of logged rewards that hold but for this probability."""
-    limits = confidence.reward_range or (0.0, 1.0)
-    adaptive = confidence.design == "adaptive"
-    return mean_from_total(total, pulls, reward_range=limits, level=1 - error, adaptive=adaptive)
+    limits, adaptive = confidence.reward_range or (0.0, 1.0), confidence.design == "adaptive"
+    return mean_from_total(
+        total, pulls, squares=squares, reward_range=limits, level=1 - error, adaptive=adaptive
+    )

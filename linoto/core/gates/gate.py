@@ -72,7 +72,7 @@ class Gate:
         """What a reader might think that it needs, and it does not."""
         return ()
 
-    def check_start(self, state: State, confidence: Confidence) -> None:
+    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         """Refuse what the log contradicts, once the estimate is there."""
 
     def reads_bounds(self, confidence: Confidence) -> bool:

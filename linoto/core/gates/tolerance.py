@@ -220,7 +220,7 @@ class Tolerance(Gate):
         terms = {"budget": self.budget > 0, "epsilon t": self.epsilon > 0}
         return [name for name, there in terms.items() if there]
 
-    def check_start(self, state: State, confidence: Confidence) -> None:
+    def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         if self.uses(confidence)[0]:
             check_bound(state, confidence.bound)
 
