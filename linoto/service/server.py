@@ -24,7 +24,7 @@ from linoto.service.errors import Refused, Repeats, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.storage.log_files import open_folder
-from linoto.service.storage.store import Store
+from linoto.service.storage.store import BUSY_TIMEOUT, Store
 from linoto.service.web.access import LOOPBACK, Access
 from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
@@ -97,12 +97,14 @@ def open_service(
     logs: Path | None = None,
     rate: float | None = None,
     load: bool = True,
+    closing: float = SLICE,
+    busy_timeout: float = BUSY_TIMEOUT,
 ) -> Service:
     """Own the database, read every loop back, unless that is done later, and make the application."""
     warm_up_usual()  # once per machine it compiles, which no caller would wait for
     folder = None if logs is None else open_folder(logs)
-    loops, access = Loops(clock or steady_clock(), snapshot_every), Access(rate=rate)
-    store = Store(path, on_commit=loops.committed, on_rollback=loops.rolled_back)
+    loops, access = Loops(clock or steady_clock(), snapshot_every, closing), Access(rate=rate)
+    store = Store(path, loops.committed, loops.rolled_back, busy_timeout=busy_timeout)
     try:
         if load:
             store.write_sync(loops.load)

@@ -47,13 +47,19 @@ class Webhook:
     """Posts alarms one after the other, from a thread of its own."""
 
     def __init__(
-        self, url: str, secret: str, *, wait: Callable[[float], bool] | None = None, attempts: int = ATTEMPTS
+        self,
+        url: str,
+        secret: str,
+        *,
+        wait: Callable[[float], bool] | None = None,
+        attempts: int = ATTEMPTS,
+        timeout: float = TIMEOUT,
     ) -> None:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             raise ValueError(f"webhook must be an http or https address, got {url!r}")
         if not secret:
             raise ValueError(f"the environment must hold a secret for the webhook in {SECRET}, got none")
-        self.url, self.secret, self.attempts = url, secret, attempts
+        self.url, self.secret, self.attempts, self.timeout = url, secret, attempts, timeout
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait  # seconds; True to stop
         self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
@@ -72,7 +78,7 @@ class Webhook:
         self._stopping.set()
         with suppress(queue.Full):  # then the thread looks at `_stopping` soon enough
             self._waiting.put_nowait(None)
-        self._thread.join(TIMEOUT + 1)
+        self._thread.join(self.timeout + 1)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -98,5 +104,5 @@ class Webhook:
     def _post(self, body: bytes) -> None:
         headers = {"content-type": "application/json", SIGNATURE: signature(self.secret, body)}
         request = urllib.request.Request(self.url, data=body, headers=headers, method="POST")
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+        with urllib.request.urlopen(request, timeout=self.timeout) as answer:
             answer.read(1)

@@ -13,14 +13,12 @@ from math import inf
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
-from unittest.mock import patch
 
 from helpers.forks import ForkedServer
 
 import linoto
 from linoto.client import Client
 from linoto.client.exchange import Request
-from linoto.service.loops import operations
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.server import Service, open_service
@@ -116,12 +114,11 @@ class FakeClock:
 @contextmanager
 def opened(path: Path, **options: Any) -> Iterator[Service]:
     """A service without its door; a decision closes all that is due, however slow the machine is."""
-    with patch.object(operations, "SLICE", inf):
-        service = open_service(path, **options)
-        try:
-            yield service
-        finally:
-            service.close()
+    service = open_service(path, **{"closing": inf, **options})
+    try:
+        yield service
+    finally:
+        service.close()
 
 
 def create(service: Service, name: str = "loop", **changes: Any) -> None:

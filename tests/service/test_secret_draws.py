@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
+from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
 import msgspec
@@ -107,19 +108,20 @@ def test_nothing_that_can_be_read_shows_the_secret_a_key_or_a_seed(
         assert all(text not in body for body in [*seen, events])
 
 
-def read_everything(url: str, decisions: dict[str, str]) -> list[bytes]:
+def read_everything(url: str, decisions: dict[str, str], token: str = "") -> list[bytes]:
     """The body of every route that a reader may ask."""
-    described = json.loads(body_at(f"{url}/v1/openapi.json"))
+    described = json.loads(body_at(f"{url}/v1/openapi.json", token))
     asked = ["/", "/metrics", "/healthz", "/readyz", "/v1/openapi.json", "/v1/decisions?key=k"]
     for path, methods in described["paths"].items():
         if "get" in methods and path != "/v1/decisions":
             for name, decision_id in decisions.items():
                 asked.append(path.replace("{name}", name).replace("{decision_id}", decision_id))
-    return [body_at(f"{url}{path}") for path in dict.fromkeys(asked)]
+    return [body_at(f"{url}{path}", token) for path in dict.fromkeys(asked)]
 
 
-def body_at(url: str) -> bytes:
-    with urlopen(url) as answer:
+def body_at(url: str, token: str = "") -> bytes:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    with urlopen(HttpRequest(url, headers=headers)) as answer:
         body: bytes = answer.read()
     return body
 
@@ -332,13 +334,31 @@ def test_the_promise_holds_against_who_reads_everything_but_the_secret(tmp_path:
 
 
 def test_a_token_of_a_reader_reaches_no_secret(tmp_path: Path) -> None:
+    """It reads every route that reads, may do nothing else, and sees nothing that a draw is made from."""
     path = tmp_path / "x.sqlite"
     with open_database(path, create=True) as connection:
-        token = create_token(connection, "reader", "reader", 0.0)
-    with served(path) as server, server.client(token=token) as client:
-        for asked in ("/v1/secret", "/v1/loops/loop/key", "/v1/loops/loop/snapshot"):
-            with pytest.raises(ServiceError, match=r"nothing at|no loop"):
-                client._send(linoto.client.operations.get(asked))
+        reader, admin = (create_token(connection, role, role, 0.0) for role in ("reader", "admin"))
+    with served(path) as server, server.client(token=admin) as client:
+        client.create("secret", policy=EVEN, **SPEC)
+        made = client.decide("secret", proposal="b").decision_id
+        seen = read_everything(server.url, {"secret": made}, reader)
+        described = json.loads(body_at(f"{server.url}/v1/openapi.json", reader))
+        with server.client(token=reader) as looking:
+            for template, methods in described["paths"].items():
+                at = template.replace("{name}", "secret").replace("{decision_id}", made)
+                for method in set(methods) & {"put", "post", "patch", "delete"}:
+                    with pytest.raises(ServiceError) as refused:
+                        looking._send(linoto.client.operations.send(method.upper(), at, {}))
+                    assert refused.value.status == 403, (method, at)
+            for nowhere in ("/v1/secret", "/v1/loops/secret/key", "/v1/loops/secret/snapshot"):
+                with pytest.raises(ServiceError, match="nothing at"):
+                    looking._send(linoto.client.operations.get(nowhere))
+    with open_database(path, readonly=True) as connection:
+        (row,) = sql.all_loops(connection)
+        key = recover(connection, row).draws
+    hidden = [secret_in(path), key._key, bytes.fromhex(key.coins().encoded()["key"])]
+    assert len(seen) > 12
+    assert not [text for bits in hidden for text in texts_of(bits) for body in seen if text in body]
 
 
 def test_the_holdback_is_drawn_by_the_secret(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from helpers.loop_in_memory import fresh
 from helpers.loops import change, decide, reward
 from helpers.service_process import create, opened
 
-from linoto.service import webhook
 from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.state import Alarm
 from linoto.service.server import post_alarms
@@ -128,19 +127,16 @@ def test_without_a_secret_nothing_is_posted() -> None:
         Webhook("http://127.0.0.1:1/", "")
 
 
-def test_alarms_are_sent_once_they_are_on_disk_and_a_silent_receiver_delays_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alarms_are_sent_once_they_are_on_disk_and_a_silent_receiver_delays_nothing(tmp_path: Path) -> None:
     """The receiver takes connections and never answers: 60 decisions and rewards do not wait for it."""
     import socket
 
     with socket.socket() as silent, opened(tmp_path / "x.sqlite") as service:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        hook = Webhook(f"http://127.0.0.1:{silent.getsockname()[1]}/", SECRET)
+        hook = Webhook(f"http://127.0.0.1:{silent.getsockname()[1]}/", SECRET, timeout=200.0)
         service.loops.on_alarm = hook.send
         create(service, offline=LogStatistics(pulls=[3000, 2000, 0], reward_sums=[2700.0, 1800.0, 0.0]))
-        monkeypatch.setattr(webhook, "TIMEOUT", 200.0)
         began = time.monotonic()
         for _ in range(60):
             reward(service, decide(service).decision_id, 0.0)

@@ -67,8 +67,8 @@ ALARMS = {
     "drift": "plays of the logging mixture no longer earn what they earned in the log",
     "practice": "current practice would have earned more than the explored rounds did",
     "restored": "the database was restored from a backup",
-    "model": "plays do not earn what the linear model of the log says they earn in their contexts",
 }
+MODEL_REFUTED = "plays do not earn what the linear model of the log says they earn in their contexts"
 
 
 def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
@@ -406,7 +406,7 @@ class Loop:
             self._drop_model(due)
         if watch.model is not None:
             due = state.drift.update(model_evidence(self, moved), watch.threshold)
-            self._raise_alarm("drift", state.drift, due, ALARMS["model"])
+            self._raise_alarm("drift", state.drift, due, MODEL_REFUTED)
             self._drop_model(due)
         elif watch.claim is not None and self._shows_drift(closed):
             rewards = watch.rewards_of(event.reward, self._is_lost(event))

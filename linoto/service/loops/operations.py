@@ -79,8 +79,8 @@ class RewardResult(msgspec.Struct, omit_defaults=True):
 class Loops:
     """The loops in memory, each equal to the fold of its events on disk."""
 
-    def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY) -> None:
-        self.clock, self.snapshot_every = clock, snapshot_every
+    def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY, closing: float = SLICE) -> None:
+        self.clock, self.snapshot_every, self.closing = clock, snapshot_every, closing
         self.by_name: dict[str, Loop] = {}
         self.on_alarm: Callable[[Loop, Alarm], None] = lambda loop, alarm: None  # must not wait for anything
         self._changed: dict[int, Loop] = {}  # since the last commit
@@ -246,7 +246,7 @@ class Loops:
             return known
         key, proposal, among, _ = request
         question = request.now(loop)
-        self.close_due(connection, loop, SLICE)
+        self.close_due(connection, loop, self.closing)
         expires_at = self.now(loop) + loop.spec.window
         try:
             if question is None:

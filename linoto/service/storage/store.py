@@ -90,6 +90,7 @@ class Store:
     on_commit: Callable[[], None] = lambda: None
     on_rollback: Callable[[Connection], None] = do_nothing
     measures: Measures = field(default_factory=Measures)
+    busy_timeout: float = BUSY_TIMEOUT
 
     def __post_init__(self) -> None:
         self._lock_file = database.lock(self.path)
@@ -128,7 +129,7 @@ class Store:
         self._check_open()
         queued = QueuedJob(job)
         with self._transaction:
-            database.set_busy_timeout(self._connection, BUSY_TIMEOUT)
+            database.set_busy_timeout(self._connection, self.busy_timeout)
             try:
                 self._finish([queued], self._perform([queued]))
             finally:
@@ -233,7 +234,7 @@ class Store:
             if database.is_busy(error):
                 now = time.monotonic()
                 self._locked_since = self._locked_since or now
-                if now - self._locked_since < BUSY_TIMEOUT:
+                if now - self._locked_since < self.busy_timeout:
                     return False
                 batch += self._queue  # they have waited as long, or will
                 self._queue.clear()
