@@ -4,7 +4,7 @@ Both read the same Parquet file, take turns, and the fastest turn of each counts
 machine only ever adds time. The bare query may use every core and adds floats in whatever order its threads
 finish; `read_log` gives the same bits every time, which is checked. Both are timed from opening a database to
 the result, in a process of their own. With --contexts the log has 20 columns of numbers, the query sums all
-their products, and `read_context_log` learns a recipe first. Memory is the most that process ever had
+their products, and `read_log` learns a recipe first. Memory is the most that process ever had
 resident, libraries included.
 """
 
@@ -74,10 +74,10 @@ def bare_moments(path: str, jobs: int) -> Callable[[], str]:
 
 def our_moments(path: str, jobs: int) -> Callable[[], str]:
     from linoto.engines import Engine
-    from linoto.logs.contexts import read_context_log
+    from linoto.logs.read import read_log
 
     def run() -> str:
-        log = read_context_log(path, reward="reward", numeric=COLUMNS, engine=Engine(jobs=jobs))
+        log = read_log(path, reward="reward", numeric=COLUMNS, engine=Engine(jobs=jobs))
         return (log.moments.gram.tobytes() + log.moments.reward_vector.tobytes()).hex()
 
     return run
@@ -91,7 +91,7 @@ def ours(path: str, jobs: int) -> Callable[[], str]:
     arms = ArmTable.from_columns({"id": [str(arm) for arm in range(ARMS)]})
 
     def run() -> str:
-        log = read_log(path, action="action", reward="reward", arms=arms, engine=Engine(jobs=jobs)).offline
+        log = read_log(path, item="action", reward="reward", arms=arms, engine=Engine(jobs=jobs)).offline
         assert log.reward_squares is not None
         return (log.pulls.tobytes() + log.reward_sums.tobytes() + log.reward_squares.tobytes()).hex()
 

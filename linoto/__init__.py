@@ -68,18 +68,14 @@ if TYPE_CHECKING:
     from linoto.experiments.settings import Experiment as Experiment
     from linoto.experiments.settings import Setting as Setting
     from linoto.logs.arms import ArmTable as ArmTable
-    from linoto.logs.context_evaluate import evaluate_contexts as evaluate_contexts
-    from linoto.logs.context_rows import ContextRows as ContextRows
-    from linoto.logs.context_rows import read_context_rows as read_context_rows
-    from linoto.logs.contexts import read_context_log as read_context_log
     from linoto.logs.evaluate import evaluate as evaluate
     from linoto.logs.foreign import ForeignLog as ForeignLog
     from linoto.logs.foreign import read_foreign as read_foreign
     from linoto.logs.read import Log as Log
     from linoto.logs.read import read_arms as read_arms
     from linoto.logs.read import read_log as read_log
+    from linoto.logs.read_rows import read_rows as read_rows
     from linoto.logs.rows import Rows as Rows
-    from linoto.logs.rows import read_rows as read_rows
     from linoto.logs.saved import load as load
     from linoto.worlds.bandits import Bandit as Bandit
     from linoto.worlds.bandits import DriftingBandit as DriftingBandit
@@ -123,13 +119,11 @@ HOMES = {
     "experiments.run": ("run_experiment",),
     "experiments.settings": ("ContextualSetting", "Experiment", "Setting"),
     "logs.arms": ("ArmTable",),
-    "logs.context_evaluate": ("evaluate_contexts",),
-    "logs.context_rows": ("ContextRows", "read_context_rows"),
-    "logs.contexts": ("read_context_log",),
     "logs.evaluate": ("evaluate",),
     "logs.foreign": ("ForeignLog", "read_foreign"),
     "logs.read": ("Log", "read_arms", "read_log"),
-    "logs.rows": ("Rows", "read_rows"),
+    "logs.read_rows": ("read_rows",),
+    "logs.rows": ("Rows",),
     "logs.saved": ("load",),
     "worlds.bandits": ("Bandit", "DriftingBandit", "LinearBandit", "logged_pulls", "sphere_bandit"),
     "worlds.contexts": ("ContextualBandit",),

@@ -14,14 +14,13 @@ from linoto.audit.coverage import SHOWN_DIRECTIONS, main_features
 from linoto.audit.noise import LEVEL
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.features.columns import Category
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.intervals import mean_from_total
-from linoto.logs.context_evaluate import CrossFit
-from linoto.logs.context_rows import ContextRows
 from linoto.logs.estimates import count_events
+from linoto.logs.fits import fit_other_folds, means_of
 from linoto.logs.read import Log
+from linoto.logs.rows import Rows
 
 NOTHING = 1e-9  # of the largest eigenvalue: what is smaller is rounding
 
@@ -69,9 +68,7 @@ def possible_rows(recipe: Recipe) -> Floats:
     """
     rng = np.random.default_rng(0)
     n = 3 * recipe.d
-    levels = {
-        column.name: len(column.all_levels) for column in recipe.context if isinstance(column, Category)
-    }
+    levels = {column.name: len(column.labels) for column in recipe.context if column.leveled}
     if recipe.items:
         levels[recipe.item] = len(recipe.items)
     codes = {name: rng.integers(0, count, n) for name, count in levels.items()}
@@ -84,8 +81,8 @@ def possible_rows(recipe: Recipe) -> Floats:
     factors = {name: np.eye(levels[name])[code] for name, code in codes.items() if name != recipe.item}
     for name, matrix in recipe.item_matrices.items():
         factors[name] = matrix[codes[recipe.item]]
-    for name in recipe.labels:
-        factors.setdefault(name, rng.normal(size=(n, 1)))
+    for name, labels in recipe.labels.items():
+        factors.setdefault(name, rng.normal(size=(n, len(labels))))
     return recipe.assemble(factors, n)
 
 
@@ -121,14 +118,13 @@ class ContextGain:
     reason: str  # why there are too few events to say, or nothing
 
 
-def find_gain(rows: ContextRows, *, folds: int = 5, ridge: float = 1.0) -> ContextGain:
+def find_gain(rows: Rows, *, folds: int = 5, ridge: float = 1.0) -> ContextGain:
     """Squared misses on rows that neither the model nor the means have seen, row by row."""
-    fitted = CrossFit.of(rows, folds=folds, ridge=ridge)
-    rewards, means = rows.rows.rewards, np.empty(len(rows))
-    for fold in range(folds):
-        mine = fitted.folds == fold
-        rest = rows.rows.take(~mine).offline
-        means[mine] = ((rest.reward_sums + rest.reference) / (rest.pulls + 1))[rows.rows.arms[mine]]
+    fitted = fit_other_folds(rows, folds=folds, ridge=ridge)
+    rewards, means = rows.rewards, np.empty(len(rows))
+    for fold, mine in enumerate(fitted.parts):
+        others = [part for place, part in enumerate(fitted.parts) if place != fold]
+        means[mine] = means_of(rows, others)[rows.arms[mine]]
     before, after = (rewards - means) ** 2, (rewards - fitted.of_played()) ** 2
     _, reason = count_events(rewards, np.ones(len(rows)), "normal")
     if before.mean() == 0:

@@ -40,8 +40,8 @@ from linoto.core.notebook import html_table, text_table
 from linoto.core.offline import Offline
 from linoto.core.validation import as_range, check_count, exact
 from linoto.core.verdicts import HORIZON, Findings, Verdict, judged, surely_earned, why_worthless
-from linoto.logs.context_rows import ContextRows
 from linoto.logs.read import Log
+from linoto.logs.rows import Rows
 from linoto.logs.saved import SavedLog
 
 
@@ -66,7 +66,7 @@ class ContextFindings:
 
 def audit_contexts(
     log: Log,
-    rows: ContextRows | None = None,
+    rows: Rows | None = None,
     *,
     noise: float | Literal["bounded"] | None = None,
     bound: float | None = None,
@@ -78,7 +78,7 @@ def audit_contexts(
 ) -> ContextAudit:
     """Look at a log with contexts from every side, and say whether to build on it.
 
-    With the `rows` themselves (`read_context_rows`, all or some of them) it also says whether contexts
+    With the `rows` themselves (`read_rows`, all or some of them) it also says whether contexts
     explain more than the means of items do, and whether tails are heavy. `noise`, `bound` and `reward_range`
     are proposed where not given. Each test that can change the verdict raises a false alarm once in a hundred
     logs. What is promised is that of gates that allow `budget` in all and `epsilon` a round; if neither is

@@ -16,8 +16,8 @@ from linoto.audit.noise import MANY_PULLS, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
-from linoto.logs.context_rows import ContextRows
 from linoto.logs.read import Log
+from linoto.logs.rows import Rows
 
 UNSEEN = 3.0  # events that a log with none of them cannot exclude, in as many rows, at 95 %
 CAPPED = (0.001, 0.01)  # shares of rows that the proposed caps would change
@@ -72,14 +72,14 @@ def find_tails(log: Log) -> Tails | None:
     )
 
 
-def find_context_tails(rows: ContextRows) -> Tails | None:
+def find_context_tails(rows: Rows) -> Tails | None:
     """The tails of rows with contexts, around their linear model; None where it leaves no noise to see.
 
     Least squares pull the fit of a row towards its reward: of noise with scale s, s sqrt(1 - h) is left,
     where h = x' (X'X)^-1 x is the leverage of the row. As for arms, where h is 1 / n, that is divided out. It
     is computed for the farthest rows only, so the farthest reward is at least this far.
     """
-    rewards, offline = rows.rows.rewards, rows.rows.offline
+    rewards, offline = rows.rewards, rows.offline
     sums = rows.moments(np.arange(len(rows)))
     inverse = np.linalg.pinv(sums.gram, hermitian=True)
     left = rewards - rows.features.times(inverse @ sums.reward_vector)
@@ -107,9 +107,9 @@ def find_context_tails(rows: ContextRows) -> Tails | None:
     )
 
 
-def scale_of(left: Floats, rows: ContextRows, row: int, pooled: float) -> float:
+def scale_of(left: Floats, rows: Rows, row: int, pooled: float) -> float:
     """The standard deviation around the model of an item's rows if it has many, else that of all."""
-    same = left[rows.rows.arms == rows.rows.arms[row]]
+    same = left[rows.arms == rows.arms[row]]
     own = float(np.sqrt((same**2).mean()))
     return own if same.size >= MANY_PULLS and own > 0 else pooled
 

@@ -42,9 +42,9 @@ from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_o
 
 if TYPE_CHECKING:
     from linoto.audit.contexts import ContextAudit
-    from linoto.logs.context_rows import ContextRows
     from linoto.logs.estimates import Estimate
     from linoto.logs.read import Log
+    from linoto.logs.rows import Rows
 
 DESCRIPTION = """\
 Read a log with contexts (who asked, what was played, what it earned), and say whether to build on
@@ -148,8 +148,8 @@ def run_audit_contexts(arguments: argparse.Namespace) -> None:
 def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estimate]]:
     """Read the log and look at it."""
     from linoto.audit.contexts import audit_contexts
-    from linoto.logs.context_evaluate import evaluate_contexts
     from linoto.logs.estimates import Interval
+    from linoto.logs.evaluate import evaluate
 
     log, rows = read_both(arguments)
     limits = limits_of(arguments)
@@ -163,15 +163,15 @@ def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estima
         epsilon=arguments.epsilon,
         horizon=arguments.horizon,
     )
-    if rows is None or rows.rows.propensities is None or rows.rows.all_certain:
+    if rows is None or rows.propensities is None or rows.all_certain:
         return audit, []
-    return audit, evaluate_contexts(rows, interval=Interval(reward_range=limits))
+    return audit, evaluate(rows, "greedy", interval=Interval(reward_range=limits))
 
 
-def read_both(arguments: argparse.Namespace) -> tuple[Log, ContextRows | None]:
+def read_both(arguments: argparse.Namespace) -> tuple[Log, Rows | None]:
     """The statistics of a log, and its rows where they are few enough and none is bad."""
-    from linoto.logs.context_rows import read_context_rows
-    from linoto.logs.contexts import read_context_log
+    from linoto.logs.read import read_log
+    from linoto.logs.read_rows import read_rows
 
     columns = named_columns(arguments)
     wanted = {
@@ -183,13 +183,13 @@ def read_both(arguments: argparse.Namespace) -> tuple[Log, ContextRows | None]:
         "engine": engine_of(arguments),
     }
     other = None if known_format(arguments, ()) is None else read_known(arguments)
-    read = partial(read_context_log, arguments.log) if other is None else other.context_log
+    read = partial(read_log, arguments.log) if other is None else partial(other.log, contexts=True)
     with progress("reading") as track:
         log = read(**wanted, track=track, **columns)
     if log.offline.total > arguments.rows or log.offline.total < log.rows:
         return log, None
     columns.pop("item", None)
-    again = partial(read_context_rows, arguments.log) if other is None else other.context_rows
+    again = partial(read_rows, arguments.log) if other is None else other.rows
     return log, again(recipe=log.recipe, **columns)
 
 

@@ -102,7 +102,7 @@ def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
     except ImportError as error:
         print(f"linoto: the audit is left out: {error}", file=sys.stderr)
         return []
-    log = read_log(log_file, action="arm", reward="on_time", arms=read_arms(arms_file), time="month")
+    log = read_log(log_file, item="arm", reward="on_time", arms=read_arms(arms_file), time="month")
     audit = audit_log(log, epsilon=0.02)
     return [f"Verdict: {audit.verdict}.", *audit.reasons, *audit.notes]
 

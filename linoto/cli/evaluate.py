@@ -170,8 +170,8 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
     elif arguments.play is not None:
         target = arguments.play
     else:
-        target = dict(zip(found.recipe.items, probabilities_of(arguments, found.recipe.items), strict=True))
-    return found.rows, estimate_in_context(found, target, interval), 0
+        target = probabilities_of(arguments, found.names or ())
+    return found, estimate_in_context(found, target, interval), 0
 
 
 def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows, bool]:
@@ -179,7 +179,7 @@ def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows, b
     from dataclasses import replace
 
     from linoto.logs.arms import ArmTable
-    from linoto.logs.rows import read_rows
+    from linoto.logs.read_rows import read_rows
 
     made = {"arm_effects": arguments.arm_effects}
     arms, options = own_arms(arguments, **made), {"id": arguments.row, **named_columns(arguments)}

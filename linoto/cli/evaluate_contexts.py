@@ -9,8 +9,8 @@ from linoto.cli.contextual import read_contexts
 from linoto.cli.reading import known_format, named_columns, read_known
 
 if TYPE_CHECKING:
-    from linoto.logs.context_rows import ContextRows
     from linoto.logs.estimates import Estimate, Interval
+    from linoto.logs.rows import Rows
 
 ONLY_FIXED = ("arms", "action", "id", "row", "policy", "arm_effects")
 ONLY_CONTEXTS = ("candidates", "greedy")
@@ -33,9 +33,9 @@ def check_kind(arguments: argparse.Namespace) -> None:
             arguments.refuse(f"--{name.replace('_', '-')} {why}")
 
 
-def read_rows_in_context(arguments: argparse.Namespace) -> ContextRows:
+def read_rows_in_context(arguments: argparse.Namespace) -> Rows:
     """The rows of a log, read by the recipe of this or of an earlier one."""
-    from linoto.logs.context_rows import read_context_rows
+    from linoto.logs.read_rows import read_rows
 
     asked = argparse.Namespace(stats=arguments.recipe, paper=False)
     found = read_contexts(asked)
@@ -47,15 +47,15 @@ def read_rows_in_context(arguments: argparse.Namespace) -> ContextRows:
     if arguments.candidates is not None:
         columns["candidates"] = arguments.candidates
     if known_format(arguments, ()) is None:
-        rows = read_context_rows(arguments.log, recipe=found.recipe, **columns)
+        rows = read_rows(arguments.log, recipe=found.recipe, **columns)
     else:
-        rows = read_known(arguments).context_rows(found.recipe, **columns)
+        rows = read_known(arguments).rows(recipe=found.recipe, **columns)
     return rows.uniform() if arguments.uniform else rows
 
 
-def estimate_in_context(rows: ContextRows, target: Any, interval: Interval) -> list[Estimate]:
+def estimate_in_context(rows: Rows, target: Any, interval: Interval) -> list[Estimate]:
     """What the target would have earned, by each method whose interval is of this kind."""
-    from linoto.logs.context_evaluate import METHODS, evaluate_contexts
+    from linoto.logs.evaluate import evaluate
 
-    methods = METHODS if interval.kind in ("auto", "normal") else ("ips",)
-    return evaluate_contexts(rows, target, methods=methods, interval=interval)
+    methods = ("ips", "snips", "dr") if interval.kind in ("auto", "normal") else ("ips",)
+    return evaluate(rows, target, methods=methods, interval=interval)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linoto.logs.foreign import ForeignLog
 
 FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, without its imports
-COLUMNS = ("action", "item", "reward", "propensity", "time", "where")
+COLUMNS = ("item", "reward", "propensity", "time", "where")
 
 
 def add_reading_options(command: Parser) -> None:
@@ -139,6 +139,7 @@ def own_arms(arguments: argparse.Namespace, **made: Any) -> ArmTable | None:
 def named_columns(arguments: argparse.Namespace) -> dict[str, Any]:
     """The columns that were named, and how their numbers are written."""
     named = {name: getattr(arguments, name, None) for name in COLUMNS}
+    named["item"] = named["item"] or getattr(arguments, "action", None)
     return {name: value for name, value in named.items() if value is not None} | notation_of(arguments)
 
 

@@ -10,7 +10,7 @@ from linoto.core.cells import number_of
 from linoto.core.hints import shortened_list
 from linoto.logs.arms import ArmTable
 from linoto.logs.notation import looks_like_compact_dates, looks_like_dates
-from linoto.logs.row_queries import distinct_ids
+from linoto.logs.queries import distinct_ids
 from linoto.logs.tables import Connection, StagedFile
 from linoto.logs.value_sql import is_date
 

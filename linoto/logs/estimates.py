@@ -19,8 +19,9 @@ from linoto.core.intervals import (
     guided_interval,
     mean_from_total,
 )
-from linoto.core.validation import as_arm, as_floats, as_range, check_choice
+from linoto.core.validation import as_range, check_choice
 from linoto.logs.rows import Rows
+from linoto.logs.targets import Target, as_probabilities, needed_propensities, of_logged
 
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")
 LEAST_EVENTS = 10  # below it an interval that holds is still too wide to act on
@@ -29,7 +30,6 @@ ALL_CERTAIN = (
     "every propensity is 1: only what was logged can be evaluated, because no other arm could have been "
     "played; log with an explorer that draws (LinTS, Random) or with a control group"
 )
-Target = Any  # an arm, (k,) or (n, k) probabilities, or for replay a policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ class Weighted:
             raise ValueError("interval must not be bernstein for a target that learns, got 'bernstein'")
         limits = interval.limits(rows.rewards)
         propensities = needed_propensities(rows, method)
-        probabilities = as_target(target, rows, method)
+        probabilities = as_probabilities(target, rows, method)
         weights = of_logged(probabilities, rows) / propensities
         if not weights.any():
             raise ValueError(
@@ -350,49 +350,3 @@ def seen_in(rows: Rows) -> str:
     most = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     shown = shortened_list([f"{rows.name(int(arm))} ({counts[arm]:,} times)" for arm in most])
     return f"they show {shown}" + (f"; {ALL_CERTAIN}" if rows.all_certain else "")
-
-
-# -- targets and propensities ------------------------------------------------------------------------------
-
-
-def is_policy(target: Target) -> bool:
-    """Whether a target learns as it goes."""
-    return callable(getattr(target, "start", None))
-
-
-def needed_propensities(rows: Rows, method: str) -> Floats:
-    """(n,) the propensities, without which no method works."""
-    if rows.propensities is None:
-        raise ValueError(
-            f"propensities must be given for {method}, got None: with which probability was each row's arm "
-            "chosen? ('uniform' where every arm was as likely)"
-        )
-    return np.asarray(rows.propensities)
-
-
-def as_target(target: Target, rows: Rows, method: str) -> Floats:
-    """(k,) or (n, k) the target's probabilities."""
-    if is_policy(target):
-        raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
-    if isinstance(target, int | np.integer):
-        target = np.eye(rows.k)[as_arm(target, rows.k, "target")]
-    probabilities = per_arm("target", target, rows)
-    wrong = (probabilities < 0).any() or (abs(probabilities.sum(axis=-1) - 1) > 1e-6).any()
-    if wrong:
-        raise ValueError("target must be probabilities that sum to 1, got some that do not")
-    return probabilities
-
-
-def per_arm(name: str, value: Any, rows: Rows) -> Floats:
-    """(k,) values of arms, or (n, k) where they differ from row to row."""
-    per_row = np.ndim(value) == 2
-    array = as_floats(name, value, ndim=2 if per_row else 1)
-    shape = (len(rows), rows.k) if per_row else (rows.k,)
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-    return array
-
-
-def of_logged(values: Floats, rows: Rows) -> Floats:
-    """(n,) the entries of (k,) or (n, k) values that belong to the logged arms."""
-    return np.asarray(values[rows.arms] if values.ndim == 1 else values[np.arange(len(rows)), rows.arms])

@@ -4,11 +4,15 @@
 and Thompson 1952), `snips` (Swaminathan and Joachims 2015) and `doubly_robust` (Dudík et al. 2011). All need
 to know with which probability the logger chose what it chose. Rows that built a warm start cannot also judge
 it: where there is one, rows carry ids, and an overlap is refused.
+
+Where rows have contexts, a target may look at them, and the model of doubly robust is linear in the features
+of their recipe. A greedy target is judged as it would have gone: each block of rows by a model of the blocks
+before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -18,20 +22,22 @@ import numpy.typing as npt
 from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
 from linoto.core.offline import Offline, as_offline
-from linoto.core.protocols import Agent, Policy
-from linoto.core.validation import as_actions, as_arm, check_choice, check_count, check_seed
+from linoto.core.protocols import Policy
+from linoto.core.validation import as_actions, as_arm, check_choice, check_seed
 from linoto.logs.estimates import Estimate as Estimate
-from linoto.logs.estimates import (
-    Found,
+from linoto.logs.estimates import Found, Weighted
+from linoto.logs.estimates import Interval as Interval
+from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
+from linoto.logs.rows import Rows, WarmStart, check_disjoint
+from linoto.logs.targets import (
+    GREEDY,
     Target,
-    Weighted,
+    as_probabilities,
+    is_greedy,
     is_policy,
     needed_propensities,
-    of_logged,
     per_arm,
 )
-from linoto.logs.estimates import Interval as Interval
-from linoto.logs.rows import Rows, WarmStart, check_disjoint
 
 METHODS = ("replay", "ips", "snips", "dr")
 
@@ -110,38 +116,37 @@ def doubly_robust(
     *,
     model: npt.ArrayLike | None = None,
     folds: int = 5,
+    ridge: float = 1.0,
     warm_start: Rows | WarmStart | None = None,
     interval: Interval = Interval(),  # noqa: B008
 ) -> Estimate:
     """A model's answer, corrected by weighted residuals: right if the model or the propensities are.
 
-    `model` is each arm's predicted reward, (k,) or (n, k), made without these rows. Without one, each arm's
-    mean reward is taken from the other folds (row i is in fold i mod folds), shrunk towards the mean of all
-    by one row; as folds depend on each other, coverage is then measured (docs/evaluation.md), not proven.
+    `model` is each arm's predicted reward, (k,) or (n, k), made without these rows. Without one it is fitted
+    for each row on the other folds (row i is in fold i mod folds): the mean of each arm, shrunk towards the
+    mean of all by one row, or with contexts a linear model with a `ridge`; as folds depend on each other,
+    coverage is then measured (docs/evaluation.md), not proven.
     """
     check_disjoint(rows, warm_start)
     seen = Weighted.of(rows, target, "dr", interval)
-    low, high = seen.limits
     if model is not None:
-        predicted = np.clip(as_model(model, rows), low, high)
-        expected, own = np.einsum("...k,...k->...", seen.target, predicted), of_logged(predicted, rows)
-    elif interval.kind in ("auto", "normal"):
-        expected, own, predicted = cross_fitted(rows, seen.target, folds)
-    else:
+        known = Fitted(rows=rows, parts=[np.arange(len(rows))], predicted=[per_arm("model", model, rows)])
+        return corrected(seen, known, proven=True)
+    if interval.kind not in ("auto", "normal"):
         raise ValueError(
             f"model must be given for a {interval.kind} interval, got None: folds lean on each other"
         )
-    return corrected(seen, expected, own, predicted, proven=model is not None)
+    return corrected(seen, fit_other_folds(rows, folds=folds, ridge=ridge), proven=False)
 
 
-def corrected(seen: Weighted, expected: Floats, own: Floats, predicted: Floats, *, proven: bool) -> Estimate:
-    """What a model expects (n,) of the target, corrected by the rewards beyond what it says (n,) of the
-    logged arms; (k,) or (n, k) its predictions."""
+def corrected(seen: Weighted, fitted: Fitted, *, proven: bool) -> Estimate:
+    """What a model expects of the target, corrected by the rewards beyond what it says of the logged arms."""
     low, high = seen.limits
-    terms = expected + seen.weights * (seen.rows.rewards - own)
+    model = fitted.clipped(low, high)
+    terms = model.expected(seen.target) + seen.weights * (seen.rows.rewards - model.of_played())
     if seen.bounded:
-        ends = np.repeat([[low], [high]], seen.rows.k, axis=1)  # (2, k) a model that learns may say anything
-        limits = limits_of_terms(seen, ends if seen.learns else predicted)
+        some = np.full(seen.rows.k, low), np.full(seen.rows.k, high)  # a model that learns may say anything
+        limits = limits_of_terms(seen, *(some if seen.learns else model.ends))
     else:
         limits = (0.0, (high - low) * (1 + 2 * seen.ceiling))  # textbooks' width
     found = seen.with_unknown(seen.mean_of(terms, limits, centred=True), low - high, high - low)
@@ -162,7 +167,8 @@ def replay(
     Rows are kept by rejection so that those kept look as if the target had logged them: all that agree where
     the logger was uniform, fewer where it was not. The target may be a policy, which then learns from the
     rows that are kept, starting from the warm start; the interval is then about the mean rewards of the arms
-    that it played. `seed` drives the rejection and the policy.
+    that it played. With contexts it is asked in the context of each row. `seed` drives the rejection and the
+    policy.
     """
     check_disjoint(rows, warm_start)
     check_seed(seed)
@@ -171,8 +177,7 @@ def replay(
     if is_policy(target):
         if interval.kind == "bernstein":
             raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
-        offline = Offline.empty(rows.k) if warm_start is None else warm_start.offline
-        seen, kept = replayed(start_for_replay(target, actions, offline, rows.k, own), rows, draws, interval)
+        seen, kept = replayed(start_for_replay(target, rows, actions, warm_start, own), rows, draws, interval)
     else:
         seen = Weighted.of(rows, target, "replay", interval)
         kept = draws * seen.surely_kept < seen.weights
@@ -188,63 +193,146 @@ def evaluate(
     rows: Rows,
     target: Target,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] | None = None,
     actions: npt.ArrayLike | None = None,
     model: npt.ArrayLike | None = None,
+    folds: int = 5,
+    ridge: float = 1.0,
     warm_start: Rows | WarmStart | None = None,
     seed: int = 0,
     interval: Interval = Interval(),  # noqa: B008
 ) -> list[Estimate]:
-    """Several methods at once, in the order asked for."""
-    for method in methods:
+    """What a target would have earned per round, by several methods in the order asked for.
+
+    The target is an arm by its number or its name, weights of arms by name, probabilities (k,) or (n, k), a
+    function of a context and the arms on offer that returns an arm or weights, a running agent, asked as it
+    is, without learning, a policy that learns, or "greedy". Without `methods` all are taken that the target
+    can have: of a policy that is replay.
+
+    A greedy target plays in each of so many blocks (`folds`) the best arm by a model of all earlier ones: it
+    is what would have happened if the model had been fitted anew before each block, and then trusted. The
+    value is the average of these policies over the rows after the first block, which has no earlier ones.
+    Rows must be in the order in which they were logged (`time=`), or in one that has nothing to do with what
+    they say.
+    """
+    for method in methods or ():
         check_choice("methods", method, METHODS)
+    if is_greedy(target):
+        return evaluate_greedy(rows, methods or METHODS[1:], folds, ridge, warm_start, interval)
+    if is_policy(target):
+        methods = methods or METHODS[:1]
+    else:
+        target = as_probabilities(target, rows, "an evaluation")
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
-    calls = {
+    calls: dict[str, Callable[[], Estimate]] = {
         "replay": lambda: replay(rows, target, actions=actions, seed=seed, **shared),
         "ips": lambda: ips(rows, target, **shared),
         "snips": lambda: snips(rows, target, **shared),
-        "dr": lambda: doubly_robust(rows, target, model=model, **shared),
+        "dr": lambda: doubly_robust(rows, target, model=model, folds=folds, ridge=ridge, **shared),
     }
-    return [calls[method]() for method in methods]
+    return [calls[method]() for method in methods or METHODS]
+
+
+def evaluate_greedy(
+    rows: Rows,
+    methods: Sequence[str],
+    blocks: int,
+    ridge: float,
+    warm_start: Rows | WarmStart | None,
+    interval: Interval,
+) -> list[Estimate]:
+    """What the best arms by a model of earlier blocks would have earned."""
+    check_disjoint(rows, warm_start)
+    if "replay" in methods:
+        raise ValueError(f"methods must be ips, snips or dr for a {GREEDY} target, got 'replay'")
+    fitted, before = fit_earlier_blocks(rows, blocks=blocks, ridge=ridge)
+    chosen = fitted.choices()
+    calls: dict[str, Callable[[Weighted], Estimate]] = {
+        "ips": ips_of,
+        "snips": snips_of,
+        "dr": lambda seen: corrected(seen, fitted, proven=True),
+    }
+    if "dr" in methods and interval.kind not in ("auto", "normal"):
+        raise ValueError(f"interval must be auto or normal for dr with a fitted model, got {interval.kind!r}")
+    return [
+        calls[method](Weighted.of(fitted.rows, chosen, method, interval, before=before)) for method in methods
+    ]
 
 
 # -- pieces -----------------------------------------------------------------------------------------------
 
 
 def start_for_replay(
-    policy: Policy, actions: npt.ArrayLike | None, offline: Offline, k: int, rng: np.random.Generator
-) -> Agent:
-    """A policy at work on these arms."""
+    policy: Policy,
+    rows: Rows,
+    actions: npt.ArrayLike | None,
+    warm_start: Rows | WarmStart | None,
+    rng: np.random.Generator,
+) -> Any:
+    """A policy at work on these arms, from what the rows of the warm start say."""
+    if rows.recipe is not None:
+        start: Any = getattr(policy, "start_contextual", None)
+        if start is None:
+            raise ValueError(f"policy must be one for contexts to be replayed in them, got {policy!r}")
+        if isinstance(warm_start, WarmStart):
+            raise ValueError("warm_start must be Rows where rows have contexts, got a WarmStart")
+        moments = None if warm_start is None else warm_start.moments(np.arange(len(warm_start)))
+        agent = start(moments, features=rows.recipe, rng=rng)
+        if agent.needs_practice:
+            raise ValueError("policy must be one that needs no practice to be replayed, got one that does")
+        return agent
     if actions is None:
         raise ValueError("actions must be given to replay a policy, got None")
     arms = as_actions(actions)
-    if len(arms) != k:
-        raise ValueError(f"actions must have one row for each of the {k} arms, got {len(arms)}")
-    return policy.start(arms, as_offline(offline, k), rng=rng)
+    if len(arms) != rows.k:
+        raise ValueError(f"actions must have one row for each of the {rows.k} arms, got {len(arms)}")
+    offline = Offline.empty(rows.k) if warm_start is None else warm_start.offline
+    return policy.start(arms, as_offline(offline, rows.k), rng=rng)
 
 
-def replayed(agent: Agent, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
+def answers(agent: Any, rows: Rows) -> Callable[[int], tuple[Any, int]]:
+    """What an agent wants to play in a row, as it says it and as an arm."""
+    if rows.recipe is None:
+        ask = agent.decide if hasattr(agent, "decide") else agent.select
+
+        def of_arms(row: int) -> tuple[Any, int]:
+            choice = ask()
+            return choice, as_arm(getattr(choice, "arm", choice), rows.k)
+
+        return of_arms
+    places = rows.recipe.item_places
+
+    def in_context(row: int) -> tuple[Any, int]:
+        choice = agent.decide(context=rows.context_of(row), arms=list(rows.offered(row)))
+        return choice, places[choice.name]
+
+    return in_context
+
+
+def replayed(agent: Any, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
     """The rows seen from a learning agent, and (n,) which it keeps.
 
     Whatever the agent asks for, a row is kept with the same probability, the least propensity: how many are
-    kept says nothing about their rewards.
+    kept says nothing about their rewards. Without contexts it is asked again only after it has learned.
     """
     propensities = needed_propensities(rows, "replay")
     least = float(propensities.min())
     kept = np.zeros(len(rows), dtype=np.bool_)
     weights = np.zeros(len(rows))
-    ask = agent.decide if hasattr(agent, "decide") else agent.select
-    choice = ask()
+    ask = answers(agent, rows)
+    choice, wanted = ask(0)
     for i, (arm, reward) in enumerate(zip(rows.arms.tolist(), rows.rewards.tolist(), strict=True)):
-        if arm != as_arm(getattr(choice, "arm", choice), rows.k):
+        if i and (kept[i - 1] or rows.recipe is not None):
+            choice, wanted = ask(i)
+        if arm != wanted:
             continue
         weights[i] = 1 / propensities[i]
         if draws[i] * propensities[i] < least:
             kept[i] = True
             agent.update(choice, reward)
-            choice = ask()
-    wanted = as_arm(getattr(choice, "arm", choice), rows.k)
-    if wanted not in rows.arms:
+    if rows.recipe is None and kept[-1]:
+        wanted = ask(len(rows))[1]
+    if rows.recipe is None and wanted not in rows.arms:
         raise ValueError(
             f"rows must show every arm that the policy plays, got none of {rows.name(wanted)}, "
             f"which it waits for after {kept.sum()} rounds"
@@ -263,33 +351,10 @@ def replayed(agent: Agent, rows: Rows, draws: Floats, interval: Interval) -> tup
     return seen, kept
 
 
-def as_model(model: npt.ArrayLike, rows: Rows) -> Floats:
-    """(k,) or (n, k) predicted rewards."""
-    return per_arm("model", model, rows)
-
-
-def limits_of_terms(seen: Weighted, predicted: Floats) -> tuple[float, float]:
-    """Where terms of doubly robust lie: predicted + w (r - predicted), with predictions (k,) or (n, k)."""
+def limits_of_terms(seen: Weighted, least: Floats, most: Floats) -> tuple[float, float]:
+    """Where terms of doubly robust lie: predicted + w (r - predicted), for predictions between these."""
     low, high = seen.limits
-    least, most = (end(predicted.reshape(-1, seen.rows.k), axis=0) for end in (np.min, np.max))
     return (
         float(least.min() - (seen.ceilings * (most - low)).max()),
         float(most.max() + (seen.ceilings * (high - least)).max()),
     )
-
-
-def cross_fitted(rows: Rows, target: Floats, folds: int) -> tuple[Floats, Floats, Floats]:
-    """(n,) what the other folds predict of the target, and of the logged arm; (folds, k) all predictions."""
-    check_count("folds", folds)
-    if not 2 <= folds <= len(rows):
-        raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")
-    fold = np.arange(len(rows)) % folds
-    expected, own = np.empty((2, len(rows)))
-    predicted = np.empty((folds, rows.k))
-    for held_out in range(folds):
-        mine = fold == held_out
-        rest = rows.take(~mine).offline
-        means = predicted[held_out] = (rest.reward_sums + rest.reference) / (rest.pulls + 1)
-        expected[mine] = (target if target.ndim == 1 else target[mine]) @ means
-        own[mine] = means[rows.arms[mine]]
-    return expected, own, predicted

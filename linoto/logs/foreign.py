@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.arms import ArmTable
-from linoto.logs.context_rows import ContextRows, read_context_rows
-from linoto.logs.contexts import read_context_log
 from linoto.logs.read import Log, read_arms, read_log
-from linoto.logs.rows import Rows, read_rows
+from linoto.logs.read_rows import read_rows
+from linoto.logs.rows import Rows
 from linoto.logs.tables import find_files, source_name
 from linoto.logs.text_files import read_header
 from linoto.logs.vw import read_vw
@@ -28,7 +26,7 @@ class ForeignLog:
 
     source: Any
     arms: ArmTable
-    action: str
+    item: str
     reward: str
     propensity: str | None
     time: str | None
@@ -41,9 +39,12 @@ class ForeignLog:
         """Which column has which meaning, as keywords."""
         return {"reward": self.reward, "propensity": self.propensity, "time": self.time}
 
-    def log(self, **options: Any) -> Log:
-        """Statistics by arm; options are those of `read_log`."""
-        given = {"action": self.action, "arms": self.arms, **self.columns(), **options}
+    def log(self, *, contexts: bool = False, **options: Any) -> Log:
+        """Statistics of it; options are those of `read_log`. With `contexts` all columns of the context are
+        taken, unless some are named."""
+        given = {"item": self.item, "arms": self.arms, **self.columns(), **options}
+        if contexts and not options.get("numeric") and not options.get("categories"):
+            given |= {"numeric": self.numeric, "categories": self.categories}
         found = read_log(self.source, **given)
         return replace(found, **self.noticed(found))
 
@@ -56,22 +57,8 @@ class ForeignLog:
 
     def rows(self, **options: Any) -> Rows:
         """The rows one by one; options are those of `read_rows`."""
-        return read_rows(
-            self.source, **{"action": self.action, "arms": self.arms, **self.columns(), **options}
-        )
-
-    def context_log(self, **options: Any) -> Log:
-        """Statistics with contexts, of all columns unless named; options are those of `read_context_log`."""
-        given = {"item": self.action, "arms": self.arms, **self.columns(), **options}
-        if not options.get("numeric") and not options.get("categories"):
-            given |= {"numeric": self.numeric, "categories": self.categories}
-        found = read_context_log(self.source, **given)
-        return replace(found, **self.noticed(found))
-
-    def context_rows(self, recipe: Recipe, **options: Any) -> ContextRows:
-        """The rows with contexts one by one; options are those of `read_context_rows`."""
-        given = {"candidates": self.candidates, **self.columns(), **options}
-        return read_context_rows(self.source, recipe=recipe, **given)
+        own = {"arms": self.arms} if options.get("recipe") is None else {"candidates": self.candidates}
+        return read_rows(self.source, **{"item": self.item, **own, **self.columns(), **options})
 
 
 def format_of(source: Any, format: str | None = None) -> str | None:
@@ -113,7 +100,7 @@ def read_foreign(
     return ForeignLog(
         source=found.transcripts,
         arms=found.arm_table(intercept=intercept, normalise=normalise, arm_effects=arm_effects),
-        action="item",
+        item="item",
         reward="reward",
         propensity="propensity",
         time="time" if found.timed else None,
@@ -141,7 +128,7 @@ def read_open_bandit(source: Any, arms: Any, **made: Any) -> ForeignLog:
     return ForeignLog(
         source=source,
         arms=read_arms(items, id=None if indexed else "item_id", **made),
-        action="item_id",
+        item="item_id",
         reward="click",
         propensity="propensity_score",
         time="timestamp" if "timestamp" in names else None,

@@ -1,4 +1,4 @@
-"""Logs as statistics: pulls, reward sums and squares per arm, with every bad row named or counted."""
+"""Logs as statistics: sums by arm, and by the features of contexts, with every bad row named or counted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
+from linoto.core.features.columns import Column
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import check_arms, find_arms
+from linoto.logs.asked import MAX_FEATURES, Asked, Crosses
+from linoto.logs.feature_sums import MOST_LEVELS, Seen, SumPlan, sum_features, survey_columns
+from linoto.logs.feature_sums import PART as FEATURE_PART
 from linoto.logs.notation import Notation
-from linoto.logs.row_queries import (
+from linoto.logs.queries import (
+    EVERY_ROW,
     KEPT_UNKNOWN,
     Columns,
     RowRange,
@@ -30,7 +35,8 @@ from linoto.logs.row_queries import (
     reward_extent,
 )
 from linoto.logs.saved import SavedLog
-from linoto.logs.sums import ArmSums, Propensities, SumOptions, sum_files
+from linoto.logs.sums import PART as ARM_PART
+from linoto.logs.sums import ArmSums, Propensities, SumOptions, cut_parts, sum_files
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import UNNAMED
 from linoto.logs.times import describe_cut, time_cut
@@ -192,11 +198,21 @@ def without_counter(table: dict[str, Sequence[Any]]) -> tuple[dict[str, Sequence
 def read_log(
     source: Any,
     *,
-    action: str,
     reward: str,
+    item: str | None = None,
     arms: ArmTable | None = None,
+    numeric: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    columns: Sequence[Column] = (),
+    crosses: Crosses = (),
+    features: Sequence[str] = (),
+    item_effects: bool | None = None,
+    intercept: bool = True,
+    recipe: Recipe | None = None,
     propensity: str | None = None,
     time: str | None = None,
+    min_count: int = 1,
+    max_features: int = MAX_FEATURES,
     where: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
@@ -206,43 +222,126 @@ def read_log(
 ) -> Log:
     """A log from files (a path, a glob, a list of paths) or from a pandas, polars or Arrow table.
 
-    `action` holds the id of an arm, `reward` what it earned. Without `arms` there is one for each value of
-    `action`, without features. The first bad row is a ValueError that names its row and column; with
-    `skip_bad` such rows are dropped and counted. `where` keeps some rows only, as in "month >= 6 and
-    country = 'NO'". `decimal` and `thousands` are the marks in numbers that are text. The threads of `engine`
-    read, or the workers of a Dask cluster, who must then see the files and the folder for temporary ones; the
-    statistics are the same bits for any of them. `track` is called after each part.
+    `item` is the column of what was played, as the id of an arm, `reward` what it earned. Without `arms`
+    there is one for each value of `item`, without features. The first bad row is a ValueError that names its
+    row and column; with `skip_bad` such rows are dropped and counted. `where` keeps some rows only, as in
+    "month >= 6 and country = 'NO'". `decimal` and `thousands` are the marks in numbers that are text.
+
+    Rows have a context where columns of one are named: `numeric` and `categories`, or `columns` whose
+    features are known already. `features` are columns of numbers that describe the played action itself.
+    `crosses` are pairs of columns whose features are multiplied: without a cross of the item and a column, a
+    context shifts all items alike. Where `arms` know features of items, these have no effects of their own,
+    unless `item_effects`. Levels with fewer than `min_count` rows share one feature. `recipe` is that of an
+    earlier log, instead of a new one.
+
+    The threads of `engine` read, or the workers of a Dask cluster, who must then see the files and the folder
+    for temporary ones; the statistics are the same bits for any of them. `track` is called after each part.
     """
     check_arms(arms)
-    notation = Notation(decimal, thousands)
-    columns = Columns(action=action, reward=reward, propensity=propensity, time=time, notation=notation)
-    with open_rows(source, columns, where) as (connection, files, notes):
+    asked = Asked(
+        numeric=numeric,
+        categories=categories,
+        columns=columns,
+        crosses=crosses,
+        features=features,
+        item_effects=item_effects,
+        intercept=intercept,
+        recipe=recipe,
+        min_count=min_count,
+        max_features=max_features,
+    )
+    if arms is not None and recipe is not None:
+        raise ValueError("recipe must be given alone, got columns, crosses or arms beside it")
+    if arms is not None and item is None:
+        raise ValueError("item must be the column of what was played where arms are given, got None")
+    named = Columns(
+        reward=reward, item=item, propensity=propensity, time=time, notation=Notation(decimal, thousands)
+    )
+    reading = Reading(asked, asked.complete(named), source_name(source), skip_bad, engine, track)
+    with open_rows(source, reading.columns, where) as (connection, files, notes):
+        return reading.read(connection, files, arms, notes)
+
+
+class Reading(NamedTuple):
+    """What is read, and how."""
+
+    asked: Asked
+    columns: Columns
+    source: str  # as messages call it
+    skip_bad: bool
+    engine: Engine
+    track: Track | None
+    part: int = ARM_PART  # rows that are summed at a time by arm
+    feature_part: int = FEATURE_PART  # and by features
+    most_levels: int = MOST_LEVELS  # of a column that are counted
+
+    def read(
+        self,
+        connection: Connection,
+        files: Sequence[StagedFile],
+        arms: ArmTable | None,
+        notes: tuple[str, ...] = (),
+    ) -> Log:
+        """The sums of these files by arm, and by features where rows have a context."""
+        columns, time = self.columns, self.columns.time
         if arms is None:
-            arms, more = find_arms(connection, files, action, source_name(source), skip_bad=skip_bad)
+            arms, more = self.find_arms(connection, files)
             notes = (*more, *notes)
         introduce_arms(connection, arms.names)
         cut = None if time is None else time_cut(connection, files, columns)
-        options = SumOptions(ids=arms.names, cut=cut, skip_bad=skip_bad)
-        sums = sum_files(connection, files, columns, options, engine, track)
+        options = SumOptions(ids=arms.names, cut=cut, skip_bad=self.skip_bad, part=self.part)
+        track = self.track if self.asked.nothing else None
+        sums = sum_files(connection, files, columns, options, self.engine, track)
         if not (sums.early.total or sums.late.total):
-            raise ValueError(f"{source_name(source)} must have at least one usable row, got none")
-        extent = find_extent(connection, files, columns, good_only=bool(sums.bad))
-        ends = find_ends(connection, files, columns, sums) if has_other_rewards(sums) else None
-        split = "row order" if cut is None else describe_cut(connection, cut, files, str(time))
-    return Log(
-        arms=arms,
-        early=sums.early,
-        late=sums.late,
-        rows=sums.rows,
-        bad=dict(sorted(sums.bad.items())),
-        unknown=dict(sums.unknown.most_common(KEPT_UNKNOWN)),
-        extent=extent,
-        split=split,
-        propensities=None if propensity is None else sums.propensities,
-        ends=ends,
-        notes=notes,
-        source=source_name(source),
-    )
+            raise ValueError(f"{self.source} must have at least one usable row, got none")
+        contexts = None
+        if not self.asked.nothing:
+            parts = cut_parts(
+                files, columns, size=self.feature_part, halves=cut is None, good_only=bool(sums.bad)
+            )
+            contexts, more = self.read_contexts(connection, parts, arms, cut)
+            notes = (*notes, *more)
+        return Log(
+            arms=arms,
+            early=sums.early,
+            late=sums.late,
+            contexts=contexts,
+            rows=sums.rows,
+            bad=dict(sorted(sums.bad.items())),
+            unknown=dict(sums.unknown.most_common(KEPT_UNKNOWN)),
+            extent=find_extent(connection, files, columns, good_only=bool(sums.bad)),
+            split="row order" if cut is None else describe_cut(connection, cut, files, str(time)),
+            propensities=None if columns.propensity is None else sums.propensities,
+            ends=find_ends(connection, files, columns, sums) if has_other_rewards(sums) else None,
+            notes=notes,
+            source=self.source,
+        )
+
+    def find_arms(
+        self, connection: Connection, files: Sequence[StagedFile]
+    ) -> tuple[ArmTable, tuple[str, ...]]:
+        """The arms where no table lists them: those of the recipe, or the values of the item column."""
+        item, recipe = self.columns.item, self.asked.recipe
+        if item is None:
+            return ArmTable.one_hot([EVERY_ROW], "item"), ()
+        if recipe is not None:
+            return ArmTable.one_hot(recipe.items, recipe.item), ()
+        return find_arms(connection, files, item, self.source, skip_bad=self.skip_bad)
+
+    def read_contexts(
+        self, connection: Connection, parts: Sequence[RowRange], arms: ArmTable, cut: float | None
+    ) -> tuple[LoggedContexts, tuple[str, ...]]:
+        """The recipe, learned unless it is given, and the moments of its features; and what was noticed."""
+        asked, seen = self.asked, Seen()
+        if asked.learning:
+            seen = survey_columns(
+                connection, parts, arms.names, self.engine, names=asked.learning, most_levels=self.most_levels
+            )
+        made = asked.made(seen, self.columns.item, arms)
+        plan = SumPlan(recipe=made, cut=cut)
+        asked.check_size(plan, self.source)
+        halves = sum_features(connection, parts, plan, arms.names, self.engine, self.track)
+        return LoggedContexts(made, *halves), asked.notes(seen)
 
 
 def find_extent(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b, file_digest
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Literal
 
 import numpy as np
@@ -12,28 +13,20 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.cells import text_of
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, exact, is_number
-from linoto.logs.arms import ArmTable
-from linoto.logs.arms_in_log import check_arms, find_arms
-from linoto.logs.notation import Notation
-from linoto.logs.row_queries import (
-    Columns,
-    ResultColumns,
-    RowRange,
-    fetch_rows,
-    introduce_arms,
-    refuse_bad_row,
-)
-from linoto.logs.tables import Connection, StagedFile, refuse_rejected, source_name
-from linoto.logs.where import open_rows
+from linoto.logs.row_features import Sparse, moments_of, played_features, scores_of
 
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Logged decisions one by one. `propensities="uniform"` is short for 1/k everywhere.
+    """Logged decisions one by one. `propensities="uniform"` is short for the same chance of every arm.
+
+    Rows with contexts have a recipe, whose items are the arms, and the columns of its context.
 
     >>> rows = Rows(arms=[0, 1, 1], rewards=[1.0, 0.0, 1.0], k=2, propensities="uniform")
     >>> len(rows), rows.offline.pulls.tolist()
@@ -45,7 +38,10 @@ class Rows:
     k: int
     propensities: Floats | Literal["uniform"] | None = None  # (n,) of the logged arms, in (0, 1]
     ids: Ids | None = None  # (n,) all different
-    names: Sequence[str] | None = None  # (k,) of the arms, for messages
+    names: Sequence[str] | None = None  # (k,) of the arms
+    recipe: Recipe | None = None  # how contexts become features; None: rows have no context
+    context: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)  # (n,) each column of the recipe
+    candidates: Bools | None = None  # (n, k) what could be played; None: every arm
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
@@ -56,8 +52,13 @@ class Rows:
         check_length("rewards", rewards, arms.size)
         object.__setattr__(self, "arms", arms)
         object.__setattr__(self, "rewards", rewards)
+        if self.recipe is not None:
+            check_recipe(self.recipe, self.k)
+            object.__setattr__(self, "names", self.recipe.items)
+            for column in self.recipe.context:
+                check_length(f"context[{column.name!r}]", np.asarray(self.context[column.name]), arms.size)
         if self.propensities is not None:
-            object.__setattr__(self, "propensities", as_propensities(self.propensities, arms.size, self.k))
+            object.__setattr__(self, "propensities", as_propensities(self.propensities, self))
         if self.ids is not None:
             object.__setattr__(self, "ids", as_ids(self.ids, arms.size))
         if self.names is not None and len(self.names) != self.k:
@@ -72,7 +73,7 @@ class Rows:
 
     @property
     def offline(self) -> Offline:
-        """These rows as what every policy starts from."""
+        """These rows by arm, as what every policy of fixed arms starts from."""
         return Offline.from_rows(self.arms, self.rewards, k=self.k)
 
     @property
@@ -95,7 +96,13 @@ class Rows:
             rewards=self.rewards[chosen],
             propensities=None if self.propensities is None else np.asarray(self.propensities)[chosen],
             ids=None if self.ids is None else np.asarray(self.ids)[chosen],
+            context={name: values[chosen] for name, values in self.context.items()},
+            candidates=None if self.candidates is None else self.candidates[chosen],
         )
+
+    def uniform(self) -> Rows:
+        """The same rows, if every arm that could be played was as likely as the others."""
+        return replace(self, propensities="uniform")
 
     def numbered(self) -> Rows:
         """These rows with their ids, or where they have none with their positions in exactly this log."""
@@ -103,6 +110,58 @@ class Rows:
             return self
         digest = blake2b(self.arms.tobytes() + self.rewards.tobytes(), digest_size=8).hexdigest()
         return replace(self, ids=[f"{digest}:{i}" for i in range(len(self))])
+
+    # -- what was on offer, and in which context
+
+    def context_of(self, row: int) -> dict[str, Any]:
+        """What was known before a row was decided, as a request would have it."""
+        return {name: plain(values[row]) for name, values in self.context.items()}
+
+    def offered(self, row: int) -> tuple[str, ...]:
+        """The names of the arms that could be played in a row."""
+        names = self.names or tuple(map(str, range(self.k)))
+        if self.candidates is None:
+            return tuple(names)
+        return tuple(names[arm] for arm in np.flatnonzero(self.candidates[row]).tolist())
+
+    def best(self, scores: Floats) -> Floats:
+        """(n, k) 1 for the arm on offer with the best score, (k,) or (n, k); the first of equals."""
+        every = np.broadcast_to(scores, (len(self), self.k))
+        offered = every if self.candidates is None else np.where(self.candidates, every, -np.inf)
+        chosen = np.zeros(every.shape)
+        chosen[np.arange(len(self)), offered.argmax(axis=1)] = 1.0
+        return chosen
+
+    # -- features
+
+    @cached_property
+    def columns(self) -> dict[str, Sparse]:
+        """The features of each column of the context."""
+        context = () if self.recipe is None else self.recipe.context
+        return {
+            column.name: Sparse(*column.features_of(np.asarray(self.context[column.name])))
+            for column in context
+        }
+
+    @cached_property
+    def features(self) -> Sparse:
+        """The features of what was played, where rows have a recipe."""
+        return played_features(self.known_recipe, self.columns, self.arms)
+
+    def moments(self, chosen: npt.NDArray[Any]) -> Moments:
+        """Of some of the rows: a mask or positions."""
+        return moments_of(self.features, self.rewards, chosen, self.known_recipe.d)
+
+    def scores(self, theta: Floats) -> Floats:
+        """(n, k) what a parameter expects of every arm in every row."""
+        return scores_of(self.known_recipe, self.columns, theta, len(self))
+
+    @property
+    def known_recipe(self) -> Recipe:
+        """The recipe, of rows that must have one."""
+        if self.recipe is None:
+            raise ValueError("rows must have a recipe to have features, got rows of fixed arms")
+        return self.recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,91 +246,29 @@ def check_disjoint(rows: Rows, warm_start: Rows | WarmStart | None) -> None:
         )
 
 
-# -- from files -------------------------------------------------------------------------------------------
-
-
-def read_rows(
-    source: Any,
-    *,
-    action: str,
-    reward: str,
-    arms: ArmTable | None = None,
-    propensity: str | None = None,
-    id: str | None = None,
-    time: str | None = None,
-    where: str | None = None,
-    decimal: str = ".",
-    thousands: str | None = None,
-) -> Rows:
-    """The rows of files (a path, a glob, a list of paths) or of a pandas, polars or Arrow table.
-
-    In the order of `time` where it is named. Without an `id` column a row of a file is known by what the file
-    holds and its place in it: the same file gives the same ids under any name, in any folder. A row of a
-    table is not known at all. The first bad row is a ValueError that names it. `arms`, `where`, `decimal` and
-    `thousands` are those of `read_log`.
-    """
-    check_arms(arms)
-    notation = Notation(decimal, thousands)
-    columns = Columns(
-        action=action, reward=reward, propensity=propensity, time=time, id=id, notation=notation
-    )
-    with open_rows(source, columns, where) as (connection, files, _):
-        if arms is None:
-            arms, _ = find_arms(connection, files, action, source_name(source))
-        introduce_arms(connection, arms.names)
-        found = [fetch_good_rows(connection, RowRange.whole(file, columns), arms.names) for file in files]
-    numbers = [part.pop("row") for part in found]
-    values = {role: np.concatenate([part[role] for part in found]) for role in found[0]}
-    rows = Rows(
-        arms=values["arm"],
-        rewards=values["reward"],
-        k=len(arms.names),
-        propensities=values.get("propensity"),
-        ids=places(files, numbers) if id is None else values["id"],
-        names=arms.names,
-    )
-    return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
-
-
-def fetch_good_rows(connection: Connection, rows: RowRange, names: Sequence[str]) -> ResultColumns:
-    """Rows of a file, by column; the first bad one is refused."""
-    found = fetch_rows(connection, rows)
-    if not np.ma.getmaskarray(found.pop("kind")).all():
-        refuse_bad_row(connection, rows, names)
-    refuse_rejected([rows.file])
-    return {role: np.asarray(column) for role, column in found.items()}
-
-
-def places(files: Sequence[StagedFile], numbers: Sequence[npt.NDArray[Any]]) -> list[str] | None:
-    """(n,) each row's file, by what it holds, and its place in it; None for the rows of a table."""
-    if any(file.kind == "a table" for file in files):
-        return None
-    known: dict[str, StagedFile] = {}
-    for file in files:
-        digest = digest_of(file.name)
-        if digest in known:
-            raise ValueError(
-                f"{file.name} must hold other rows than {known[digest].name}, got the same file twice: "
-                "give it once, or name an id column"
-            )
-        known[digest] = file
-    return [f"{digest}:{row}" for digest, rows in zip(known, numbers, strict=True) for row in rows]
-
-
-def digest_of(path: str) -> str:
-    """What a file holds, in 64 bits."""
-    with open(path, "rb") as file:
-        return file_digest(file, lambda: blake2b(digest_size=8)).hexdigest()
-
-
 # -- checks -----------------------------------------------------------------------------------------------
 
 
-def as_propensities(value: Any, n: int, k: int) -> Floats:
+def check_recipe(recipe: Any, k: int | None = None) -> None:
+    """Refuse what has no items to choose from, or others than there are arms."""
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"recipe must be a linoto.Recipe, got {type(recipe).__name__}")
+    if not recipe.items or recipe.action:
+        raise ValueError(
+            "recipe must have items and no columns of the action itself: a log does not say what "
+            "the columns of other actions were"
+        )
+    if k is not None and len(recipe.items) != k:
+        raise ValueError(f"recipe must have {k} items, one for each arm, got {len(recipe.items)}")
+
+
+def as_propensities(value: Any, rows: Rows) -> Floats:
     """(n,) probabilities of what was chosen."""
+    n = len(rows)
     if isinstance(value, str):
         check_choice("propensities", value, ("uniform",))
-        return np.full(n, 1 / k)
+        offered = rows.k if rows.candidates is None else rows.candidates.sum(axis=1)
+        return np.asarray(np.ones(n) / offered)
     propensities = as_floats("propensities", value, ndim=1)
     check_length("propensities", propensities, n)
     wrong = (propensities <= 0) | (propensities > 1)
@@ -279,6 +276,11 @@ def as_propensities(value: Any, n: int, k: int) -> Floats:
         row = int(wrong.argmax())
         raise ValueError(f"propensities must be in (0, 1], got {exact(propensities[row])} in row {row}")
     return propensities
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def as_ids(value: Ids, n: int) -> npt.NDArray[Any]:

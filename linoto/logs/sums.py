@@ -20,7 +20,7 @@ from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 from linoto.engines import Engine, Track, tracked
 from linoto.logs.parts import ask_parts
-from linoto.logs.row_queries import (
+from linoto.logs.queries import (
     Columns,
     ResultColumns,
     RowRange,
@@ -59,6 +59,7 @@ class SumOptions(NamedTuple):
     ids: tuple[str, ...]
     cut: float | None  # rows with a time at or after it are late; None: each part knows
     skip_bad: bool
+    part: int = PART  # rows that are summed at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,34 +85,21 @@ class ArmSums:
         return ArmSums(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
 
 
-class RowSpan(NamedTuple):
-    """Consecutive rows of a file, and whether they are of the second half of the log."""
-
-    file: StagedFile
-    first: int
-    end: int
-    late: bool = False
-
-
-def cut_spans(files: Sequence[StagedFile], *, size: int, halves: bool) -> list[RowSpan]:
+def cut_parts(
+    files: Sequence[StagedFile], columns: Columns, *, size: int, halves: bool, good_only: bool = False
+) -> list[RowRange]:
     """Ranges of so many rows, also cut in the middle of the whole log where rows decide what is early."""
     middle = sum(file.rows for file in files) // 2 if halves else None
-    spans, before = [], 0
+    parts, before = [], 0
     for file in files:
         edges = {*range(0, file.rows, size), file.rows}
         if middle is not None and 0 < middle - before < file.rows:
             edges.add(middle - before)
         for first, end in pairwise(sorted(edges)):
             late = middle is not None and before + first >= middle
-            spans.append(RowSpan(file, first, end, late))
+            parts.append(RowRange(file, columns, first, end, late, good_only))
         before += file.rows
-    return spans
-
-
-def cut_parts(files: Sequence[StagedFile], columns: Columns, *, halves: bool) -> list[RowRange]:
-    """The parts of a log that are summed one by one."""
-    spans = cut_spans(files, size=PART, halves=halves)
-    return [RowRange(file, columns, first, end, late) for file, first, end, late in spans]
+    return parts
 
 
 def sum_files(
@@ -123,7 +111,7 @@ def sum_files(
     track: Track | None,
 ) -> ArmSums:
     """The sums of all files, added in the order of their rows."""
-    parts = cut_parts(files, columns, halves=options.cut is None)
+    parts = cut_parts(files, columns, size=options.part, halves=options.cut is None)
     introduce = partial(introduce_arms, ids=options.ids)
     found = ask_parts(connection, engine, parts, partial(sum_part, options=options), introduce)
     start = ArmSums.start(len(options.ids), malformed=sum(file.rejected for file in files))
@@ -177,7 +165,7 @@ def is_clean(found: ResultColumns, size: int) -> bool:
         return False
     if found["pulls"].sum() != size or (found["arm"] < 0).any() or not np.isfinite(found["square"]).all():
         return False
-    if "timed" in found and found["timed"].sum() != size:
+    if any(found[name].sum() != size for name in ("timed", "sure") if name in found):
         return False
     if "weighed" not in found or not size:
         return True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from linoto.core.cells import text_of
-from linoto.logs.row_queries import Columns, count_around, holds_dates, median_time
+from linoto.logs.queries import Columns, count_around, holds_dates, median_time
 from linoto.logs.tables import Connection, StagedFile
 
 SORTED = 5_000_000  # times that are held in memory to find the middle one

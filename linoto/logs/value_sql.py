@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from linoto.core.cells import WHOLE, WHOLE_TEXT
 from linoto.logs.notation import PLAIN, Notation
 from linoto.logs.tables import literal
 
 Comparable = float | str | datetime
+
+
+class Value(NamedTuple):
+    """A value of a column of this type, in the ways that it may be read."""
+
+    kind: str
+    sql: str
+    notation: Notation = PLAIN
+
+    @property
+    def number(self) -> str:
+        """As a float."""
+        return number_sql(self.kind, self.sql, self.notation)
+
+    @property
+    def time(self) -> str:
+        """As seconds, or as the number that it is."""
+        return time_sql(self.kind, self.sql)
+
+    @property
+    def id(self) -> str:
+        """As the id of an arm is written."""
+        return id_sql(self.kind, self.sql)
+
+    @property
+    def level(self) -> str:
+        """As a level is written."""
+        return level_sql(self.kind, self.sql)
 
 
 def number_sql(kind: str, value: str, notation: Notation = PLAIN) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from linoto.core.cells import text_of
+from linoto.core.features.columns import in_order
 from linoto.core.hints import shortened_list
 from linoto.logs.arms import ArmTable
-from linoto.logs.contexts import ordered
 from linoto.logs.values import Transcript
 from linoto.logs.vw_lines import NUMBERED, Decided, Features, read_decisions
 
@@ -101,7 +101,7 @@ class VWLog:
         ]
         numbers, words = kinds_of(kept)
         if not numbers and words in ([], [NUMBERED]):
-            names = ordered(found.names())
+            names = in_order(found.names())
             return ArmTable.from_columns(
                 {"item": names, NUMBERED: names}, intercept=False, categorical=[NUMBERED], where="actions"
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 from linoto.core.cells import TRUTH_WORDS, text_of
 from linoto.logs.notation import PLAIN, Notation
-from linoto.logs.row_queries import Comparison, NamedColumns, copy_some_rows, first_incomparable
+from linoto.logs.queries import Columns, Comparison, copy_some_rows, first_incomparable
 from linoto.logs.tables import (
     Connection,
     StagedFile,
@@ -101,7 +101,7 @@ def read_value(written: str) -> float | str | datetime:
 
 @contextmanager
 def open_rows(
-    source: Any, columns: NamedColumns, where: str | None
+    source: Any, columns: Columns, where: str | None
 ) -> Iterator[tuple[Connection, list[StagedFile], tuple[str, ...]]]:
     """A database, the files of a source with the rows that are asked for, and what there is to note."""
     asked = parse_where(where)
@@ -121,7 +121,7 @@ def open_rows(
 
 
 def keep_rows(
-    connection: Connection, file: StagedFile, columns: NamedColumns, asked: Sequence[Comparison], copy: Path
+    connection: Connection, file: StagedFile, columns: Columns, asked: Sequence[Comparison], copy: Path
 ) -> StagedFile:
     """The rows of a file that are asked for, as a file that knows which rows they were."""
     for comparison in asked:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import linoto
-from linoto import Category, Numeric, Recipe, audit_contexts, read_context_log, read_context_rows
+from linoto import Category, Numeric, Recipe, audit_contexts, read_log, read_rows
 from linoto.audit.context_findings import find_context_coverage, possible_rows
 from linoto.cli import main
 from linoto.core.features.moments import Moments
@@ -37,8 +37,8 @@ def frame(rows: int = 3000, *, effect: float = 0.4, drift: float = 0.0, p: float
 
 
 def audited(table: pd.DataFrame, **stated: Any) -> Any:
-    log = read_context_log(table, **COLUMNS, **OPTIONS)
-    return audit_contexts(log, read_context_rows(table, recipe=log.recipe, **OPTIONS), **stated)
+    log = read_log(table, **COLUMNS, **OPTIONS)
+    return audit_contexts(log, read_rows(table, recipe=log.recipe, **OPTIONS), **stated)
 
 
 def test_a_sound_log_may_be_built_on_and_contexts_are_seen_to_help() -> None:
@@ -122,8 +122,8 @@ def test_drift_and_wrong_propensities_are_reasons_against_a_log() -> None:
 
 def test_the_noise_is_that_around_the_least_squares_fit() -> None:
     table = frame()
-    log = read_context_log(table, **COLUMNS, **OPTIONS)
-    rows = read_context_rows(table, recipe=log.recipe, **OPTIONS)
+    log = read_log(table, **COLUMNS, **OPTIONS)
+    rows = read_rows(table, recipe=log.recipe, **OPTIONS)
     places, values = rows.features
     X = np.zeros((len(rows), log.recipe.d))
     np.add.at(X, (np.arange(len(rows))[:, None], places), values)

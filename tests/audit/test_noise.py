@@ -123,8 +123,8 @@ def banners(draw: Draw, n: int = 1200) -> pd.DataFrame:
 
 
 def both_audits(table: pd.DataFrame, limits: tuple[float, float]) -> tuple[Any, Any]:
-    log = linoto.read_log(table, arms=ARMS, action="item", reward="y")
-    contexts = linoto.read_context_log(table, item="item", numeric=["age"], reward="y")
+    log = linoto.read_log(table, arms=ARMS, item="item", reward="y")
+    contexts = linoto.read_log(table, item="item", numeric=["age"], reward="y")
     return linoto.audit_log(log, reward_range=limits), linoto.audit_contexts(contexts, reward_range=limits)
 
 
@@ -157,7 +157,7 @@ def test_the_interval_of_an_arm_knows_how_its_rewards_scatter(kind: str) -> None
 
 def test_an_audit_says_that_noise_without_a_range_cannot_be_told() -> None:
     table = banners(revenue)
-    log = linoto.read_log(table, arms=ARMS, action="item", reward="y")
+    log = linoto.read_log(table, arms=ARMS, item="item", reward="y")
     unknown, known = linoto.audit_log(log), linoto.audit_log(log, reward_range=(0, 5000))
     assert "cannot be told without a range" in dict(unknown.facts())["noise"]
     assert unknown.to_dict()["noise"]["low"] is None

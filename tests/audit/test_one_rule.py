@@ -24,8 +24,8 @@ from linoto.core.verdicts import (
     surely_earned,
     why_worthless,
 )
-from linoto.logs.context_rows import read_context_rows
-from linoto.logs.contexts import read_context_log
+from linoto.logs.read import read_log
+from linoto.logs.read_rows import read_rows
 from linoto.pages.preview import answers, judge
 from linoto.worlds.bandits import Bandit
 from linoto.worlds.preview import preview
@@ -40,7 +40,7 @@ def ab_audit(seed: int, rows: int = 600) -> Audit:
     arms = rng.integers(0, 2, rows)
     table = pd.DataFrame({"variant": np.array(["A", "B"])[arms], "order": rng.random(rows) < RATES[arms]})
     ids = linoto.read_arms(pd.DataFrame({"id": ["A", "B"]}))
-    return audit_log(linoto.read_log(table, action="variant", reward="order", arms=ids))
+    return audit_log(linoto.read_log(table, item="variant", reward="order", arms=ids))
 
 
 def test_the_simplest_log_keeps_its_promise() -> None:
@@ -66,14 +66,14 @@ def test_features_are_believed_only_where_the_log_could_have_contradicted_them()
     arms = rng.integers(0, 3, 3000)
     table = pd.DataFrame({"arm": arms, "r": (rng.random(3000) < 0.3 + 0.1 * arms).astype(int)})
     known = linoto.read_arms(pd.DataFrame({"id": [0, 1, 2], "x": [0.0, 1.0, 2.0]}))
-    log = linoto.read_log(table, action="arm", reward="r", arms=known)
+    log = linoto.read_log(table, item="arm", reward="r", arms=known)
     wide, narrow = audit_log(log, epsilon=0.1), audit_log(log, epsilon=0.01)
     assert wide.verdict == "deploy" and narrow.verdict == "deploy with arm effects"
     assert wide.least_misfit == narrow.least_misfit and 0.01 < wide.least_misfit < 0.1
     assert wide.fit is not None and wide.fit.power(wide.least_misfit) == pytest.approx(0.5)
     assert audit_log(log, budget=100.0, horizon=1000).verdict == "deploy"
     assert audit_log(log, budget=100.0, horizon=10_000).verdict == "deploy with arm effects"
-    effects = linoto.read_log(table, action="arm", reward="r", arms=known.with_effects())
+    effects = linoto.read_log(table, item="arm", reward="r", arms=known.with_effects())
     assert audit_log(effects, epsilon=0.01).verdict == "deploy"
 
 
@@ -194,11 +194,11 @@ def test_heavy_tails_are_seen_with_contexts_as_without(freedom: float, verdict: 
     table = student(freedom)
     told = {"noise": 1.05 * float(table["y"].std()), "epsilon": 0.1}
     columns = {"numeric": ["age"], "crosses": [("item", "age")]}
-    log = read_context_log(table, item="item", reward="y", **columns)
-    rows = read_context_rows(table, recipe=log.recipe, reward="y")
+    log = read_log(table, item="item", reward="y", **columns)
+    rows = read_rows(table, recipe=log.recipe, reward="y")
     found = linoto.audit_contexts(log, rows, **told)
     assert found.verdict == verdict, found.reasons
-    fixed = audit_log(linoto.read_log(table, action="item", reward="y"), **told)
+    fixed = audit_log(linoto.read_log(table, item="item", reward="y"), **told)
     assert fixed.verdict == verdict
     if verdict == "do not trust":
         assert "where the linear model puts it, and a noise of" in found.reasons[0]
@@ -210,8 +210,8 @@ def test_heavy_tails_are_seen_with_contexts_as_without(freedom: float, verdict: 
 def test_the_farthest_reward_is_that_of_least_squares() -> None:
     """Against residuals over the root of 1 - leverage, computed with the whole hat matrix."""
     table = student(5.0, n=60)
-    log = read_context_log(table, item="item", reward="y", numeric=["age"])
-    rows = read_context_rows(table, recipe=log.recipe, reward="y")
+    log = read_log(table, item="item", reward="y", numeric=["age"])
+    rows = read_rows(table, recipe=log.recipe, reward="y")
     found = linoto.audit_contexts(log, rows, noise=3.0).tails
     one = (table["item"] == "A").to_numpy(dtype=float)
     design = np.column_stack([one, 1 - one, table["age"]])
@@ -222,6 +222,6 @@ def test_the_farthest_reward_is_that_of_least_squares() -> None:
 
 def test_a_bound_that_the_log_contradicts_is_seen_with_contexts_too() -> None:
     table = student(200.0)
-    log = read_context_log(table, item="item", reward="y", numeric=["age"], crosses=[("item", "age")])
+    log = read_log(table, item="item", reward="y", numeric=["age"], crosses=[("item", "age")])
     found = linoto.audit_contexts(log, noise=1.2, bound=0.01)
     assert found.verdict == "do not trust" and "the log contradicts bound=0.01" in found.reasons[0]

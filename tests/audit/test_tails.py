@@ -19,7 +19,7 @@ from linoto.logs.read import read_log
 def log_with(rewards: Floats, rng: np.random.Generator) -> Any:
     arms = rng.integers(0, K, rewards.size)
     frame = pd.DataFrame({"arm": [f"arm {arm}" for arm in arms], "reward": rewards})
-    return read_log(frame, action="arm", reward="reward", arms=table_of(ACTIONS))
+    return read_log(frame, item="arm", reward="reward", arms=table_of(ACTIONS))
 
 
 def priced(seed: int = 0, rows: int = 5000) -> Any:
@@ -155,7 +155,7 @@ def test_the_farthest_reward_is_far_from_the_mean_of_its_own_arm(seed: int) -> N
     pooled = np.sqrt((around**2).sum() / (len(frame) - K))
     scale = of_arms.transform("std").where(n >= 30, pooled)
     named = frame.assign(arm=[f"arm {arm}" for arm in frame["arm"]])
-    log = read_log(named, action="arm", reward="reward", arms=table_of(ACTIONS))
+    log = read_log(named, item="arm", reward="reward", arms=table_of(ACTIONS))
     tails = find_tails(log)
     assert tails is not None and tails.heavy and tails.side == "high"
     assert tails.farthest == pytest.approx((away / scale).max())
@@ -177,7 +177,7 @@ def test_the_ends_of_each_arm_are_read() -> None:
     rng = np.random.default_rng(7)
     frame = pd.DataFrame({"arm": rng.integers(0, 5, 200), "reward": rng.standard_normal(200)})
     named = frame.assign(arm=[f"arm {arm}" for arm in frame["arm"]])
-    ends = read_log(named, action="arm", reward="reward", arms=table_of(ACTIONS)).ends
+    ends = read_log(named, item="arm", reward="reward", arms=table_of(ACTIONS)).ends
     assert ends is not None
     of_arms = frame.groupby("arm")["reward"]
     assert ends.lowest[:5].tolist() == of_arms.min().tolist()

@@ -75,7 +75,7 @@ def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path,
             noise="bounded", reward_range=(0, 1), bound=found["proposed"]["bound"], design="adaptive"
         ),
     )
-    log = linoto.read_context_log(
+    log = linoto.read_log(
         "june clicks.csv",
         item="item",
         reward="click",
@@ -238,7 +238,7 @@ def test_a_log_with_contexts_that_is_not_to_be_trusted_stops_the_launch(
 
 def test_evaluate_takes_the_recipe_of_an_audit(stats: Path, capsys: Captured) -> None:
     words = ("evaluate", "june clicks.csv", "--recipe", stats, "--reward", "click")
-    rows = linoto.read_context_rows(
+    rows = linoto.read_rows(
         "june clicks.csv", recipe=linoto.load(stats).recipe, reward="click", propensity="p"
     )
     Path("half.csv").write_text("item,probability\nA,0.5\nC,0.5\n")
@@ -250,7 +250,7 @@ def test_evaluate_takes_the_recipe_of_an_audit(stats: Path, capsys: Captured) ->
     for options, target in targets:
         assert run(*words, "--propensity", "p", *options, "--json") == 0
         found = json.loads(capsys.readouterr().out)
-        assert found["estimates"] == [each.to_dict() for each in linoto.evaluate_contexts(rows, target)]
+        assert found["estimates"] == [each.to_dict() for each in linoto.evaluate(rows, target)]
         assert run(*words, "--uniform", *options, "--interval", "hoeffding", "--reward-range", 0, 1) == 0
         assert "ips" in capsys.readouterr().out
 

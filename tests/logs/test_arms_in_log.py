@@ -13,10 +13,10 @@ import pytest
 import linoto
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import MOST_ARMS
-from linoto.logs.rows import read_rows
+from linoto.logs.read_rows import read_rows
 from linoto.logs.saved import SavedLog
 
-COLUMNS = {"action": "arm", "reward": "r"}
+COLUMNS = {"item": "arm", "reward": "r"}
 
 
 def log_with(arms: list[Any]) -> pd.DataFrame:
@@ -74,7 +74,7 @@ REFUSED = {
     "spaces": (["A", "A "] * 9, "got 'A' and 'A ', which differ in spaces only"),
     "nothing in words": (["A", "n/a", "B"] * 9, "got 'n/a': leave such rows out"),
     "blank": (["A", "  ", "B"] * 9, "must name an arm in every row"),
-    "missing": (["A", None, "B"] * 9, "row 2, column 'arm': the action is missing"),
+    "missing": (["A", None, "B"] * 9, "row 2, column 'arm': the item is missing"),
 }
 
 
@@ -90,7 +90,7 @@ def test_a_column_that_is_none_of_arms_is_refused_in_one_sentence(kind: str) -> 
 def test_bad_rows_are_dropped_where_that_is_asked_for() -> None:
     log = linoto.read_log(log_with(["A", "n/a", "B", None] * 9), **COLUMNS, skip_bad=True)
     assert log.arms.names == ("A", "B") and log.unknown == {"n/a": 9}
-    assert log.bad == {"missing action": 9, "unknown arm": 9}
+    assert log.bad == {"missing item": 9, "unknown arm": 9}
 
 
 def test_upper_and_lower_case_is_noted() -> None:

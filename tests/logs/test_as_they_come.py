@@ -23,7 +23,7 @@ from linoto.logs.values import UnknownColumn
 from linoto.logs.where import parse_where
 
 ARMS = ArmTable.from_columns({"id": ["a", "b"]})
-COLUMNS: dict[str, Any] = {"action": "arm", "reward": "r", "arms": ARMS}
+COLUMNS: dict[str, Any] = {"item": "arm", "reward": "r", "arms": ARMS}
 ROWS = pd.DataFrame(
     {
         "arm": ["a", "b", "a", "b", "a"],
@@ -118,9 +118,9 @@ def test_rewards_and_features_with_commas_are_numbers(tmp_path: Path) -> None:
     marks = {"decimal": ",", "thousands": "."}
     arms = read_arms(table, **marks)  # type: ignore[arg-type]
     assert arms.features.tolist() == [[1.0, 10.5], [1.0, 1000.0]]
-    found = read_log(log, action="arm", reward="r", arms=arms, decimal=",", thousands=".")
+    found = read_log(log, item="arm", reward="r", arms=arms, decimal=",", thousands=".")
     assert found.offline.reward_sums.tolist() == [1234.5, 0.25]
-    rows = read_rows(log, action="arm", reward="r", arms=arms, decimal=",", thousands=".")
+    rows = read_rows(log, item="arm", reward="r", arms=arms, decimal=",", thousands=".")
     assert rows.rewards.tolist() == [1234.5, 0.25]
 
 
@@ -211,13 +211,13 @@ def test_a_part_of_a_nested_column_has_a_dotted_name(tmp_path: Path) -> None:
     seen = [{"arm": "a", "by": {"country": "NO"}}, {"arm": "b", "by": {"country": "SE"}}]
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table({"seen": seen * 2, "r": [1.0, 2.0, 3.0, 4.0]}), path)
-    found = read_log(path, action="seen.arm", reward="r", arms=ARMS)
+    found = read_log(path, item="seen.arm", reward="r", arms=ARMS)
     assert found.offline.reward_sums.tolist() == [4.0, 6.0]
-    norway = read_log(path, action="seen.arm", reward="r", arms=ARMS, where="seen.by.country = 'NO'")
+    norway = read_log(path, item="seen.arm", reward="r", arms=ARMS, where="seen.by.country = 'NO'")
     assert norway.offline.pulls.tolist() == [2, 0]
     for wrong in ("seen.arms", "r.x", "seen.by"):
         with pytest.raises(ValueError, match=r"a column of|one value per row"):
-            read_log(path, action=wrong, reward="r", arms=ARMS)
+            read_log(path, item=wrong, reward="r", arms=ARMS)
 
 
 # -- some rows

@@ -23,7 +23,8 @@ from linoto.cli.evaluate import add_evaluate
 from linoto.cli.usage import Parser
 from linoto.logs.evaluate import Estimate, Interval, doubly_robust, evaluate, ips, replay, snips
 from linoto.logs.read import read_arms
-from linoto.logs.rows import Fingerprint, Rows, WarmStart, read_rows, split
+from linoto.logs.read_rows import read_rows
+from linoto.logs.rows import Fingerprint, Rows, WarmStart, split
 
 MEANS = np.array([0.2, 0.5, 0.8])
 LOGGER = np.array([0.5, 0.3, 0.2])
@@ -784,7 +785,7 @@ def write_files(folder: Path, n: int = 600) -> Rows:
     return rows
 
 
-COLUMNS: dict[str, Any] = {"action": "arm", "reward": "click", "propensity": "p"}
+COLUMNS: dict[str, Any] = {"item": "arm", "reward": "click", "propensity": "p"}
 
 
 def test_rows_are_the_same_from_every_kind_of_file(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from helpers.vw_logs import FORMS, TOPICS, as_block, as_dsjson, as_line, decisio
 from vowpalwabbit import Workspace
 from vowpalwabbit.dftovw import ContextualbanditLabel, DFtoVW, Feature
 
-from linoto import LinUCB, audit_log, evaluate, evaluate_contexts, read_foreign
+from linoto import LinUCB, audit_log, evaluate, read_foreign
 from linoto.cli.reading import FORMATS as FORMATS_OF_COMMANDS
 from linoto.logs.foreign import FORMATS
 from linoto.logs.rows import split
@@ -102,14 +102,14 @@ def test_what_vowpalwabbit_makes_of_a_data_frame_is_read(tmp_path: Path) -> None
     log = found.log()
     assert log.arms.names == ("1", "2") and log.offline.reward_sums.tolist() == [-0.5, 0.75]
     assert found.numeric == ("age",)
-    assert found.context_log().moments.count == 3
+    assert found.log(contexts=True).moments.count == 3
 
 
 def test_numbers_that_are_absent_are_zero_and_words_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "log.vw"
     path.write_text("1:1:0.5 |u age:30 member\n2:1:0.5 |u country=NO\n")
     found = read_foreign(path)
-    rows = found.context_rows(found.context_log().recipe)
+    rows = found.rows(recipe=found.log(contexts=True).recipe)
     assert rows.context["u.age"].tolist() == [30.0, 0.0] and rows.context["u.member"].tolist() == [1.0, 0.0]
     assert rows.context["u.country"].tolist() == [None, "NO"]
 
@@ -215,13 +215,13 @@ def test_one_feature_can_name_actions_and_what_changes_is_left_out(tmp_path: Pat
 def test_only_what_was_offered_is_chosen_by_another_policy(tmp_path: Path) -> None:
     rows = decisions(80, varied=True)
     found = read_foreign(write_log(tmp_path, rows, "adf"))
-    log = found.context_log()
+    log = found.log(contexts=True)
     assert log.propensities is None  # an item that is not always offered would look as if it did not fit
-    known = found.context_rows(log.recipe)
+    known = found.rows(recipe=log.recipe)
     assert known.candidates is not None and known.candidates.sum(axis=1).tolist() == [r.offered for r in rows]
     names = found.arms.names
     target = {name: 0.5 for name in names if "music" not in name}
-    ips = next(found for found in evaluate_contexts(known, target) if found.method == "ips")
+    ips = next(found for found in evaluate(known, target) if found.method == "ips")
     by_hand = np.mean([-r.cost * (r.played < 2) / 2 / r.propensity for r in rows])
     assert ips.value == pytest.approx(by_hand)
 
@@ -267,13 +267,13 @@ def test_an_open_bandit_table_is_a_log_of_arms(open_bandit: tuple[Path, pd.DataF
 def test_an_open_bandit_table_is_a_log_with_contexts(open_bandit: tuple[Path, pd.DataFrame]) -> None:
     path, frame = open_bandit
     found = read_foreign(path, format="open-bandit")
-    log = found.context_log(crosses=[("item_feature_1", "user_feature_0")])
+    log = found.log(contexts=True, crosses=[("item_feature_1", "user_feature_0")])
     assert {"position=1", "user_feature_0=81ce", "item_feature_0"} <= set(log.recipe.names)
     names = list(log.recipe.names)
     gram = log.moments.gram[names.index("position=2"), names.index("item_feature_1=b")]
     assert gram == ((frame.position == 2) & (frame.item_id % 2 == 1)).sum()
-    rows = found.context_rows(log.recipe)
-    assert len(rows) == len(frame) and rows.rows.propensities is not None
+    rows = found.rows(recipe=log.recipe)
+    assert len(rows) == len(frame) and rows.propensities is not None
 
 
 def test_an_open_bandit_table_needs_its_items(open_bandit: tuple[Path, pd.DataFrame]) -> None:
@@ -405,8 +405,8 @@ def test_evaluate_judges_among_what_was_offered_by_a_recipe(
     assert run("evaluate", path, "--recipe", stats, "--greedy", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     found = read_foreign(path)
-    rows = found.context_rows(found.context_log().recipe)
-    assert told["estimates"] == [each.to_dict() for each in evaluate_contexts(rows, "greedy")]
+    rows = found.rows(recipe=found.log(contexts=True).recipe)
+    assert told["estimates"] == [each.to_dict() for each in evaluate(rows, "greedy")]
 
 
 def test_evaluate_reads_an_open_bandit_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.small_parts import read_in_parts
 
+from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import Engine
 from linoto.logs import sums
@@ -23,7 +26,13 @@ from linoto.logs.read import Log, read_arms, read_log
 from linoto.logs.values import UnknownColumn
 
 ARMS = ArmTable.from_columns({"id": ["a", "b", "7"], "size": [1.0, 2.0, 3.0]})
-COLUMNS = {"action": "arm", "reward": "r"}
+COLUMNS = {"item": "arm", "reward": "r"}
+CONTEXTS: dict[str, dict[str, Any]] = {
+    "fixed arms": {},
+    "contexts": {"numeric": ["x"], "categories": ["c"], "crosses": [("arm", "c"), ("arm", "x")]},
+}
+either = pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS.keys())
+"""Laws of logs with and without contexts."""
 
 
 def sample(n: int = 3000, seed: int = 0) -> dict[str, Any]:
@@ -34,7 +43,8 @@ def sample(n: int = 3000, seed: int = 0) -> dict[str, Any]:
         "r": rng.standard_normal(n).tolist(),
         "p": rng.uniform(0.1, 1.0, n).tolist(),
         "t": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.permutation(n), unit="min"),
-        "unused": rng.standard_normal(n).tolist(),
+        "x": (rng.integers(0, 9, n) / 4).tolist(),
+        "c": np.array(["red", "it's", 'a "b"'])[rng.integers(0, 3, n)].tolist(),
     }
 
 
@@ -95,17 +105,24 @@ SOURCES: dict[str, Callable[[Path, dict[str, Any]], Any]] = {
 
 
 def same(left: Log, right: Log) -> bool:
-    return left.early == right.early and left.late == right.late and left.extent == right.extent
+    return (
+        left.early == right.early
+        and left.late == right.late
+        and left.extent == right.extent
+        and left.contexts == right.contexts
+    )
 
 
 # -- the same statistics, whatever they come from ---------------------------------------------------------
 
 
+@either
 @pytest.mark.parametrize("kind", SOURCES)
-def test_every_kind_of_input_gives_the_same_bits(kind: str, tmp_path: Path) -> None:
+def test_every_kind_of_input_gives_the_same_bits(kind: str, context: dict[str, Any], tmp_path: Path) -> None:
     columns = sample()
     source = SOURCES[kind](tmp_path, columns)
-    log = read_log(source, **COLUMNS, arms=ARMS)
+    log = read_log(source, **COLUMNS, **context, arms=ARMS)
+    assert log.contexts == read_log(pa.table(pd.DataFrame(columns)), **COLUMNS, **context, arms=ARMS).contexts
     index = np.array([ARMS.names.index(name) for name in columns["arm"]])
     rewards = np.array(columns["r"])
     halves = [Offline.from_rows(index[part], rewards[part], k=3) for part in (slice(1500), slice(1500, None))]
@@ -115,10 +132,15 @@ def test_every_kind_of_input_gives_the_same_bits(kind: str, tmp_path: Path) -> N
     assert log.rows == 3000 and log.bad == {} and log.unknown == {} and log.propensities is None
 
 
+@either
 @pytest.mark.parametrize("kind", SOURCES)
-def test_time_decides_what_is_early_and_propensities_are_summed(kind: str, tmp_path: Path) -> None:
+def test_time_decides_what_is_early_and_propensities_are_summed(
+    kind: str, context: dict[str, Any], tmp_path: Path
+) -> None:
     columns = sample()
-    log = read_log(SOURCES[kind](tmp_path, columns), **COLUMNS, arms=ARMS, propensity="p", time="t")
+    log = read_log(
+        SOURCES[kind](tmp_path, columns), **COLUMNS, **context, arms=ARMS, propensity="p", time="t"
+    )
     early = columns["t"] < columns["t"].sort_values()[1500]
     index = np.array([ARMS.names.index(name) for name in columns["arm"]])
     assert log.early == Offline.from_rows(index[early], np.array(columns["r"])[early], k=3)
@@ -129,63 +151,86 @@ def test_time_decides_what_is_early_and_propensities_are_summed(kind: str, tmp_p
     assert (log.propensities.low, log.propensities.high) == (min(columns["p"]), max(columns["p"]))
 
 
-def test_a_glob_is_its_files_in_order(tmp_path: Path) -> None:
+@either
+def test_a_glob_is_its_files_in_order(context: dict[str, Any], tmp_path: Path) -> None:
     frame = pd.DataFrame(sample())
     for number, first in enumerate(range(0, 3000, 750)):
         frame.iloc[first : first + 750].to_csv(tmp_path / f"part-{number}.csv", index=False)
     frame.iloc[:750].to_parquet(tmp_path / "part-0.parquet")
-    log = read_log(str(tmp_path / "part-*.csv"), **COLUMNS, arms=ARMS)
+    log = read_log(str(tmp_path / "part-*.csv"), **COLUMNS, **context, arms=ARMS)
     assert log.rows == 3000
     whole = read_log(frame, **COLUMNS, arms=ARMS)
     np.testing.assert_allclose(log.offline.reward_sums, whole.offline.reward_sums, rtol=1e-12)
     np.testing.assert_array_equal(log.early.pulls, whole.early.pulls)
     mixed = [tmp_path / "part-0.parquet", *(tmp_path / f"part-{number}.csv" for number in (1, 2, 3))]
-    assert same(read_log(mixed, **COLUMNS, arms=ARMS), log)
+    assert same(read_log(mixed, **COLUMNS, **context, arms=ARMS), log)
 
 
+@either
+@pytest.mark.parametrize("time", [None, "t"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_the_bits_do_not_depend_on_threads_or_runs(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, time: str | None, context: dict[str, Any], tmp_path: Path
 ) -> None:
     """Many small parts, so that threads would disagree about the order if they could."""
-    monkeypatch.setattr(sums, "PART", 2**10)
-    source = SOURCES[kind](tmp_path, sample(20_000))
-    first = read_log(source, **COLUMNS, arms=ARMS, engine=Engine(jobs=1))
-    for jobs in (1, 2, 3, 8, 8, 8):
-        assert same(read_log(source, **COLUMNS, arms=ARMS, engine=Engine(jobs=jobs)), first)
+    source = SOURCES[kind](tmp_path, sample(10_000))
+    options: dict[str, Any] = {**COLUMNS, **context, "time": time, "arms": ARMS}
+    first = read_in_parts(source, 2**10, **options, engine=Engine(jobs=1))
+    for jobs in (2, 8, 8):
+        assert same(read_in_parts(source, 2**10, **options, engine=Engine(jobs=jobs)), first)
 
 
-def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sums, "PART", 2**10)
-    source = parquet_file(tmp_path, sample(5000))
-    here = read_log(source, **COLUMNS, arms=ARMS)
-    assert same(read_log(source, **COLUMNS, arms=ARMS, engine=Engine(kind="dask", jobs=2)), here)
+@either
+def test_a_cluster_gives_the_same_bits(context: dict[str, Any], tmp_path: Path) -> None:
+    columns = sample(5000)
+    columns["r"][7] = None
+    source = parquet_file(tmp_path, columns)
+    options: dict[str, Any] = {**COLUMNS, **context, "arms": ARMS, "skip_bad": True}
+    here = read_in_parts(source, 2**10, **options)
+    there = read_in_parts(source, 2**10, **options, engine=Engine(kind="dask", jobs=2))
+    assert same(here, there) and here.bad == there.bad == {"missing reward": 1}
+
+
+@pytest.mark.parametrize("time", [None, "t"])
+def test_both_ways_of_stating_the_same_log_give_the_same_bits(time: str | None, tmp_path: Path) -> None:
+    """A context adds features to a log and changes nothing else of it; a recipe of arms has their counts."""
+    source = parquet_file(tmp_path, sample())
+    options: dict[str, Any] = {**COLUMNS, "time": time, "propensity": "p"}
+    plain, rich = (read_log(source, **options, **context) for context in CONTEXTS.values())
+    recipe = Recipe(item="arm", items=plain.arms.names, intercept=False)
+    alone = read_log(source, reward="r", propensity="p", time=time, recipe=recipe)
+    for log in (rich, alone):
+        assert same(replace(log, contexts=None), plain) and log.arms.names == plain.arms.names
+        assert (log.rows, log.split, log.unknown) == (plain.rows, plain.split, plain.unknown)
+        assert log.propensities is not None and plain.propensities is not None
+        np.testing.assert_array_equal(log.propensities.inverse, plain.propensities.inverse)
+    np.testing.assert_array_equal(alone.moments.gram, plain.moments.gram)
+    np.testing.assert_array_equal(alone.moments.reward_vector, plain.moments.reward_vector)
+    assert alone.moments.reward_sum == pytest.approx(plain.moments.reward_sum, rel=1e-12)
 
 
 def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) -> None:
     files = [sums.StagedFile("x", "x", "Parquet", rows, {}) for rows in (sums.PART + 5, 3, 2 * sums.PART)]
-    parts = sums.cut_parts(files, sums.Columns("arm", "r"), halves=True)
+    columns = sums.Columns("r", "arm")
+    parts = sums.cut_parts(files, columns, size=sums.PART, halves=True)
     sizes = [part.end - part.first for part in parts]
     total = sum(file.rows for file in files)
     assert sum(sizes) == total
     assert sum(size for size, part in zip(sizes, parts, strict=True) if not part.late) == total // 2
     assert max(sizes) <= sums.PART
-    assert not any(part.late for part in sums.cut_parts(files, sums.Columns("arm", "r"), halves=False))
+    assert not any(part.late for part in sums.cut_parts(files, columns, size=sums.PART, halves=False))
 
 
 @pytest.mark.parametrize("kind", ["threads", "dask"])
-def test_ids_written_in_many_ways_add_up_to_the_same_bits(
-    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_written_in_many_ways_add_up_to_the_same_bits(kind: Any, tmp_path: Path) -> None:
     """Each spelling of an id is summed for itself, and the sums of one arm are added in one order."""
-    monkeypatch.setattr(sums, "PART", 2**10)
     rng = np.random.default_rng(4)
     spelt = np.array(["7", "7.0", "7.00", "7.000", "a", "b"])[rng.integers(0, 6, 20_000)]
     table = pa.table({"arm": spelt, "r": rng.standard_normal(20_000), "t": rng.random(20_000)})
     path = tmp_path / "log.parquet"
     pq.write_table(table, path, row_group_size=1500)
-    first = read_log(path, **COLUMNS, arms=ARMS, time="t", engine=Engine(jobs=1))
-    again = read_log(path, **COLUMNS, arms=ARMS, time="t", engine=Engine(kind=kind, jobs=3))
+    first = read_in_parts(path, 2**10, **COLUMNS, arms=ARMS, time="t", engine=Engine(jobs=1))
+    again = read_in_parts(path, 2**10, **COLUMNS, arms=ARMS, time="t", engine=Engine(kind=kind, jobs=3))
     assert same(first, again) and first.offline.pulls[2] == np.char.startswith(spelt, "7").sum()
 
 
@@ -248,8 +293,8 @@ BAD_ROWS = {
     ),
     "a missing arm": (
         "arm,r\na,1\n,2\n",
-        "row 2, column 'arm': the action is missing",
-        {"missing action": 1},
+        "row 2, column 'arm': the item is missing",
+        {"missing item": 1},
     ),
     "a row too long": (
         "arm,r\na,1\nb,2,3\nb,x\n",
@@ -284,10 +329,7 @@ def test_the_first_bad_row_is_named_and_skipping_counts_them_all(what: str, tmp_
     assert log.extent == (1.0, 1.0)
 
 
-def test_the_first_bad_row_is_the_first_of_all_parts_and_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sums, "PART", 100)
+def test_the_first_bad_row_is_the_first_of_all_parts_and_files(tmp_path: Path) -> None:
     rewards = ["1.5"] * 1000
     for row in (350, 351, 920):
         rewards[row] = "oops"
@@ -296,8 +338,8 @@ def test_the_first_bad_row_is_the_first_of_all_parts_and_files(
         pq.write_table(table, tmp_path / f"{number}.parquet")
     for jobs in (1, 4):
         with pytest.raises(ValueError, match=r"1\.parquet, row 351, column 'r'"):
-            read_log(str(tmp_path / "*.parquet"), **COLUMNS, arms=ARMS, engine=Engine(jobs=jobs))
-    log = read_log(str(tmp_path / "*.parquet"), **COLUMNS, arms=ARMS, skip_bad=True)
+            read_in_parts(str(tmp_path / "*.parquet"), 100, **COLUMNS, arms=ARMS, engine=Engine(jobs=jobs))
+    log = read_in_parts(str(tmp_path / "*.parquet"), 100, **COLUMNS, arms=ARMS, skip_bad=True)
     assert (log.rows, log.bad, log.offline.total) == (2050, {"reward not understood": 6}, 2044)
     assert log.offline.reward_sums[0] == 2 * 50 + 1.5 * 1994
 
@@ -401,7 +443,7 @@ def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_wrong_column_suggests_the_nearest(kind: str, tmp_path: Path) -> None:
     source = SOURCES[kind](tmp_path, {**sample(10), "reward": [0.5] * 10})
     with pytest.raises(UnknownColumn, match=r"reward must be a column .* 'rewrad': did you mean 'reward'\?"):
-        read_log(source, action="arm", reward="rewrad", arms=ARMS)
+        read_log(source, item="arm", reward="rewrad", arms=ARMS)
 
 
 def test_a_column_of_lists_is_no_reward(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from linoto import ArmTable, read_log
-from linoto.logs.rows import read_rows
+from linoto.logs.read_rows import read_rows
 
 ARMS = ArmTable.from_columns({"id": ["a", "b"]})
 NAN, INF = float("nan"), float("inf")
-COLUMNS = {"action": "arm", "reward": "r", "propensity": "p", "time": "t"}
+COLUMNS = {"item": "arm", "reward": "r", "propensity": "p", "time": "t"}
 OUTSIDE = "propensity outside (0, 1]"
 HIDDEN: list[tuple[str, float, str, str]] = [
     ("r", NAN, "reward is NaN", "the reward must be a finite number, got 'nan'"),
@@ -70,7 +70,7 @@ def test_rows_without_a_time_have_no_say_in_what_is_early(value: float | None, t
     path = tmp_path / "log.parquet"
     times = [1.0, value, 2.0, value, 3.0, value, 4.0]
     pq.write_table(pa.table({"arm": ["a"] * 7, "r": [1.0] * 7, "t": pa.array(times, pa.float64())}), path)
-    log = read_log(path, action="arm", reward="r", time="t", arms=ARMS, skip_bad=True)
+    log = read_log(path, item="arm", reward="r", time="t", arms=ARMS, skip_bad=True)
     assert (log.early.total, log.late.total, sum(log.bad.values())) == (2, 2, 3)
     assert log.split == "t before 3"
 
@@ -115,6 +115,6 @@ TIMES: dict[str, tuple[list[Any], str]] = {
 def test_the_middle_is_called_what_it_was_read_as(what: str) -> None:
     times, middle = TIMES[what]
     table = pa.table({"arm": ["a"] * 4, "r": [1.0] * 4, "t": times})
-    log = read_log(table, action="arm", reward="r", time="t", arms=ARMS)
+    log = read_log(table, item="arm", reward="r", time="t", arms=ARMS)
     assert log.split == f"t before {middle}"
     assert (log.early.total, log.late.total) == (2, 2), "before means before: the middle itself is late"

@@ -13,10 +13,11 @@ import pytest
 
 from linoto import ArmTable, LinUCB
 from linoto.logs.evaluate import ips, replay
-from linoto.logs.rows import Fingerprint, Rows, read_rows, split
+from linoto.logs.read_rows import read_rows
+from linoto.logs.rows import Fingerprint, Rows, split
 
 ARMS = ArmTable.from_columns({"id": ["a", "b"], "size": [1.0, 2.0]})
-COLUMNS: dict[str, Any] = {"action": "arm", "reward": "r"}
+COLUMNS: dict[str, Any] = {"item": "arm", "reward": "r"}
 
 
 def write(path: Path, n: int = 200, seed: int = 0) -> Path:
@@ -41,7 +42,7 @@ def test_a_copy_of_the_rows_that_built_a_warm_start_cannot_judge_it(tmp_path: Pa
     path = write(tmp_path / "log.csv")
     shutil.copy(path, tmp_path / "copy.csv")
     warm = read_rows(path, **COLUMNS, arms=ARMS)
-    judge = read_rows(tmp_path / "copy.csv", action="arm", reward="other", arms=ARMS)
+    judge = read_rows(tmp_path / "copy.csv", item="arm", reward="other", arms=ARMS)
     with pytest.raises(ValueError, match="got 200 of 200 that are"):
         ips(judge, 0, warm_start=warm)
     with pytest.raises(ValueError, match=r"log\.csv must hold other rows than .*copy\.csv, got the same"):

@@ -14,10 +14,10 @@ import pytest
 
 from linoto import ArmTable, read_arms, read_log
 from linoto.logs import tables
-from linoto.logs.rows import read_rows
+from linoto.logs.read_rows import read_rows
 
 ARMS = ArmTable.from_columns({"id": ["a", "b"]})
-COLUMNS = {"action": "arm", "reward": "r"}
+COLUMNS = {"item": "arm", "reward": "r"}
 MARK = b"\xef\xbb\xbf"
 JSON = b'{"arm": "a", "r": 1}\n{"arm": "b", "r": 2}\n'
 
@@ -110,9 +110,9 @@ FRAMES: dict[str, tuple[Any, str, str]] = {
 @pytest.mark.parametrize("what", FRAMES)
 def test_columns_of_a_frame_are_known_by_their_names_as_text(what: str) -> None:
     frame, action, reward = FRAMES[what]
-    log = read_log(frame, action=action, reward=reward, arms=ARMS)
+    log = read_log(frame, item=action, reward=reward, arms=ARMS)
     assert log.offline.reward_sums.tolist() == [1.0, 2.0]
-    assert read_rows(frame, action=action, reward=reward, arms=ARMS).rewards.tolist() == [1.0, 2.0]
+    assert read_rows(frame, item=action, reward=reward, arms=ARMS).rewards.tolist() == [1.0, 2.0]
     assert read_arms(frame).names == ("a", "b")
 
 
@@ -126,7 +126,7 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 def test_a_name_that_is_no_text_is_one_sentence() -> None:
     frame, *_ = FRAMES["numbers"]
     with pytest.raises(ValueError, match="action must be the name of a column as text, got 0"):
-        read_log(frame, action=0, reward="1", arms=ARMS)  # type: ignore[arg-type]
+        read_log(frame, item=0, reward="1", arms=ARMS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["file_row_number", "File_Row_Number"])
@@ -141,7 +141,7 @@ def test_a_column_with_a_name_of_duckdbs_own_is_no_harm_unless_it_is_needed(
     for source in (*sorted(tmp_path.iterdir()), table):
         assert read_log(source, **COLUMNS, arms=ARMS).offline.reward_sums.tolist() == [2.0, 1.0]
         with pytest.raises(ValueError, match=f"must have another name for its column '{name}'"):
-            read_log(source, action="arm", reward=name, arms=ARMS)
+            read_log(source, item="arm", reward=name, arms=ARMS)
         with pytest.raises(ValueError, match=f"must have another name for its column '{name}'"):
             read_arms(source)
 
@@ -185,7 +185,7 @@ def test_ids_that_only_look_like_numbers_stay_apart(tmp_path: Path) -> None:
     arms = read_arms(path)
     assert arms.names == names
     (tmp_path / "log.csv").write_text("id,r\n" + "".join(f"{name},{row}\n" for row, name in enumerate(names)))
-    log = read_log(tmp_path / "log.csv", action="id", reward="r", arms=arms)
+    log = read_log(tmp_path / "log.csv", item="id", reward="r", arms=arms)
     assert log.offline.reward_sums.tolist() == list(range(len(names)))
 
 
@@ -216,7 +216,7 @@ def test_an_id_that_is_nan_is_no_id(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="row 2, column 'arm': there is no arm 'nan'"):
         read_log(path, **COLUMNS, arms=ArmTable.from_columns({"id": [1]}))
     with pytest.raises(ValueError, match="row 2, column 'arm': the id is missing"):
-        read_rows(path, action="r", reward="r", id="arm", arms=ArmTable.from_columns({"id": [1, 2]}))
+        read_rows(path, item="r", reward="r", id="arm", arms=ArmTable.from_columns({"id": [1, 2]}))
 
 
 def test_every_query_knows_the_settings_of_its_database() -> None:

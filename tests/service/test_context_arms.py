@@ -178,7 +178,7 @@ def test_an_export_after_a_change_is_a_log_of_the_larger_recipe(tmp_path: Path) 
             reward(service, decide(service, context=context_of(rng)).decision_id, float(rng.random()))
         loop = service.loops.get("loop")
         (tmp_path / "log.parquet").write_bytes(b"".join(parquet(service.store, loop, pending=False)))
-    later = linoto.read_context_log(tmp_path / "log.parquet", reward="reward", recipe=larger)
+    later = linoto.read_log(tmp_path / "log.parquet", reward="reward", recipe=larger)
     together = log_of().with_features(RECIPE.places_in(larger), larger.d) + later.moments
     assert together.count == 440
     played = later.moments.gram[larger.names.index("item=D"), larger.names.index("item=D")]
@@ -201,7 +201,7 @@ def test_what_was_saved_reads_the_export_of_a_loop_that_has_another_item(
         file.write_bytes(b"".join(parquet(service.store, service.loops.get("loop"), pending=False)))
     more = saved.with_items(["D"])
     assert more.recipe == RECIPE.with_items(["D"]) and more.moments.d == more.recipe.d
-    later = linoto.read_context_log(file, reward="reward", recipe=more.recipe)
+    later = linoto.read_log(file, reward="reward", recipe=more.recipe)
     assert (more.moments + later.moments).count == 460
     columns = ["--reward", "reward", "--propensity", "propensity", "--candidates", "allowed", "--greedy"]
     main(["evaluate", str(file), "--recipe", str(more.save(tmp_path / "later.npz")), *columns])

@@ -99,7 +99,7 @@ def test_an_export_is_a_log_with_contexts(tmp_path: Path) -> None:
                 rewards.append(value)
         loop = service.loops.get("loop")
         (tmp_path / "log.parquet").write_bytes(b"".join(parquet(service.store, loop, pending=False)))
-    found = linoto.read_context_log(
+    found = linoto.read_log(
         tmp_path / "log.parquet", reward="reward", recipe=RECIPE, propensity="propensity", time="time"
     )
     wanted = linoto.Moments.from_rows(np.array(rows), rewards)

@@ -19,13 +19,7 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import text_of
-from linoto.core.features.columns import (
-    Column,
-    ItemColumn,
-    Numeric,
-    column_from_dict,
-    column_to_dict,
-)
+from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.hints import as_names, nearest, shortened_list
 from linoto.core.validation import as_floats, check_count
 
@@ -100,7 +94,7 @@ class Recipe:
     def labels(self) -> dict[str, tuple[str, ...]]:
         """The names of the features of each column."""
         items = {self.item: tuple(f"{self.item}={name}" for name in self.items)} if self.items else {}
-        columns = (*self.item_columns, *self.context, *self.action)
+        columns: tuple[Column | ItemColumn, ...] = (*self.item_columns, *self.columns)
         check_distinct("columns", [*items, *(column.name for column in columns)])
         return items | {column.name: column.labels for column in columns}
 
@@ -138,6 +132,16 @@ class Recipe:
         """(k, w) the features of all items in each column that belongs to them."""
         effects = {self.item: np.eye(len(self.items))} if self.items else {}
         return effects | {column.name: np.array(column.values) for column in self.item_columns}
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that each row of a log has: of the context, and of the action itself."""
+        return (*self.context, *self.action)
+
+    @cached_property
+    def items_as_column(self) -> Category:
+        """The items as a column with a level for each."""
+        return Category(name=self.item, levels=self.items)
 
     @cached_property
     def item_places(self) -> dict[str, int]:
@@ -272,7 +276,7 @@ class Recipe:
         """Plain JSON data."""
         found = asdict(self)
         for name in ("item_columns", "context", "action"):
-            found[name] = [column_to_dict(column) for column in getattr(self, name)]
+            found[name] = [column.to_dict() for column in getattr(self, name)]
         return {"type": "Recipe", **found}
 
     @classmethod
@@ -280,8 +284,9 @@ class Recipe:
         """What `to_dict` wrote."""
         try:
             given = {field.name: data[field.name] for field in fields(cls)}
-            for name in ("item_columns", "context", "action"):
-                given[name] = tuple(column_from_dict(column) for column in given[name])
+            given["item_columns"] = tuple(ItemColumn.from_dict(column) for column in given["item_columns"])
+            for name in ("context", "action"):
+                given[name] = tuple(Column.from_dict(column) for column in given[name])
             given["crosses"] = tuple((a, b) for a, b in given["crosses"])
         except (KeyError, TypeError) as error:
             raise ValueError(f"recipe must be what Recipe.to_dict writes, got data without {error}") from None

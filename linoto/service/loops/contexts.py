@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.cells import is_missing, level_of, number_of
+from linoto.core.cells import is_missing, level_of
 from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.contexts.growth import ItemChange, recipe_of, removed_by
-from linoto.core.features.columns import MISSING, Category, Numeric
+from linoto.core.features.columns import MISSING
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
@@ -180,20 +180,17 @@ class LoopContexts:
 
     def words(self, part: tuple[str, ...], context: Context) -> str:
         """A part as people read it: numbers with their value."""
-        numbers = {column.name for column in self.recipe.context if isinstance(column, Numeric)}
-        return (
-            " × ".join(f"{label}={context[label]}" if label in numbers else label for label in part) or ITSELF
+        columns = {label: column for column in self.recipe.context for label in column.labels}
+        shown = (
+            columns[label].shown(label, context[columns[label].name]) if label in columns else label
+            for label in part
         )
+        return " × ".join(shown) or ITSELF
 
     def unseen(self, context: Context) -> list[str]:
         """The values of a context that the recipe has no level for: a new word, or one that is misspelt."""
-        words = [column for column in self.recipe.context if isinstance(column, Category)]
-        asked = {column.name: word_of(context.get(column.name)) for column in words}
-        return [
-            f"{column.name}={asked[column.name]}"
-            for column in words
-            if asked[column.name] not in (*column.levels, *((MISSING,) if column.missing else ()))
-        ]
+        given = ((column, context.get(column.name)) for column in self.recipe.context)
+        return [f"{column.name}={word_of(value)}" for column, value in given if column.is_new(value)]
 
     def beyond(self, context: Context, moments: Moments) -> list[str]:
         """The numbers of a context that are farther from the mean than any of the log: in other units, maybe.
@@ -204,10 +201,10 @@ class LoopContexts:
             return []
         found = []
         for column in self.recipe.context:
-            if isinstance(column, Numeric):
-                place = self.recipe.names.index(column.name)
-                value = float(column.vector(context.get(column.name))[0])
-                if value**2 > moments.gram[place, place] * (1 + 1e-9):
+            if not column.leveled:
+                place = self.recipe.slices[(column.name,)]
+                longest = moments.gram.diagonal()[place] * (1 + 1e-9)
+                if (column.vector(context.get(column.name)) ** 2 > longest).any():
                     found.append(f"{column.name}={context[column.name]}")
         return found
 
@@ -215,19 +212,9 @@ class LoopContexts:
 
     def columns(self, context: Context) -> dict[str, str | float | None]:
         """The fields of a context as a log has them: numbers, or words."""
-        return {
-            column.name: column_value(context.get(column.name), isinstance(column, Numeric))
-            for column in self.recipe.context
-        }
+        return {column.name: column.cell(context.get(column.name)) for column in self.recipe.context}
 
 
 def word_of(value: Any) -> str:
     """A value of a category as people read it."""
     return MISSING if is_missing(value) else level_of(value)
-
-
-def column_value(value: Any, numeric: bool) -> str | float | None:
-    """A field as it stands in a table."""
-    if is_missing(value):
-        return None
-    return number_of(value) if numeric else level_of(value)

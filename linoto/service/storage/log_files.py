@@ -11,9 +11,8 @@ from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import Engine
 from linoto.logs.arms import ArmTable
-from linoto.logs.contexts import read_context_log
+from linoto.logs.queries import distinct_ids
 from linoto.logs.read import read_log
-from linoto.logs.row_queries import distinct_ids
 from linoto.logs.tables import open_source
 from linoto.service.errors import invalid
 
@@ -61,7 +60,7 @@ def count_log(
     with without_folder(path, file):
         names = list(arms) or read_actions(path, action, reward, most, longest)
         table = ArmTable.from_columns({"name": names})
-        found = read_log(path, action=action, reward=reward, arms=table, engine=Engine(jobs=1))
+        found = read_log(path, item=action, reward=reward, arms=table, engine=Engine(jobs=1))
         return found.offline, names
 
 
@@ -69,7 +68,7 @@ def count_context_log(folder: Path | None, file: str, *, action: str, reward: st
     """What remains of a log with contexts, whose columns have the names that the recipe has for them."""
     path = find_log(folder, file)
     with without_folder(path, file):
-        found = read_context_log(path, item=action, reward=reward, recipe=recipe, engine=Engine(jobs=1))
+        found = read_log(path, item=action, reward=reward, recipe=recipe, engine=Engine(jobs=1))
         return found.moments
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from linoto.core.features.columns import Numeric
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
@@ -47,7 +46,7 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
     """A Parquet file with one row per decision; those still without a reward only if asked for.
 
     `linoto audit` reads it with `--action action --reward reward --propensity propensity --time time`. With
-    contexts it has a column for each of their fields: `read_context_log(..., recipe=recipe)` reads it.
+    contexts it has a column for each of their fields: `read_log(..., recipe=recipe)` reads it.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -72,7 +71,7 @@ def columns_of(loop: Loop) -> dict[str, str]:
     if loop.contexts is None:
         return COLUMNS
     recipe = loop.contexts.recipe
-    own = {c.name: "number" if isinstance(c, Numeric) else "text" for c in recipe.context}
+    own = {column.name: column.holds for column in recipe.context}
     return {own_name(loop, name): kind for name, kind in COLUMNS.items()} | {recipe.item: "text"} | own
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,18 @@ import pytest
 import linoto
 from linoto import (
     Category,
-    ContextRows,
     ItemColumn,
     Numeric,
     Recipe,
     Rows,
-    evaluate_contexts,
-    read_context_rows,
+    evaluate,
+    read_rows,
 )
 from linoto.core.features.moments import Moments
-from linoto.logs.context_evaluate import CrossFit, EarlierFit
 from linoto.logs.estimates import Interval
+from linoto.logs.fits import fit_earlier_blocks, fit_other_folds
 
+METHODS = ("ips", "snips", "dr")
 RECIPE = Recipe(
     items=("A", "B", "C"),
     item_columns=(ItemColumn(name="price", labels=("price",), values=((1.0,), (2.0,), (3.0,))),),
@@ -35,22 +36,28 @@ RECIPE = Recipe(
 )
 
 
-def every_choice(contexts: int = 10, seed: int = 0, folds: int = 5) -> tuple[ContextRows, np.ndarray]:
+def every_choice(contexts: int = 10, seed: int = 0, folds: int = 5) -> tuple[Rows, np.ndarray]:
     """Each item once in each context, each context within one fold; and (contexts, k) what items earn."""
     rng = np.random.default_rng(seed)
     assert contexts % folds == 0
     earned = rng.random((contexts, 3))
     country = rng.choice(np.array(["DE", "NO", None], dtype=object), contexts)
-    rows = Rows(arms=np.repeat([0, 1, 2], contexts), rewards=earned.T.ravel(), k=3, propensities="uniform")
-    context = {"age": np.tile(rng.random(contexts), 3), "country": np.tile(country, 3)}
-    return ContextRows(recipe=RECIPE, context=context, rows=rows), earned
+    rows = Rows(
+        arms=np.repeat([0, 1, 2], contexts),
+        rewards=earned.T.ravel(),
+        k=3,
+        propensities="uniform",
+        recipe=RECIPE,
+        context={"age": np.tile(rng.random(contexts), 3), "country": np.tile(country, 3)},
+    )
+    return rows, earned
 
 
-def dense(rows: ContextRows) -> np.ndarray:
+def dense(rows: Rows) -> np.ndarray:
     return np.array(
         [
             rows.recipe.transform(rows.context_of(row), [rows.recipe.items[arm]])[0]
-            for row, arm in enumerate(rows.rows.arms)
+            for row, arm in enumerate(rows.arms)
         ]
     )
 
@@ -66,7 +73,7 @@ def test_features_of_rows_are_those_that_serving_makes_to_the_last_bit() -> None
 def test_moments_and_scores_are_those_of_the_features() -> None:
     rows, _ = every_choice()
     theta = np.linspace(-1, 1, RECIPE.d)
-    expected = Moments.from_rows(dense(rows)[::2], rows.rows.rewards[::2])
+    expected = Moments.from_rows(dense(rows)[::2], rows.rewards[::2])
     found = rows.moments(np.arange(len(rows)) % 2 == 0)
     np.testing.assert_allclose(found.gram, expected.gram, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found.reward_vector, expected.reward_vector, rtol=1e-12, atol=1e-12)
@@ -79,29 +86,34 @@ def test_every_method_is_exact_where_every_choice_was_logged() -> None:
     rows, earned = every_choice()
     chosen = np.random.default_rng(1).dirichlet(np.ones(3), len(earned))
     truth = float((chosen * earned).sum(axis=1).mean())
-    for found in evaluate_contexts(rows, np.tile(chosen, (3, 1)), interval=Interval(reward_range=(0, 1))):
+    for found in evaluate(
+        rows, np.tile(chosen, (3, 1)), methods=METHODS, interval=Interval(reward_range=(0, 1))
+    ):
         assert found.value == pytest.approx(truth, abs=1e-12), found.method
 
 
 def test_models_of_folds_are_fitted_on_the_other_folds() -> None:
     rows, _ = every_choice()
-    for fold, theta in enumerate(CrossFit.of(rows).thetas):
+    fitted = fit_other_folds(rows)
+    for fold, predicted in enumerate(fitted.predicted):
         others = np.arange(len(rows)) % 5 != fold
-        X, y = dense(rows)[others], rows.rows.rewards[others]
-        np.testing.assert_allclose(theta, np.linalg.solve(X.T @ X + np.eye(RECIPE.d), X.T @ y), atol=1e-9)
+        X, y = dense(rows)[others], rows.rewards[others]
+        theta = np.linalg.solve(X.T @ X + np.eye(RECIPE.d), X.T @ y)
+        np.testing.assert_allclose(predicted, rows.take(~others).scores(theta), atol=1e-9)
+        np.testing.assert_allclose(fitted.of_played()[~others], dense(rows)[~others] @ theta, atol=1e-9)
 
 
 def test_the_greedy_target_plays_the_best_item_of_earlier_blocks() -> None:
     """Each block holds every choice of its own two contexts, so that estimates are exact."""
     rows, earned = every_choice()
     rows = rows.take(np.arange(30).reshape(3, 10).T.ravel())  # context by context
-    X, y, best = dense(rows), rows.rows.rewards, []
+    X, y, best = dense(rows), rows.rewards, []
     for context in range(2, 10):
         before = slice(0, 6 * (context // 2))
         theta = np.linalg.solve(X[before].T @ X[before] + np.eye(RECIPE.d), X[before].T @ y[before])
         best.append(int(np.argmax(RECIPE.transform(rows.context_of(3 * context)) @ theta)))
     truth = float(earned[np.arange(2, 10), best].mean())
-    for found in evaluate_contexts(rows, "greedy", interval=Interval(reward_range=(0, 1))):
+    for found in evaluate(rows, "greedy", interval=Interval(reward_range=(0, 1))):
         assert found.value == pytest.approx(truth, abs=1e-12), found.method
         assert (found.rows, found.interval) == (24, "anytime")
         assert found.holds.startswith("for any number of rows")
@@ -111,9 +123,9 @@ def test_a_greedy_target_has_no_interval_of_independent_rows() -> None:
     rows, _ = every_choice()
     bernstein = Interval(kind="bernstein", reward_range=(0, 1))
     with pytest.raises(ValueError, match="interval must not be bernstein for a target that learns"):
-        evaluate_contexts(rows, "greedy", methods=("ips",), interval=bernstein)
+        evaluate(rows, "greedy", methods=("ips",), interval=bernstein)
     hoeffding = Interval(kind="hoeffding", reward_range=(0, 1))
-    (found,) = evaluate_contexts(rows, "greedy", methods=("ips",), interval=hoeffding)
+    (found,) = evaluate(rows, "greedy", methods=("ips",), interval=hoeffding)
     assert found.interval == "hoeffding" and found.low <= found.value <= found.high
 
 
@@ -126,10 +138,10 @@ def test_without_contexts_it_is_the_evaluation_of_arms() -> None:
         k=2,
         propensities=rng.choice([0.4, 0.6], 400),
     )
-    rows = ContextRows(recipe=recipe, context={}, rows=plain)
+    rows = replace(plain, recipe=recipe)
     for target, arm in (("B", 1), ({"A": 0.25, "B": 0.75}, [0.25, 0.75])):
-        found = evaluate_contexts(rows, target, methods=("ips", "snips"))
-        expected = linoto.evaluate(plain, arm, methods=("ips", "snips"))
+        found = evaluate(rows, target, methods=("replay", "ips", "snips"))
+        expected = evaluate(plain, arm, methods=("replay", "ips", "snips"))
         for one, other in zip(found, expected, strict=True):
             assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
@@ -143,8 +155,8 @@ def test_a_parameter_a_function_and_an_agent_are_the_same_target() -> None:
         return offered[int(np.argmax(RECIPE.transform(context, offered) @ theta))]
 
     options: dict[str, Any] = {"methods": ("ips",), "interval": Interval(kind="normal")}
-    values = {evaluate_contexts(rows, target, **options)[0].value for target in (theta, best, agent)}
-    assert len(values) == 1
+    targets = (rows.best(rows.scores(theta)), best, agent)
+    assert len({evaluate(rows, target, **options)[0].value for target in targets}) == 1
 
 
 def test_items_that_were_not_on_offer_are_never_played(tmp_path: Path) -> None:
@@ -159,30 +171,30 @@ def test_items_that_were_not_on_offer_are_never_played(tmp_path: Path) -> None:
     table["offered"] = ["A|B", "B|C", '["A", "C"]', "A|B|C"]
     table.to_csv(tmp_path / "log.csv", index=False)
     options: dict[str, Any] = {"recipe": RECIPE, "reward": "y", "candidates": "offered"}
-    rows = read_context_rows(tmp_path / "log.csv", **options).uniform()
+    rows = read_rows(tmp_path / "log.csv", **options).uniform()
     assert rows.candidates is not None
     assert rows.candidates.tolist() == [[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]]
-    assert np.asarray(rows.rows.propensities).tolist() == [0.5, 0.5, 0.5, 1 / 3]
+    assert np.asarray(rows.propensities).tolist() == [0.5, 0.5, 0.5, 1 / 3]
     asked = []
-    evaluate_contexts(rows, lambda _, offered: asked.append(offered) or offered[0], methods=("ips",))
+    evaluate(rows, lambda _, offered: asked.append(offered) or offered[0], methods=("ips",))
     assert asked == [("A", "B"), ("B", "C"), ("A", "C"), ("A", "B", "C")]
-    with pytest.raises(ValueError, match="target must play items that are on offer, got 'A' in row 2"):
-        evaluate_contexts(rows, "A", methods=("ips",))
+    with pytest.raises(ValueError, match="target must play arms that are on offer, got arm 'A' in row 2"):
+        evaluate(rows, "A", methods=("ips",))
     lists = table.assign(offered=[["A", "B"], ["B", "C"], ["A", "C"], ["A", "B", "C"]])
-    again = read_context_rows(lists, **options)
+    again = read_rows(lists, **options)
     assert np.array_equal(again.candidates, rows.candidates)  # type: ignore[arg-type]
     table.assign(offered=["A|B", None, "", None]).to_csv(tmp_path / "some.csv", index=False)
-    some = read_context_rows(tmp_path / "some.csv", **options)
+    some = read_rows(tmp_path / "some.csv", **options)
     assert some.candidates is not None
     assert some.candidates.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 1], [1, 1, 1]]
-    none = read_context_rows(lists.assign(offered=[["A", "B"], None, None, None]), **options)
+    none = read_rows(lists.assign(offered=[["A", "B"], None, None, None]), **options)
     assert np.array_equal(none.candidates, some.candidates)  # type: ignore[arg-type]
     with pytest.raises(
         ValueError, match=r"row 1, column 'offered': the candidates must have the item .* 'A'"
     ):
-        read_context_rows(table.assign(offered="B|C"), **options)
-    with pytest.raises(ValueError, match="column 'offered': candidates arms must be among the 3 items"):
-        read_context_rows(table.assign(offered="A|B|C|D"), **options)
+        read_rows(table.assign(offered="B|C"), **options)
+    with pytest.raises(ValueError, match="'offered': the candidates must be among the 3 arms, got 'D'"):
+        read_rows(table.assign(offered="A|B|C|D"), **options)
 
 
 def test_rows_are_read_as_the_log_is(tmp_path: Path) -> None:
@@ -202,49 +214,47 @@ def test_rows_are_read_as_the_log_is(tmp_path: Path) -> None:
         "categories": ["country"],
         "crosses": [("item", "country")],
     }
-    log = linoto.read_context_log(table, item="item", reward="y", **options)
-    rows = read_context_rows(table, recipe=log.recipe, reward="y", propensity="p", time="at")
+    log = linoto.read_log(table, item="item", reward="y", **options)
+    rows = read_rows(table, recipe=log.recipe, reward="y", propensity="p", time="at")
     np.testing.assert_allclose(rows.moments(np.arange(90)).gram, log.moments.gram, rtol=1e-12, atol=1e-9)
     ordered = table.sort_values("at")
-    assert rows.rows.rewards.tolist() == ordered["y"].tolist()
+    assert rows.rewards.tolist() == ordered["y"].tolist()
     assert rows.context_of(3) == {
         "age": ordered["age"].iloc[3],
         "country": None if pd.isna(ordered["country"].iloc[3]) else ordered["country"].iloc[3],
     }
-    with pytest.raises(ValueError, match="column 'item': there is no item 'Z' among the 2 items"):
-        read_context_rows(table.assign(item="Z"), recipe=log.recipe, reward="y")
+    with pytest.raises(ValueError, match="column 'item': there is no arm 'Z' among the 2 arms"):
+        read_rows(table.assign(item="Z"), recipe=log.recipe, reward="y")
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("D", "target must play one of the 3 items, got 'D'"),
-        (np.ones(4), f"target must be a parameter of {RECIPE.d} entries, got 4"),
+        ("D", "target must play one of the 3 arms, got 'D'"),
+        (np.ones(4), r"target must have shape \(3,\), got \(4,\)"),
         (np.ones((2, 3)), "target must have shape"),
         ({"A": 0.5}, "target must be probabilities that sum to 1"),
         (
             lambda context, offered: [1.0, 0.0],
-            "target must answer an item, weights by item, or 3 weights, got 2",
+            "target must answer an arm, weights by name, or 3 weights, got 2",
         ),
     ],
 )
 def test_a_target_that_cannot_be_is_refused(target: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        evaluate_contexts(every_choice()[0], target, methods=("ips",))
+        evaluate(every_choice()[0], target, methods=("ips",))
 
 
 def test_what_cannot_be_evaluated_is_refused() -> None:
     rows, _ = every_choice()
-    unknown = ContextRows(
-        recipe=RECIPE, context=rows.context, rows=Rows(arms=rows.rows.arms, rewards=rows.rows.rewards, k=3)
-    )
+    unknown = replace(rows, propensities=None)
     with pytest.raises(ValueError, match="propensities must be given for ips"):
-        evaluate_contexts(unknown, "A", methods=("ips",))
+        evaluate(unknown, "A", methods=("ips",))
     with pytest.raises(ValueError, match="recipe must have items and no columns of the action"):
-        read_context_rows("log.csv", recipe=Recipe(action=(Numeric(name="x"),)), reward="y")
+        read_rows("log.csv", recipe=Recipe(action=(Numeric(name="x"),)), reward="y")
 
 
-def draw(rng: np.random.Generator, n: int) -> tuple[ContextRows, float]:
+def draw(rng: np.random.Generator, n: int) -> tuple[Rows, float]:
     """Clicks that depend on age and item, by a logger with unequal shares; and what B alone earns."""
     recipe = Recipe(items=("A", "B"), context=(Numeric(name="age"),), crosses=(("item", "age"),))
     age, arms = rng.random(n), (rng.random(n) < 0.3).astype(np.int64)
@@ -254,23 +264,25 @@ def draw(rng: np.random.Generator, n: int) -> tuple[ContextRows, float]:
         rewards=(rng.random(n) < chance).astype(float),
         k=2,
         propensities=np.where(arms == 1, 0.3, 0.7),
+        recipe=recipe,
+        context={"age": age},
     )
-    return ContextRows(recipe=recipe, context={"age": age}, rows=rows), 0.45
+    return rows, 0.45
 
 
 @pytest.mark.parametrize("runs", [40, pytest.param(400, marks=pytest.mark.slow)])
 def test_intervals_cover(runs: int) -> None:
     """At 95 % they may miss 1 in 20: more than 8 of 40, or 40 of 400, happens once in a thousand tests."""
     rng = np.random.default_rng(5)
-    missed = dict.fromkeys(("ips", "snips", "dr"), 0)
+    missed = dict.fromkeys(METHODS, 0)
     for _ in range(runs):
         rows, truth = draw(rng, 150)
-        for found in evaluate_contexts(rows, "B"):
+        for found in evaluate(rows, "B", methods=METHODS):
             missed[found.method] += not found.low <= truth <= found.high
     assert max(missed.values()) <= (8 if runs == 40 else 40), missed
 
 
-def without_signal(rng: np.random.Generator, n: int, items: str) -> ContextRows:
+def without_signal(rng: np.random.Generator, n: int, items: str, *, contexts: bool = True) -> Rows:
     """Coin tosses for rewards: whatever a target does, and from whatever it learnt, it earns a half."""
     recipe = Recipe(
         items=tuple(items),
@@ -280,17 +292,18 @@ def without_signal(rng: np.random.Generator, n: int, items: str) -> ContextRows:
     k = len(items)
     rows = Rows(arms=rng.integers(0, k, n), rewards=rng.integers(0, 2, n), k=k, propensities="uniform")
     country = rng.choice(np.array(["DE", "NO"], dtype=object), n)
-    return ContextRows(recipe=recipe, context={"country": country}, rows=rows)
+    return replace(rows, recipe=recipe, context={"country": country}) if contexts else rows
 
 
+@pytest.mark.parametrize("contexts", [True, False])
 @pytest.mark.parametrize("folds", [5, 40])
-def test_intervals_of_a_greedy_target_cover(folds: int) -> None:
+def test_intervals_of_a_greedy_target_cover(folds: int, contexts: bool) -> None:
     """The best item of all other rows has the luck of its own row against it: with 40 folds such intervals
     missed in 30 % of logs, with 5 in 7 to 11 %. More than 10 of 60 at 5 %: 2e-4."""
     rng = np.random.default_rng(7)
-    missed = dict.fromkeys(("ips", "snips", "dr"), 0)
+    missed = dict.fromkeys(METHODS, 0)
     for _ in range(60):
-        for found in evaluate_contexts(without_signal(rng, 80, "AB"), "greedy", folds=folds):
+        for found in evaluate(without_signal(rng, 80, "AB", contexts=contexts), "greedy", folds=folds):
             missed[found.method] += not found.low <= 0.5 <= found.high
     assert max(missed.values()) <= 10, missed
 
@@ -299,9 +312,9 @@ def test_intervals_of_a_greedy_target_cover(folds: int) -> None:
 def test_intervals_of_a_greedy_target_cover_in_a_thousand_logs() -> None:
     """More than 75 of 1000 at 5 %: 3e-4. With models of the other folds, `snips` missed in 110."""
     rng = np.random.default_rng(8)
-    missed = dict.fromkeys(("ips", "snips", "dr"), 0)
+    missed = dict.fromkeys(METHODS, 0)
     for _ in range(1000):
-        for found in evaluate_contexts(without_signal(rng, 400, "ABCD"), "greedy"):
+        for found in evaluate(without_signal(rng, 400, "ABCD"), "greedy"):
             missed[found.method] += not found.low <= 0.5 <= found.high
     assert max(missed.values()) <= 75, missed
 
@@ -311,16 +324,13 @@ def test_a_greedy_target_by_block_means_what_its_blocks_earn() -> None:
     rng, missed = np.random.default_rng(8), 0
     for _ in range(40):
         rows = without_signal(rng, 500, "ABCD")
-        country, arms = rows.context["country"], rows.rows.arms
+        country, arms = rows.context["country"], rows.arms
         good = (country == "DE") == (arms == 1)  # B in one country, anything else elsewhere
         chance = np.where(good, 0.6, 0.3)
-        played = Rows(
-            arms=arms, rewards=(rng.random(500) < chance).astype(float), k=4, propensities="uniform"
-        )
-        rows = ContextRows(recipe=rows.recipe, context=rows.context, rows=played)
-        fitted = EarlierFit.of(rows)
-        best = fitted.scores.argmax(axis=1)
+        rows = replace(rows, rewards=(rng.random(500) < chance).astype(float))
+        fitted, _ = fit_earlier_blocks(rows)
+        best = fitted.choices().argmax(axis=1)
         truth = np.where((fitted.rows.context["country"] == "DE") == (best == 1), 0.6, 0.3).mean()
-        found = evaluate_contexts(rows, "greedy", methods=("dr",))[0]
+        found = evaluate(rows, "greedy", methods=("dr",))[0]
         missed += not found.low <= truth <= found.high
     assert missed <= 8  # P(binomial(40, 0.05) > 8) = 1.3e-4

@@ -1,5 +1,10 @@
 """Every question to the rows of a log as one statement of SQL, and what can be wrong with a row.
 
+A row has an item, a reward, maybe a propensity, a time and an id. In SQL they are called so, as they are
+understood, and item_given, reward_given, ... as they were given. Columns of the context are c0, c1, ...;
+their features, as a recipe has them, c0_0, c0_1, ..., or c0 is the place of the one feature that is 1. Then y
+is the reward, and item the place of the item.
+
 Parquet's statistics leave NaN out, and DuckDB believes them: a comparison, or `isnan` in a filter, may be
 answered without a look at the values. `isfinite` looks, so it finds every bad value that may be NaN.
 """
@@ -7,13 +12,14 @@ answered without a look at the values. `isfinite` looks, so it finds every bad v
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from linoto.core.features.columns import Column, Fault, number_literal
+from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.notation import PLAIN, Notation, other_notation
 from linoto.logs.tables import (
@@ -31,43 +37,49 @@ from linoto.logs.tables import (
 )
 from linoto.logs.value_sql import (
     Comparable,
+    Value,
     compared_sql,
     constant_sql,
     id_sql,
     is_date,
     is_text,
-    number_sql,
+    list_sql,
     text_sql,
-    time_sql,
 )
 
 KEPT_UNKNOWN = 100  # ids that are listed, most frequent first
+EVERY_ROW = "(any)"  # the one arm of a log whose rows are features alone
+PART_TABLE = "linoto_part"
 ResultColumns = dict[str, npt.NDArray[Any]]
 """Columns of equal length, masked where a value is NULL."""
+Product = tuple[str, ...]
+"""The columns that are multiplied before they are summed; (): rows are counted."""
 
 
 class Columns(NamedTuple):
     """Which column means what."""
 
-    action: str
     reward: str
+    item: str | None = None  # None: rows are features alone
     propensity: str | None = None
     time: str | None = None
     id: str | None = None  # what tells rows apart, where somebody asks
+    candidates: str | None = None  # what could have been played in each row
+    context: tuple[Column, ...] = ()  # c0, c1, ...: those of the action itself too
     notation: Notation = PLAIN  # of numbers that are text
+
+    def roles(self) -> dict[str, str]:
+        """The names of the columns that are one of a kind, by role."""
+        named = {role: getattr(self, role) for role in ROLES}
+        return {role: name for role, name in named.items() if name is not None}
 
     def given(self) -> dict[str, str]:
         """The names in use, by role."""
-        return {role: name for role, name in zip(BAD_VALUES, self[:5], strict=True) if name is not None}
+        return self.roles() | {f"{column.kind} {column.name!r}": column.name for column in self.context}
 
-
-class NamedColumns(Protocol):
-    """What reading needs to know of columns, whatever they mean."""
-
-    @property
-    def notation(self) -> Notation: ...
-
-    def given(self) -> dict[str, str]: ...
+    def in_sql(self) -> dict[str, Column]:
+        """The columns of the context by what they are called in SQL."""
+        return {f"c{place}": column for place, column in enumerate(self.context)}
 
 
 class RowRange(NamedTuple):
@@ -86,42 +98,65 @@ class RowRange(NamedTuple):
         return cls(file, columns, 0, file.rows, good_only=good_only)
 
 
-NUMBER = "the {role} must be a finite number, got {value!r}{hint}"
+NUMBER = "must be a finite number, got {value!r}{hint}"
 TIME = "the time must be a finite number or a date, got {value!r}"
-BAD_VALUES = {  # of each role: the kinds, as they are counted; how SQL tells; and what a message says
-    "action": {
-        "missing action": ("action IS NULL", "the action is missing"),
-        "unknown arm": ("known.id IS NULL", "there is no arm {value!r} among the {k} arms{hint}"),
-    },
-    "reward": {
-        "missing reward": ("reward_given IS NULL", "the reward is missing"),
-        "reward not understood": ("reward IS NULL", NUMBER),
-        "reward is infinite": ("isinf(reward)", NUMBER),
-        "reward is NaN": ("NOT isfinite(reward)", NUMBER),
-        "reward too large": (
+UNKNOWN = "unknown arm"
+ROLES = {  # what can be wrong with each
+    "item": (
+        Fault("missing item", "item_given IS NULL", "the item is missing"),
+        Fault(UNKNOWN, "arm IS NULL", "there is no arm {value!r} among the {k} arms{hint}"),
+    ),
+    "reward": (
+        Fault("missing reward", "reward_given IS NULL", "the reward is missing"),
+        Fault("reward not understood", "reward IS NULL", f"the reward {NUMBER}"),
+        Fault("reward is infinite", "isinf(reward)", f"the reward {NUMBER}"),
+        Fault("reward is NaN", "NOT isfinite(reward)", f"the reward {NUMBER}"),
+        Fault(
+            "reward too large",
             "NOT isfinite(reward * reward)",
             "the reward is too large to be squared, got {value}",
         ),
-    },
-    "propensity": {
-        "missing propensity": ("propensity_given IS NULL", "the propensity is missing"),
-        "propensity not understood": ("propensity IS NULL", NUMBER),
-        "propensity outside (0, 1]": (
+    ),
+    "propensity": (
+        Fault("missing propensity", "propensity_given IS NULL", "the propensity is missing"),
+        Fault("propensity not understood", "propensity IS NULL", f"the propensity {NUMBER}"),
+        Fault(
+            "propensity outside (0, 1]",
             "NOT isfinite(propensity) OR propensity <= 0 OR propensity > 1",
             "the propensity must be in (0, 1], got {value}",
         ),
-        "propensity too small": (
+        Fault(
+            "propensity too small",
             "NOT isfinite(1 / propensity / propensity)",
             "the propensity is too small for 1 / propensity^2, got {value}",
         ),
-    },
-    "time": {
-        "missing time": ("time_given IS NULL", "the time is missing"),
-        "time not understood": ("time IS NULL", TIME),
-        "time is not finite": ("NOT isfinite(time)", TIME),
-    },
-    "id": {"missing id": ("given.id IS NULL", "the id is missing")},
+    ),
+    "time": (
+        Fault("missing time", "time_given IS NULL", "the time is missing"),
+        Fault("time not understood", "time IS NULL", TIME),
+        Fault("time is not finite", "NOT isfinite(time)", TIME),
+    ),
+    "id": (Fault("missing id", "id IS NULL", "the id is missing"),),
+    "candidates": (),
 }
+
+
+class BadValue(NamedTuple):
+    """What can be wrong with a row, and in which column: its name, and what it is called in SQL."""
+
+    fault: Fault
+    column: str
+    given: str
+
+
+def bad_values(columns: Columns) -> Iterator[BadValue]:
+    """Everything that can be wrong with a row."""
+    for role, name in columns.roles().items():
+        for fault in ROLES[role]:
+            yield BadValue(fault, name, f"{role}_given")
+    for sql, column in columns.in_sql().items():
+        for fault in column.faults_sql(sql, f"{sql}_given"):
+            yield BadValue(fault, column.name, f"{sql}_given")
 
 
 def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -> None:
@@ -129,35 +164,32 @@ def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -
     found = first_bad_row(connection, rows)
     if found is None:
         return
-    row, kind, given = found
-    file, columns = rows.file, rows.columns.given()
+    (row, place, value), file = found, rows.file
     if file.first_rejected is not None and file.first_rejected[0] <= row:
         refuse_rejected([file])
-    role = next(role for role in columns if kind in BAD_VALUES[role])
-    _, message = BAD_VALUES[role][kind]
-    look = other_notation([given[role]]) if rows.columns.notation.plain else ""
-    hint = nearest(str(given[role]), ids) if kind == "unknown arm" else f", which {look}" if look else ""
-    text = message.format(role=role, value=given[role], k=len(ids), hint=hint)
-    raise ValueError(f"{file.name}, row {row + 1}, column {columns[role]!r}: {text}")
+    fault, column, _ = [*bad_values(rows.columns)][place]
+    look = other_notation([value]) if rows.columns.notation.plain else ""
+    hint = nearest(str(value), ids) if fault.kind == UNKNOWN else f", which {look}" if look else ""
+    text = fault.message.format(value=value, k=len(ids), hint=hint)
+    raise ValueError(f"{file.name}, row {row + 1}, column {column!r}: {text}")
 
 
 # -- rows -------------------------------------------------------------------------------------------------
 
 
 def select_given(rows: RowRange) -> str:
-    """Every value of some rows as given, and reward, propensity, time and id as they are understood."""
-    file, parts = rows.file, [f"{row_sql(rows.file)} AS row", f"{quoted(rows.columns.action)} AS action"]
-    number = partial(number_sql, notation=rows.columns.notation)
-    forms: dict[str, Callable[[str, str], str]] = {
-        "reward": number,
-        "propensity": number,
-        "time": time_sql,
-        "id": id_sql,
-    }
-    for role, name in rows.columns.given().items():
+    """Every value of some rows as it was given, and as it is understood."""
+    file, columns = rows.file, rows.columns
+    parts = [f"{row_sql(file)} AS row", *([] if columns.item else [f"{literal(EVERY_ROW)} AS item_given"])]
+    for role, name in columns.roles().items():
+        value = Value(file.types[name], quoted(name), columns.notation)
+        forms = {"reward": value.number, "propensity": value.number, "time": value.time, "id": value.id}
         parts.append(f"{quoted(name)} AS {role}_given")
         if role in forms:
-            parts.append(f"{forms[role](file.types[name], quoted(name))} AS {role}")
+            parts.append(f"{forms[role]} AS {role}")
+    for sql, column in columns.in_sql().items():
+        value = Value(file.types[column.name], quoted(column.name), columns.notation)
+        parts += [f"{quoted(column.name)} AS {sql}_given", f"{column.read_sql(value)} AS {sql}"]
     return f"SELECT {', '.join(parts)} FROM {range_sql(file, rows.first, rows.end)}"
 
 
@@ -174,23 +206,39 @@ def row_sql(file: StagedFile) -> str:
 
 
 def select_checked(rows: RowRange) -> str:
-    """The same rows with the arm of each and the kind of bad row that it is, NULL where it is good."""
-    kinds = [item for role in rows.columns.given() for item in BAD_VALUES[role].items()]
-    tests = [f"WHEN {test} THEN {literal(kind)}" for kind, (test, _) in kinds]
-    return f"""SELECT given.*, known.arm AS arm, CASE {" ".join(tests)} END AS kind
-        FROM ({select_given(rows)}) AS given LEFT JOIN known ON known.id = {action_id(rows)}"""
+    """The same rows with the arm of each and what is wrong with it, by its place; NULL where it is good."""
+    tests = " ".join(
+        f"WHEN {bad.fault.test} THEN {place}" for place, bad in enumerate(bad_values(rows.columns))
+    )
+    return f"""SELECT *, CASE {tests} END AS kind FROM (
+            SELECT given.*, known.arm AS arm
+            FROM ({select_given(rows)}) AS given LEFT JOIN known ON known.id = {item_id(rows)}
+        )"""
 
 
 def select_rows(rows: RowRange) -> str:
-    """The rows that a sum is about: all of them, or the good ones."""
+    """The rows that a question is about: all of them, or the good ones."""
     if not rows.good_only:
         return select_given(rows)
     return f"SELECT * FROM ({select_checked(rows)}) WHERE kind IS NULL"
 
 
-def action_id(rows: RowRange) -> str:
-    """The action as the id of an arm."""
-    return id_sql(rows.file.types[rows.columns.action], "action")
+def select_features(rows: RowRange, recipe: Recipe, cut: float | None) -> str:
+    """The rows as a recipe has them: places of levels, numbers scaled."""
+    late = str(rows.late) if cut is None else f"time >= {number_literal(cut)}"
+    parts = [f"{late} AS late", "reward AS y"]
+    if recipe.items:
+        parts += [f"{recipe.items_as_column.features_sql(item_id(rows))[0]} AS item"]
+    for (sql, _), column in zip(rows.columns.in_sql().items(), recipe.columns, strict=True):
+        names = [sql] if column.leveled else [f"{sql}_{place}" for place in range(len(column.labels))]
+        parts += [f"{value} AS {name}" for value, name in zip(column.features_sql(sql), names, strict=True)]
+    return f"SELECT {', '.join(parts)} FROM ({select_rows(rows)})"
+
+
+def item_id(rows: RowRange) -> str:
+    """The item as the id of an arm."""
+    item = rows.columns.item
+    return "item_given" if item is None else id_sql(rows.file.types[item], "item_given")
 
 
 # -- statements -------------------------------------------------------------------------------------------
@@ -220,21 +268,24 @@ def introduce_arms(connection: Connection, ids: Sequence[str]) -> None:
 def sum_by_arm(connection: Connection, rows: RowRange, cut: float | None) -> ResultColumns:
     """Pulls, reward sums and squares of each arm, and what its propensities and times add up to.
 
-    Rows from the time `cut` on are late. By action first, and only then by arm: a log has many more rows than
-    actions.
+    Rows from the time `cut` on are late. By item first, and only then by arm: a log has many more rows than
+    items. `sure` counts the rows whose context is as it must be.
     """
-    late, groups = (rows.late, "action") if cut is None else (f"time >= {cut!r}", "action, late")
+    late, groups = (rows.late, "item_given") if cut is None else (f"time >= {cut!r}", "item_given, late")
     extra = ""
     if rows.columns.propensity is not None:
         extra = """, sum(1 / propensity) AS inverse, sum(1 / propensity / propensity) AS inverse_square,
             min(propensity) AS low, max(propensity) AS high, count(propensity) AS weighed"""
     if rows.columns.time is not None:
         extra += ", count(*) FILTER (isfinite(time)) AS timed"
-    statement = f"""SELECT coalesce(known.arm, -1) AS arm, sums.* EXCLUDE (action) FROM (
-            SELECT action, {late} AS late, count(reward) AS pulls, sum(reward) AS sum,
+    faults = [[*column.faults_sql(sql, f"{sql}_given")] for sql, column in rows.columns.in_sql().items()]
+    if tests := [f"NOT ({found[-1].test})" for found in faults if found]:
+        extra += f", count(*) FILTER ({' AND '.join(tests)}) AS sure"
+    statement = f"""SELECT coalesce(known.arm, -1) AS arm, sums.* EXCLUDE (item_given) FROM (
+            SELECT item_given, {late} AS late, count(reward) AS pulls, sum(reward) AS sum,
             sum(reward * reward) AS square{extra}
             FROM ({select_rows(rows)}) GROUP BY {groups}
-        ) AS sums LEFT JOIN known ON known.id = {action_id(rows)}"""
+        ) AS sums LEFT JOIN known ON known.id = {item_id(rows)}"""
     return fetch_arrays(connection, rows.file, statement)
 
 
@@ -257,41 +308,94 @@ def reward_ends(connection: Connection, rows: RowRange, most: int) -> tuple[list
 def extent_by_arm(connection: Connection, rows: RowRange) -> ResultColumns:
     """The smallest and the largest reward of each arm; an arm written in several ways is found as often."""
     statement = f"""SELECT known.arm AS arm, low, high FROM (
-            SELECT action, min(reward) AS low, max(reward) AS high FROM ({select_rows(rows)}) GROUP BY action
-        ) JOIN known ON known.id = {action_id(rows)}"""
+            SELECT item_given, min(reward) AS low, max(reward) AS high
+            FROM ({select_rows(rows)}) GROUP BY item_given
+        ) JOIN known ON known.id = {item_id(rows)}"""
     return fetch_arrays(connection, rows.file, statement)
 
 
 def fetch_rows(connection: Connection, rows: RowRange) -> ResultColumns:
-    """row, arm, reward, propensity, time and id as far as they are given, and the kind of bad row."""
-    wanted = ", ".join(role for role in rows.columns.given() if role != "action")
-    statement = f"SELECT row, arm, {wanted}, kind FROM ({select_checked(rows)}) ORDER BY row"
+    """The rows themselves in their order: row, arm, every value as it is understood, and what is wrong."""
+    columns = rows.columns
+    wanted = [role for role in columns.roles() if role not in ("item", "candidates")]
+    if columns.candidates is not None:
+        shown = list_sql(rows.file.types[columns.candidates], "candidates_given")
+        wanted.append(f"{shown} AS candidates")
+    statement = f"""SELECT {", ".join(["row", "arm", *wanted, *columns.in_sql()])}, kind
+        FROM ({select_checked(rows)}) ORDER BY row"""
     return fetch_arrays(connection, rows.file, statement)
 
 
-def first_bad_row(connection: Connection, rows: RowRange) -> tuple[int, str, dict[str, str | None]] | None:
-    """The first bad row, what kind it is, and what it holds, by role."""
-    roles = list(rows.columns.given())
-    shown = ", ".join(f"CAST({role}_given AS VARCHAR)" for role in roles)
-    statement = f"""SELECT row, kind, {shown} FROM ({select_checked(rows)})
+def first_bad_row(connection: Connection, rows: RowRange) -> tuple[int, int, str | None] | None:
+    """The first bad row, what is wrong with it by its place, and what it holds."""
+    shown = " ".join(
+        f"WHEN {place} THEN {text_sql(bad.given)}" for place, bad in enumerate(bad_values(rows.columns))
+    )
+    statement = f"""SELECT row, kind, CASE kind {shown} END FROM ({select_checked(rows)})
         WHERE kind IS NOT NULL ORDER BY row LIMIT 1"""
-    for row, kind, *values in fetch_tuples(connection, rows.file, statement):
-        return row, kind, dict(zip(roles, values, strict=True))
+    for row, kind, value in fetch_tuples(connection, rows.file, statement):
+        return row, kind, value
     return None
 
 
 def count_bad_rows(connection: Connection, rows: RowRange) -> Counter[str]:
     """Bad rows of each kind."""
+    kinds = [bad.fault.kind for bad in bad_values(rows.columns)]
     statement = f"""SELECT kind, count(*) FROM ({select_checked(rows)})
         WHERE kind IS NOT NULL GROUP BY kind"""
-    return Counter(dict(fetch_tuples(connection, rows.file, statement)))
+    return Counter({kinds[kind]: count for kind, count in fetch_tuples(connection, rows.file, statement)})
 
 
 def count_unknown_ids(connection: Connection, rows: RowRange) -> Counter[str]:
     """Rows of the most frequent ids that no arm has."""
-    statement = f"""SELECT CAST(action AS VARCHAR) AS name, count(*) AS n FROM ({select_checked(rows)})
-        WHERE kind = 'unknown arm' GROUP BY name ORDER BY n DESC, name LIMIT {KEPT_UNKNOWN}"""
+    statement = f"""SELECT {text_sql("item_given")} AS name, count(*) AS n FROM ({select_checked(rows)})
+        WHERE item_given IS NOT NULL AND arm IS NULL
+        GROUP BY name ORDER BY n DESC, name LIMIT {KEPT_UNKNOWN}"""
     return Counter(dict(fetch_tuples(connection, rows.file, statement)))
+
+
+# -- features ---------------------------------------------------------------------------------------------
+
+
+def describe_columns(connection: Connection, rows: RowRange, columns: Mapping[str, Column]) -> ResultColumns:
+    """About how many levels there are in columns that have some, and what numbers are like; by their SQL."""
+    parts = ["count(*) AS rows"]
+    for sql, column in columns.items():
+        if column.leveled:
+            parts.append(f"approx_count_distinct({sql}) AS {sql}_levels")
+        else:
+            parts += [f"avg({sql}) AS {sql}_mean", f"var_pop({sql}) AS {sql}_variance"]
+    return fetch_arrays(connection, rows.file, f"SELECT {', '.join(parts)} FROM ({select_rows(rows)})")
+
+
+def count_levels(connection: Connection, rows: RowRange, sql: str) -> Counter[str | None]:
+    """Rows of each level of a column; None: without a value."""
+    statement = f"SELECT {sql}, count(*) FROM ({select_rows(rows)}) GROUP BY {sql}"
+    return Counter(dict(fetch_tuples(connection, rows.file, statement)))
+
+
+def stage_part(connection: Connection, rows: RowRange, recipe: Recipe, cut: float | None) -> str:
+    """The features of rows as a table: kept in memory where it is asked more than once."""
+    features = select_features(rows, recipe, cut)
+    if not recipe.items and not any(column.leveled for column in recipe.columns):
+        return f"({features})"
+    fetch_tuples(connection, rows.file, f"CREATE OR REPLACE TEMP TABLE {PART_TABLE} AS {features}")
+    return PART_TABLE
+
+
+def sum_products(
+    connection: Connection, file: StagedFile, table: str, keys: Sequence[str], products: Sequence[Product]
+) -> ResultColumns:
+    """Sums of products s0, s1, ... by these keys."""
+    parts = [
+        f"{'sum(' + ' * '.join(product) + ')' if product else 'count(*)'} AS s{place}"
+        for place, product in enumerate(products)
+    ]
+    groups = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return fetch_arrays(connection, file, f"SELECT {', '.join([*keys, *parts])} FROM {table}{groups}")
+
+
+# -- some rows, and tables --------------------------------------------------------------------------------
 
 
 class Comparison(NamedTuple):

@@ -1,0 +1,151 @@
+"""Which recipe a log is read by: an earlier one, or the columns that are asked for as the log shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from linoto.core.features.columns import Category, Column, ItemColumn, Numeric, Spread
+from linoto.core.features.recipe import Recipe
+from linoto.core.validation import check_count
+from linoto.logs.arms import ArmTable
+from linoto.logs.feature_sums import Seen, SumPlan
+from linoto.logs.queries import Columns
+
+MAX_FEATURES = 1000
+Crosses = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Which recipe is asked for, if any."""
+
+    numeric: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    columns: Sequence[Column] = ()  # whose features are known already
+    crosses: Crosses = ()
+    features: Sequence[str] = ()
+    item_effects: bool | None = None
+    intercept: bool = True
+    recipe: Recipe | None = None
+    min_count: int = 1
+    max_features: int = MAX_FEATURES
+
+    def __post_init__(self) -> None:
+        check_count("min_count", self.min_count)
+        check_count("max_features", self.max_features)
+        for name in ("numeric", "categories", "columns", "features"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} must be a list of columns, got the text {getattr(self, name)!r}")
+        if self.recipe is None:
+            return
+        if not isinstance(self.recipe, Recipe):
+            raise ValueError(f"recipe must be a linoto.Recipe, got {type(self.recipe).__name__}")
+        if self.own or self.item_effects is not None:
+            raise ValueError("recipe must be given alone, got columns, crosses or arms beside it")
+
+    @property
+    def own(self) -> tuple[Any, ...]:
+        """What is asked for beside a recipe."""
+        return (*self.numeric, *self.categories, *self.columns, *self.crosses, *self.features)
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """The columns of which the log says what they are like."""
+        return (*self.numeric, *self.categories)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the log is one of fixed arms."""
+        return self.recipe is None and not self.own
+
+    @property
+    def context(self) -> tuple[Column, ...]:
+        """The columns of the context, as far as they are known before the log is read."""
+        if self.recipe is not None:
+            return self.recipe.context
+        drafts = (Category(name=name, levels=(), other=True) for name in self.categories)
+        return (*(Numeric(name=name) for name in self.numeric), *drafts, *self.columns)
+
+    @property
+    def action(self) -> tuple[Numeric, ...]:
+        """The columns of the action itself."""
+        return tuple(Numeric(name=n) for n in self.features) if self.recipe is None else self.recipe.action
+
+    def complete(self, named: Columns) -> Columns:
+        """All columns that are read, each of them once."""
+        if self.recipe is not None:
+            if self.recipe.items and named.item not in (None, self.recipe.item):
+                raise ValueError(f"item must be {self.recipe.item!r} as in the recipe, got {named.item!r}")
+            named = named._replace(item=self.recipe.item if self.recipe.items else None)
+        elif named.item is None and self.nothing:
+            raise ValueError("item must be the column of what was played, got None")
+        return with_one_meaning(named._replace(context=(*self.context, *self.action)))
+
+    def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
+        """The recipe, with what the log says of the columns that are learned from it."""
+        if self.recipe is not None:
+            return self.recipe
+        known = () if item is None else tuple(item_columns(arms))
+        return Recipe(
+            item=item or "item",
+            items=() if item is None else arms.names,
+            item_columns=known,
+            context=tuple(
+                column.learned(seen[column.name], min_count=self.min_count)
+                if column.name in self.learning
+                else column
+                for column in self.context
+            ),
+            action=self.action,
+            crosses=tuple((a, b) for a, b in self.crosses),
+            item_effects=not known if self.item_effects is None else self.item_effects,
+            intercept=self.intercept,
+        )
+
+    def notes(self, seen: Seen) -> tuple[str, ...]:
+        """Columns that are the same in all rows."""
+        found = ((name, seen[name]) for name in self.numeric if name in seen)
+        return tuple(
+            f"column {name!r} is the same in all rows, so it says nothing"
+            for name, spread in found
+            if isinstance(spread, Spread) and spread.constant
+        )
+
+    def check_size(self, plan: SumPlan, where: str) -> None:
+        """Refuse more features than asked for, before they are summed, with the term that has most."""
+        size, most = max(plan.d, plan.recipe.d), self.max_features
+        if size <= most:
+            return
+        term = max(plan.terms, key=lambda term: plan.terms[term].stop - plan.terms[term].start)
+        levels = " and ".join(f"{plan.width(name):,} of {name!r}" for name in term if plan.width(name) > 1)
+        raise ValueError(
+            f"{where} must make at most {most:,} features (max_features), got {size:,}, most of them by "
+            f"{levels}: leave it out, group rare levels (min_count), or group or hash its values first"
+        )
+
+
+def with_one_meaning(columns: Columns) -> Columns:
+    """The same columns, if none is named for two things; a time or an id may be something else too."""
+    roles: dict[str, str] = {}
+    for role, name in columns.given().items():
+        if role in ("time", "id"):
+            continue
+        if name in roles:
+            raise ValueError(f"{name!r} must have one meaning, got {roles[name]} and {role}")
+        roles[name] = role
+    return columns
+
+
+def item_columns(arms: ArmTable) -> Iterator[ItemColumn]:
+    """What an arm table knows of items beside their names, column by column."""
+    if arms.featureless:
+        return
+    start = int(arms.encoding.intercept)
+    for column in arms.encoding.columns:
+        width = 1 if column.levels is None else len(column.levels)
+        labels = arms.encoding.features[start : start + width]
+        values = arms.features[:, start : start + width]
+        yield ItemColumn(name=column.name, labels=labels, values=tuple(map(tuple, values.tolist())))
+        start += width

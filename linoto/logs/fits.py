@@ -1,0 +1,131 @@
+"""What a model that never saw a row expects of it: of the other folds, or of the blocks before.
+
+Where rows have contexts the model is linear in the features of their recipe; elsewhere it is the mean of each
+arm, shrunk towards the mean of all by one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from linoto.core.arrays import Floats, Ints
+from linoto.core.features.moments import Moments
+from linoto.core.validation import check_count, check_positive
+from linoto.logs.rows import Rows
+from linoto.logs.targets import of_logged
+
+MOST_CELLS = 50_000_000  # rows times arms: 400 MB for each matrix of them
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """Rows in parts, and what a model made without a part expects of every arm in it."""
+
+    rows: Rows
+    parts: Sequence[Ints]  # the positions of the rows of each part
+    predicted: Sequence[Floats]  # of each part: (k,) for all its rows, or (its rows, k)
+
+    def clipped(self, low: float, high: float) -> Fitted:
+        """The same, within what rewards can be."""
+        return replace(self, predicted=[np.clip(part, low, high) for part in self.predicted])
+
+    def expected(self, target: Floats) -> Floats:
+        """(n,) of a target (k,) or (n, k)."""
+        found = np.empty(len(self.rows))
+        for at, predicted in zip(self.parts, self.predicted, strict=True):
+            chosen = target if target.ndim == 1 else target[at]
+            found[at] = np.einsum("...k,...k->...", chosen, predicted)
+        return found
+
+    def of_played(self) -> Floats:
+        """(n,) of the arms that were played."""
+        found = np.empty(len(self.rows))
+        for at, predicted in zip(self.parts, self.predicted, strict=True):
+            found[at] = of_logged(predicted, self.rows.take(at))
+        return found
+
+    def choices(self) -> Floats:
+        """(n, k) 1 for the best arm on offer."""
+        found = np.empty((len(self.rows), self.rows.k))
+        for at, predicted in zip(self.parts, self.predicted, strict=True):
+            found[at] = self.rows.take(at).best(predicted)
+        return found
+
+    @property
+    def ends(self) -> tuple[Floats, Floats]:
+        """(k,) the least and the most that is expected of each arm."""
+        tables = [part.reshape(-1, self.rows.k) for part in self.predicted]
+        lows, highs = zip(*((table.min(axis=0), table.max(axis=0)) for table in tables), strict=True)
+        return np.min(lows, axis=0), np.max(highs, axis=0)
+
+
+def fit_other_folds(rows: Rows, *, folds: int = 5, ridge: float = 1.0) -> Fitted:
+    """Each fold by a model of the others; row i is in fold i mod folds."""
+    check_parts(rows, folds, ridge)
+    parts = [np.arange(fold, len(rows), folds) for fold in range(folds)]
+    others = [[other for other in range(folds) if other != fold] for fold in range(folds)]
+    return Fitted(rows=rows, parts=parts, predicted=[*predictions(rows, parts, others, ridge)])
+
+
+def fit_earlier_blocks(rows: Rows, *, blocks: int = 5, ridge: float = 1.0) -> tuple[Fitted, Rows]:
+    """Each block after the first by a model of all blocks before it; and the rows of the first one.
+
+    Given all rows before its block, what a greedy target does in a row is fixed; so its terms are, but for
+    the value of the target, differences of a martingale. No block is used twice: it is judged first, and
+    then joins the model.
+    """
+    check_parts(rows, blocks, ridge)
+    starts = [len(rows) * block // blocks for block in range(blocks + 1)]
+    parts = [np.arange(start, end) for start, end in pairwise(starts)]
+    found = predictions(rows, parts, [[*range(block)] for block in range(blocks)], ridge)
+    first = starts[1]
+    later = rows.take(np.arange(first, len(rows)))
+    return Fitted(rows=later, parts=[part - first for part in parts[1:]], predicted=found[1:]), rows.take(
+        parts[0]
+    )
+
+
+def check_parts(rows: Rows, folds: int, ridge: float) -> None:
+    """Refuse parts that rows cannot be divided into."""
+    check_count("folds", folds)
+    check_positive("ridge", ridge)
+    if not 2 <= folds <= len(rows):
+        raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")
+    if rows.recipe is not None and len(rows) * rows.k > MOST_CELLS:
+        raise ValueError(
+            f"rows times arms must be at most {MOST_CELLS:,}, got {len(rows):,} times {rows.k:,}: read some "
+            "of the rows (where)"
+        )
+
+
+def predictions(
+    rows: Rows, parts: Sequence[Ints], used: Sequence[Sequence[int]], ridge: float
+) -> list[Floats]:
+    """What a model of the parts in use expects in each part; without any, nothing is known but 0."""
+    if rows.recipe is None:
+        return [means_of(rows, [parts[other] for other in others]) for others in used]
+    sums = [rows.moments(part) for part in parts]
+    return [
+        rows.take(part).scores(ridge_estimate([sums[other] for other in others], ridge, rows.recipe.d))
+        for part, others in zip(parts, used, strict=True)
+    ]
+
+
+def means_of(rows: Rows, parts: Sequence[Ints]) -> Floats:
+    """(k,) the mean reward of each arm in some parts, shrunk towards that of all by one row."""
+    if not parts:
+        return np.zeros(rows.k)
+    rest = rows.take(np.sort(np.concatenate(parts))).offline
+    return np.asarray((rest.reward_sums + rest.reference) / (rest.pulls + 1))
+
+
+def ridge_estimate(parts: Sequence[Moments], ridge: float, d: int) -> Floats:
+    """(d,) from the moments of several parts."""
+    gram, vector = ridge * np.eye(d), np.zeros(d)
+    for part in parts:
+        gram, vector = gram + part.gram, vector + part.reward_vector
+    return np.asarray(np.linalg.solve(gram, vector), dtype=np.float64)

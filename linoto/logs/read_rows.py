@@ -1,0 +1,175 @@
+"""The rows of files, one by one: for what the statistics of a log cannot answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b, file_digest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.arrays import Bools, Ints
+from linoto.core.cells import text_of
+from linoto.core.features.recipe import Recipe
+from linoto.core.hints import nearest
+from linoto.logs.arms import ArmTable
+from linoto.logs.arms_in_log import check_arms, find_arms
+from linoto.logs.asked import Asked
+from linoto.logs.notation import Notation
+from linoto.logs.queries import (
+    Columns,
+    ResultColumns,
+    RowRange,
+    fetch_rows,
+    introduce_arms,
+    refuse_bad_row,
+)
+from linoto.logs.rows import Rows, check_recipe
+from linoto.logs.tables import Connection, StagedFile, refuse_rejected, source_name
+from linoto.logs.where import open_rows
+
+
+def read_rows(
+    source: Any,
+    *,
+    reward: str,
+    item: str | None = None,
+    arms: ArmTable | None = None,
+    recipe: Recipe | None = None,
+    propensity: str | None = None,
+    candidates: str | None = None,
+    id: str | None = None,
+    time: str | None = None,
+    where: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+) -> Rows:
+    """The rows of files (a path, a glob, a list of paths) or of a pandas, polars or Arrow table.
+
+    With the `recipe` of this or of an earlier log they have their contexts, and its items are the arms.
+    `candidates` is a column with the arms that could be played in each row: a list, or words between bars as
+    in A|C|D; where it is empty, as in an export, every arm could. In the order of `time` where it is named.
+    Without an `id` column a row of a file is known by what the file holds and its place in it: the same file
+    gives the same ids under any name, in any folder. A row of a table is not known at all. The first bad row
+    is a ValueError that names it. `item`, `arms`, `where`, `decimal` and `thousands` are those of `read_log`.
+    """
+    check_arms(arms)
+    if recipe is not None:
+        check_recipe(recipe)
+    named = Columns(
+        reward=reward,
+        item=item,
+        propensity=propensity,
+        time=time,
+        id=id,
+        candidates=candidates,
+        notation=Notation(decimal, thousands),
+    )
+    columns = Asked(recipe=recipe).complete(named)
+    with open_rows(source, columns, where) as (connection, files, _):
+        if recipe is not None:
+            names = recipe.items
+        else:
+            found_arms = arms or find_arms(connection, files, str(item), source_name(source)).arms
+            names = found_arms.names
+        introduce_arms(connection, names)
+        found = [fetch_good_rows(connection, RowRange.whole(file, columns), names) for file in files]
+    numbers = [part.pop("row") for part in found]
+    values = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    offered = None
+    if candidates is not None:
+        offered = read_candidates(values["candidates"].tolist(), values["arm"], candidates, names)
+    rows = Rows(
+        arms=values["arm"],
+        rewards=values["reward"],
+        k=len(names),
+        propensities=values.get("propensity"),
+        ids=places(files, numbers) if id is None else values["id"],
+        names=names,
+        recipe=recipe,
+        context={column.name: values[sql] for sql, column in columns.in_sql().items()},
+        candidates=offered,
+    )
+    return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
+
+
+def fetch_good_rows(connection: Connection, rows: RowRange, names: Sequence[str]) -> ResultColumns:
+    """Rows of a file, by column; the first bad one is refused."""
+    found = fetch_rows(connection, rows)
+    if not np.ma.getmaskarray(found.pop("kind")).all():
+        refuse_bad_row(connection, rows, names)
+    refuse_rejected([rows.file])
+    return {role: with_none(column) for role, column in found.items()}
+
+
+def with_none(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column with None where it is masked."""
+    missing = np.ma.getmaskarray(column)
+    if not missing.any():
+        return np.asarray(column)
+    words = np.ma.getdata(column).astype(object)
+    words[missing] = None
+    return words
+
+
+def places(files: Sequence[StagedFile], numbers: Sequence[npt.NDArray[Any]]) -> list[str] | None:
+    """(n,) each row's file, by what it holds, and its place in it; None for the rows of a table."""
+    if any(file.kind == "a table" for file in files):
+        return None
+    known: dict[str, StagedFile] = {}
+    for file in files:
+        digest = digest_of(file.name)
+        if digest in known:
+            raise ValueError(
+                f"{file.name} must hold other rows than {known[digest].name}, got the same file twice: "
+                "give it once, or name an id column"
+            )
+        known[digest] = file
+    return [f"{digest}:{row}" for digest, rows in zip(known, numbers, strict=True) for row in rows]
+
+
+def digest_of(path: str) -> str:
+    """What a file holds, in 64 bits."""
+    with open(path, "rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=8)).hexdigest()
+
+
+# -- what could be played ---------------------------------------------------------------------------------
+
+
+def read_candidates(texts: Sequence[str | None], arms: Ints, column: str, names: Sequence[str]) -> Bools:
+    """(n, k) which arms could be played, all where nothing is said; each row must have the one that was."""
+    places = {name: place for place, name in enumerate(names)}
+    known: dict[str | None, Bools] = {None: np.ones(len(names), dtype=np.bool_)}
+    for text in texts:
+        if text is not None and text not in known:
+            mask = np.zeros(len(names), dtype=np.bool_)
+            for word in words_of(text):
+                if word not in places:
+                    hint = nearest(word, names)
+                    raise ValueError(
+                        f"column {column!r}: the candidates must be among the {len(names)} arms, "
+                        f"got {word!r}{hint}"
+                    )
+                mask[places[word]] = True
+            known[text] = mask
+    found = np.array([known[text] for text in texts])
+    played = found[np.arange(len(arms)), arms]
+    if not played.all():
+        row = int((~played).argmax())
+        raise ValueError(
+            f"row {row + 1}, column {column!r}: the candidates must have the item that was played, "
+            f"{names[arms[row]]!r}, got {texts[row]!r}"
+        )
+    return found
+
+
+def words_of(text: str) -> Iterator[str]:
+    """The words of a list in JSON, or between bars."""
+    try:
+        listed = json.loads(text) if text.startswith("[") else text.split("|")
+    except ValueError:
+        listed = text.split("|")
+    return (text_of(word).strip() for word in listed)

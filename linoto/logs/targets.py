@@ -1,0 +1,116 @@
+"""Targets: the probabilities with which another policy plays each arm in logged rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core.arrays import Floats
+from linoto.core.cells import text_of
+from linoto.core.hints import nearest
+from linoto.core.validation import as_arm, as_floats
+from linoto.logs.rows import Rows
+
+GREEDY = "greedy"
+Target = Any
+"""An arm by number or name, weights by name, (k,) or (n, k) probabilities, a function, an agent, a policy."""
+
+
+def is_policy(target: Target) -> bool:
+    """Whether a target learns as it goes."""
+    return callable(getattr(target, "start", None))
+
+
+def is_greedy(target: Target) -> bool:
+    """Whether a target is the best arm by a model of earlier rows."""
+    return isinstance(target, str) and target == GREEDY
+
+
+def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
+    """(k,) or (n, k) the probabilities with which a target plays each arm; 0 for those not on offer."""
+    if is_policy(target):
+        raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
+    if isinstance(target, int | np.integer):
+        found: Any = np.eye(rows.k)[as_arm(target, rows.k, "target")]
+    elif isinstance(target, str | Mapping):
+        found = weights_of(target, rows)
+    elif callable(target) or hasattr(target, "decide"):
+        found = np.array([answer_in(row, target, rows) for row in range(len(rows))])
+    else:
+        found = target
+    probabilities = per_arm("target", found, rows)
+    wrong = (probabilities < 0).any() or (abs(probabilities.sum(axis=-1) - 1) > 1e-6).any()
+    if wrong:
+        raise ValueError("target must be probabilities that sum to 1, got some that do not")
+    return on_offer(probabilities, rows)
+
+
+def on_offer(probabilities: Floats, rows: Rows) -> Floats:
+    """The same, if they are on arms that could be played."""
+    if rows.candidates is None:
+        return probabilities
+    every = np.ascontiguousarray(np.broadcast_to(probabilities, rows.candidates.shape))
+    outside = (every > 0) & ~rows.candidates
+    if outside.any():
+        row, arm = np.argwhere(outside)[0].tolist()
+        raise ValueError(f"target must play arms that are on offer, got {rows.name(arm)} in row {row + 1}")
+    return every
+
+
+def weights_of(answer: str | Mapping[str, float], rows: Rows) -> Floats:
+    """(k,) an arm by its name, or weights by name."""
+    if rows.names is None:
+        raise ValueError("names must be given where a target plays arms by name, got None")
+    places = {name: place for place, name in enumerate(rows.names)}
+    weights = np.zeros(rows.k)
+    for name, weight in {answer: 1.0}.items() if isinstance(answer, str) else answer.items():
+        if text_of(name) not in places:
+            hint = nearest(text_of(name), places)
+            raise ValueError(f"target must play one of the {rows.k} arms, got {name!r}{hint}")
+        weights[places[text_of(name)]] += weight
+    return weights
+
+
+def answer_in(row: int, target: Any, rows: Rows) -> Floats:
+    """(k,) what a function or an agent answers in a row, without learning from it."""
+    context, offered = rows.context_of(row), rows.offered(row)
+    if hasattr(target, "decide"):
+        answer: Any = target.decide(context=context, arms=list(offered)).name
+    else:
+        answer = target(context, offered)
+    if isinstance(answer, str | Mapping):
+        return weights_of(answer, rows)
+    weights = as_floats("target's answer", answer, ndim=1)
+    if weights.size != rows.k:
+        raise ValueError(
+            f"target must answer an arm, weights by name, or {rows.k} weights, got {weights.size}"
+        )
+    return weights
+
+
+def per_arm(name: str, value: npt.ArrayLike, rows: Rows) -> Floats:
+    """(k,) values of arms, or (n, k) where they differ from row to row."""
+    per_row = np.ndim(value) == 2
+    array = as_floats(name, value, ndim=2 if per_row else 1)
+    shape = (len(rows), rows.k) if per_row else (rows.k,)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return array
+
+
+def of_logged(values: Floats, rows: Rows) -> Floats:
+    """(n,) the entries of (k,) or (n, k) values that belong to the logged arms."""
+    return np.asarray(values[rows.arms] if values.ndim == 1 else values[np.arange(len(rows)), rows.arms])
+
+
+def needed_propensities(rows: Rows, method: str) -> Floats:
+    """(n,) the propensities, without which no method works."""
+    if rows.propensities is None:
+        raise ValueError(
+            f"propensities must be given for {method}, got None: with which probability was each row's arm "
+            "chosen? ('uniform' where every arm was as likely)"
+        )
+    return np.asarray(rows.propensities)
