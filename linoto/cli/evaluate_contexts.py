@@ -57,5 +57,5 @@ def estimate_in_context(rows: Rows, target: Any, interval: Interval) -> list[Est
     """What the target would have earned, by each method whose interval is of this kind."""
     from linoto.logs.evaluate import evaluate
 
-    methods = ("ips", "snips", "dr") if interval.kind in ("auto", "normal") else ("ips",)
+    methods = None if interval.kind in ("auto", "normal") else ("ips",)
     return evaluate(rows, target, methods=methods, interval=interval)
