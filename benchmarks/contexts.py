@@ -76,7 +76,7 @@ def fastest(contestants: Sequence[Callable[[], None]], turns: int, rounds: int =
 
 def with_contexts(policy: Any, tables: Floats) -> Callable[[], None]:
     """One decision and its reward, in the next of some rounds."""
-    agent, places = policy.start_contextual(None, d=tables.shape[2], rng=0), iter(range(10**9))
+    agent, places = policy.start(None, d=tables.shape[2], rng=0), iter(range(10**9))
 
     def turn() -> None:
         decision = agent.decide(actions=tables[next(places) % len(tables)], practice=0)

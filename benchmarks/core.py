@@ -32,7 +32,7 @@ from floor import Floor
 from reference_numpy import Floats, NumpyAgent, by_gemm, by_gemm_and_sum, play
 
 import linoto
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 
 Name = TypeVar("Name")
 EXACT = "LinOtO, exact budget"
@@ -90,8 +90,8 @@ class Problem:
         pulls = linoto.logged_pulls(bandit, rng=rng)
         return cls(bandit=bandit, offline=bandit.log(pulls, rng), draws=bandit.draw(n, rng))
 
-    def start(self, policy: linoto.Policy) -> LinearAgent:
-        agent: LinearAgent = policy.start(self.bandit.actions, self.offline, rng=0)
+    def start(self, policy: linoto.Policy) -> Agent:
+        agent: Agent = policy.start(self.bandit.actions, self.offline, rng=0)
         return agent
 
     def start_numpy(self, **options: Any) -> NumpyAgent:
@@ -100,7 +100,7 @@ class Problem:
     @property
     def memory(self) -> float:
         """Kilobytes of one agent's state."""
-        return sum(array.nbytes for array in self.start(linoto.LinOtO())._state) / 1e3
+        return sum(array.nbytes for array in self.start(linoto.LinOtO()).running.state) / 1e3
 
 
 def fastest(contestants: dict[Name, Callable[[], float]], rounds: int) -> dict[Name, float]:

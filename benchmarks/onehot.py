@@ -124,7 +124,7 @@ def ten_thousand_arms(turns: int) -> Iterator[Row]:
     for name in POLICIES:
         yield Row(f"k = 10,000: {name}, start", starts[name] * 1e3, "ms")
     actions, log, _ = problem(k)
-    state = POLICIES[LINUCB].start(actions, log, rng=0)._state
+    state = POLICIES[LINUCB].start(actions, log, rng=0).running.state
     yield Row("k = 10,000: memory of one agent", sum(array.nbytes for array in state) / 1e6, "MB")
 
 

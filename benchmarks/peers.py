@@ -155,7 +155,7 @@ def compile_ours() -> None:
     linoto.simulate(linoto.LinUCB(), bandit, log, horizon=3)
     fixed = linoto.LinUCB().start(bandit.actions, log, rng=0)
     fixed.update(fixed.select(), 1.0)
-    contextual = linoto.LinUCB().start_contextual(None, d=2, rng=0)
+    contextual = linoto.LinUCB().start(None, d=2, rng=0)
     contextual.update(contextual.decide(actions=bandit.actions), 1.0)
 
 

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from linoto.client import AsyncClient as AsyncClient
     from linoto.client import Client as Client
     from linoto.client import ServiceError as ServiceError
-    from linoto.core.agent import LinearAgent as LinearAgent
+    from linoto.core.agent import Agent as Agent
     from linoto.core.arm_changes import ArmChange as ArmChange
     from linoto.core.certificates import Certificate as Certificate
     from linoto.core.confidence import PAPER as PAPER
     from linoto.core.confidence import Confidence as Confidence
     from linoto.core.confidence import Ellipsoid as Ellipsoid
-    from linoto.core.contexts.agent import ContextualAgent as ContextualAgent
     from linoto.core.decisions import Decision as Decision
     from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from linoto.core.policies import LinUCB as LinUCB
     from linoto.core.policies import Random as Random
     from linoto.core.policies import RareLinUCB as RareLinUCB
-    from linoto.core.protocols import Agent as Agent
     from linoto.core.protocols import Policy as Policy
     from linoto.core.shift import least_shift as least_shift
     from linoto.core.shift import shifted_bounds as shifted_bounds
@@ -95,11 +93,10 @@ HOMES = {
     "audit.verdicts": ("audit_log",),
     "checks": ("check_policy", "check_promise"),
     "client": ("AsyncClient", "Client", "ServiceError"),
-    "core.agent": ("LinearAgent",),
+    "core.agent": ("Agent",),
     "core.arm_changes": ("ArmChange",),
     "core.certificates": ("Certificate",),
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
-    "core.contexts.agent": ("ContextualAgent",),
     "core.features.moments": ("Moments",),
     "core.features.columns": ("Category", "ItemColumn", "Numeric"),
     "core.features.recipe": ("Recipe",),
@@ -111,7 +108,7 @@ HOMES = {
     "core.one_hot_policies": ("HUCB1", "MinUCB", "OtO", "UCB1"),
     "core.oope": ("OOPE",),
     "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random", "RareLinUCB"),
-    "core.protocols": ("Agent", "Policy"),
+    "core.protocols": ("Policy",),
     "core.shift": ("least_shift", "shifted_bounds"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
     "core.units": ("one_hot",),

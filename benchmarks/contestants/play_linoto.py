@@ -52,7 +52,7 @@ class ContextualAgent:
     """One agent for rounds that bring their own arms."""
 
     def __init__(self, policy: Any, d: int) -> None:
-        self.agent = policy.start_contextual(None, d=d, rng=0)
+        self.agent = policy.start(None, d=d, rng=0)
 
     def describe(self, actions: Floats) -> Floats:
         """The arms as they are."""

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.features.moments import Moments
 from linoto.core.guard import Guard
+from linoto.core.protocols import PolicyForRounds
 
 MISSING = 'coba must be installed: pip install "linoto[adapters]"'
 Practice = Callable[[Any, Sequence[Any]], Any]  # of (context, actions): an index, or weights
@@ -27,7 +27,7 @@ class CobaLearner:
 
     def __init__(
         self,
-        policy: PolicyForContexts,
+        policy: PolicyForRounds,
         *,
         features: Sequence[Any] = (1, "a", "ax"),
         offline: Moments | None = None,
@@ -36,7 +36,7 @@ class CobaLearner:
     ) -> None:
         self.policy, self.features, self.offline = policy, tuple(features), offline
         self.practice, self.seed = practice, seed
-        self.agent: ContextualAgent | None = None  # from the first prediction on
+        self.agent: Agent | None = None  # from the first prediction on
         self._encoder: Any = None
 
     @property
@@ -71,14 +71,14 @@ class CobaLearner:
             )
         self.agent.update(decision, float(reward))
 
-    def _asked(self, context: Any, actions: Sequence[Any]) -> tuple[ContextualAgent, dict[str, Any]]:
+    def _asked(self, context: Any, actions: Sequence[Any]) -> tuple[Agent, dict[str, Any]]:
         """The agent, and what it is asked: features of every action, and what practice would play."""
         table = self._table(context, actions)
         if self.agent is None:
             d = None if self.offline is not None else table.shape[1]
             rng = {} if self.seed is None else {"rng": self.seed}
-            started = self.policy.start_contextual(self.offline, d=d, **rng)
-            self.agent = cast(ContextualAgent, started)
+            started = self.policy.start(offline=self.offline, d=d, **rng)
+            self.agent = cast(Agent, started)
         practice = None if self.practice is None else self.practice(context, actions)
         return self.agent, {"actions": table, "practice": practice}
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.protocols import PolicyForContexts
 from linoto.core.features.moments import Moments
 from linoto.core.policies import LinUCB
+from linoto.core.protocols import PolicyForRounds
 from linoto.core.validation import as_floats
 
 try:
@@ -27,7 +27,7 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     `arms` is how many there are, or their labels. Every arm has a linear model of its own in the columns of
     `X`, and all of them are one model of the policy. `policy` is one without a gate (None: `LinUCB()`):
-    a gate counts single rounds, which `ContextualAgent` does.
+    a gate counts single rounds, which `Agent` does.
 
     >>> estimator = BanditEstimator(arms=["a", "b"])
     >>> rows = [[0.0], [1.0], [0.0], [1.0]] * 50
@@ -37,12 +37,12 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     """
 
     moments_: Moments  # of all rows so far
-    agent_: ContextualAgent
+    agent_: Agent
     arms_: npt.NDArray[Any]  # (k,) labels
 
     def __init__(
         self,
-        policy: PolicyForContexts | None = None,
+        policy: PolicyForRounds | None = None,
         *,
         arms: int | Sequence[Any] = 2,
         intercept: bool = True,
@@ -89,13 +89,13 @@ class BanditEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         table = self._with_constant(validate_data(self, X, reset=False, dtype=np.float64))
         return np.asarray(table @ self.agent_.theta.reshape(self.arms_.size, -1).T)
 
-    def _started(self) -> ContextualAgent:
+    def _started(self) -> Agent:
         """An agent that knows all rows so far, with random numbers of its own."""
         policy = LinUCB() if self.policy is None else self.policy
         rng: dict[str, Any] = {}
         if self.random_state is not None:
             rng = {"rng": np.random.default_rng([self.random_state, self.moments_.count])}
-        agent = cast(ContextualAgent, policy.start_contextual(self.moments_, **rng))
+        agent = cast(Agent, policy.start(offline=self.moments_, **rng))
         if agent.gate.measures:
             raise ValueError(
                 f"policy must be one without a gate, got {policy!r}: a gate counts single rounds"

@@ -73,7 +73,7 @@ def find_promises(
             continue
         gate = contextual_gate(kind, confidence, moments, budget=budget, epsilon=epsilon)
         try:
-            certificate = Gated(gate=gate, confidence=confidence).certificate_contextual(moments)
+            certificate = Gated(gate=gate, confidence=confidence).certificate(moments)
             found.append(ContextPromise(kind, certificate, "" if certificate.holds else certificate.theorem))
         except ValueError as error:
             found.append(ContextPromise(kind, None, str(error)))

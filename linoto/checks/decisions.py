@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from linoto.checks.problems import ROUNDS, expect, expect_same, problem_for, shown_estimates
-from linoto.core.plain_play import play_in_python
+from linoto.core.playing import play_in_python
 from linoto.core.protocols import Policy
 from linoto.worlds.bandits import LinearBandit
 from linoto.worlds.simulate import simulate

@@ -16,7 +16,7 @@ from linoto.checks.problems import (
     problem_for,
 )
 from linoto.core import kernels
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.protocols import Policy
@@ -97,13 +97,13 @@ def after_many_rounds(policy: Policy, problem: SmallProblem) -> tuple[LinearEsti
     """The estimate after many rounds, and the arms that it knows: all, unless the agent starts anew."""
     agent = problem.start_agent(policy)
     arms = problem.play_rounds(agent, range(MANY_ROUNDS))
-    inner = cast("LinearAgent", innermost(agent))  # what it knows is of its own rounds
+    inner = cast("Agent", innermost(agent))  # what it knows is of its own rounds
     return estimate_inside(inner), arms[len(arms) - inner.rounds :]
 
 
-def estimate_inside(agent: LinearAgent) -> LinearEstimate:
-    """The numbers in the kernels' state: no other function of this room reads what is private to an agent."""
-    state, params = agent._state, agent._params[0]
+def estimate_inside(agent: Agent) -> LinearEstimate:
+    """The numbers in the kernels' state."""
+    state, params = agent.running.state, agent.running.params[0]
     return LinearEstimate(
         V=kernels.square_of(state, kernels.GRAM),
         inverse=kernels.square_of(state, kernels.INVERSE),

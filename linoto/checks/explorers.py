@@ -12,7 +12,7 @@ import numpy as np
 from linoto.checks.problems import expect, expect_same, innermost, problem_for
 from linoto.checks.rewards import BEFORE, PENDING
 from linoto.checks.symmetries import is_deterministic
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.explorers import View, is_own, is_proposer
 from linoto.core.protocols import Policy
@@ -23,9 +23,9 @@ def explorers_do_not_write_into_their_view(policy: Policy) -> None:
     problem = problem_for(policy)
     agent = problem.start_agent(policy)
     problem.play_rounds(agent, range(BEFORE))
-    inner = cast("LinearAgent", innermost(agent))
-    method = "propose" if is_proposer(inner.explorer) else "score"
-    inner.explorer = SimpleNamespace(**{method: partial(call_and_compare, getattr(inner.explorer, method))})
+    driver = cast("Agent", innermost(agent)).driver
+    method = "propose" if is_proposer(driver.explorer) else "score"
+    driver.explorer = SimpleNamespace(**{method: partial(call_and_compare, getattr(driver.explorer, method))})
     problem.play_rounds(agent, range(BEFORE, BEFORE + PENDING))
 
 
@@ -38,7 +38,7 @@ def deterministic_explorers_draw_nothing(policy: Policy) -> None:
 def own_explorer(policy: Policy) -> Any:
     """The explorer of a policy, if it is one of your own, or None."""
     agent = innermost(problem_for(policy).start_agent(policy))
-    return agent.explorer if isinstance(agent, LinearAgent) and is_own(agent.explorer) else None
+    return agent.explorer if isinstance(agent, Agent) and is_own(agent.explorer) else None
 
 
 def call_and_compare(method: Callable[[View], Any], view: View) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.parameters import is_arm
-from linoto.core.protocols import Agent, FullAgent, Policy
+from linoto.core.protocols import AnyAgent, FullAgent, Policy
 from linoto.worlds.bandits import LinearBandit, on_sphere
 
 ROUNDS = 120
@@ -28,7 +28,7 @@ class SmallProblem(NamedTuple):
     offline: Offline
     noise: Floats  # (n,)
 
-    def start_agent(self, policy: Policy, seed: int = 0) -> Agent:
+    def start_agent(self, policy: Policy, seed: int = 0) -> AnyAgent:
         """An agent for this problem, with actions of its own."""
         return self.with_arms_in_range(policy).start(self.actions.copy(), self.offline, rng=seed)
 
@@ -40,7 +40,7 @@ class SmallProblem(NamedTuple):
         """The policy, the arms it names taken modulo k, so that it fits problems of every size."""
         return rename_arms(policy, lambda arm: arm % len(self.actions))
 
-    def play_rounds(self, agent: Agent, rounds: range) -> list[int]:
+    def play_rounds(self, agent: AnyAgent, rounds: range) -> list[int]:
         """The arms of these rounds, one decision at a time: select once, update once."""
         arms = []
         for t in rounds:
@@ -99,12 +99,12 @@ def rename_arms(record: Part, new_name: Callable[[int], int]) -> Part:
     return replace(record, **changes) if changes else record
 
 
-def shown_estimates(agent: Agent | FullAgent) -> list[Floats]:
+def shown_estimates(agent: AnyAgent | FullAgent) -> list[Floats]:
     """What an agent shows of its estimate."""
     return [getattr(agent, name) for name in ("theta", "lcb", "ucb") if hasattr(agent, name)]
 
 
-def innermost(agent: Agent) -> Agent:
+def innermost(agent: AnyAgent) -> AnyAgent:
     """The agent itself, or the one at work inside it."""
     return innermost(agent.inner) if hasattr(agent, "inner") else agent
 

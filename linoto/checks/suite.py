@@ -22,7 +22,7 @@ from linoto.checks import (
     symmetries,
 )
 from linoto.checks.problems import innermost, problem_for, takes_any_arms
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 from linoto.core.protocols import Policy
 
 Law = Callable[[Policy], None]
@@ -83,7 +83,7 @@ def agent_has(*names: str) -> Callable[[Policy], bool]:
 
 def is_linear(policy: Policy) -> bool:
     """Policies whose agent runs on the kernels."""
-    return isinstance(innermost(problem_for(policy).start_agent(policy)), LinearAgent)
+    return isinstance(innermost(problem_for(policy).start_agent(policy)), Agent)
 
 
 def is_compiled(policy: Policy) -> bool:

@@ -53,7 +53,7 @@ def run_certificate(arguments: argparse.Namespace) -> None:
     log: ArmsAndLog | ContextsAndLog
     if with_contexts is not None:
         log, policy = with_contexts, read_contextual_policy(arguments, with_contexts)
-        found = policy.certificate_contextual(log.moments, features=log.recipe)
+        found = policy.certificate(log.moments, features=log.recipe)
     else:
         log = read_statistics(arguments)
         policy = with_gate_options(read_policy(arguments, log), arguments, log)

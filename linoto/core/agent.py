@@ -2,245 +2,241 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import arm_changes, coins, explorers, kernels, odds, saving
-from linoto.core.arm_changes import ArmChange
-from linoto.core.arrays import Bools, Floats, Ints, Records
-from linoto.core.certificates import Certificate, Situation, limits_of
+from linoto.core import coins, kernels, odds, playing, saving
+from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
-from linoto.core.confidence import Ellipsoid
-from linoto.core.decisions import (
-    SOURCES,
-    Decision,
-    NoSafeArm,
-    as_mask,
-    check_reward,
-    check_round,
-    credit,
-)
-from linoto.core.explorers import View, ask_own, is_own, rule_of
-from linoto.core.hints import shortened_list
-from linoto.core.kernels import Parts, State
-from linoto.core.odds import Redraws
+from linoto.core.confidence import Confidence, Ellipsoid
+from linoto.core.decisions import Decision
+from linoto.core.drivers.driver import Driver
+from linoto.core.drivers.questions import Features
+from linoto.core.explorers import Rule
+from linoto.core.features.moments import Moments
+from linoto.core.gates import Gate
 from linoto.core.offline import Offline
-from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.plain_play import Rounds, rounds_in_python
-from linoto.core.protocols import Composition, PolicyWithPromise
-from linoto.core.validation import as_arm, as_counts, as_floats
-from linoto.core.warm_up import warm_up, warm_up_loop
-
-MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
+from linoto.core.open_rounds import OpenRounds
+from linoto.core.playing import Rounds
+from linoto.core.validation import as_arm
 
 
-class LinearAgent:
-    """A linear policy at work. `policy.start(...)` makes one; see `linoto.LinOtO` for an example."""
+class Agent:
+    """A linear policy at work. `policy.start(...)` makes one: see `linoto.LinOtO` for an example.
 
-    def __init__(
-        self,
-        *,
-        policy: PolicyWithPromise,
-        composition: Composition,
-        params: Records,  # (1,) of kernels.PARAMS; (2,) where the log may have moved
-        state: State,
-        rng: np.random.Generator,
-        coins: Coins | None = None,  # of a gate that throws one
-        reward_squares: Floats | None = None,  # (k,) of the log, where known
-        names: tuple[str, ...] | None = None,
-        changes: tuple[ArmChange, ...] = (),
-        open_rounds: OpenRounds | None = None,  # those that await their reward
-        stays_safe: bool = False,  # in this round
-    ) -> None:
-        self.policy = policy
-        self.names = names
-        self.changes = changes
-        self._composition = composition
-        self.explorer, self.gate, self.confidence = (
-            composition.explorer,
-            composition.gate,
-            composition.assumed,
-        )
-        self.against = self.gate.compared_with(composition.resolved_fallback())  # what a promise is about
-        self.rule = rule_of(self.explorer)
-        self._own = is_own(self.explorer)
-        self._params = params
-        self._parts = kernels.parts_of(params)
-        warm_up(self._parts)
-        self._state = state
-        self._rng = rng
-        self._coins = coins
-        self._open = open_rounds or OpenRounds()
-        self._stays_safe = stays_safe
-        self._reward_squares = reward_squares
+    Its arms stay the same, or every round brings its own:
 
-    @classmethod
-    def begin(cls, *, state: State, params: Records, **parts: Any) -> LinearAgent:
-        """A fresh agent that knows the log and nothing else."""
-        agent = cls(params=params, state=state, **parts)
-        kernels.begin(params, state, *agent._parts)
-        if params[0]["estimates_noise"]:
-            state.run["residuals"], state.run["residual_count"] = agent.offline.within_arms()
-        agent._draw()
-        return agent
+    >>> from linoto import Gated, Moments, Tolerance
+    >>> log = Moments.from_rows([[1.0, 0.2], [1.0, 0.9], [1.0, 0.4]], [0.1, 0.8, 0.3])
+    >>> agent = Gated(gate=Tolerance(budget=40, evidence="model")).start(log)
+    >>> decision = agent.decide(actions=[[1.0, 0.1], [1.0, 0.7]], practice=0)
+    >>> decision.arm, decision.mode
+    (1, 'explore')
+    >>> agent.update(decision, reward=0.6)
+    """
+
+    # -- what its driver knows; some of it only where arms stay the same, or only where rounds bring them
+
+    explorer: Any
+    gate: Gate
+    confidence: Confidence
+    rule: Rule
+    against: str  # what a promise is compared with
+    brings_arms: bool  # whether every round brings its own arms
+    fallback_source: Literal["lcb", "mixture", "practice", "fixed"]  # of the latest decision's fallback
+    ellipsoid: Ellipsoid  # the confidence set of the parameter, C_t of eq. (2)
+    names: tuple[str, ...] | None  # of the arms, or of the recipe's items
+    changes: tuple[Any, ...]  # of the arms so far
+    change_texts: tuple[str, ...]  # the same for people
+
+    k: int  # arms that stay the same: how many
+    actions: Floats  # (k, d) the arms
+    present: Bools  # (k,) those that can be played: all but those that were removed
+    means: Floats  # (k,) the estimate of each mean reward
+    lcb: Floats  # (k,) the best lower bound on each mean reward so far, lcb_t of eq. (3)
+    ucb: Floats  # (k,) the current upper bound on each mean reward, ucb_t of eq. (3)
+    baseline: float  # r_b of eq. (4): the reward per round a Budget gate defends; -inf without a log
+    budget: float | None  # the room that the gate sees now, as in the next decision; None: it measures none
+    pending: Ints  # (k,) committed plays that await their reward
+    mixture_plays: Ints  # (k,) plays of the logging mixture so far; since practice last lost an arm
+    counts_control: bool  # whether a control play of the mixture is to be committed, like the gate's own
+    offline: Offline  # the log
+    next_mixture_arm: Callable[..., int]  # the logged arm that is furthest behind its share of the mixture
+
+    moments: Moments  # rounds that bring their arms: the log
+    features: Features | None  # what makes arms from a context
+    needs_practice: bool  # whether every round must say what practice does
+    removed: frozenset[str]  # the items that can not be played any more
+    at_start: Callable[[], Driver[Any]]  # what knew the log, with the features of now, and nothing else
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in OF_THE_DRIVER and hasattr(self.driver, name):
+                return getattr(self.driver, name)
+            kind = "rounds bring their own arms" if self.driver.brings_arms else "arms stay the same"
+            raise AttributeError(f"an Agent whose {kind} has no attribute {name!r}")
+
+    def __init__(self, policy: Any, driver: Driver[Any]) -> None:
+        self.policy, self.driver = policy, driver
+        self.running = driver.running
 
     # -- deciding
 
-    def select(self, allowed: npt.ArrayLike | None = None) -> int:
-        """The arm to play now: the same one until something is committed or observed."""
-        if allowed is None and not self._own and not self._stays_safe:
-            return kernels.decide(self._params, self._state, -1, *self._parts)
-        return self.decide(allowed).arm
+    def select(self, allowed: npt.ArrayLike | None = None, **question: Any) -> int:
+        """The arm of `decide`: the same one until something is committed or observed."""
+        if allowed is None and not question:
+            return self.driver.select()
+        return self.decide(allowed, **question).arm
 
-    def decide(self, allowed: npt.ArrayLike | None = None, *, safe: bool = False) -> Decision:
-        """`select`, with the reasons. `allowed` restricts this round to some arms (indices or a mask).
+    def decide(
+        self,
+        allowed: npt.ArrayLike | Sequence[str] | None = None,
+        *,
+        actions: npt.ArrayLike | None = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+        safe: bool = False,
+    ) -> Decision:
+        """What to play now, with the reasons. The same question gets the same answer until a commit.
+
+        `allowed` restricts this round to some arms: indices or a mask; the names of items where a recipe
+        makes the arms. Where rounds bring their own arms, `actions` (k, d) has one row of features for each,
+        with `names` or without; or, with a recipe of features, `context` says who is asking. `practice` is
+        what would be done without this agent: an arm (its index or name), weights (k,) with which it is
+        drawn, or the features (d,) of an action that is none of the arms.
 
         `safe`: this round plays what is safe, whatever the gate, or its coin, would say. That is what this
-        returns then, and `without_coin` makes of it what is to be committed.
+        returns then, and `play_safe` makes of it what is to be committed.
         """
-        coins.check_before_coin(safe, bool(self._state.run[0]["thrown"]))
-        self._answer(None, self._mask(allowed))
-        return self._answered(safe)
+        asked = self.driver.question(
+            allowed, actions=actions, practice=practice, names=names, context=context
+        )
+        return self.driver.answer(None, asked, safe)
 
-    def guard(self, arm: int, allowed: npt.ArrayLike | None = None, *, safe: bool = False) -> Decision:
-        """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm."""
-        coins.check_before_coin(safe, bool(self._state.run[0]["thrown"]))
-        self._answer(self._playable(arm), self._mask(allowed))
-        decision = self._answered(safe)
-        self._state.run["fresh"] = 0  # an arm committed by number is judged by decide(), not by this
-        return decision
+    def guard(
+        self,
+        arm: int,
+        allowed: npt.ArrayLike | Sequence[str] | None = None,
+        *,
+        safe: bool = False,
+        **question: Any,
+    ) -> Decision:
+        """Somebody else's proposal through the gate: that arm or the fallback, never another explored arm.
+
+        The question is that of `decide`.
+        """
+        asked = self.driver.question(allowed, **question)
+        return self.driver.answer(self.driver.as_arm(arm, asked), asked, safe)
 
     def propensity(
         self,
         arm: int,
-        allowed: npt.ArrayLike | None = None,
+        allowed: npt.ArrayLike | Sequence[str] | None = None,
         *,
         proposal: int | None = None,
         redraws: int = 100,
         rng: int | np.random.Generator | None = None,
+        **question: Any,
     ) -> float | None:
-        """How likely `decide` plays this arm now, over the explorer's own draws; None where nobody can say.
+        """How likely `decide`, asked the same question, plays this arm now; None where nobody can say.
 
-        Where there is no formula (Thompson), it is the share of `redraws` fresh draws by `rng` (None: the
-        same ones until a commit) and of the draw that decides; with `redraws=0` it is None. With a `proposal`
-        it is how likely `guard` plays it.
+        It is over practice's draw, the coin, and the explorer's own draws. Where there is no formula
+        (Thompson), it is the share of `redraws` fresh draws by `rng` (None: the same ones until a commit) and
+        of the draw that decides; with `redraws=0` it is None. With a `proposal` it is how likely `guard`
+        plays it.
         """
-        draws = Redraws(redraws, explorers.redraws_for(rng, self._state)) if redraws else None
-        return odds.propensity(self, as_arm(arm, self.k), self._mask(allowed), proposal, draws)
+        driver = self.driver
+        asked = driver.question(allowed, **question)
+        wanted = None if proposal is None else driver.as_arm(proposal, asked, "proposal")
+        index = as_arm(arm, driver.offered(asked).size)
+        return odds.propensity(driver, index, asked, wanted, redraws, rng)
 
-    def practice_propensity(self, arm: int, allowed: npt.ArrayLike | None = None) -> float:
+    def practice_propensity(
+        self, arm: int, allowed: npt.ArrayLike | Sequence[str] | None = None, **question: Any
+    ) -> float:
         """How likely practice's draw is this arm: where a coin is thrown, the fallback is drawn."""
-        mask = self.present if allowed is None else self._present_among(allowed)
-        return odds.practice_propensity(self, as_arm(arm, self.k), mask)
+        asked = self.driver.question(allowed, **question)
+        return self.driver.practice_chance(as_arm(arm, self.driver.offered(asked).size), asked)
 
-    def without_coin(self, decision: Decision) -> Decision:
+    def play_safe(self, decision: Decision) -> Decision:
         """What is safe in place of the decision just made.
 
         A coin that is thrown is not given back: unless the round was asked for with `safe=True`, it stays in
         the books as the coin has said, and what this returns stands until it is committed.
         """
-        check_round(decision, self.rounds + 1)
-        thrown = decision.control_share is not None and not self._stays_safe
-        if decision.mode == "safe" and (thrown or decision.control_share is None):
+        self.driver.check_latest(decision)
+        counted = decision.control_share is not None and not self.running.stays_safe
+        if decision.mode == "safe" and (counted or decision.control_share is None):
             return decision
-        if decision.fallback is None:
-            raise NoSafeArm(
-                "allowed must hold an arm that is safe to play, got none: the fallback is not in it"
-            )
-        safe = replace(decision, arm=decision.fallback, mode="safe")
-        if thrown:
-            coins.play_practice(self._state.run)
-            return safe
-        return replace(safe, source=self.fallback_source, control_share=None, centre=None)
+        return self.driver.safe_play(decision, counted=counted)
 
     def use_coins(self, source: Coins) -> None:
         """Other coins from now on: from the next round where that of this one is thrown, which stands.
 
-        Where the gate throws no coin, nothing changes.
+        Where nothing is drawn by coins, nothing changes.
         """
-        if self._coins is None:
-            return
-        self._coins = source
-        if not self._state.run[0]["thrown"]:
-            coins.draw_coins(self._state.run, source)
-            self._state.run["fresh"] = 0
+        self.driver.use_coins(source)
+
+    def use_draws(self, rng: np.random.Generator) -> None:
+        """Another generator for what the explorer draws, from the next round on; while no coin is thrown."""
+        self.running.rng = rng
+        self.driver.draw_for_explorer()
+        self.running.forget_decision()
 
     @property
     def proven_room(self) -> float:
         """What a gate that throws a coin leaves to lose in any round to come, without what a loan adds."""
-        return coins.proven_room(self._params, self._state.run)
-
-    def use_draws(self, rng: np.random.Generator) -> None:
-        """Another generator for what the explorer draws, from the next round on; while no coin is thrown."""
-        self._rng = rng
-        self._draw_for_explorer()
-        self._state.run["fresh"] = 0
+        return coins.proven_room(self.running.params, self.running.state.run)
 
     # -- learning
 
-    def await_rounds(self, rounds: Iterable[int]) -> None:
-        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
-        self._open = OpenRounds.awaiting(rounds)
-
     def commit(self, decision: Decision | int) -> None:
-        """Count a decision as played. Its reward may come later through `observe`."""
-        arm, mixture = self._play_of(decision)
-        kernels.commit(self._params, self._state, arm, mixture, *self._parts_with(mixture)[:2])
-        self._open.open(self.rounds)
-        self._draw()
+        """Count a decision as played, or an arm that stays the same. Its reward may come later, once."""
+        self.driver.commit(decision)
 
     def observe(self, decision: Decision | int, reward: float) -> None:
-        """Learn from the reward of a decision committed earlier, or of an arm.
+        """Learn from the reward of a decision committed earlier, or of an arm that stays the same.
 
         By its decision a reward is credited to its own play, once. By arm alone it goes to a play outside the
         mixture first: a rule fixed before the reward is seen, but where rewards are lost or late *because* of
         their value, only the decision keeps the books right.
         """
-        value = check_reward(self._params, reward)
-        arm, mixture = self._credit(decision)
-        if self.gate.throws_coin and not self._state.run[0]["thrown"]:
-            self._put_on_desk(decision, arm)
-        elif self.gate.throws_coin:
-            self._observe_between(decision, arm, mixture, value)
-            return
-        kernels.observe(self._params, self._state, arm, mixture, value, 0.0, *self._parts_with(mixture))
+        value = self.running.check_reward(reward)
+        self.driver.observe(decision, value)
 
     def lose(self, decision: Decision | int, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.
 
-        Every bound, and the books of the promise, count the worst that it could have been: a play of the
-        mixture as the highest reward, any other as the lowest.
+        Every bound counts how wrong that value can be, and the books of a promise the worst reward: a play of
+        practice as the highest, any other as the lowest.
         """
-        value = check_reward(self._params, stand_in)
-        arm, mixture = self._credit(decision)
-        low, high = limits_of(self.confidence, self._state.actions)
-        error = max(high - value, value - low)
-        kernels.observe(self._params, self._state, arm, mixture, value, error, *self._parts_with(mixture))
+        value = self.running.check_reward(stand_in)
+        self.driver.lose(decision, value)
+
+    def update(self, decision: Decision | int, reward: float) -> None:
+        """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
+        value = self.running.check_reward(reward)
+        self.driver.update(decision, value)
+
+    def await_rounds(self, rounds: Iterable[int]) -> None:
+        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        self.running.open_rounds = OpenRounds.awaiting(rounds)
 
     def drop_model(self) -> None:
         """Let the linear model pay for nothing any more: rewards have refuted it, or what rests on it.
 
         What a Tolerance gate does by itself where it counts rewards too; for who watches it from outside.
         """
-        self._state.run["vetoed"], self._state.run["fresh"] = 1, 0
+        self.running.state.run["vetoed"] = 1
+        self.running.forget_decision()
 
-    def update(self, decision: Decision | int, reward: float) -> None:
-        """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
-        reward = check_reward(self._params, reward)
-        arm, mixture = self._play_of(decision)
-        kernels.update(self._params, self._state, arm, mixture, reward, *self._parts_with(mixture))
-        self._draw()
-
-    def play(
-        self,
-        means: Floats,
-        draws: Floats,
-        **world: Any,
-    ) -> tuple[Ints, Bools]:
+    def play(self, means: Floats, draws: Floats, **world: Any) -> tuple[Ints, Bools]:
         """Play `draws.size` rounds in a known world, compiled: the arms, and which of them were explored.
 
         The reward of round t is `means[arm] + spread[arm] * draws[t]`, with a spread (k,) of 1 unless given.
@@ -250,472 +246,104 @@ class LinearAgent:
         rounds = self.play_rounds(means, draws, **world)
         return rounds.arms, rounds.explored
 
-    def play_rounds(
-        self,
-        means: Floats,
-        draws: Floats,
-        *,
-        starts: Ints | None = None,
-        first: int = 0,
-        bernoulli: bool = False,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        spread: Floats | None = None,
-    ) -> Rounds:
+    def play_rounds(self, means: Floats, draws: Floats, **world: Any) -> Rounds:
         """The same, with where each arm came from: what `simulate` calls.
 
         Means that move are (segments, k), with the round from which each row holds in `starts`; `first` is
-        the number of the first round here.
+        the number of the first round here. Where rounds bring their own arms, the world is all of them:
+        `playing.GivenRounds` says how.
         """
-        draws = as_floats("draws", draws, ndim=1)
-        means = as_floats("means", means, ndim=1 if starts is None else 2).reshape(-1, np.shape(means)[-1])
-        if means.shape[1] != self.k:
-            raise ValueError(f"means must have one entry for each of the {self.k} arms, got {means.shape[1]}")
-        starts = np.zeros(1, np.int64) if starts is None else as_counts("starts", starts)
-        low, high = reward_range
-        usual = np.full(self.k, high - low if bernoulli else 1.0)
-        steps = usual if spread is None else as_floats("spread", spread, ndim=1)
-        if steps.size != self.k:
-            raise ValueError(f"spread must have one entry for each of the {self.k} arms, got {steps.size}")
-        if bernoulli:
-            self._check_world(low, low + float(steps.max()))
-        elif draws.size:
-            least, most = means + steps * draws.min(), means + steps * draws.max()
-            self._check_world(float(least.min()), float(most.max()))
-        if self._own:
-            return rounds_in_python(
-                self,
-                means,
-                draws,
-                starts=starts,
-                first=first,
-                bernoulli=bernoulli,
-                reward_range=reward_range,
-                spread=steps,
-            )
-        rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
-        coins.check_stays_safe(not self._stays_safe)
-        warm_up_loop(self._parts)
-        block = max(min(4096, MOST_DRAWN // self._state.vectors.shape[1]), 1)  # rounds drawn for at once
-        for start in range(0, draws.size, block):
-            part = slice(start, min(start + block, draws.size))
-            world = means, starts, first + start, draws[part], bernoulli, low, steps
-            randoms = self._random_rows(part.stop - start), self._coin_rows(part.stop - start)
-            played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
-            kernels.play(self._params, self._state, *world, *randoms, *played, *self._parts)
-        return rounds
+        return playing.play(self, self.driver, means, draws, **world)
 
     # -- arms that come and go
 
     def add_arms(
-        self, actions: npt.ArrayLike, names: Sequence[str] | None = None, *, bound: float | None = None
+        self,
+        arms: npt.ArrayLike | Sequence[str],
+        names: Sequence[str] | None = None,
+        *,
+        values: Sequence[Sequence[float]] | None = None,
+        bound: float | None = None,
     ) -> tuple[int, ...]:
-        """New arms (j, d), playable from the next decision on: their indices.
+        """New arms (j, d), or items of the recipe by their names, from the next decision on: their places.
 
         What is known of them is what the estimate says, O(d^2) each. Further columns (j, d + n) are new
-        features, which the arms so far do not have: a one-hot arm brings its own. `bound` is then that of the
-        longer theta; None: as before, and larger for one-hot arms with a range of rewards.
+        features, which the arms so far do not have: a one-hot arm brings its own. Of items, `values` (j, w)
+        are the numbers of the recipe's item columns; where items have features of their own, each new one
+        adds some. `bound` is then on |theta| with them; None: as before, and larger for one-hot arms with a
+        range of rewards.
         """
-        arm_changes.check_change(self)
-        new = arm_changes.as_new_actions(actions, self._state.vectors.shape[1])
-        names = arm_changes.names_with(self.names, names, len(new))
-        change = arm_changes.addition(self._state, self._params, self.confidence, new, bound)
-        composition = arm_changes.composition_after(self._composition, (change,))
-        squares = self._reward_squares
-        squares = None if squares is None else np.append(squares, np.zeros(len(new)))
-        state = arm_changes.grown(self._state, new, float(self._params[0]["ridge"]))
-        params = composition.params(
-            kernels.actions_of(state), offline_of(state, squares)
-        )  # refuses what cannot work
-        arm_changes.draw_for(self, change, state)
-        kernels.meet_arms(params, state, change.added[0])
-        if params[0]["explorer"] >= kernels.UCB1:
-            kernels.tally(params, state)
-        self._params, self._state, self._reward_squares, self.names = params, state, squares, names
-        self._composition, self.confidence = composition, composition.assumed
-        self.changes = (*self.changes, change)
-        return change.added
+        return self.driver.add_arms(arms, names, values, bound)
 
-    def remove_arms(self, arms: npt.ArrayLike, *, fallback: int | None = None) -> None:
-        """These arms are not played again; they keep their indices, and their late rewards still count.
+    def remove_arms(self, arms: npt.ArrayLike | Sequence[str], *, fallback: int | None = None) -> None:
+        """These arms, or items by name, are not played again; they keep their indices, late rewards count.
 
         Practice is then what is left of the log. `fallback` takes the place of a fixed one that is removed.
         """
-        arm_changes.check_change(self)
-        change = arm_changes.removal(self._state, self._params, arms, fallback)
-        present = self.present
-        present[list(change.removed)] = False
-        if self.gate.needs_logged_arms(self._plays_mixture):
-            arm_changes.check_practice(self._state.counts[kernels.LOGGED], present)
-        self._composition = arm_changes.composition_after(self._composition, (change,))
-        if change.fallback is not None:
-            self._params["fixed_arm"] = change.fallback
-        before = float(self._state.run[0]["premium"])
-        self._state.counts[kernels.ALLOWED] = present
-        kernels.lose_arms(self._params, self._state, self._parts.ledger)
-        self.changes = (*self.changes, arm_changes.with_effect(change, self._situation(), before))
-
-    @property
-    def present(self) -> Bools:
-        """(k,) the arms that can be played: all but those that were removed."""
-        return np.array(self._state.counts[kernels.ALLOWED] == 1)
+        self.driver.remove_arms(arms, fallback)
 
     # -- looking
 
     def check_reward(self, reward: float) -> None:
         """Refuse a reward that `observe` would refuse."""
-        check_reward(self._params, reward)
+        self.running.check_reward(reward)
 
-    def interval(self, arm: int) -> tuple[float, float]:
-        """The bounds of one arm's mean reward, as in `lcb` and `ucb`."""
-        index = as_arm(arm, self.k)
-        return float(self._state.arms[kernels.LCB, index]), float(self.ucb[index])
+    def interval(self, arm: int | npt.ArrayLike) -> tuple[float, float]:
+        """Bounds on the mean reward of an arm, as in `lcb` and `ucb`; or of an action (d,)."""
+        return self.driver.interval(arm)
 
-    def next_mixture_arm(self, plays: npt.ArrayLike | None = None) -> int:
-        """The logged arm that is furthest behind its share of the mixture plays.
-
-        `plays` (k,) are those of another schedule, which this agent was never told of.
-        """
-        changed = self._state.run[0]["premium"] > 0
-        logged = self._state.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
-        mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
-        return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
-
-    @property
-    def budget(self) -> float | None:
-        """The room that the gate sees now, as in the next decision; None where there is no gate."""
-        if not self.gate.measures:
-            return None
-        state, scratch = self._state, [kernels.SCORE, kernels.ROOM]
-        run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
-        before, rows = run.copy(), state.arms[scratch].copy()
-        budget = self.decide().budget
-        run[:], state.arms[scratch] = before, rows  # the latest decision stays the latest
-        return budget
-
-    @property
-    def counts_control(self) -> bool:
-        """Whether a control play of the logging mixture is to be committed: it is like the gate's own."""
-        return self.gate.counts_control(bool(self._params[0]["fallback"] == kernels.MIXTURE))
-
-    @property
-    def mixture_plays(self) -> Ints:
-        """(k,) plays of the logging mixture so far; since practice last lost an arm."""
-        return np.array(self._state.counts[kernels.MIXED])
-
-    @property
-    def fallback_source(self) -> Literal["lcb", "mixture", "fixed"]:
-        """Where the fallback of the latest decision comes from."""
-        source: Any = SOURCES[int(self._state.run[0]["fallback_source"])]
-        return source  # type: ignore[no-any-return]
-
-    @property
-    def k(self) -> int:
-        """The number of arms."""
-        return int(self._state.actions.shape[1])
+    def bounds(self, decision: Decision) -> tuple[float, float]:
+        """Bounds on the mean reward of what the decision just made plays."""
+        return self.driver.bounds(decision)
 
     @property
     def rounds(self) -> int:
         """Decisions committed so far."""
-        return int(self._state.run[0]["rounds"])
+        return self.running.rounds
 
     @property
     def rewards(self) -> int:
-        """Rewards observed so far."""
-        return int(self._state.run[0]["rewards"])
+        """Rewards observed so far, and those that a value stands in for."""
+        return self.running.rewards
 
     @property
-    def pending(self) -> Ints:
-        """(k,) committed plays that await their reward."""
-        return np.array(self._state.counts[kernels.PENDING] + self._state.counts[kernels.PENDING_MIXTURE])
+    def awaited(self) -> int:
+        """Committed decisions that await their reward."""
+        return self.running.rounds - self.running.rewards
 
     @property
-    def actions(self) -> Floats:
-        """(k, d) the arm set."""
-        return kernels.actions_of(self._state)
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.running.state.vectors.shape[1])
 
     @property
     def theta(self) -> Floats:
         """(d,) the ridge estimate of the parameter."""
-        return np.array(self._state.vectors[kernels.THETA])
-
-    @property
-    def means(self) -> Floats:
-        """(k,) the estimate of each mean reward."""
-        return np.array(self._state.arms[kernels.MEAN])
-
-    @property
-    def lcb(self) -> Floats:
-        """(k,) the best lower bound on each mean reward so far, lcb_t of eq. (3)."""
-        return np.array(self._state.arms[kernels.LCB])
-
-    @property
-    def ucb(self) -> Floats:
-        """(k,) the current upper bound on each mean reward, ucb_t of eq. (3)."""
-        upper = upper_bounds(self._state) + kernels.lifts(self._state)
-        if not kernels.is_shifted(self._state):
-            return upper
-        return np.minimum(upper, upper_bounds(kernels.online_part(self._state)))
-
-    @property
-    def baseline(self) -> float:
-        """r_b of eq. (4): the reward per round a Budget gate defends; -inf without a log."""
-        return float(self._state.run[0]["baseline"])
-
-    @property
-    def ellipsoid(self) -> Ellipsoid:
-        """The confidence set C_t of eq. (2), as much larger as the log may have moved."""
-        V, run = kernels.square_of(self._state, kernels.GRAM), self._state.run[0]
-        moved = self.confidence.shift * float(np.sqrt(run["logged"]))
-        return Ellipsoid(center=self.theta, V=V, radius=float(run["radius"] + run["doubt"]) + moved)
+        return np.array(self.running.state.vectors[kernels.THETA])
 
     @property
     def certificate(self) -> Certificate:
         """What was guaranteed before the first round, and what changes of the arms did to it since."""
-        k = self.k - sum(len(change.added) for change in self.changes)
-        d = self._state.vectors.shape[1] - sum(change.features for change in self.changes)
-        log, squares = self.offline, self._reward_squares
-        first = Offline(
-            pulls=log.pulls[:k],
-            reward_sums=log.reward_sums[:k],
-            reward_squares=None if squares is None else squares[:k],
-        )
-        return coins.with_seed(
-            self.amended(self.policy.certificate(self.actions[:k, :d], first)), self.gate, self._coins
-        )
+        found = self.amended(self.driver.first_certificate(self.policy))
+        return coins.with_seed(found, self.gate, self.running.coins)
 
     def amended(self, certificate: Certificate) -> Certificate:
         """A certificate from before the first round with what changes of the arms did to it since."""
-        return arm_changes.amended(certificate, self.changes, self.names)
-
-    @property
-    def offline(self) -> Offline:
-        """The log it was started from."""
-        return offline_of(self._state, self._reward_squares)
+        return self.driver.amended(certificate)
 
     # -- keeping
 
     def snapshot(self) -> bytes:
         """Everything needed to continue, as bytes that `linoto.restore` reads: npz, never pickle.
 
-        Equal agents give equal bytes: what only one call needs, and what is recomputed, is left out.
+        Equal agents give equal bytes: what only one call needs, and what is recomputed, is left out. Features
+        are not part of it: give them to `restore` again.
         """
-        return saving.snapshot_of(self)
+        return saving.snapshot_of(self.policy, self.driver)
 
     def __repr__(self) -> str:
         return f"<agent of {self.policy!r}: {self.rounds} rounds, {self.rewards} rewards>"
 
-    # -- inside
 
-    @property
-    def _plays_mixture(self) -> bool:
-        """Whether the logging mixture is what is safe, always or at times."""
-        return bool(self._params[0]["fallback"] in (kernels.MIXTURE, kernels.CERTIFIED))
-
-    def _situation(self) -> Situation:
-        """What the promise is about now."""
-        return Situation(
-            gate=self.gate,
-            fallback=self._composition.resolved_fallback(),
-            confidence=self.confidence,
-            params=self._params,
-            run=self._state.run,
-            state=self._state,
-            offline=self.offline,
-        )
-
-    def _mask(self, allowed: npt.ArrayLike | None) -> Bools | None:
-        """The allowed arms that are present; None: all of them."""
-        return None if allowed is None else self._present_among(allowed)
-
-    def _present_among(self, allowed: npt.ArrayLike) -> Bools:
-        mask: Bools = as_mask(allowed, self.k) & self.present
-        if not mask.any():
-            raise ValueError("allowed must hold an arm that is present, got only arms that were removed")
-        return mask
-
-    def _playable(self, arm: int) -> int:
-        """One arm that was not removed."""
-        index = as_arm(arm, self.k)
-        if self._state.counts[kernels.ALLOWED, index] == 0:
-            raise ValueError(f"arm must be one that is present, got {index}, which was removed")
-        return index
-
-    def _play_of(self, decision: Decision | int) -> tuple[int, bool]:
-        """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
-        if isinstance(decision, Decision):
-            check_round(decision, self.rounds + 1)
-            if decision.changes != len(self.changes):
-                raise ValueError(
-                    "decision must be made after the arms changed, got one from before: ask again"
-                )
-            arm = self._playable(decision.arm)
-            if self._stays_safe:
-                coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
-            if self.gate.throws_coin:
-                coins.enter_play(self._state.run, decision)
-            return arm, decision.by_practice
-        arm = self._playable(decision)
-        if self.gate.throws_coin:
-            self._answer(None, None)
-            if self._stays_safe:
-                coins.forget_coin(self._state.run)
-            practice = coins.is_practice(self._state.run, arm)
-            coins.enter_arm(self._state.run, arm)
-            return arm, practice
-        if not self._plays_mixture:
-            return arm, False
-        run = self._state.run[0]
-        if not run["fresh"]:
-            self._answer(None, None)
-        return arm, bool(run["source"] == kernels.FROM_MIXTURE and run["arm"] == arm)
-
-    def _check_world(self, low: float, high: float) -> None:
-        """Refuse a world whose rewards can leave the range they are said never to leave."""
-        p = self._params[0]
-        if p["bounded"] and not (p["low"] <= low and high <= p["low"] + p["unit"]):
-            raise ValueError(
-                f"reward_range must hold every reward where noise is 'bounded', got a world with rewards in "
-                f"[{low:g}, {high:g}]"
-            )
-
-    def _answer(self, wanted: int | None, mask: Bools | None) -> None:
-        """Decide, or judge a proposal (None: the explorer's); where no allowed arm is safe, change nothing.
-
-        A round whose coin is thrown is decided.
-        """
-        run, counts, scratch = self._state.run, self._state.counts, [kernels.SCORE, kernels.ROOM]
-        if run[0]["thrown"]:
-            coins.check_same_round(run, -1 if wanted is None else wanted, mask)
-            return
-        proposal = wanted if wanted is not None else self._propose(mask) if self._own else -1
-        if mask is None:
-            kernels.decide(self._params, self._state, proposal, *self._parts)
-            return
-        before, rows = run.copy(), self._state.arms[scratch].copy()
-        present = self.present
-        counts[kernels.ALLOWED], run["restricted"] = mask, 1
-        kernels.decide(self._params, self._state, proposal, *self._parts)
-        counts[kernels.ALLOWED], run["restricted"] = present, not present.all()
-        if run[0]["arm"] < 0:
-            run[:], self._state.arms[scratch] = before, rows
-            asked = [str(self.names[arm] if self.names else arm) for arm in np.flatnonzero(mask)]
-            raise NoSafeArm(
-                f"allowed must hold an arm that is safe to play, got {shortened_list(asked)}: "
-                "the gate refused them all, and the fallback is not among them"
-            )
-
-    def _propose(self, mask: Bools | None) -> int:
-        """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
-        return ask_own(self.explorer, self._view(mask), self._state.arms[kernels.GIVEN_SCORES])
-
-    def _view(self, mask: Bools | None) -> View:
-        arms = self._state.arms
-        seed = self._state.vectors[kernels.NORMALS].view(np.uint64)  # drawn at the last commit, and kept
-        return View(
-            actions=self.actions,
-            mean=np.array(arms[kernels.MEAN]),
-            width=np.array(arms[kernels.WIDTH]),
-            lcb=self.lcb,
-            ucb=self.ucb,
-            counts=np.array(arms[kernels.SEEN]),
-            reward_sums=np.array(arms[kernels.SUMS]),
-            allowed=self.present if mask is None else mask.copy(),
-            round=self.rounds + 1,
-            noise=float(self._params[0]["noise"]),
-            rng=np.random.default_rng(seed),
-        )
-
-    def _answered(self, safe: bool) -> Decision:
-        """The decision that was just made; in a round that stays safe its coin is not thrown by that."""
-        decision = self._decision()
-        self._stays_safe |= safe and self.gate.throws_coin
-        if self._stays_safe:
-            self._state.run["thrown"] = 0
-        return decision
-
-    def _decision(self) -> Decision:
-        run = self._state.run[0]
-        explored, fallback = bool(run["explored"]), int(run["fallback"])
-        decision = Decision(
-            arm=int(run["arm"]),
-            mode="explore" if explored else "safe",
-            source=SOURCES[run["source"]],  # type: ignore[arg-type]
-            proposal=int(run["proposal"]),
-            fallback=fallback if fallback >= 0 else None,
-            budget=float(run["room"]) if self.gate.measures else None,
-            round=self.rounds + 1,
-            changes=len(self.changes),
-        )
-        return coins.with_coin(decision, self._state.run) if run["thrown"] else decision
-
-    def _credit(self, decision: Decision | int) -> tuple[int, bool]:
-        """Whose reward this is, which is not awaited any more: the arm, and whether it was the mixture's."""
-        arm, mixture = credit(decision, self._state.counts)
-        if isinstance(decision, Decision):
-            check_awaited(self._open, decision.round)
-        elif self.rounds == self.rewards + 1:
-            self._open.clear()  # this one was the last
-        return arm, mixture
-
-    def _put_on_desk(self, decision: Decision | int, arm: int) -> None:
-        """What the reward is in the control ledger."""
-        if isinstance(decision, Decision):
-            coins.enter_decision(self._state.run, decision)
-        else:
-            coins.enter_ticket(self._state, arm)
-
-    def _observe_between(self, decision: Decision | int, arm: int, mixture: bool, value: float) -> None:
-        """A reward between the throw of a coin and the commit of its round: that decision stands."""
-        kept = [name for name in kernels.DECIDED if name != "restricted"]
-        before = self._state.run[kept].copy()
-        self._put_on_desk(decision, arm)
-        kernels.observe(self._params, self._state, arm, mixture, value, 0.0, *self._parts_with(mixture))
-        for name in kept:
-            self._state.run[name] = before[name]
-
-    def _parts_with(self, mixture: bool) -> Parts:
-        """What a play needs to be compiled; the first one for the mixture may need more than others."""
-        if mixture and self._parts.coin is None and self._parts.ledger is None:
-            self._parts = self._parts._replace(ledger=1)
-            warm_up(self._parts)
-        return self._parts
-
-    def _draw(self) -> None:
-        """Fresh random numbers for the next selection, so that selecting twice is selecting once."""
-        self._stays_safe = False
-        if self._coins is not None:
-            coins.draw_coins(self._state.run, self._coins)
-        self._draw_for_explorer()
-
-    def _draw_for_explorer(self) -> None:
-        if self.rule.draws == kernels.NORMAL_DRAWS:
-            self._rng.standard_normal(out=self._state.vectors[kernels.NORMALS])
-        elif self.rule.draws == kernels.SCORE_DRAWS:
-            self._rng.random(out=self._state.arms[kernels.GIVEN_SCORES])
-
-    def _random_rows(self, rounds: int) -> Floats:
-        """(rounds, d or k or 0): what as many calls of `_draw` would draw."""
-        if self.rule.draws == kernels.NORMAL_DRAWS:
-            return self._rng.standard_normal((rounds, self._state.vectors.shape[1]))
-        if self.rule.draws == kernels.SCORE_DRAWS:
-            return self._rng.random((rounds, self.k))
-        return np.empty((rounds, 0))
-
-    def _coin_rows(self, rounds: int) -> Floats:
-        """(rounds, 2 or 0): practice's draws and coins."""
-        return np.empty((rounds, 0)) if self._coins is None else self._coins.rows(self.rounds + 2, rounds)
-
-
-def upper_bounds(state: State) -> Floats:
-    """(k,) of one estimate, lost rewards included."""
-    run = state.run[0]
-    mean, width = state.arms[kernels.MEAN], state.arms[kernels.WIDTH]
-    return np.array(mean + float(run["radius"] + run["doubt"]) * width)
-
-
-def offline_of(state: State, squares: Floats | None) -> Offline:
-    """The log that a state was started from, whose squares (k,) may be known."""
-    counts, arms = state.counts, state.arms
-    return Offline(
-        pulls=counts[kernels.LOGGED], reward_sums=arms[kernels.OFFLINE_SUMS], reward_squares=squares
-    )
+OF_THE_DRIVER = frozenset(Agent.__annotations__)
+"""What an agent passes on, where its driver has it."""

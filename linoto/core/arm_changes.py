@@ -6,10 +6,10 @@ stays owed, and its late rewards still count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import hypot
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,13 @@ from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate, Situation
 from linoto.core.confidence import Confidence
+from linoto.core.explorers import rule_of
+from linoto.core.gates import Gate
 from linoto.core.hints import amount, shortened_list
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.units import Units
-from linoto.core.validation import as_arm, as_arms, as_floats, exact
-
-if TYPE_CHECKING:
-    from linoto.core.agent import LinearAgent
+from linoto.core.validation import as_arm, as_arms, as_floats, exact, is_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,46 +49,29 @@ class ArmChange:
         return cls(**{**data, **lists})
 
 
-def encode(changes: tuple[ArmChange, ...]) -> list[dict[str, Any]]:
-    """Changes as plain JSON data."""
-    return [asdict(change) for change in changes]
-
-
 # -- what may change
 
 
-def check_change(agent: LinearAgent) -> None:
+def check_change(gate: Gate, explorer: object, confidence: Confidence, thrown: bool) -> None:
     """Refuse where no theorem knows changes, or where a round is decided but not yet played."""
-    if not agent.gate.arms_may_change:
+    if not gate.arms_may_change:
         raise ValueError(
-            f"gate must be one that knows arms that come and go, got {type(agent.gate).__name__}, whose "
+            f"gate must be one that knows arms that come and go, got {type(gate).__name__}, whose "
             "theorem does not: start a new agent from the rewards so far"
         )
-    if agent.rule.keeps_scores:
+    if rule_of(explorer).keeps_scores:
         raise ValueError(
-            f"explorer must score the arms in every round where they come and go, got {agent.explorer!r}"
+            f"explorer must score the arms in every round where they come and go, got {explorer!r}"
         )
-    if agent.confidence.shift > 0:
+    if confidence.shift > 0:
         raise ValueError(
-            f"shift must be 0 for arms that come and go, got {agent.confidence.shift:g}: the estimate "
+            f"shift must be 0 for arms that come and go, got {confidence.shift:g}: the estimate "
             "without the log is kept for the arms of the start; start a new agent from the rewards so far"
         )
-    if agent.confidence.radius == "arms":
+    if confidence.radius == "arms":
         raise ValueError("radius must be another than 'arms' for arms that come and go: it counts the arms")
-    if agent._state.run[0]["thrown"]:
+    if thrown:
         raise ValueError("arms must change between rounds, got a coin that is thrown: commit its decision")
-
-
-def draw_for(agent: LinearAgent, change: ArmChange, state: State) -> None:
-    """What the next decision needs of new arms and features besides the estimate."""
-    first, n = change.added[0], len(change.added)
-    if agent.gate.throws_coin:
-        rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
-        state.arms[rows, first:] = agent.gate.practice_bounds(agent.confidence, Offline.empty(n))
-    if agent.rule.draws == kernels.SCORE_DRAWS:
-        state.arms[kernels.GIVEN_SCORES, first:] = agent._rng.random(n)
-    elif agent.rule.draws == kernels.NORMAL_DRAWS and change.features:
-        state.vectors[kernels.NORMALS, -change.features :] = agent._rng.standard_normal(change.features)
 
 
 def as_new_actions(actions: npt.ArrayLike, d: int) -> Floats:
@@ -165,7 +147,7 @@ def addition(
         raise ValueError(f"bound must be None where no feature is new, got {bound!r}")
     if new.shape[1] == d:
         return change
-    longer = as_bound(bound, confidence, new, d)
+    longer = as_bound(bound, confidence, grown_bound(confidence, new, d))
     return replace(change, features=new.shape[1] - d, ridge=float(params[0]["ridge"]), bound=longer)
 
 
@@ -250,19 +232,19 @@ def grown_bound(confidence: Confidence, new: Floats, d: int) -> float:
     return hypot(confidence.bound, *(most / np.abs(alone).max(axis=1)))
 
 
-def as_bound(bound: float | None, confidence: Confidence, new: Floats, d: int) -> float:
-    """The bound on |theta| from now on: as given, or as `grown_bound` has it."""
+def as_bound(bound: float | None, confidence: Confidence, usual: float) -> float:
+    """The bound on |theta| with new features: as given, no less than before, or the usual one."""
     if bound is None:
-        return grown_bound(confidence, new, d)
-    if not confidence.bound <= bound < np.inf:
+        return usual
+    if not is_number(bound) or not confidence.bound <= bound < np.inf:
         raise ValueError(f"bound must be at least {exact(confidence.bound)}, as before, got {bound!r}")
     return float(bound)
 
 
-def composition_after(composition: Any, changes: tuple[ArmChange, ...]) -> Any:
-    """The composition with the ridge, the bound and the fixed fallback that the changes have left."""
+def composition_after(composition: Any, changes: Iterable[Any]) -> Any:
+    """The composition with the ridge, the bound and the fixed fallback that changes of arms have left."""
     for change in changes:
-        if change.fallback is not None:
+        if getattr(change, "fallback", None) is not None:
             composition = replace(composition, fallback=change.fallback)
         if change.features:
             confidence = replace(composition.assumed, ridge=change.ridge, bound=change.bound)
@@ -288,14 +270,11 @@ def with_effect(change: ArmChange, situation: Situation, before: float) -> ArmCh
     return replace(change, kappa=situation.gate.rounding_after(practice, situation))
 
 
-def amended(
-    certificate: Certificate, changes: tuple[ArmChange, ...], names: tuple[str, ...] | None
-) -> Certificate:
+def amended(certificate: Certificate, changes: tuple[ArmChange, ...], texts: tuple[str, ...]) -> Certificate:
     """A certificate from before the first round, and what the changes since have done to it."""
     if not changes:
         return certificate
     low, high = certificate.reward_range
-    texts = tuple(text_of(change, names) for change in changes)
     if not certificate.holds or certificate.per_round is None or certificate.constant is None:
         return replace(certificate, changes=texts)
     rates = [change.per_round for change in changes if change.per_round is not None]

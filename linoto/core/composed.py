@@ -1,4 +1,4 @@
-"""What every composed policy can do: start, alone or in contexts, and say what it promises."""
+"""What every composed policy can do: start, on arms that stay or on rounds that bring theirs, and promise."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import kernels
-from linoto.core.agent import LinearAgent
-from linoto.core.certificates import Certificate, Situation, certify
+from linoto.core.agent import Agent
+from linoto.core.certificates import Certificate
 from linoto.core.coins import coins_for
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.rounds import Features
-from linoto.core.contexts.start import start_contextual
+from linoto.core.drivers.driver import Driver
+from linoto.core.drivers.fixed import FixedArms
+from linoto.core.drivers.questions import Features, dimension
+from linoto.core.drivers.rounds import RoundArms
 from linoto.core.explorers import rule_of
-from linoto.core.features.moments import Moments
+from linoto.core.features.moments import Moments, as_moments
 from linoto.core.offline import Offline, as_offline
-from linoto.core.protocols import Composition
+from linoto.core.protocols import Composition, Log, is_log
 from linoto.core.validation import as_actions, as_names, generator_for
 
 
@@ -46,68 +46,94 @@ class Composed:
 
     def start(
         self,
-        actions: npt.ArrayLike,
-        offline: Offline,
+        actions: npt.ArrayLike | Log | Moments | None = None,
+        offline: Offline | Moments | None = None,
         rng: int | np.random.Generator | None = None,
         names: Sequence[str] | None = None,
-    ) -> LinearAgent:
-        """A running agent for these arms (k, d) and this log.
+        *,
+        d: int | None = None,
+        features: Features | None = None,
+    ) -> Agent:
+        """A running agent. There are three ways to say what is known:
+
+        - `start(actions, offline)`: these arms (k, d) in every round, and what the log says of each;
+        - `start(moments, features=recipe)`: every round brings its own arms, vectors of d features,
+          or a context from which `features` (an object with `d` and `transform(context, arms)`) makes them.
+          Without a log or features, `d` says how many there are;
+        - `start(log)`: what `read_log` or `load` returned, with contexts or without.
 
         Its draws, and the coin of its gate, are the system's own and nobody knows them; a seed or a generator
         as `rng` makes a run that can be repeated, whose coin is known to whoever knows the seed.
         """
-        arms = as_actions(actions)
+        if is_log(actions):
+            return self.start(**of_log(actions), rng=rng)
+        if isinstance(actions, Moments):
+            return self.start(None, actions, rng, d=d, features=features)
+        driver: Driver[Any]
+        if actions is None and not isinstance(offline, Offline):
+            driver = self.driver_of_rounds(as_moments(offline, dimension(d, features)), features, rng)
+        else:
+            if actions is None:
+                raise ValueError("actions must be given with a log of fixed arms, got None")
+            if d is not None or features is not None:
+                raise ValueError("d and features must be None where actions are given, got both")
+            driver = self.driver_of_arms(as_actions(actions), offline, rng, names)
+        return Agent(self, driver)
+
+    def driver_of_arms(self, arms: Any, offline: Any, rng: Any, names: Any) -> FixedArms:
+        """What measures rounds by arms that stay the same."""
         log = as_offline(offline, len(arms))
-        gated, generator = self.composed(), generator_for(rng)
-        agent = LinearAgent.begin(
-            policy=self,
-            composition=gated,
-            params=gated.params(arms, log),
-            state=kernels.allocate(arms, log.pulls, log.reward_sums, gated.assumed.shift > 0),
+        composition, generator = self.composed(), generator_for(rng)
+        return FixedArms.begin(
+            composition,
+            arms,
+            log,
             rng=generator,
-            coins=coins_for(rng, generator) if gated.gate.throws_coin else None,
-            reward_squares=log.reward_squares,
+            coins=coins_for(rng, generator) if composition.gate.throws_coin else None,
             names=as_names(names, len(arms)),
         )
-        gated.gate.check_start(agent._state, gated.assumed, log)
-        return agent
 
-    def composed_contextual(self) -> Composition:
-        """The same for rounds that bring their own arms."""
+    def driver_of_rounds(self, moments: Moments, features: Features | None, rng: Any) -> RoundArms:
+        """What measures rounds by the arms that they bring; refuses what has no theorem for them."""
+        composition, generator = self.checked_in_rounds(), generator_for(rng)
+        driver = RoundArms.begin(
+            composition, moments, rng=generator, coins=coins_for(rng, generator), features=features
+        )
+        driver.check_length()
+        return driver
+
+    def composed_in_rounds(self) -> Composition:
+        """What it is composed of where rounds bring their own arms."""
         return self.composed()
 
-    def start_contextual(
+    def checked_in_rounds(self) -> Composition:
+        """The same; refuses an explorer that needs arms that stay the same."""
+        composition = self.composed_in_rounds()
+        if self.needs_one_hot:
+            raise ValueError(
+                f"policy must be one for arms with features, got {self!r}, which needs one-hot arms"
+            )
+        if rule_of(composition.explorer).keeps_scores:
+            raise ValueError(
+                "explorer must score the arms in every round with contexts, got "
+                f"{type(composition.explorer).__name__}"
+            )
+        return composition
+
+    def certificate(
         self,
-        offline: Moments | None = None,
+        actions: npt.ArrayLike | Log | Moments | None = None,
+        offline: Offline | Moments | None = None,
         *,
         d: int | None = None,
         features: Features | None = None,
-        rng: int | np.random.Generator | None = None,
-    ) -> ContextualAgent:
-        """A running agent for rounds that bring their own arms, each a vector of d features.
-
-        `features`, an object with `d` and `transform(context, arms)`, makes those from contexts. `rng` is as
-        in `start`.
-        """
-        return start_contextual(self, offline, d, features, rng)
-
-    def certificate_contextual(
-        self, offline: Moments | None = None, *, d: int | None = None, features: Features | None = None
     ) -> Certificate:
-        """What is guaranteed with contexts, against the practice that is given with each decision."""
-        return self.start_contextual(offline, d=d, features=features).certificate
+        """What is guaranteed before the first round; what is known is said as to `start`."""
+        return self.start(actions, offline, d=d, features=features).driver.certified()
 
-    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
-        """What is guaranteed on these arms with this log, before the first round."""
-        gated, agent = self.composed(), self.start(actions, offline)
-        return certify(
-            Situation(
-                gate=gated.gate,
-                fallback=gated.resolved_fallback(),
-                confidence=gated.assumed,
-                params=agent._params,
-                run=agent._state.run,
-                state=agent._state,
-                offline=offline,
-            )
-        )
+
+def of_log(log: Log) -> dict[str, Any]:
+    """What a log says to `start`."""
+    if log.contexts is not None:
+        return {"offline": log.moments, "features": log.recipe}
+    return {"actions": log.arms.actions, "offline": log.offline, "names": log.arms.names}

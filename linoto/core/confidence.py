@@ -320,6 +320,27 @@ class Ellipsoid:
         away = self._vector("theta", theta) - self.center
         return bool(away @ self.V @ away <= self.radius**2)
 
+    def least_length(self) -> float:
+        """The length of the shortest parameter in the set, rounded down.
+
+        It is (V + m I)^-1 V center for the m at which the distance is the radius: bisection keeps m below it.
+        """
+        spectrum, axes = np.linalg.eigh(self.V)
+        parts = axes.T @ self.center
+        if sqrt(float(spectrum @ parts**2)) <= self.radius:
+            return 0.0
+
+        def distance(m: float) -> float:
+            return sqrt(float(spectrum @ (parts * m / (spectrum + m)) ** 2))
+
+        low, high = 0.0, float(spectrum[-1])
+        while distance(high) < self.radius:
+            low, high = high, 2 * high
+        for _ in range(100):
+            middle = (low + high) / 2
+            low, high = (middle, high) if distance(middle) < self.radius else (low, middle)
+        return float(np.linalg.norm(parts * spectrum / (spectrum + high)))
+
     def _middle(self, x: npt.ArrayLike) -> float:
         return float(self._vector("x", x) @ self.center)
 

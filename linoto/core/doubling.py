@@ -15,9 +15,10 @@ from linoto.core.certificates import Certificate
 from linoto.core.coins import KeyedCoins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
+from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.protocols import FullAgent, Policy
+from linoto.core.protocols import FullAgent, Log, Policy, is_log
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.units import RECOGNISED, is_compact, recognising
 from linoto.core.validation import as_actions, as_arm, as_floats, as_names, as_reward, generator_for
@@ -54,12 +55,23 @@ class Doubling:
 
     def start(
         self,
-        actions: npt.ArrayLike,
-        offline: Offline,
+        actions: npt.ArrayLike | Log | Moments | None = None,
+        offline: Offline | Moments | None = None,
         rng: int | np.random.Generator | None = None,
         names: Sequence[str] | None = None,
+        **_: Any,
     ) -> DoublingAgent:
         """A running agent; its inner agent starts anew with every epoch."""
+        if is_log(actions) and actions.contexts is None:
+            return self.start(actions.arms.actions, actions.offline, rng, actions.arms.names)
+        if (
+            is_log(actions)
+            or isinstance(actions, Moments)
+            or (actions is None and not isinstance(offline, Offline))
+        ):
+            raise ValueError(
+                "policy must not be Doubling with contexts: each epoch forgets what is owed to practice"
+            )
         arms = as_actions(actions)
         extra = {} if names is None else {"names": as_names(names, len(arms))}
         agent = DoublingAgent(
@@ -73,12 +85,6 @@ class Doubling:
         )
         agent.restart(epoch=0)
         return agent
-
-    def start_contextual(self, offline: Any = None, **start: Any) -> Any:
-        """Refused: every epoch forgets what it owes, and no promise against practice outlives that."""
-        raise ValueError(
-            "policy must not be Doubling with contexts: each epoch forgets what is owed to practice"
-        )
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """The policy's own, for one epoch: a promise does not outlive the reset."""
@@ -111,8 +117,8 @@ class Doubling:
 FORWARDED = (
     *("rewards", "theta", "means", "lcb", "ucb", "baseline", "ellipsoid", "names", "k"),
     *("explorer", "gate", "against", "confidence", "rule", "interval", "propensity", "check_reward"),
-    *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control"),
-    *("changes", "present", "amended"),
+    *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control", "bounds"),
+    *("changes", "change_texts", "present", "amended", "brings_arms", "practice_propensity"),
 )
 """What this epoch's agent knows, and the agent of all epochs passes on."""
 
@@ -211,10 +217,10 @@ class DoublingAgent:
         decision: Decision = self.inner.guard(arm, allowed, **safe)
         return replace(decision, round=self.rounds + 1)
 
-    def without_coin(self, decision: Decision) -> Decision:
+    def play_safe(self, decision: Decision) -> Decision:
         """What is safe in place of the decision just made."""
         inner: Any = self.inner
-        safe: Decision = inner.without_coin(self._for_inner(decision))
+        safe: Decision = inner.play_safe(self._for_inner(decision))
         return replace(safe, round=self.rounds + 1)
 
     def commit(self, decision: Decision | int) -> None:

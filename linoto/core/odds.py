@@ -2,102 +2,87 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
 from linoto.core import coins, kernels
-from linoto.core.arrays import Bools
-from linoto.core.explorers import Odds
+from linoto.core.arrays import Bools, Floats
+from linoto.core.decisions import Decision
+from linoto.core.drivers.driver import Driver, Q
+from linoto.core.explorers import Odds, redraws_for
 
-if TYPE_CHECKING:
-    from linoto.core.agent import LinearAgent
-
-
-@dataclass(frozen=True)
-class Redraws:
-    """How many fresh draws of the explorer to look at, and where they come from."""
-
-    count: int
-    rng: np.random.Generator
+Redraw = Callable[[str], list[int]] | None  # what fresh draws would have proposed, or played
 
 
 def propensity(
-    agent: LinearAgent, arm: int, allowed: Bools | None, proposal: int | None, redraws: Redraws | None
+    driver: Driver[Q], arm: int, asked: Q, proposal: int | None, redraws: int, rng: Any
 ) -> float | None:
     """How likely `decide`, or `guard` of the proposal, plays this arm now; None where nobody can say."""
-    thrown = int(agent._state.run[0]["thrown"])
-    decision = agent.decide(allowed) if proposal is None else agent.guard(proposal, allowed)
-    coin = agent.gate.throws_coin  # then every arm is affordable, or none, and practice is drawn as well
-    if proposal is not None and not coin:
-        return float(arm == decision.arm)
-    mask = agent.present if allowed is None else allowed
-    odds = Odds(
-        played=decision.proposal if coin else decision.arm,
-        fallback=decision.fallback,
-        allowed=mask,
-        affordable=mask if coin else (agent._state.arms[kernels.ROOM] > 0) & mask,
-        best_affordable=coin or bool(agent._params[0]["reach"] == kernels.AFFORDABLE),
-        redrawn=None if redraws is None else partial(redraw, agent, mask, redraws),
-    )
-    if coin:
-        likely = coin_propensity(agent, odds, arm, sure=proposal is not None)
-        agent._state.run["thrown"] = thrown  # nobody was shown the coin
-        return likely
-    if not odds.affordable.any():
-        return float(arm == odds.fallback)
-    return agent.rule.propensity(odds, arm)
+    redraw = redraws_of(driver, asked, redraws, rng) if redraws else None
+    decision = driver.peek(proposal, asked)
+    if driver.gate.throws_coin:
+        return by_coin(driver, arm, asked, decision, proposal is not None, redraw)
+    safe, run = driver.safe_chance(arm, asked), driver.running.run
+    if proposal is not None:
+        return float(arm == proposal) if run["explored"] else safe
+    affordable = driver.affordable(asked)
+    if not affordable.any():
+        return safe
+    best = bool(driver.running.params[0]["reach"] == kernels.AFFORDABLE)
+    if best or not driver.mixes_practice:
+        odds = Odds(
+            played=int(run["arm"]),
+            fallback=decision.fallback,
+            allowed=driver.offered(asked),
+            affordable=affordable,
+            best_affordable=best,
+            redrawn=None if redraw is None else partial(redraw, "arm"),
+        )
+        return driver.rule.propensity(odds, arm)
+    odds = odds_of_proposals(driver.offered(asked), decision.proposal, redraw)
+    proposed = [driver.rule.propensity(odds, other) for other in range(affordable.size)]
+    return None if proposed[0] is None else mixed(np.array(proposed, np.float64), affordable, arm, safe)
 
 
-def practice_propensity(agent: LinearAgent, arm: int, allowed: Bools) -> float:
-    """How likely practice's draw is this arm: where a coin is thrown, the fallback is drawn."""
-    if agent._params[0]["fallback"] != kernels.MIXTURE:
-        return float(arm == agent._state.run[0]["fallback"])
-    weights = agent._state.counts[kernels.LOGGED] * allowed
-    return float(weights[arm] / weights.sum())
+def mixed(proposed: Floats, affordable: Bools, arm: int, safe: float) -> float:
+    """How likely an arm is where proposals (k,) that cannot be afforded are replaced by what is safe."""
+    return float(proposed[arm] * affordable[arm]) + float(proposed[~affordable].sum()) * safe
 
 
-def redraw(agent: LinearAgent, mask: Bools, redraws: Redraws) -> list[int]:
-    """The arms that fresh draws would have played; the state is as it was afterwards."""
-    state, normals = agent._state, agent._state.vectors[kernels.NORMALS]
-    run, drawn, scratch = state.run.copy(), normals.copy(), [kernels.SCORE, kernels.ROOM]
-    rows, arms, present = state.arms[scratch].copy(), [], agent.present
-    state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
-    chosen = "proposal" if agent.gate.throws_coin else "arm"  # what the explorer's draw decides
-    for row in redraws.rng.standard_normal((redraws.count, normals.size)):
-        normals[:], state.run["thrown"] = row, 0
-        kernels.decide(agent._params, state, -1, *agent._parts)
-        arms.append(int(state.run[0][chosen]))
-    state.counts[kernels.ALLOWED] = present
-    state.run[:], normals[:], state.arms[scratch] = run, drawn, rows
-    return arms
-
-
-def coin_propensity(agent: LinearAgent, odds: Odds, arm: int, *, sure: bool) -> float | None:
-    """How likely this arm is played where a coin is thrown; `sure`: the proposal is no draw."""
-    drawn = agent._params[0]["fallback"] == kernels.MIXTURE
-    sure = sure or agent.rule.deterministic
-    if agent._params[0]["loan"] > 0 and (drawn or not sure):  # then the share depends on both arms
-        return vouched_propensity(agent, odds, arm) if sure else None
-    practice = practice_propensity(agent, arm, odds.allowed)
-    share = float(agent._state.run[0]["entry_share"])
-    chosen = 0.0 if share == 1 else float(arm == odds.played) if sure else agent.rule.propensity(odds, arm)
+def by_coin(
+    driver: Driver[Q], arm: int, asked: Q, decision: Decision, sure: bool, redraw: Redraw
+) -> float | None:
+    """The same where a coin is thrown; `sure`: the proposal is no draw."""
+    sure = sure or driver.rule.deterministic
+    if driver.running.params[0]["loan"] > 0 and (driver.practice_is_drawn(asked) or not sure):
+        return driver.vouched_propensity(arm, decision.proposal, asked) if sure else None
+    share = decision.control_share
+    share = float(driver.running.run["entry_share"]) if share is None else share
+    chosen: float | None = 0.0 if share == 1 else float(arm == decision.proposal)
+    if share != 1 and not sure:
+        odds = odds_of_proposals(driver.offered(asked), decision.proposal, redraw)
+        chosen = driver.rule.propensity(odds, arm)
+    practice = driver.practice_chance(arm, asked)
     return None if chosen is None else coins.mixed_propensity(chosen, share, practice)
 
 
-def vouched_propensity(agent: LinearAgent, odds: Odds, arm: int) -> float:
-    """The same where the share of control rounds depends on the arm that practice draws."""
-    state, likely = agent._state, 0.0
-    weights = state.counts[kernels.LOGGED] * odds.allowed
-    run, ends, present = state.run.copy(), np.cumsum(weights) / weights.sum(), agent.present
-    state.counts[kernels.ALLOWED], state.run["restricted"] = odds.allowed, 1
-    for other in np.flatnonzero(weights):
-        chance = float(weights[other] / weights.sum())
-        state.run["thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
-        kernels.decide(agent._params, state, odds.played, *agent._parts)
-        share = float(state.run[0]["entry_share"])
-        likely += chance * coins.mixed_propensity(float(arm == odds.played), share, float(arm == other))
-    state.counts[kernels.ALLOWED], state.run[:] = present, run
-    return likely
+def odds_of_proposals(offered: Bools, proposal: int, redraw: Redraw) -> Odds:
+    """What the explorer could have proposed of the arms (k,) on offer."""
+    return Odds(
+        played=proposal,
+        fallback=None,
+        allowed=offered,
+        affordable=offered,
+        best_affordable=True,
+        redrawn=None if redraw is None else partial(redraw, "proposal"),
+    )
+
+
+def redraws_of(driver: Driver[Q], asked: Q, redraws: int, rng: Any) -> Callable[[str], list[int]]:
+    """Fresh draws of the explorer, made when they are first asked for."""
+    generator = redraws_for(rng, driver.running.state)
+    d = driver.running.state.vectors.shape[1]
+    return cache(lambda chosen: driver.redrawn(asked, chosen, generator.standard_normal((redraws, d))))

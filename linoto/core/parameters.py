@@ -9,8 +9,10 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
-from linoto.core.confidence import Confidence, RadiusTerms, radius_terms
+from linoto.core.certificates import check_range
+from linoto.core.confidence import Confidence, RadiusTerms, radius_terms, terms_of_log
 from linoto.core.explorers import rule_of
+from linoto.core.features.moments import Moments
 from linoto.core.gates import mixture_rounding
 from linoto.core.offline import Offline
 from linoto.core.protocols import Composition
@@ -23,6 +25,7 @@ FALLBACK_CODES: dict[str | int, int] = {
     "mixture": kernels.MIXTURE,
     "certified": kernels.CERTIFIED,
 }
+FALLBACKS_IN_ROUNDS = ("lcb", "mixture", "certified")
 REACHES = ("proposal", "affordable")
 LAWS = ("posterior", "agrawal-goyal", "abeille-lazaric")
 
@@ -98,4 +101,35 @@ def explorer_params(composition: Composition, d: int, terms: RadiusTerms) -> Rec
     if confidence.noise == "bounded" and confidence.reward_range is not None:
         low, high = confidence.reward_range  # what leaves it is refused, whatever the gate makes of it
         p["bounded"], p["low"], p["unit"] = 1, low, high - low
+    return params
+
+
+def params_in_rounds(composition: Composition, moments: Moments) -> Records:
+    """A composition as the kernels read it, for rounds that bring their own arms."""
+    confidence: Confidence = composition.assumed
+    if confidence.shift > 0:
+        raise ValueError(
+            f"shift must be 0 with contexts, got {confidence.shift:g}: one estimate is kept there, and it "
+            "uses the log"
+        )
+    ridge = confidence.ridge_for(moments.d)
+    largest = float(np.abs(moments.gram).max()) / ridge
+    if not largest < 1e100 or ridge < 1e-100:
+        raise ValueError(
+            f"gram must be of a size that ridge {ridge:g} can regularise, got gram / ridge = {largest:g}"
+        )
+    if composition.gate.measures:
+        check_range(confidence, moments)
+    params: Records = explorer_params(
+        composition, moments.d, terms_of_log(confidence, moments.d, moments.spectrum)
+    )
+    params[0]["memory"] = getattr(composition.explorer, "memory", None) or 0
+    composition.gate.fill_contextual(params[0], confidence, moments)
+    fallback = composition.resolved_fallback()
+    if fallback not in FALLBACKS_IN_ROUNDS or (composition.gate.throws_coin and fallback != "mixture"):
+        words = "'auto' or 'mixture'" if composition.gate.throws_coin else "'auto', 'lcb' or 'mixture'"
+        raise ValueError(
+            f"fallback must be {words} with contexts, got {fallback!r}: practice is given with each decision"
+        )
+    params[0]["fallback"] = FALLBACK_CODES[fallback]  # the mixture is practice, as the caller gives it
     return params

@@ -321,7 +321,7 @@ class Gated(Composed):
         gate: Any = self.gate
         return self if gate is not None else replace(self, gate=usual_gate(self.assumed))
 
-    def composed_contextual(self) -> Gated:
+    def composed_in_rounds(self) -> Gated:
         gate: Any = self.gate
         return self if gate is not None else replace(self, gate=usual_contextual_gate(self.assumed))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from inspect import signature
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,12 @@ from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
+from linoto.core.features.moments import Moments
 from linoto.core.gates import Gate
 from linoto.core.offline import Offline
 
 
-class Agent(Protocol):
+class AnyAgent(Protocol):
     """What a simulator needs of an agent: any object with these two methods will do."""
 
     def select(self) -> int:
@@ -28,8 +30,72 @@ class Agent(Protocol):
 class Policy(Protocol):
     """What a simulator needs of a policy: something that starts an agent on arms and a log."""
 
-    def start(self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = ...) -> Agent:
+    def start(
+        self, actions: npt.ArrayLike, offline: Offline, rng: int | np.random.Generator = ...
+    ) -> AnyAgent:
         """A running agent for these arms (k, d) and this log."""
+
+
+class ArmsOfLog(Protocol):
+    """The arms of a log."""
+
+    @property
+    def actions(self) -> Floats: ...  # (k, d)
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+
+class Log(Protocol):
+    """What a policy starts from: `read_log` and `load` return one."""
+
+    @property
+    def arms(self) -> ArmsOfLog: ...
+
+    @property
+    def offline(self) -> Offline: ...
+
+    @property
+    def contexts(self) -> object | None: ...  # None: rows have no context
+
+    @property
+    def recipe(self) -> Any: ...
+
+    @property
+    def moments(self) -> Any: ...
+
+
+def is_log(given: object) -> TypeGuard[Log]:
+    """Whether this is what a log says to `start`; arrays are not."""
+    return hasattr(given, "contexts") and hasattr(given, "arms")
+
+
+class RoundAgent(Protocol):
+    """The same where rounds bring their own arms."""
+
+    def decide(self, *, actions: Floats, practice: Floats) -> Any:
+        """What to play of these arms (k, d), given practice's weights: it has an `arm`."""
+
+    def update(self, decision: Any, reward: float) -> None:
+        """Learn from the reward of a decision that was played."""
+
+
+class PolicyForRounds(Protocol):
+    """A policy that starts without arms: every round brings its own."""
+
+    def start(
+        self, *, offline: Moments | None = None, d: int | None = None, rng: int | np.random.Generator = ...
+    ) -> RoundAgent:
+        """A running agent for d features, from a log of them."""
+
+
+def starts_without_arms(policy: object) -> bool:
+    """Whether `policy.start` can be called without arms, for rounds that bring their own."""
+    try:
+        signature(policy.start).bind(offline=None, d=1, rng=0)  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return True
 
 
 class FullAgent(Protocol):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
-from linoto.core import arm_changes, codec, kernels
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import codec, kernels
+from linoto.core.drivers.driver import Driver
+from linoto.core.gates import Gate
 from linoto.core.kernels import State
-
-if TYPE_CHECKING:
-    from linoto.core.agent import LinearAgent
 
 # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
 # knew nothing of arms that come and go, 4 knew coins of a generator
@@ -16,38 +19,38 @@ if TYPE_CHECKING:
 SNAPSHOT_FORMAT = 5
 
 
-def snapshot_of(agent: LinearAgent) -> bytes:
+SQUARES_OF_ROUNDS = ("gram", "inverse", "factor", "lost")
+VECTORS_OF_ROUNDS = ("target", "theta", "half", "excess", "normals")  # the others are of one round, or unused
+
+
+def snapshot_of(policy: Any, driver: Driver[Any]) -> bytes:
     """An agent as bytes; what only one call needs, and what is recomputed, is left out."""
-    state, params = agent._state, agent._params[0]
-    header = {
+    running = driver.running
+    header, arrays = driver.saved()
+    header |= {
         "format": SNAPSHOT_FORMAT,
-        "agent": "linear",
-        "policy": codec.encode(agent.policy),
-        "names": agent.names,
-        "rng": codec.encode_rng(agent._rng),
+        "policy": codec.encode(policy),
+        "rng": codec.encode_rng(running.rng),
     }
-    if agent._coins is not None:
-        header["coins"] = agent._coins.encoded()
-    if agent.changes:
-        header["changes"] = arm_changes.encode(agent.changes)
-    if agent._stays_safe:
+    if running.coins is not None:
+        header["coins"] = running.coins.encoded()
+    if driver.changes:
+        header["changes"] = [asdict(change) for change in driver.changes]
+    if running.stays_safe:
         header["stays_safe"] = True
-    arrays = lasting_arrays(state, rows_left_out(agent))
-    agent._open.save(header, arrays)
-    if params["estimates_noise"] and agent._reward_squares is not None:  # else nothing reads them
-        arrays["reward_squares"] = agent._reward_squares
+    running.open_rounds.save(header, arrays)
     return codec.pack(header, arrays)
 
 
-def rows_left_out(agent: LinearAgent) -> set[str]:
-    """The rows of the state that this agent's future does not depend on."""
-    run = agent._state.run[0]
+def rows_left_out(state: State, params: np.void, gate: Gate, *, own: bool) -> set[str]:
+    """The rows of fixed arms that their future does not depend on; `own`: the explorer is the caller's."""
+    run = state.run[0]
     return {
         *kernels.SCRATCH,
         *kernels.TALLIES,
-        *(kernels.GATE_ROWS - agent.gate.rows),
-        *({"given"} if agent._own else ()),  # made anew for each decision
-        *(() if agent._params[0]["memory"] else kernels.MEMORY_ROWS),
+        *(kernels.GATE_ROWS - gate.rows),
+        *({"given"} if own else ()),  # made anew for each decision
+        *(() if params["memory"] else kernels.MEMORY_ROWS),
         *(() if run["one_hot"] else {"place"}),
         *(() if run["premium"] > 0 else kernels.PRACTICE_ROWS),
     }
@@ -73,3 +76,15 @@ def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
         if is_lasting(name, without)
     }
     return {"actions": state.actions, "run": run, **rows}
+
+
+def lasting_rows(state: State) -> dict[str, npt.NDArray[Any]]:
+    """The rows of rounds that bring their own arms that a snapshot holds, each under its name: views."""
+    known = (*kernels.SQUARE_ROWS, "lost")
+    squares = {f"square.{name}": state.square[known.index(name)] for name in SQUARES_OF_ROUNDS}
+    places = {name: kernels.VECTOR_ROWS.index(name) for name in VECTORS_OF_ROUNDS}
+    vectors = {f"vectors.{name}": state.vectors[place] for name, place in places.items()}
+    if len(state.square) == kernels.LOST_GRAM + 1:
+        return squares | vectors
+    recent = state.square[kernels.RECENT_FACTOR], state.vectors[kernels.RECENT_HALF]
+    return squares | vectors | {"square.recent": recent[0], "vectors.recent": recent[1]}

@@ -12,30 +12,30 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec, kernels, one_hot_policies, policies
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 from linoto.core.arm_changes import ArmChange, composition_after
+from linoto.core.arrays import Records
 from linoto.core.codec import foreign_types
 from linoto.core.coins import KeyedCoins, decode_coins
 from linoto.core.confidence import Confidence
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.growth import ItemChange, recipe_after
-from linoto.core.contexts.growth import composition_after as items_after
-from linoto.core.contexts.parameters import contextual_params
-from linoto.core.contexts.rounds import Features, Round
-from linoto.core.contexts.saving import lasting_rows
 from linoto.core.decisions import Decision
 from linoto.core.doubling import Doubling, DoublingAgent
+from linoto.core.drivers.fixed import FixedArms
+from linoto.core.drivers.questions import Features, Round
+from linoto.core.drivers.rounds import RoundArms
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.guard import Guard
+from linoto.core.item_changes import ItemChange, recipe_after
 from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
 from linoto.core.open_rounds import OpenRounds
+from linoto.core.parameters import params_in_rounds
 from linoto.core.protocols import Policy
-from linoto.core.saving import SNAPSHOT_FORMAT
+from linoto.core.running import Running
+from linoto.core.saving import SNAPSHOT_FORMAT, lasting_rows
 from linoto.core.units import Units, find_units, is_compact, same_arms
 from linoto.core.validation import as_actions
-from linoto.core.warm_up import warm_up_contexts
 
 KNOWN: dict[str, type] = {
     cls.__name__: cls
@@ -121,11 +121,12 @@ def restore(
         raise
     except Exception as error:  # zip, npy, JSON and the generators each complain in their own way
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from error
-    if features is not None and not isinstance(agent, ContextualAgent):
+    brings_arms = getattr(agent, "brings_arms", False)
+    if features is not None and not brings_arms:
         raise ValueError("features must be None for the snapshot of an agent with fixed arms")
-    if actions is not None and isinstance(agent, Guard | ContextualAgent):
-        kind = "Guard, which has no features" if isinstance(agent, Guard) else "contextual agent"
-        raise ValueError(f"actions must be None for the snapshot of a {kind}")
+    if actions is not None and (brings_arms or isinstance(agent, Guard)):
+        kind = "n agent whose rounds bring their arms" if brings_arms else " Guard, which has no features"
+        raise ValueError(f"actions must be None for the snapshot of a{kind}")
     if actions is not None and not same_arms(as_actions(actions), agent.actions):
         raise ValueError("actions must be the arms of the snapshot, got another arm set")
     return agent
@@ -149,8 +150,8 @@ def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
     return header, arrays
 
 
-def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> LinearAgent:
-    """A LinearAgent from its header and arrays; its parameters are made anew from its policy."""
+def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> Agent:
+    """An agent of fixed arms from its header and arrays; its parameters are made anew from its policy."""
     policy = known_policy(header["policy"], given)
     changes = tuple(ArmChange.from_dict(change) for change in header.get("changes", ()))
     composition, names = composition_after(policy.composed(), changes), header["names"]
@@ -164,17 +165,25 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
     params = composition.params(kernels.actions_of(state), offline)
     if params[0]["explorer"] >= kernels.UCB1:
         kernels.tally(params, state)
-    return LinearAgent(
-        policy=policy,
+    driver = FixedArms(
         composition=composition,
+        running=running_of(header, arrays, params, state),
+        names=None if names is None else tuple(names),
+        reward_squares=arrays.get("reward_squares"),
+        changes=changes,
+    )
+    return Agent(policy, driver)
+
+
+def running_of(header: dict[str, Any], arrays: Arrays, params: Records, state: kernels.State) -> Running:
+    """What a snapshot holds of any agent that runs."""
+    rounds = int(state.run[0]["rounds"])
+    return Running(
         params=params,
         state=state,
         rng=codec.decode_rng(header["rng"]),
-        coins=decode_coins(header["coins"], int(state.run[0]["rounds"])) if "coins" in header else None,
-        reward_squares=arrays.get("reward_squares"),
-        names=None if names is None else tuple(names),
-        changes=changes,
-        open_rounds=OpenRounds.of(header, arrays, int(state.run[0]["rounds"])),
+        coins=decode_coins(header["coins"], rounds) if "coins" in header else None,
+        open_rounds=OpenRounds.of(header, arrays, rounds),
         stays_safe=bool(header.get("stays_safe", False)),
     )
 
@@ -259,41 +268,35 @@ def copy_fields(arrays: Arrays, target: npt.NDArray[Any]) -> None:
 
 def restore_contextual(
     header: dict[str, Any], arrays: Arrays, given: Policy | None, *, features: Features | None
-) -> ContextualAgent:
-    """A ContextualAgent from its log, its estimate and its books, and the round whose coin is thrown."""
+) -> Agent:
+    """An agent whose rounds bring their arms, from its log, its estimate and its books."""
     policy = known_policy(header["policy"], given)
     changes = tuple(ItemChange.from_dict(change) for change in header.get("changes", ()))
-    gated, features = items_after(policy.composed_contextual(), changes), recipe_after(features, changes)
+    composition = composition_after(policy.composed_in_rounds(), changes)
+    features = recipe_after(features, changes)
     scalars = {name: header[name] for name in ("count", "reward_sum", "reward_squares")}
     moments = Moments(gram=arrays["gram"], reward_vector=arrays["reward_vector"], **scalars)
     if features is not None and features.d != moments.d:
         raise ValueError(f"features must have d = {moments.d} like the snapshot, got {features.d}")
-    params = contextual_params(gated, moments)
+    params = params_in_rounds(composition, moments)
     state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
     for name, row in lasting_rows(state).items():
         copy_exactly(name, arrays, row)
     copy_fields(arrays, state.run)
-    warm_up_contexts(kernels.parts_of(params).coin)
-    agent = ContextualAgent(
-        policy=policy,
-        composition=gated,
-        params=params,
-        state=state,
+    driver = RoundArms(
+        composition=composition,
+        running=running_of(header, arrays, params, state),
         moments=moments,
-        rng=codec.decode_rng(header["rng"]),
-        coins=decode_coins(header["coins"], int(state.run[0]["rounds"])),
         features=features,
         changes=changes,
-        open_rounds=OpenRounds.of(header, arrays, int(state.run[0]["rounds"])),
-        stays_safe=bool(header.get("stays_safe", False)),
     )
     if header.get("thrown") is not None:
         names = None if header["names"] is None else tuple(header["names"])
         asked = Round(
             arrays["actions"], arrays["weights"], header["offered"], names, float(arrays["weights"].max())
         )
-        agent._thrown = asked, Decision.from_dict(header["thrown"])
-    return agent
+        driver.standing = asked, Decision.from_dict(header["thrown"])
+    return Agent(policy, driver)
 
 
 def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> DoublingAgent:
@@ -311,7 +314,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
             reward_sums=arrays["reward_sums"],
             reward_squares=arrays.get("reward_squares"),
         ),
-        rng=inner._rng,
+        rng=inner._rng if isinstance(inner, DoublingAgent) else inner.running.rng,
         coins=None if coins is None else KeyedCoins(bytes.fromhex(coins["key"])),
         extra=header["extra"],
         recognises=not keeps_zeros(inner, actions),
@@ -326,14 +329,14 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
     return agent
 
 
-def keeps_zeros(agent: LinearAgent | DoublingAgent, actions: kernels.Floats) -> bool:
+def keeps_zeros(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
     """Whether an agent goes on with the zeros of one-hot arms, because an older version began it so."""
     if isinstance(agent, DoublingAgent):
         return not agent.recognises
-    return not agent._state.run[0]["one_hot"] and find_units(actions) is not None
+    return not agent.running.run["one_hot"] and find_units(actions) is not None
 
 
-def compact_arms(agent: LinearAgent) -> kernels.Floats:
+def compact_arms(agent: Agent) -> kernels.Floats:
     """The one-hot arms of the agent inside, which a snapshot holds once."""
     if not is_compact(agent.actions):
         raise ValueError("snapshot must hold actions, got none")

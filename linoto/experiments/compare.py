@@ -15,17 +15,17 @@ from typing import Any, cast
 import numpy as np
 
 from linoto.core.codec import finite
+from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence
-from linoto.core.contexts.protocols import ComposedForContexts, PolicyForContexts
-from linoto.core.contexts.start import composition
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Conservative, Control, Tolerance
 from linoto.core.intervals import student
 from linoto.core.offline import Offline
 from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
 from linoto.core.oope import OOPE
+from linoto.core.parameters import params_in_rounds
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, RareLinUCB
-from linoto.core.protocols import Policy
+from linoto.core.protocols import Policy, PolicyForRounds, starts_without_arms
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments import seasons as season
 from linoto.experiments import takeover
@@ -197,14 +197,13 @@ def contextual_problems(chosen: Chosen) -> dict[str, Setting]:
 
 def why_not_with_contexts(policy: Policy, d: int) -> str:
     """Why a policy cannot play rounds that bring their own arms of d features, or nothing."""
-    if not callable(getattr(policy, "start_contextual", None)):
-        return "it has no start_contextual method"
+    if not starts_without_arms(policy):
+        return "it starts on fixed arms only"
     try:
-        if hasattr(policy, "composed_contextual"):
-            composed = cast(ComposedForContexts, policy)
-            composition(composed, Moments.empty(1))  # what it refuses does not depend on d
+        if isinstance(policy, Composed):
+            params_in_rounds(policy.checked_in_rounds(), Moments.empty(1))  # what it refuses knows no d
         else:
-            cast(PolicyForContexts, policy).start_contextual(None, d=d, rng=0)
+            cast(PolicyForRounds, policy).start(offline=None, d=d, rng=0)
     except ValueError as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ import numpy as np
 
 from linoto.core.arrays import Ints
 from linoto.core.offline import Offline
-from linoto.core.protocols import Policy
+from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import check_choice, check_count, check_nonnegative
 from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere, sphere_bandit
 from linoto.worlds.contexts import ContextualBandit
@@ -131,10 +131,8 @@ class ContextualSetting(Setting):
     def __post_init__(self) -> None:
         super().__post_init__()
         for label, policy in self.pairs:
-            if not callable(getattr(policy, "start_contextual", None)):
-                raise ValueError(
-                    f"policies must have a start_contextual method here, got {policy!r} for {label!r}"
-                )
+            if not starts_without_arms(policy):
+                raise ValueError(f"policies must start without arms here, got {policy!r} for {label!r}")
 
     def bandit(self, rng: np.random.Generator) -> Any:
         """The world of one run: the parameter and every round's arms uniform on the unit sphere."""

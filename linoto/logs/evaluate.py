@@ -22,7 +22,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
 from linoto.core.offline import Offline, as_offline
-from linoto.core.protocols import Policy
+from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm, check_choice, check_seed
 from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import Found, Weighted
@@ -271,13 +271,13 @@ def start_for_replay(
 ) -> Any:
     """A policy at work on these arms, from what the rows of the warm start say."""
     if rows.recipe is not None:
-        start: Any = getattr(policy, "start_contextual", None)
-        if start is None:
+        if not starts_without_arms(policy):
             raise ValueError(f"policy must be one for contexts to be replayed in them, got {policy!r}")
         if isinstance(warm_start, WarmStart):
             raise ValueError("warm_start must be Rows where rows have contexts, got a WarmStart")
         moments = None if warm_start is None else warm_start.moments(np.arange(len(warm_start)))
-        agent = start(moments, features=rows.recipe, rng=rng)
+        start: Any = policy.start
+        agent = start(offline=moments, features=rows.recipe, rng=rng)
         if agent.needs_practice:
             raise ValueError("policy must be one that needs no practice to be replayed, got one that does")
         return agent
@@ -303,7 +303,7 @@ def answers(agent: Any, rows: Rows) -> Callable[[int], tuple[Any, int]]:
     places = rows.recipe.item_places
 
     def in_context(row: int) -> tuple[Any, int]:
-        choice = agent.decide(context=rows.context_of(row), arms=list(rows.offered(row)))
+        choice = agent.decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
         return choice, places[choice.name]
 
     return in_context

@@ -102,6 +102,11 @@ class SavedLog(Audited):
         return cls(arms=arms, offline=offline, recipe=recipe, moments=moments, **audited)
 
     @property
+    def contexts(self) -> Recipe | None:
+        """None where rows have no context."""
+        return self.recipe
+
+    @property
     def actions(self) -> Floats:
         """(k, d) the arm set."""
         return self.arms.actions

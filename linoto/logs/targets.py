@@ -78,7 +78,7 @@ def answer_in(row: int, target: Any, rows: Rows) -> Floats:
     """(k,) what a function or an agent answers in a row, without learning from it."""
     context, offered = rows.context_of(row), rows.offered(row)
     if hasattr(target, "decide"):
-        answer: Any = target.decide(context=context, arms=list(offered)).name
+        answer: Any = target.decide(context=context, allowed=list(offered)).name
     else:
         answer = target(context, offered)
     if isinstance(answer, str | Mapping):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
-from linoto.core.contexts.rounds import as_weights
+from linoto.core.drivers.questions import as_weights
 from linoto.core.features.moments import Moments
+from linoto.core.playing import GivenRounds
 from linoto.core.validation import (
     as_floats,
     as_generator,
@@ -25,22 +26,6 @@ from linoto.core.validation import (
 from linoto.worlds.bandits import on_sphere, read_only
 
 BLOCK = 256  # rounds drawn at once: memory does not grow with the horizon
-
-
-class DrawnRounds(NamedTuple):
-    """Some rounds of a world: the arms of all of them, one round below the other."""
-
-    ends: Ints  # (n,) where the arms of each round end
-    actions: Floats  # (arms, d)
-    weights: Floats  # (arms,) practice's, with the sum 1 in every round
-    means: Floats  # (arms,) the mean reward of each
-
-    def each(self) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Round by round: the arms (k, d), practice's weights (k,) and the means (k,)."""
-        begin = 0
-        for end in self.ends.tolist():
-            yield self.actions[begin:end], self.weights[begin:end], self.means[begin:end]
-            begin = end
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +117,7 @@ class ContextualBandit:
         """The number of features."""
         raise TypeError(f"{type(self).__name__} must say how many features there are")
 
-    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> DrawnRounds:
+    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds, of which the first one has this number, counted from 0."""
         raise TypeError(f"{type(self).__name__} must say how rounds are drawn")
 
@@ -195,7 +180,7 @@ class LinearRounds(ContextualBandit):
         """The number of features."""
         return int(self.theta.size) + (self.rewards == "bernoulli")
 
-    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> DrawnRounds:
+    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds."""
         actions = on_sphere(n * self.k, self.theta.size, rng)
         means, guesses = actions @ self.theta, actions @ self.guess
@@ -207,7 +192,7 @@ class LinearRounds(ContextualBandit):
         if self.rewards == "bernoulli":
             actions = np.column_stack([np.ones(n * self.k), actions]) / sqrt(2)
             means = (1 + means) / 2
-        return DrawnRounds(self.k * np.arange(1, n + 1), actions, weights.ravel(), means)
+        return GivenRounds(self.k * np.arange(1, n + 1), actions, weights.ravel(), means)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,11 +209,11 @@ class TableRounds(ContextualBandit):
         """The number of features."""
         return int(self.rows.shape[-1]) * (len(self.names) if self.rows.ndim == 2 else 1)
 
-    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> DrawnRounds:
+    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds."""
         k, chosen = len(self.names), rng.integers(len(self.rows), size=n)
         means = self.right[chosen, None] == np.arange(k)
-        return DrawnRounds(
+        return GivenRounds(
             ends=k * np.arange(1, n + 1),
             actions=crossed(self.rows[chosen], k),
             weights=self.weights[chosen].ravel(),
@@ -240,7 +225,7 @@ class TableRounds(ContextualBandit):
 class PooledRounds(ContextualBandit):
     """Rounds drawn from a finite pool of contexts, each with its own arms."""
 
-    pool: DrawnRounds
+    pool: GivenRounds
     chances: Floats  # (contexts,) how likely each is
 
     @property
@@ -248,12 +233,12 @@ class PooledRounds(ContextualBandit):
         """The number of features."""
         return int(self.pool.actions.shape[1])
 
-    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> DrawnRounds:
+    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds."""
         contexts = rng.choice(self.chances.size, size=n, p=self.chances)
         ends, begins = self.pool.ends[contexts], np.append(0, self.pool.ends)[contexts]
         chosen = np.concatenate([np.arange(begin, end) for begin, end in zip(begins, ends, strict=True)])
-        return DrawnRounds(np.cumsum(ends - begins), *(column[chosen] for column in self.pool[1:]))
+        return GivenRounds(np.cumsum(ends - begins), *(column[chosen] for column in self.pool[1:]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -269,14 +254,14 @@ class ChangingRounds(ContextualBandit):
         """The number of features."""
         return self.before.d
 
-    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> DrawnRounds:
+    def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds."""
         early = min(max(self.turn - first, 0), n)
         if early in (0, n):
             return (self.before if early else self.after).rounds(n, rng, first)
         parts = self.before.rounds(early, rng, first), self.after.rounds(n - early, rng, first + early)
         ends = np.append(parts[0].ends, parts[0].ends[-1] + parts[1].ends)
-        return DrawnRounds(ends, *(np.concatenate(columns) for columns in list(zip(*parts, strict=True))[1:]))
+        return GivenRounds(ends, *(np.concatenate(columns) for columns in list(zip(*parts, strict=True))[1:]))
 
 
 # -- tables -----------------------------------------------------------------------------------------------

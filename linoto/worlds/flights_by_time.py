@@ -13,7 +13,8 @@ from functools import cache
 import numpy as np
 
 from linoto.core.arrays import Floats
-from linoto.worlds.contexts import DrawnRounds, PooledRounds
+from linoto.core.playing import GivenRounds
+from linoto.worlds.contexts import PooledRounds
 from linoto.worlds.flights import BLOCKS, LEAST_MONTHLY, Flights, load
 
 LATE_BLOCK = 3  # "15 to 18", from which on carriers differ in how late they are
@@ -34,7 +35,7 @@ def flights_by_time() -> PooledRounds:
     sizes, actions, counts, on_time = zip(*contexts, strict=True)
     flown = np.concatenate(counts)
     of_context = np.array([count.sum() for count in counts], dtype=np.float64)
-    pool = DrawnRounds(
+    pool = GivenRounds(
         ends=np.cumsum(sizes),
         actions=np.concatenate(actions),
         weights=flown / np.repeat(of_context, sizes),

@@ -13,8 +13,8 @@ from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
-from linoto.core.plain_play import rounds_in_python, segments
-from linoto.core.protocols import Agent, Policy
+from linoto.core.playing import rounds_in_python, segments
+from linoto.core.protocols import AnyAgent, Policy
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
 from linoto.worlds.beta_rewards import beta_rewards
@@ -40,7 +40,7 @@ def simulate(
     `means[arm] + noise[t]` whatever the arm, and the horizon is n. Any object with `start(actions, offline,
     rng=...)`, whose agent has `select()` and `update(arm, reward)`, can be played.
 
-    In a `ContextualBandit` the log is a `Moments` or None. The policy has `start_contextual(log, d=...,
+    In a `ContextualBandit` the log is a `Moments` or None. The policy has `start(offline=log, d=...,
     rng=...)`, and its agent `decide(actions=..., practice=...)` and `update(decision, reward)`. Regret is
     against the best arm of each round, and `offline_regret` is the shortfall below practice in the same
     rounds.
@@ -83,7 +83,7 @@ def simulate(
     )
 
 
-def played(agent: Agent, bandit: World, draws: Floats, *, given: bool) -> tuple[Ints, Bools, Bools, Ints]:
+def played(agent: AnyAgent, bandit: World, draws: Floats, *, given: bool) -> tuple[Ints, Bools, Bools, Ints]:
     """The arms, which were explored, which were control rounds, and the fallbacks (else, the arms).
 
     `given` draws are noise that is added whatever the world says.
@@ -118,7 +118,9 @@ def reward_tables(bandit: World, draws: Floats, *, at_a_time: int = MOST_PAID) -
             yield every.table(draws[first : min(first + block, end)])
 
 
-def played_parts(agent: Agent, means: Floats, draws: Floats, **world: Any) -> tuple[Ints, Bools, Bools, Ints]:
+def played_parts(
+    agent: AnyAgent, means: Floats, draws: Floats, **world: Any
+) -> tuple[Ints, Bools, Bools, Ints]:
     """The same of some rounds in a world of these means."""
     compiled = hasattr(getattr(agent, "inner", agent), "play")  # an agent may wrap another
     if compiled and hasattr(agent, "play") and not hasattr(agent, "play_rounds"):

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.play import play_rounds, rounds_in_python
-from linoto.core.contexts.protocols import AgentInContexts, PolicyForContexts
-from linoto.core.explorers import is_own
 from linoto.core.features.moments import as_moments
-from linoto.core.plain_play import Rounds
-from linoto.core.protocols import Policy
-from linoto.worlds.contexts import BLOCK, ContextualBandit, DrawnRounds
+from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds
+from linoto.core.protocols import Policy, PolicyForRounds, RoundAgent, starts_without_arms
+from linoto.worlds.contexts import BLOCK, ContextualBandit
 from linoto.worlds.run import Run
 
 BY_PRACTICE = (kernels.FROM_MIXTURE, kernels.FROM_CONTROL)
 
 
 def simulate_contextual(
-    policy: Policy | PolicyForContexts,
+    policy: Policy | PolicyForRounds,
     bandit: ContextualBandit,
     offline: Any,
     draws: Floats,  # (n,) what decides the rewards
@@ -32,10 +28,10 @@ def simulate_contextual(
     contexts: np.random.Generator,  # the world's: every policy meets the same rounds
 ) -> Run:
     """What `simulate` does in a world with contexts."""
-    start = getattr(policy, "start_contextual", None)
-    if not callable(start):
-        raise ValueError(f"policy must have a start_contextual method for contexts, got {policy!r}")
-    agent: AgentInContexts = start(as_moments(offline, bandit.d), d=bandit.d, rng=own)
+    if not starts_without_arms(policy):
+        raise ValueError(f"policy must start without arms where rounds bring them, got {policy!r}")
+    log = as_moments(offline, bandit.d)
+    agent = cast("PolicyForRounds", policy).start(offline=log, d=bandit.d, rng=own)
     parts = []
     for first in range(0, draws.size, BLOCK):
         now = draws[first : first + BLOCK]
@@ -58,19 +54,21 @@ def simulate_contextual(
     )
 
 
-def play_block(agent: AgentInContexts, drawn: DrawnRounds, draws: Floats, bernoulli: bool) -> Rounds:
-    """Some rounds, compiled where the agent is one of ours with an explorer of ours."""
-    if isinstance(agent, ContextualAgent) and not is_own(agent.explorer):
-        return play_rounds(agent, *drawn, draws, bernoulli)
-    return rounds_in_python(agent, drawn.each(), draws, bernoulli)
+def play_block(agent: RoundAgent, drawn: GivenRounds, draws: Floats, bernoulli: bool) -> Rounds:
+    """Some rounds, compiled where the agent can."""
+    play = getattr(agent, "play_rounds", None)
+    if play is None:
+        return ask_in_rounds(agent, drawn.each(), draws, bernoulli)
+    rounds: Rounds = play(draws=draws, bernoulli=bernoulli, **drawn._asdict())
+    return rounds
 
 
-def drawn_practice(agent: AgentInContexts) -> bool:
+def drawn_practice(agent: RoundAgent) -> bool:
     """Whether the agent compares with the arm that practice draws, as a Control gate does, or its average."""
     return bool(getattr(getattr(agent, "gate", None), "throws_coin", False))
 
 
-def compared(played: Rounds, drawn: DrawnRounds, by_draw: bool) -> tuple[Floats, Floats, Floats]:
+def compared(played: Rounds, drawn: GivenRounds, by_draw: bool) -> tuple[Floats, Floats, Floats]:
     """(n,) the mean of what was played, and how much less it is than the best arm's and than practice's.
 
     A play of practice's own loses nothing below practice, whichever arm it drew.

@@ -54,8 +54,8 @@ def as_realised(shortfall: Floats, run: Run) -> Floats:
 
 def contextual_violation(policy: Policy, bandit: ContextualBandit, offline: Moments, run: Run) -> float:
     """The same with contexts, where every promise is about practice in the same rounds."""
-    certify = getattr(policy, "certificate_contextual", None)
-    certificate: Certificate | None = certify(offline, d=bandit.d) if callable(certify) else None
+    certify = getattr(policy, "certificate", None)
+    certificate: Certificate | None = certify(offline=offline, d=bandit.d) if callable(certify) else None
     if certificate is None or not certificate.holds:
         return nan
     lost = run.practice_shortfall

@@ -44,7 +44,7 @@ def test_an_experiment_of_coba_has_our_policy_as_a_column() -> None:
 
 def test_its_decisions_are_those_of_our_agent() -> None:
     learner, rng = CobaLearner(linoto.LinUCB(), features=[1, "a", "ax"]), np.random.default_rng(0)
-    agent = linoto.LinUCB().start_contextual(d=1 + 2 + 4, rng=0)
+    agent = linoto.LinUCB().start(d=1 + 2 + 4, rng=0)
     for _ in range(30):
         context, actions = tuple(rng.normal(size=2)), [(1.0, 0.0), (0.0, 1.0)]
         action, likely, known = learner.predict(context, actions)

@@ -100,7 +100,7 @@ def test_a_fitted_model_explores_in_contexts() -> None:
     sure = linoto.Confidence(noise=0.1, bound=1.0)
     gate = linoto.Tolerance(budget=50, evidence="model")
     policy = linoto.Gated(explorer=ModelExplorer(model, fitted=True), gate=gate, confidence=sure)
-    agent = policy.start_contextual(log)
+    agent = policy.start(log)
     explored = 0
     for _ in range(30):
         actions = rng.normal(size=(4, 2)) / 2
@@ -109,7 +109,7 @@ def test_a_fitted_model_explores_in_contexts() -> None:
         explored += decision.mode == "explore"
         agent.update(decision, float(actions[int(decision.arm or 0)] @ theta))
     assert explored > 0
-    unfitted = linoto.Gated(explorer=ModelExplorer(Ridge()), gate=gate, confidence=sure).start_contextual(log)
+    unfitted = linoto.Gated(explorer=ModelExplorer(Ridge()), gate=gate, confidence=sure).start(log)
     with pytest.raises(ValueError, match="model must be fitted where rounds bring their own arms"):
         unfitted.decide(actions=actions, practice=0)
 

@@ -12,7 +12,7 @@ from helpers.plain_policies import Kept, KeptAgent, Leader, LeaderAgent, Patient
 from linoto.checks.problems import MANY_ROUNDS
 from linoto.checks.suite import LAWS, LawError, all_checks, check_policy
 from linoto.core import kernels
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 from linoto.core.kernels import estimate
 from linoto.core.offline import as_offline
 from linoto.core.policies import Gated, LinUCB
@@ -267,7 +267,7 @@ class LikesItsAxes(LeaderAgent):
 class Faulty:
     """LinUCB with an agent that is not what it should be."""
 
-    agent: ClassVar[type[LinearAgent]]
+    agent: ClassVar[type[Agent]]
 
     def start(self, actions: Any, offline: Any, rng: Any = 0) -> Any:
         agent = LinUCB().start(actions, offline, rng)
@@ -280,50 +280,50 @@ class Faulty:
         return agent
 
 
-def faulty(agent_class: type[LinearAgent]) -> Any:
+def faulty(agent_class: type[Agent]) -> Any:
     return dataclass(frozen=True, kw_only=True)(
         type(agent_class.__name__, (Faulty,), {"agent": agent_class})
     )()
 
 
-class PlaysBackwards(LinearAgent):
+class PlaysBackwards(Agent):
     def play(self, means: Any, draws: Any, **rewards: Any) -> Any:
         return super().play(means, draws[::-1].copy(), **rewards)
 
 
-class KeepsItsRuns(LinearAgent):
+class KeepsItsRuns(Agent):
     def play(self, means: Any, draws: Any, **rewards: Any) -> Any:
         self.run = super().play(means, draws, **rewards)
         return self.run
 
 
-class FallingBounds(LinearAgent):
+class FallingBounds(Agent):
     @property
     def lcb(self) -> Any:
         return 2 * self._state.arms[kernels.MEAN] - self.ucb
 
 
-class NarrowBounds(LinearAgent):
+class NarrowBounds(Agent):
     @property
     def ucb(self) -> Any:
         return self._state.arms[kernels.MEAN] + 0.9 * (super().ucb - self._state.arms[kernels.MEAN])
 
 
-class DriftingInverse(LinearAgent):
+class DriftingInverse(Agent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:
             self._state.square[kernels.INVERSE] *= 1 + 1e-6
 
 
-class DriftingDeterminant(LinearAgent):
+class DriftingDeterminant(Agent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:
             self._state.run["log_det"] *= 1 + 1e-6
 
 
-class LosesAReward(LinearAgent):
+class LosesAReward(Agent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:

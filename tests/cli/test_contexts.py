@@ -83,7 +83,7 @@ def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path,
         categories=["country"],
         crosses=[("item", "country")],
     )
-    told = json.loads(policy.certificate_contextual(log.moments).to_json())
+    told = json.loads(policy.certificate(log.moments).to_json())
     assert found["promises"]["Control"] == told
 
 
@@ -159,7 +159,7 @@ def test_the_policy_is_the_one_that_was_asked_for_or_the_usual_one(
     assert loop_in("loops.sqlite", "shop").agent.policy == wanted
     assert run("certificate", stats, *options, "--json") == 0
     said = json.loads(capsys.readouterr().out.splitlines()[-1])["certificate"]
-    assert said == json.loads(wanted.certificate_contextual(saved.moments).to_json(rounds=5000))
+    assert said == json.loads(wanted.certificate(saved.moments).to_json(rounds=5000))
 
 
 WRONG = {

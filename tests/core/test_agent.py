@@ -13,7 +13,7 @@ import pytest
 
 from linoto.checks.problems import small_problem
 from linoto.core import kernels
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.core.gates import Budget, Tolerance
@@ -24,14 +24,14 @@ from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, R
 from linoto.core.warm_up import all_kernels, warm_up_loop
 
 
-def agent_of(policy: Any, rounds: int = 0, **start: Any) -> LinearAgent:
+def agent_of(policy: Any, rounds: int = 0, **start: Any) -> Agent:
     w = small_problem()
-    agent: LinearAgent = policy.start(w.actions, w.offline, **{"rng": 0, **start})
+    agent: Agent = policy.start(w.actions, w.offline, **{"rng": 0, **start})
     w.play_rounds(agent, range(rounds))
     return agent
 
 
-def poor(**settings: Any) -> LinearAgent:
+def poor(**settings: Any) -> Agent:
     """An agent that can afford nothing: a good arm, logged often, and a guess that failed."""
     offline = Offline(pulls=[400, 1, 0], reward_sums=[200.0, 0.0, 0.0])
     return LinOtO(**settings).start(np.eye(3), offline)
@@ -75,7 +75,7 @@ def test_a_decision_gives_its_reasons() -> None:
 
 def test_a_decision_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        poor().decide().arm = 2  # type: ignore[misc]
+        poor().decide().arm = 2
 
 
 def test_looking_changes_nothing() -> None:
@@ -156,7 +156,7 @@ def test_where_nothing_safe_is_allowed_it_says_so_and_changes_nothing() -> None:
     assert agent.select() == 0 and agent.snapshot() == before
     assert agent.decide([0, 2]).arm == 0
     assert issubclass(NoSafeArm, ValueError)
-    agent.names = ("bus", "train", "plane")
+    agent.driver.names = ("bus", "train", "plane")
     with pytest.raises(NoSafeArm, match="got train, plane: the gate refused them all"):
         agent.decide([1, 2])
 
@@ -409,7 +409,7 @@ def test_no_call_compiles_a_kernel_anew() -> None:
     offline = Offline(pulls=[1, 2, 3, 0, 0, 0], reward_sums=np.float32([1, 0, 1, 0, 0, 0]))
     for policy in (LinOtO(budget="max"), LinTS(), Random(), Gated(fallback=2), LinLCB(frozen=True)):
         agent = policy.start(frozen, offline, rng=np.int64(1))
-        warm_up_loop(agent._parts)
+        warm_up_loop(agent.driver.parts)
         before = signatures()
         agent.update(agent.decide(), 1.0)
         for arm in (1, np.int8(1), np.uint64(1)):
@@ -460,16 +460,22 @@ def test_an_arm_by_number_is_judged_by_decide_and_not_by_guard() -> None:
     assert due.source == "mixture"
     agent.guard(due.arm)
     agent.commit(due.arm)
-    assert agent._state.run[0]["mixed"] == 1
+    assert agent.running.run["mixed"] == 1
 
 
 @pytest.mark.parametrize("policy", [LinOtO(), Gated(gate=Tolerance(epsilon=0.1)), LinUCB()], ids=repr)
 def test_the_budget_is_that_of_the_next_decision_and_reading_it_changes_nothing(policy: Any) -> None:
     agent = agent_of(policy, rounds=7)
     agent.decide([0, 1])
-    before = [array.tobytes() for array in (agent._state.run, agent._state.arms, agent._state.counts)]
+    before = [
+        array.tobytes()
+        for array in (agent.running.state.run, agent.running.state.arms, agent.running.state.counts)
+    ]
     budget = agent.budget
-    assert before == [array.tobytes() for array in (agent._state.run, agent._state.arms, agent._state.counts)]
+    assert before == [
+        array.tobytes()
+        for array in (agent.running.state.run, agent.running.state.arms, agent.running.state.counts)
+    ]
     assert budget == agent.decide().budget
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 import linoto
 from linoto import (
+    Agent,
     Budget,
     Closed,
     Confidence,
@@ -18,7 +19,6 @@ from linoto import (
     Decision,
     Doubling,
     Gated,
-    LinearAgent,
     LinOtO,
     LinTS,
     LinUCB,
@@ -57,7 +57,7 @@ class Stubborn:
         return 3
 
 
-def play(agent: LinearAgent, rounds: int, seed: int = 0, allowed: ArrayLike | None = None) -> list[Decision]:
+def play(agent: Agent, rounds: int, seed: int = 0, allowed: ArrayLike | None = None) -> list[Decision]:
     rng, decisions = np.random.default_rng(seed), []
     for _ in range(rounds):
         decision = agent.decide(allowed)
@@ -74,8 +74,8 @@ def rooms(decisions: list[Decision]) -> list[float]:
     return [0.0 if decision.budget is None else decision.budget for decision in decisions]
 
 
-def started(policy: Any, actions: ArrayLike = ACTIONS, log: Offline = LOG) -> LinearAgent:
-    agent: LinearAgent = policy.start(actions, log, rng=7)
+def started(policy: Any, actions: ArrayLike = ACTIONS, log: Offline = LOG) -> Agent:
+    agent: Agent = policy.start(actions, log, rng=7)
     return agent
 
 
@@ -163,7 +163,7 @@ def test_the_order_in_which_new_arms_come_permutes_decisions() -> None:
                 agent.update(decision, float(step % 3 == 0))
 
 
-CHANGES: dict[int, Callable[[LinearAgent], Any]] = {
+CHANGES: dict[int, Callable[[Agent], Any]] = {
     5: lambda agent: agent.add_arms(NEW),
     11: lambda agent: agent.remove_arms([0, 6]),
     17: lambda agent: agent.add_arms([[0, 0, 0, 0.5]]),
@@ -174,7 +174,7 @@ CHANGES: dict[int, Callable[[LinearAgent], Any]] = {
 @pytest.mark.parametrize("name", POLICIES)
 def test_restored_at_any_round_it_has_the_same_future(name: str) -> None:
     agent = started(POLICIES[name])
-    copies: list[LinearAgent] = []
+    copies: list[Agent] = []
     rng = np.random.default_rng(4)
     for step in range(26):
         if {step, step - 1} & set(CHANGES):  # before a change, and after it
@@ -275,7 +275,7 @@ def test_propensities_are_of_arms_that_are_present() -> None:
     ],
 )
 def test_a_change_that_cannot_work_is_refused_and_changes_nothing(
-    change: Callable[[LinearAgent], Any], message: str
+    change: Callable[[Agent], Any], message: str
 ) -> None:
     agent = started(POLICIES["fixed"])
     play(agent, 5)
@@ -308,7 +308,7 @@ def test_a_fixed_fallback_that_goes_is_replaced_by_the_named_one() -> None:
 
 def test_a_thrown_coin_and_epochs_refuse_changes() -> None:
     agent = started(POLICIES["control-by-model"])
-    while not agent._state.run[0]["thrown"]:
+    while not agent.running.run["thrown"]:
         agent.update(agent.decide(), 0.5)
         agent.decide()
     with pytest.raises(ValueError, match="arms must change between rounds"):
@@ -355,13 +355,13 @@ def test_a_baseline_that_no_arm_left_can_keep_is_lowered_and_said() -> None:
 def test_new_features_bring_the_ridge_and_a_bound() -> None:
     agent = started(Gated(gate=Tolerance(budget=3), confidence=BOUNDED))
     play(agent, 7)
-    ridge, V = agent._params[0]["ridge"], agent.ellipsoid.V
+    ridge, V = agent.running.params[0]["ridge"], agent.ellipsoid.V
     agent.add_arms([[0, 0, 0, 0.5]])
     np.testing.assert_array_equal(
         agent.ellipsoid.V, np.block([[V, np.zeros((D, 1))], [np.zeros((1, D)), ridge]])
     )
     assert agent.confidence.bound == pytest.approx(np.hypot(2.0, 1 / 0.5))  # |theta| <= 2, and its own <= 2
-    assert agent._params[0]["ridge"] == ridge
+    assert agent.running.params[0]["ridge"] == ridge
     agent.add_arms([[0.1, 0, 0, 0, 0.5]])  # shares a feature: the bound is assumed of the longer theta
     assert agent.changes[-1].bound == agent.changes[-2].bound
 
@@ -373,13 +373,13 @@ def test_one_hot_arms_stay_without_their_zeros() -> None:
     agent.add_arms(np.eye(1, k + 1, k))
     agent.remove_arms([0])
     play(agent, 3)
-    assert agent._state.square.shape[1:] == (1, k + 1)
+    assert agent.running.state.square.shape[1:] == (1, k + 1)
     assert agent.actions.shape == (k + 1, k + 1)
     agent = started(POLICIES["tolerance"], np.eye(3), Offline(pulls=[9, 5, 0], reward_sums=[3.0, 2.0, 0]))
     before = agent.ellipsoid.V
     agent.add_arms([[0.2, 0.0, 0.3]])  # shares features: from now on V has more than its diagonal
     np.testing.assert_array_equal(agent.ellipsoid.V, before)
     play(agent, 20)
-    actions, seen = agent.actions, agent._state.arms[linoto.core.kernels.SEEN]
-    ridge = agent._params[0]["ridge"]
+    actions, seen = agent.actions, agent.running.state.arms[linoto.core.kernels.SEEN]
+    ridge = agent.running.params[0]["ridge"]
     np.testing.assert_allclose(agent.ellipsoid.V, actions.T @ (seen[:, None] * actions) + ridge * np.eye(3))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from linoto import Budget, Confidence, Control, Gated, LinearAgent, Offline, Tolerance
+from linoto import Agent, Budget, Confidence, Control, Gated, Offline, Tolerance
 
 DELTA = 0.2
 BOUNDED = Confidence(noise="bounded", reward_range=(0, 1), bound=4.0, delta=DELTA)
@@ -39,19 +39,19 @@ class World:
         pulls = np.append(self.rng.integers(2, 9, k - 2), [0, 0])
         self.log = Offline(pulls=pulls, reward_sums=self.rng.binomial(pulls, self.means).astype(float))
 
-    def unlucky(self, agent: LinearAgent) -> int | None:
+    def unlucky(self, agent: Agent) -> int | None:
         """The logged arm that earned most above its mean in the log: without it the log looks poor."""
         luck = self.log.reward_sums - self.log.pulls * self.means[: self.log.pulls.size]
         left = (self.log.pulls > 0) & agent.present[: self.log.pulls.size]
         return int(np.where(left, luck, -np.inf).argmax()) if left.sum() > 2 else None
 
-    def poorest(self, agent: LinearAgent) -> int | None:
+    def poorest(self, agent: Agent) -> int | None:
         """The logged arm that earns the least: without it practice is better."""
         k = self.log.pulls.size
         left = (self.log.pulls > 0) & agent.present[:k]
         return int(np.where(left, self.means[:k], np.inf).argmin()) if left.sum() > 2 else None
 
-    def add_worse(self, agent: LinearAgent) -> None:
+    def add_worse(self, agent: Agent) -> None:
         """An arm that comes and earns nearly nothing."""
         width = agent.actions.shape[1]
         new = np.append(np.zeros(width), 1.0) if self.one_hot else np.full(width, 0.01)
@@ -59,16 +59,14 @@ class World:
         self.means = np.append(self.means, 0.05 if self.one_hot else 0.01 * 4 * 0.1)
 
 
-def practice_mean(world: World, agent: LinearAgent) -> float:
+def practice_mean(world: World, agent: Agent) -> float:
     """mu of the logged arms that are left, in the log's shares."""
     k = world.log.pulls.size
     weights = world.log.pulls * agent.present[:k]
     return float(weights @ world.means[:k] / weights.sum())
 
 
-def excess(
-    agent: LinearAgent, world: World, leaving: Callable[[LinearAgent], int | None], rounds: int
-) -> float:
+def excess(agent: Agent, world: World, leaving: Callable[[Agent], int | None], rounds: int) -> float:
     """The most that the shortfall below practice ever exceeds what the certificate allows."""
     lost, most = 0.0, -np.inf
     realised = agent.gate.promise == "realised" if isinstance(agent.gate, Tolerance) else False

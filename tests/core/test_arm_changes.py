@@ -11,7 +11,7 @@ from helpers.reference import Problem
 from helpers.reference_arms import ChangingReference, ChangingTolerance
 
 import linoto
-from linoto import Budget, Closed, Confidence, Gated, LinearAgent, LinTS, LinUCB, Offline, Open
+from linoto import Agent, Budget, Closed, Confidence, Gated, LinTS, LinUCB, Offline, Open
 from linoto.core import kernels
 
 D = 3
@@ -47,13 +47,11 @@ CHANGES: dict[int, tuple[str, Any]] = {  # before these rounds: some at once, so
 }
 
 
-def change(agent: LinearAgent, what: str, how: Any) -> None:
+def change(agent: Agent, what: str, how: Any) -> None:
     agent.add_arms(how) if what == "add" else agent.remove_arms(how)
 
 
-def follow(
-    agent: LinearAgent, oracle: Any, rng: np.random.Generator, *, rounds: int, delay: int = 0
-) -> set[str]:
+def follow(agent: Agent, oracle: Any, rng: np.random.Generator, *, rounds: int, delay: int = 0) -> set[str]:
     """Play agent and oracle side by side through all changes; the sources that occurred."""
     sources, coming = set(), []
     for t in range(rounds):
@@ -62,7 +60,7 @@ def follow(
             change(agent, what, how)
             oracle.add(how) if what == "add" else oracle.remove(how)
         decision = agent.decide()
-        randoms = agent._state.vectors[kernels.NORMALS].copy()
+        randoms = agent.running.state.vectors[kernels.NORMALS].copy()
         arm, source = oracle.decide(randoms)
         if isinstance(source, bool):
             assert (decision.arm, decision.mode == "explore") == (arm, source), f"round {t}"
@@ -120,7 +118,7 @@ def test_a_tolerance_gate_is_its_oracle_when_arms_come_and_go(
 class GrowingBound:
     """An oracle that is told the bound on |theta| of one-hot arms: it is the agent's to grow."""
 
-    def __init__(self, oracle: ChangingTolerance, agent: LinearAgent) -> None:
+    def __init__(self, oracle: ChangingTolerance, agent: Agent) -> None:
         self.oracle, self.agent = oracle, agent
 
     def add(self, new: np.ndarray) -> None:

@@ -207,7 +207,7 @@ def test_the_papers_radius_promises_nothing_beside_a_large_ridge() -> None:
 def test_a_relative_promise_uses_the_gates_own_events() -> None:
     gate = linoto.Tolerance(epsilon=0.1, relative=True, evidence="rewards")
     policy = linoto.Gated(gate=gate, confidence=RANGED)
-    upper = policy.start(ARMS, LOG)._state.run[0]["upper_reference"]
+    upper = policy.start(ARMS, LOG).running.run["upper_reference"]
     assert policy.certificate(ARMS, LOG).per_round == pytest.approx(0.1 * min(upper, 1.0))
 
 

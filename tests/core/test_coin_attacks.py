@@ -128,7 +128,7 @@ def entries_of(kind: str, attack: Attack, wanted: str) -> tuple[int, int]:
             pass  # refused: what stands is all there is
         if play.agent.rounds == before:
             standing = play.ask()
-            stays_safe = getattr(play.agent, "_stays_safe", False)
+            stays_safe = kind != "guard" and play.agent.running.stays_safe
             play.agent.update(play.safe(standing) if stays_safe else standing, 1.0)
         entry, share = play.run["entry"], play.run["entry_share"]
         found[0] += entry == kernels.EXPLORED_PLAY
@@ -186,9 +186,9 @@ def test_what_a_policy_promises_before_it_is_started_names_no_seed() -> None:
     sure = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
     policy = Gated(gate=Control(budget=30.0), confidence=sure)
     log = Offline(pulls=[80, 20], reward_sums=[60.0, 5.0])
-    for found in (policy.certificate(np.eye(2), log), policy.certificate_contextual(d=2)):
+    for found in (policy.certificate(np.eye(2), log), policy.certificate(d=2)):
         assert found.holds and SEEDED not in found.assumes
-    assert policy.certificate_contextual(d=2) == policy.start_contextual(d=2).certificate
+    assert policy.certificate(d=2) == policy.start(d=2).certificate
 
 
 @every_kind
@@ -206,7 +206,7 @@ def test_without_a_seed_nobody_knows_the_coin(kind: str) -> None:
 def test_the_systems_entropy_is_the_default(kind: str) -> None:
     one, two = KINDS[kind](), KINDS[kind]()
     assert one.run["coin"] != two.run["coin"]
-    assert one.agent._coins.encoded() != two.agent._coins.encoded()
+    assert one.coins.encoded() != two.coins.encoded()
     assert KINDS[kind](rng=0).run["coin"] == KINDS[kind](rng=0).run["coin"]
 
 
@@ -241,7 +241,7 @@ def test_a_doubling_has_secret_coins_of_its_own_in_every_epoch() -> None:
     twin: Any = linoto.restore(agent.snapshot())
     thrown = set()
     for _ in range(40):
-        thrown.add(float(agent.inner._state.run[0]["coin"]))
+        thrown.add(float(agent.inner.running.run["coin"]))
         decision = agent.guard(1)
         assert decision == twin.guard(1)
         agent.update(decision, 1.0)
@@ -249,7 +249,7 @@ def test_a_doubling_has_secret_coins_of_its_own_in_every_epoch() -> None:
     assert len(thrown) == 40
     agent.use_coins(KeyedCoins(bytes(32)))
     inner = agent.inner
-    assert inner._state.run[0]["coin"] == KeyedCoins(bytes(32)).derived(agent.epoch).at(inner.rounds + 1)[1]
+    assert inner.running.run["coin"] == KeyedCoins(bytes(32)).derived(agent.epoch).at(inner.rounds + 1)[1]
 
 
 @pytest.mark.parametrize("kind", ["fixed arms", "contexts"])
@@ -314,7 +314,7 @@ def test_who_is_shown_the_draw_of_practice_cannot_avoid_it(how: str) -> None:
     gate = Tolerance(budget=0.5, evidence="model")
     sure = linoto.Confidence(noise=0.1, bound=2.0, reward_range=(0.0, 1.0))
     policy = Gated(explorer=LinUCB(), gate=gate, fallback="mixture", confidence=sure)
-    agent = policy.start_contextual(log, rng=4)
+    agent = policy.start(log, rng=4)
     arms = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0]])
     question = {"actions": arms, "practice": np.array([0.5, 0.5, 0.0, 0.0])}
     assert agent.guard(3, **question).mode == "explore"
@@ -397,4 +397,4 @@ def test_arms_given_by_number_keep_their_rule() -> None:
         agent.observe(1, 0.5)
     with pytest.raises(ValueError, match="got 1, which has none"):
         agent.observe(1, 0.5)
-    assert len(agent._open._bits) == 0
+    assert len(agent.running.open_rounds._bits) == 0

@@ -106,7 +106,7 @@ def test_nothing_that_is_printed_shows_a_key_or_a_coin(kind: str) -> None:
     play.agent.update(play.ask(), 1.0)
     coming = KeyedCoins(KEY).at(2)
     decision = play.ask()
-    shown = f"{play.agent!r} {play.agent.certificate} {play.agent._coins!r} {decision!r}"
+    shown = f"{play.agent!r} {play.agent.certificate} {play.coins!r} {decision!r}"
     for secret in (KEY.hex(), repr(KEY), *(f"{number:.6f}" for number in coming)):
         assert secret not in shown
 
@@ -121,15 +121,13 @@ def test_a_gate_without_a_coin_draws_none() -> None:
 @pytest.mark.parametrize("kind", ["fixed arms", "contexts"])
 def test_the_compiled_loop_throws_the_coins_of_the_rounds(kind: str) -> None:
     """After 300 compiled rounds the coin at hand is that of round 301, whatever was thrown before."""
-    from linoto.core.contexts.play import play_rounds
-
     play = KINDS[kind](rng=0)
     play.agent.use_coins(KeyedCoins(KEY))
     means, draws = np.array([0.6, 0.5, 0.7]), np.random.default_rng(1).random(300)
     if kind == "contexts":
+        arms = {"actions": np.tile(ACTIONS, (300, 1)), "weights": np.tile([0.6, 0.4, 0.0], 300)}
         ends = 3 * np.arange(1, 301)
-        weights = np.tile([0.6, 0.4, 0.0], 300)
-        play_rounds(play.agent, ends, np.tile(ACTIONS, (300, 1)), weights, np.tile(means, 300), draws, True)
+        play.agent.play(np.tile(means, 300), draws, ends=ends, **arms, bernoulli=True)
     else:
         play.agent.play(means, draws, bernoulli=True)
     assert (play.run["practice_draw"], play.run["coin"]) == KeyedCoins(KEY).at(301)

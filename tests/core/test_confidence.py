@@ -11,21 +11,21 @@ from helpers.problems import LAWS, problem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linoto import PAPER, Confidence, Ellipsoid, LinearAgent, LinOtO, LinTS, LinUCB, Offline
+from linoto import PAPER, Agent, Confidence, Ellipsoid, LinOtO, LinTS, LinUCB, Offline
 
 RADII = ("paper", "hkz", "self_normalised")
 
 
-def radius_of(agent: LinearAgent) -> float:
+def radius_of(agent: Agent) -> float:
     return agent.ellipsoid.radius
 
 
-def started(seed: int = 1, *, k: int = 20, d: int = 5, arms: int = 8, **confidence: Any) -> LinearAgent:
+def started(seed: int = 1, *, k: int = 20, d: int = 5, arms: int = 8, **confidence: Any) -> Agent:
     bandit, offline = problem(seed, k=k, d=d, arms=arms)
     return LinUCB(confidence=Confidence(**confidence)).start(bandit.actions, offline)
 
 
-def log_det(agent: LinearAgent) -> float:
+def log_det(agent: Agent) -> float:
     return float(np.linalg.slogdet(agent.ellipsoid.V)[1])
 
 

@@ -46,7 +46,7 @@ ONE_HOT = [(form, None, 1, clicks_world) for form in ("joint", "separate", "arms
 
 def rooms(agent: Any) -> np.ndarray:
     agent.decide()
-    return np.array(agent._state.arms[kernels.ROOM])
+    return np.array(agent.running.state.arms[kernels.ROOM])
 
 
 @pytest.mark.parametrize("form, known, fallback, make", [(*kind, world) for kind in KINDS] + ONE_HOT)
@@ -133,7 +133,7 @@ def test_the_chances_of_all_margins_of_an_arm_sum_to_its_share() -> None:
     """Two sides of every count s = 1, 2, ..., for each of k arms: d in all."""
     bandit, log = world(0)
     agent = Gated(gate=Conservative(form="arms"), confidence=SHARES).start(bandit.actions, log)
-    params = agent._params[0]
+    params = agent.running.params[0]
     margins = np.array([from_python(gates.arm_margin)(params, float(s)) for s in range(1, 2001)])
     chances = 2 * np.exp(-(margins**2) * np.arange(1, 2001) / (2 * 0.3**2))
     assert 7 * chances.sum() == pytest.approx(0.025 * (1 - 1 / 2001), rel=1e-9)

@@ -239,10 +239,10 @@ def test_a_decision_kept_in_reserve_cannot_make_a_control_round_disappear() -> N
     kept = 0
     for seed in range(60):
         agent = Gated(gate=Control(budget=20.0), confidence=CLICKS).start(ACTIONS, LOG, rng=seed)
-        reserve, stakes = agent.guard(0), log_bets(agent._state.run[0])
+        reserve, stakes = agent.guard(0), log_bets(agent.running.run)
         if reserve.control_share is None and agent.guard(2).source == "control":
             agent.commit(reserve)
-            kept += bool((log_bets(agent._state.run[0]) < stakes).all())
+            kept += bool((log_bets(agent.running.run) < stakes).all())
     assert kept > 2
 
 
@@ -290,7 +290,7 @@ POLICIES: dict[str, Any] = {
 
 
 def state_of(agent: Any) -> tuple[list[float], list[float]]:
-    run = agent._state.run[0]
+    run = agent.running.run
     return [run["upper_practice"], run["earned"], run["centre"], run["coin"]], log_bets(run).tolist()
 
 
@@ -343,7 +343,7 @@ def test_a_guard_and_an_agent_keep_the_same_books(own: bool) -> None:
     agent = Gated(explorer=explorer, gate=Control(epsilon=0.1), confidence=CLICKS).start(ACTIONS, LOG, rng=4)
     watch, rng = guard(4, epsilon=0.1), np.random.default_rng(3)
     for _ in range(300):
-        run = agent._state.run[0]
+        run = agent.running.run
         watch._run["coin"], watch._run["practice_draw"] = run["coin"], run["practice_draw"]
         mine = agent.decide()
         theirs = watch.decide(mine.proposal)
@@ -414,9 +414,9 @@ def test_an_arm_that_was_not_decided_counts_at_its_worst() -> None:
             ACTIONS, LOG, rng=seed
         )
         decision = agent.decide()
-        before = agent._state.run[0].copy()
+        before = agent.running.run.copy()
         agent.update((decision.arm + 1) % 3, 0.25)
-        after = agent._state.run[0]
+        after = agent.running.run
         if decision.mode == "explore":  # the coin had said that something is tried
             assert after["upper_practice"] - after["earned"] <= 1.0 - 0.25
         else:
@@ -442,11 +442,11 @@ def test_propensities_are_the_frequencies(explorer: Any, allowed: Any) -> None:
     policy = Gated(explorer=explorer, gate=Control(budget=4.0), confidence=CLICKS)
     agent = policy.start(ACTIONS, LOG, rng=0)
     said = np.array([agent.propensity(arm, allowed, redraws=2000) for arm in range(3)])
-    assert agent._state.run[0]["thrown"] == 0  # nobody was shown the coin
+    assert agent.running.run["thrown"] == 0  # nobody was shown the coin
     counts = np.zeros(3)
     for turn in range(2000):
-        agent._state.run["thrown"], agent._coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
-        agent._draw()
+        agent.running.state.run["thrown"], agent.running.coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
+        agent.driver.draw()
         counts[agent.decide(allowed).arm] += 1
     assert said.sum() == pytest.approx(1.0, abs=0.1)
     np.testing.assert_allclose(counts / 2000, said, atol=0.055)
@@ -461,11 +461,11 @@ def test_propensities_of_a_proposal_are_the_frequencies(explorer: Any, loan: flo
     said = np.array([agent.propensity(arm, proposal=0) for arm in range(3)])
     counts, shares = np.zeros(3), set()
     for turn in range(2000):
-        agent._state.run["thrown"], agent._coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
-        agent._draw()
+        agent.running.state.run["thrown"], agent.running.coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
+        agent.driver.draw()
         decision = agent.guard(0)
         counts[decision.arm] += 1
-        shares.add(agent._state.run[0]["entry_share"])
+        shares.add(agent.running.run["entry_share"])
     assert said.sum() == pytest.approx(1.0) and len(shares) == (2 if loan else 1)
     np.testing.assert_allclose(counts / 2000, said, atol=0.055)
 
@@ -478,13 +478,13 @@ def test_where_the_share_depends_on_the_draw_of_the_explorer_nobody_knows_the_pr
 def test_practice_can_be_played_whatever_the_coin_says() -> None:
     """Said before it is thrown, it leaves no entry, and the next round has a coin of its own."""
     agent = Gated(gate=Control(budget=9.0), confidence=CLICKS).start(ACTIONS, LOG, rng=0)
-    stakes = log_bets(agent._state.run[0])
+    stakes = log_bets(agent.running.run)
     for _ in range(50):
         decision = agent.guard(2, safe=True)
-        safe = agent.without_coin(decision)
+        safe = agent.play_safe(decision)
         assert (safe.arm, safe.source, safe.control_share) == (decision.fallback, "mixture", None)
         agent.update(safe, 1.0)
-    assert np.array_equal(log_bets(agent._state.run[0]), stakes) and agent.rounds == 50
+    assert np.array_equal(log_bets(agent.running.run), stakes) and agent.rounds == 50
 
 
 def test_a_closed_gate_has_the_propensities_of_practice() -> None:
@@ -544,7 +544,7 @@ def test_a_named_practice_needs_no_log() -> None:
     empty = Offline.empty(3)
     policy = Gated(explorer=Random(), gate=Control(budget=5.0), confidence=CLICKS, fallback=1)
     agent = policy.start(ACTIONS, empty, rng=0)
-    assert agent._state.run[0]["centre"] == 0.5
+    assert agent.running.run["centre"] == 0.5
     assert policy.certificate(ACTIONS, empty).holds
     with pytest.raises(ValueError, match="offline must hold at least one reward"):
         replace(policy, fallback="mixture").start(ACTIONS, empty)
@@ -596,9 +596,9 @@ def test_what_the_log_vouches_for_is_known_by_how_its_rewards_scatter() -> None:
     policy = Gated(gate=Control(budget=2.0, loan=10.0), confidence=CLICKS)
     agents = [policy.start(ACTIONS, log, rng=0) for log in (by_sum, known)]
     rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
-    wide, narrow = (agent._state.arms[rows] - 0.5 for agent in agents)
+    wide, narrow = (agent.running.state.arms[rows] - 0.5 for agent in agents)
     assert (np.abs(narrow[:, :2]) < np.abs(wide[:, :2]) / 3).all() and (narrow[:, 2] == wide[:, 2]).all()
-    far, near = (float(agent._params[0]["log_upper"]) - 0.5 for agent in agents)
+    far, near = (float(agent.running.params[0]["log_upper"]) - 0.5 for agent in agents)
     assert 0 < near < far / 3
     assert (guard(0, known, budget=2.0, loan=10.0)._bounds - 0.5 == narrow).all()
 
@@ -716,7 +716,7 @@ def test_the_certificate_says_what_would_open_a_gate_that_is_closed_for_good_too
     assert "it learns with a budget of 5.35 or more, or with a small epsilon" in why(Control(budget=5.0))
     for gate in (Control(budget=5.4), Control(budget=1.0, epsilon=0.001), Control(budget=3.0, loan=9.0)):
         assert "it learns" not in why(gate)
-    contextual = Gated(gate=Control(budget=3.8), confidence=CLICKS).certificate_contextual(None, d=2)
+    contextual = Gated(gate=Control(budget=3.8), confidence=CLICKS).certificate(None, d=2)
     assert "it learns with a budget of 5.35" in contextual.theorem
     assert Control(budget=5.0).refusal(-0.5).endswith("only by rewards that are still to come.")
     assert Control(budget=5.0, epsilon=0.1).refusal(-0.5) == Control(epsilon=0.1).refusal(-0.5)

@@ -243,7 +243,7 @@ def test_a_new_gate_is_a_record_that_speaks_for_itself(monkeypatch: pytest.Monke
 def test_a_code_that_no_kernel_knows_explores_nothing() -> None:
     for field, code in (("explorer", 99), ("gate", 99)):
         agent = Gated(gate=Open()).start(ACTIONS, LOG)
-        agent._params[field] = code
+        agent.running.params[field] = code
         assert agent.decide().mode == "safe"
 
 

@@ -125,7 +125,7 @@ def round_of(rng: np.random.Generator) -> dict[str, Any]:
 
 @pytest.mark.parametrize("explorer", [linoto.LinUCB(memory=MEMORY), linoto.LinTS(memory=MEMORY)])
 def test_with_contexts_the_estimate_is_that_of_the_last_rewards_alone(explorer: Any) -> None:
-    agent, rng = explorer.start_contextual(ROWS, rng=0), np.random.default_rng(1)
+    agent, rng = explorer.start(ROWS, rng=0), np.random.default_rng(1)
     ridge = linoto.Confidence().ridge_for(D)
     history: list[tuple[Any, float]] = []
     for _ in range(3 * MEMORY + 7):
@@ -141,7 +141,7 @@ def test_with_contexts_the_estimate_is_that_of_the_last_rewards_alone(explorer: 
 
 
 def test_with_contexts_it_is_restored_in_the_middle_of_it_with_the_same_future() -> None:
-    agent, rng = drifting(MEMORY).start_contextual(ROWS, rng=2), np.random.default_rng(3)
+    agent, rng = drifting(MEMORY).start(ROWS, rng=2), np.random.default_rng(3)
     late = []
     for number in range(3 * MEMORY):
         decision = agent.decide(**round_of(rng))
@@ -158,7 +158,7 @@ def test_with_contexts_it_is_restored_in_the_middle_of_it_with_the_same_future()
 
 
 def test_with_contexts_a_memory_that_never_ends_changes_nothing() -> None:
-    agents = [linoto.LinTS(memory=memory).start_contextual(ROWS, rng=3) for memory in (None, 10**6)]
+    agents = [linoto.LinTS(memory=memory).start(ROWS, rng=3) for memory in (None, 10**6)]
     rng = np.random.default_rng(2)
     for _ in range(60):
         question, reward = round_of(rng), float(rng.normal())

@@ -15,11 +15,11 @@ from helpers.problems import bernoulli_problem, problem
 import linoto
 from linoto import (
     PAPER,
+    Agent,
     Budget,
     Confidence,
     Gated,
     Greedy,
-    LinearAgent,
     LinLCB,
     LinOtO,
     LinTS,
@@ -47,17 +47,17 @@ POLICIES: dict[str, Any] = {
 }
 
 
-def started(policy: Any, seed: int = 1, **sizes: Any) -> tuple[LinearAgent, linoto.LinearBandit]:
+def started(policy: Any, seed: int = 1, **sizes: Any) -> tuple[Agent, linoto.LinearBandit]:
     bandit, offline = problem(seed, **sizes)
     return policy.start(bandit.actions, offline, rng=seed), bandit
 
 
-def lower(agent: LinearAgent) -> np.ndarray:
+def lower(agent: Agent) -> np.ndarray:
     """(k,) the current lower bounds, without the running maximum."""
-    return 2 * agent._state.arms[kernels.MEAN] - agent.ucb
+    return 2 * agent.running.state.arms[kernels.MEAN] - agent.ucb
 
 
-def room(agent: LinearAgent) -> np.ndarray:
+def room(agent: Agent) -> np.ndarray:
     """(k,) B(t) with each arm in the place of U_t."""
     return np.array([agent.guard(arm).budget for arm in range(agent.k)])
 
@@ -95,7 +95,7 @@ def test_the_forms_of_the_budget_are_ordered() -> None:
     for t in range(1, 300):
         rooms = {form: room(agent) for form, agent in agents.items()}
         some = agents["exact"]
-        plays = some._state.arms[kernels.PLAYS]
+        plays = some.running.state.arms[kernels.PLAYS]
         current = plays @ lower(some) + some.lcb - t * some.baseline
         assert (rooms["aggregate"] >= current - 1e-9 * t).all(), "the triangle inequality"
         assert (rooms["exact"] >= current - 1e-9 * t).all(), "the running maximum"
@@ -131,7 +131,7 @@ def test_a_safe_play_earns_at_least_the_slack(slack: Any) -> None:
     )
     agent, bandit = started(policy)
     rng = np.random.default_rng(6)
-    promised = 0.05 * float(agent._state.run[0]["slack"])
+    promised = 0.05 * float(agent.running.run["slack"])
     earned = []
     balance = agent.decide().budget - agent.lcb[agent.decide().proposal] + agent.baseline
     for _ in range(400):
@@ -229,21 +229,19 @@ def test_ties_go_to_the_lowest_index(name: str, k: int) -> None:
     arms, _ = agent.play(bandit.means, rng.standard_normal(1200))
     assert arms.max() < k, "the second copy of an arm is never better than the first"
     for row in (kernels.MEAN, kernels.VARIANCE, kernels.LCB):
-        np.testing.assert_array_equal(agent._state.arms[row, :k], agent._state.arms[row, k:])
+        np.testing.assert_array_equal(agent.running.state.arms[row, :k], agent.running.state.arms[row, k:])
 
 
 def test_equal_uniforms_tie_too() -> None:
     agent, _ = started(Random())
-    agent._state.arms[kernels.GIVEN_SCORES] = 0.5
+    agent.running.state.arms[kernels.GIVEN_SCORES] = 0.5
     assert agent.select() == 0
 
 
 # -- one source for both loops
 
 
-def by_hand(
-    agent: LinearAgent, means: np.ndarray, draws: np.ndarray, *, bernoulli: bool
-) -> tuple[list, list]:
+def by_hand(agent: Agent, means: np.ndarray, draws: np.ndarray, *, bernoulli: bool) -> tuple[list, list]:
     arms, explored = [], []
     for draw in draws:
         decision = agent.decide()
@@ -276,12 +274,12 @@ def test_a_long_compiled_run_draws_the_same_randomness_in_pieces(name: str) -> N
     assert_same_state(whole, pieces)
 
 
-def assert_same_state(a: LinearAgent, b: LinearAgent) -> None:
+def assert_same_state(a: Agent, b: Agent) -> None:
     """Equal to the last bit, scratch rows included where a decision was taken last."""
     a.decide(), b.decide()
-    for name, left, right in zip(a._state._fields, a._state, b._state, strict=True):
+    for name, left, right in zip(a.running.state._fields, a.running.state, b.running.state, strict=True):
         assert left.tobytes() == right.tobytes(), name
-    assert a._rng.bit_generator.state == b._rng.bit_generator.state
+    assert a.running.rng.bit_generator.state == b.running.rng.bit_generator.state
 
 
 # -- bounds of arrays, which compiled code does not check by itself

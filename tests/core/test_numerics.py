@@ -14,7 +14,7 @@ from helpers.problems import LAWS, problem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linoto import PAPER, Confidence, Greedy, LinearAgent, LinLCB, LinOtO, LinTS, LinUCB, Offline
+from linoto import PAPER, Agent, Confidence, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Offline
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
 from linoto.core.kernels import estimate, explorers
@@ -67,10 +67,10 @@ def dot(x: list[Fraction], y: list[Fraction]) -> Fraction:
     return sum((a * b for a, b in zip(x, y, strict=True)), Fraction(0))
 
 
-def assert_exact(agent: LinearAgent, counts: Ints, reward_sums: Floats, *, digits: float = 1e-8) -> None:
+def assert_exact(agent: Agent, counts: Ints, reward_sums: Floats, *, digits: float = 1e-8) -> None:
     """Means, variances, V^-1 and log det agree with exact arithmetic on the same rewards."""
-    state = agent._state
-    truth = exactly(agent.actions, counts, reward_sums, float(agent._params[0]["ridge"]))
+    state = agent.running.state
+    truth = exactly(agent.actions, counts, reward_sums, float(agent.running.params[0]["ridge"]))
     np.testing.assert_allclose(state.arms[kernels.VARIANCE], truth.variance, rtol=digits)
     np.testing.assert_allclose(state.arms[kernels.MEAN], truth.mean, atol=digits * np.abs(truth.mean).max())
     size = np.abs(truth.inverse).max()
@@ -78,7 +78,7 @@ def assert_exact(agent: LinearAgent, counts: Ints, reward_sums: Floats, *, digit
     assert state.run[0]["log_det"] == pytest.approx(truth.log_det, rel=digits, abs=digits)
 
 
-def play(agent: LinearAgent, bandit: Any, offline: Offline, rounds: int) -> tuple[Ints, Floats]:
+def play(agent: Agent, bandit: Any, offline: Offline, rounds: int) -> tuple[Ints, Floats]:
     """Play compiled; the pulls and reward sums of each arm, the log's included."""
     noise = bandit.noise * np.random.default_rng(1).standard_normal(rounds)
     arms, _ = agent.play(bandit.means, noise)
@@ -110,7 +110,7 @@ def test_many_rounds_on_a_rank_deficient_log_lose_no_digits(name: str, rounds: i
     counts, sums = play(agent, bandit, offline, rounds)
     assert_exact(agent, counts, sums)
     assert agent.rounds == agent.rewards == rounds
-    V, inverse = agent._state.square[kernels.GRAM], agent._state.square[kernels.INVERSE]
+    V, inverse = agent.running.state.square[kernels.GRAM], agent.running.state.square[kernels.INVERSE]
     np.testing.assert_array_equal(inverse, inverse.T)
     if name in EXPLORERS:
         np.testing.assert_allclose(V @ inverse, np.eye(5), atol=1e-8)
@@ -131,7 +131,7 @@ def test_the_factor_is_that_of_v_while_thompson_samples() -> None:
     agent = LinTS(confidence=PAPER).start(bandit.actions, offline, rng=0)
     for rounds in (1, 10, 400, 513, 5000):
         play(agent, bandit, offline, rounds)
-        factor, V = agent._state.square[kernels.FACTOR], agent._state.square[kernels.GRAM]
+        factor, V = agent.running.state.square[kernels.FACTOR], agent.running.state.square[kernels.GRAM]
         np.testing.assert_allclose(factor.T @ factor, V, atol=1e-12 * V.max())
         np.testing.assert_array_equal(factor, np.triu(factor))
 
@@ -142,7 +142,7 @@ def test_a_refresh_is_never_far_away() -> None:
     since = []
     for _ in range(1100):
         agent.update(agent.select(), 0.0)
-        since.append(int(agent._state.run[0]["since_refresh"]))
+        since.append(int(agent.running.run["since_refresh"]))
     assert max(since) < kernels.REFRESH_EVERY
     assert since.count(0) >= 2
 
@@ -152,17 +152,17 @@ def test_a_leap_into_an_unseen_direction_refreshes_at_once() -> None:
     actions = np.array([[0.6, 0.8], [-0.8, 0.6]])  # one-hot arms take no steps
     agent = LinUCB(confidence=PAPER).start(actions, offline)
     agent.update(0, 0.2)
-    assert agent._state.run[0]["since_refresh"] == 1
+    assert agent.running.run["since_refresh"] == 1
     agent.update(1, 0.2)  # its variance falls from 1e4 to 1: four digits in one step
-    assert agent._state.run[0]["since_refresh"] == 0
+    assert agent.running.run["since_refresh"] == 0
 
 
 # -- ill-conditioned starts
 
 
-def finite(agent: LinearAgent) -> bool:
+def finite(agent: Agent) -> bool:
     """Whether everything the agent knows is a number."""
-    state, run = agent._state, agent._state.run[0]
+    state, run = agent.running.state, agent.running.run
     numbers = [
         state.square,
         state.vectors,
@@ -213,7 +213,7 @@ def test_an_ill_conditioned_start_never_gives_a_nan(start: str, ridge: float | N
             assert finite(agent), t
         agent.play(np.zeros(9), rng.standard_normal(600))
         assert finite(agent)
-        assert (agent._state.arms[kernels.VARIANCE] >= 0).all()
+        assert (agent.running.state.arms[kernels.VARIANCE] >= 0).all()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -233,7 +233,7 @@ def test_one_hot_arms_have_the_widths_of_independent_arms() -> None:
     pulls = np.array([10**9, 0, 7])
     offline = Offline(pulls=pulls, reward_sums=[5e8, 0.0, 3.0])
     agent = LinUCB(confidence=Confidence(ridge=1e-12)).start(np.eye(3), offline)
-    np.testing.assert_allclose(agent._state.arms[kernels.VARIANCE], 1 / (pulls + 1e-12), rtol=1e-14)
+    np.testing.assert_allclose(agent.running.state.arms[kernels.VARIANCE], 1 / (pulls + 1e-12), rtol=1e-14)
     np.testing.assert_allclose(agent.theta, [0.5, 0.0, 3 / 7], rtol=1e-9)
 
 

@@ -29,7 +29,7 @@ def test_an_agent_with_contexts_has_the_same_future(name: str) -> None:
     wanted = RECORD["agents"][name]
     agent = linoto.restore((FOLDER / "snapshots" / f"{name}.npz").read_bytes(), features=RECIPE)
     assert agent.policy == linoto.from_dict(wanted["policy"], stored=True)
-    assert (agent.rounds, agent.pending) == (RECORD["played"], 1)
+    assert (agent.rounds, agent.awaited) == (RECORD["played"], 1)
     agent.observe(Decision.from_dict(wanted["waiting"]), 1.0)
     for context, item, mode, source, reward in wanted["decisions"]:
         decision = agent.decide(context=context, practice="C")
@@ -43,5 +43,5 @@ def test_saved_statistics_with_contexts_are_read() -> None:
     assert saved.recipe.items == ("A", "B", "C") and saved.recipe.d == saved.moments.d == 20
     assert (saved.moments.count, saved.verdict, saved.source) == (3000, "deploy", "clicks.csv")
     policy = linoto.Gated(gate=linoto.Control(budget=40), confidence=saved.confidence)
-    agent = policy.start_contextual(saved.moments, features=saved.recipe, rng=0)
+    agent = policy.start(saved.moments, features=saved.recipe, rng=0)
     assert agent.decide(context={"age": 30, "country": "DE"}, practice="C").name in saved.recipe.items

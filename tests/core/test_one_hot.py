@@ -82,7 +82,10 @@ def same_futures(left: Any, right: Any, rounds: int = 80) -> None:
 
 def both_agents(policy: Any, actions: Any) -> tuple[Any, Any]:
     compact, full = (policy.start(arms, LOG, rng=1) for arms in (actions, with_zeros(actions)))
-    assert (compact._state.square.shape[1], full._state.square.shape[1]) == (1, actions.shape[1])
+    assert (compact.running.state.square.shape[1], full.running.state.square.shape[1]) == (
+        1,
+        actions.shape[1],
+    )
     return compact, full
 
 
@@ -126,7 +129,7 @@ def test_the_estimate_is_the_ridge_estimate_of_each_arm_alone() -> None:
     sums = LOG.reward_sums + (seen - LOG.pulls)
     np.testing.assert_allclose(MOVED @ agent.theta, scales**2 * sums / (2 + seen * scales**2), rtol=1e-12)
     log_det = np.log(2 + seen * scales**2).sum() + 2 * np.log(2)  # two features have no arm
-    assert agent._state.run[0]["log_det"] == pytest.approx(log_det, rel=1e-12)
+    assert agent.running.run["log_det"] == pytest.approx(log_det, rel=1e-12)
 
 
 def test_the_compiled_loop_is_the_interactive_one() -> None:
@@ -179,7 +182,7 @@ def test_a_snapshot_without_the_places_or_with_others_is_refused() -> None:
 
 def test_a_snapshot_with_features_that_are_not_there_is_refused() -> None:
     agent = Greedy().start(MOVED, LOG)
-    agent._state.arms[kernels.PLACE, 0] = 8
+    agent.running.state.arms[kernels.PLACE, 0] = 8
     with pytest.raises(ValueError, match=r"arms\.place"):
         linoto.restore(agent.snapshot())
 

@@ -85,7 +85,7 @@ def test_hucb1_behind_a_gate_scores_every_arm_exactly() -> None:
     agent = gated.start(one_hot(K), LOG)
     agent.decide()
     exact = scores(HUCB1(), 0, np.zeros(K), np.zeros(K), LOG, 0.5)
-    np.testing.assert_allclose(agent._state.arms[kernels.SCORE], exact, rtol=1e-12)
+    np.testing.assert_allclose(agent.running.state.arms[kernels.SCORE], exact, rtol=1e-12)
 
 
 def test_a_snapshot_of_each_has_the_same_future() -> None:
@@ -136,7 +136,7 @@ def test_min_ucb_is_optimistic_while_the_shift_is_within_its_bound() -> None:
             agent = MinUCB(shift=shift, confidence=CLICKS).start(one_hot(K), log_)
             for draw in rng.random(20):
                 arm = agent.select()
-                misses[shift] += bool(agent._state.arms[kernels.SCORE, 3] < MEANS[3])
+                misses[shift] += bool(agent.running.state.arms[kernels.SCORE, 3] < MEANS[3])
                 agent.update(arm, float(draw < MEANS[arm]))
     assert misses[0.2] == 0
     assert misses[0.0] > 0
@@ -224,7 +224,7 @@ def test_every_arm_of_the_radius_arms_is_inside_its_bounds() -> None:
         for _ in range(200):
             arm = agent.select()
             agent.update(arm, MEANS[arm] + rng.standard_normal())
-            middle = agent._state.arms[kernels.MEAN]
+            middle = agent.running.state.arms[kernels.MEAN]
             missed |= bool(((agent.lcb > MEANS) | (agent.ucb < MEANS)).any())
             off = np.abs(middle - MEANS) > share * (agent.ucb - middle)
             too_small |= bool(off.any())

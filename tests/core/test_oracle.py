@@ -11,13 +11,13 @@ from helpers.reference import Floats, Problem, Reference
 
 from linoto import (
     PAPER,
+    Agent,
     Budget,
     Closed,
     Confidence,
     Decision,
     Gated,
     Greedy,
-    LinearAgent,
     LinearBandit,
     LinLCB,
     LinOtO,
@@ -131,7 +131,7 @@ class Pair:
     def __init__(
         self, policy: Any, words: dict[str, Any], bandit: LinearBandit, offline: Offline, *, seed: int = 0
     ) -> None:
-        self.agent: LinearAgent = policy.start(bandit.actions, offline, rng=seed)
+        self.agent: Agent = policy.start(bandit.actions, offline, rng=seed)
         self.oracle = Reference(
             Problem(bandit.actions, offline.pulls, offline.reward_sums, offline.reward_squares), **words
         )
@@ -165,7 +165,7 @@ class Pair:
 
     def agree(self, decision: Decision) -> None:
         """Everything the agent knows is what the oracle recomputes."""
-        agent, oracle, state = self.agent, self.oracle, self.agent._state
+        agent, oracle, state = self.agent, self.oracle, self.agent.running.state
         # Eight digits, or what the oracle itself has left: one arm for ever and a tiny ridge cost it some.
         # How many digits the agent has left is measured in test_numerics, against exact arithmetic.
         digits = max(1e-8, 5e-14 * np.linalg.cond(oracle.V))

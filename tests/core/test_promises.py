@@ -50,7 +50,7 @@ GATES: dict[str, Any] = {
 def worst_affordable(agent: Any, means: np.ndarray) -> Any:
     """The decision of an explorer that proposes the worst arm the gate would let through."""
     agent.decide()
-    open_arms = np.flatnonzero(agent._state.arms[kernels.ROOM] > 0)
+    open_arms = np.flatnonzero(agent.running.state.arms[kernels.ROOM] > 0)
     return agent.guard(int(open_arms[means[open_arms].argmin()] if open_arms.size else means.argmin()))
 
 
@@ -99,10 +99,10 @@ class Estimates:
 
         What the ridge costs is bounded for sure, and is no part of it.
         """
-        if not agent._params[0]["by_model"]:
+        if not agent.running.params[0]["by_model"]:
             return True
         distance = np.sqrt(self.noise @ np.linalg.solve(self.V, self.noise))
-        return bool(distance <= agent._state.run[0]["gate_radius"] + 1e-9)
+        return bool(distance <= agent.running.run["gate_radius"] + 1e-9)
 
 
 def is_good(agent: Any, reference: float, explored: float, referred: float) -> bool:
@@ -111,7 +111,7 @@ def is_good(agent: Any, reference: float, explored: float, referred: float) -> b
     Of a union: mu_off is below its upper bound, and the noise of the plays outside the mixture never sums
     below -b(q). Jointly: both sums of noise lie in the ellipse.
     """
-    p, r = agent._params[0], agent._state.run[0]
+    p, r = agent.running.params[0], agent.running.run
     q, rows, head = int(r["ventured"]), int(r["logged"] + r["mixed"]), r["logged"] / 8
     if not p["by_rewards"]:
         return True
@@ -339,7 +339,7 @@ def test_a_wrong_model_breaks_model_but_not_rewards_and_both_stays_within_the_ve
     agent = linoto.Gated(
         gate=linoto.Tolerance(epsilon=0.05), confidence=linoto.Confidence(noise=0.5, reward_range=(0, 1))
     ).start([[0.5], [1.0]], log)
-    p, r = agent._params[0], agent._state.run[0]
+    p, r = agent.running.params[0], agent.running.run
     plays = 200
     allowed = (
         2 * from_python(ledger.boundary)(p, plays) + plays * (r["upper_reference"] - r["lower_reference"]) + 1
@@ -358,7 +358,7 @@ def test_a_right_model_is_never_vetoed() -> None:
         log = bandit.log(linoto.logged_pulls(bandit, m=60, arms=4, rng=rng), rng)
         agent = policy.start(bandit.actions, log)
         agent.play(bandit.means, bandit.draw(1500, rng))
-        assert agent._state.run[0]["vetoed"] == 0
+        assert agent.running.run["vetoed"] == 0
 
 
 def test_rounding_of_the_mixture_cannot_be_spent() -> None:

@@ -38,7 +38,7 @@ def test_arms_are_scored_no_more_often_than_the_determinant_allows(growth: float
             np.linalg.slogdet(ridge + bandit.actions.T @ (n[:, None] * bandit.actions))[1]
             for n in (log.pulls, counts)
         )
-        scorings = int(agent._state.run[0]["scorings"])
+        scorings = int(agent.running.run["scorings"])
         assert 1 < scorings <= 1 + (after - before) / np.log1p(growth)
         assert np.count_nonzero(np.diff(arms)) <= scorings - 1
 
@@ -77,7 +77,7 @@ def test_rarely_switching_goes_on_from_a_snapshot_and_through_a_gate() -> None:
 
 def test_contexts_bring_new_arms_that_nobody_has_scored() -> None:
     with pytest.raises(ValueError, match="explorer must score the arms in every round with contexts"):
-        RareLinUCB().start_contextual(d=2)
+        RareLinUCB().start(d=2)
 
 
 @pytest.mark.parametrize("options", [{"growth": -0.1}, {"scale": -1.0}])
@@ -106,7 +106,9 @@ def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
     """Four rows at a time, and what is left over: R times the draw gives the normals back."""
     rng = np.random.default_rng(d)
     arms = rng.standard_normal((d + 2, d))
-    state = LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)), rng=0)._state
+    state = (
+        LinTS().start(arms, Offline(pulls=[3] * (d + 2), reward_sums=[1.0] * (d + 2)), rng=0).running.state
+    )
     normals, draw = rng.standard_normal(d), np.empty(d)
     from_python(explorers.unwhiten)(state, normals, draw)
     back = kernels.square_of(state, kernels.FACTOR) @ draw
@@ -123,11 +125,11 @@ def test_a_draw_is_as_wide_as_its_law_says(law: Any, scale: float) -> None:
         agent.decide()
         A, counts = bandit.actions, log.pulls + np.bincount(arms, minlength=20)
         V = SURE.ridge_for(5) * np.eye(5) + A.T @ (counts[:, None] * A)
-        xi = agent._state.vectors[kernels.NORMALS]
+        xi = agent.running.state.vectors[kernels.NORMALS]
         draw = agent.theta + scale * width_of(law, agent, V, rounds + 1) * np.linalg.solve(
             np.linalg.cholesky(V).T, xi
         )
-        np.testing.assert_allclose(agent._state.arms[kernels.SCORE], A @ draw, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(agent.running.state.arms[kernels.SCORE], A @ draw, rtol=1e-8, atol=1e-10)
 
 
 def test_the_wider_laws_assume_their_noise_and_the_posterior_sees_it() -> None:

@@ -94,9 +94,9 @@ def test_without_a_shift_nothing_is_different_or_larger() -> None:
     bandit, log = moved_world(0, 0.0)
     agent = LinUCB(confidence=Confidence(shift=0.0)).start(bandit.actions, log)
     assert Confidence(shift=0.0) == Confidence()
-    assert agent._params.shape == (1,)
-    assert agent._state.arms.shape == (len(kernels.ARM_ROWS), K)
-    assert agent._state.square.shape == (len(kernels.SQUARE_ROWS), D, D)
+    assert agent.running.params.shape == (1,)
+    assert agent.running.state.arms.shape == (len(kernels.ARM_ROWS), K)
+    assert agent.running.state.square.shape == (len(kernels.SQUARE_ROWS), D, D)
 
 
 def test_with_an_endless_shift_it_is_the_agent_without_a_log_at_half_of_delta() -> None:
@@ -170,7 +170,7 @@ def room_of(gate: Any, confidence: Confidence, after: int) -> tuple[Any, Any, Li
     agent = Gated(gate=gate, explorer=LinUCB(), confidence=confidence).start(bandit.actions, log)
     _, since = rounds(agent, bandit, after)
     agent.decide()
-    return agent, agent._state.arms[kernels.ROOM].copy(), bandit, since
+    return agent, agent.running.state.arms[kernels.ROOM].copy(), bandit, since
 
 
 @pytest.mark.parametrize("after", [0, 25])
@@ -178,7 +178,7 @@ def test_the_room_of_a_tolerance_is_by_either_estimate(after: int) -> None:
     gate = Tolerance(budget=4.0, epsilon=0.1, evidence="model", bias="loose")
     agent, room, bandit, since = room_of(gate, MOVED, after)
     oracle = Oracle(bandit.actions, agent.offline, since, MOVED, 1.0)
-    excess, xbar = agent._state.vectors[kernels.EXCESS], agent._state.vectors[kernels.XBAR]
+    excess, xbar = agent.running.state.vectors[kernels.EXCESS], agent.running.state.vectors[kernels.XBAR]
     np.testing.assert_allclose(xbar, agent.offline.pulls @ bandit.actions / agent.offline.total, rtol=1e-12)
     want = [oracle.least(excess + a - xbar) + 4.0 + 0.1 * (after + 1) for a in bandit.actions]
     np.testing.assert_allclose(room, want, rtol=1e-6)
@@ -187,14 +187,14 @@ def test_the_room_of_a_tolerance_is_by_either_estimate(after: int) -> None:
 @pytest.mark.parametrize("after", [0, 25])
 def test_the_room_of_a_budget_is_by_either_estimate(after: int) -> None:
     agent, room, bandit, since = room_of(Budget(alpha=0.5, form="aggregate"), MOVED, after)
-    oracle, run = Oracle(bandit.actions, agent.offline, since, MOVED, 1.0), agent._state.run[0]
+    oracle, run = Oracle(bandit.actions, agent.offline, since, MOVED, 1.0), agent.running.run
     past = oracle.least(since.pulls @ bandit.actions) if after else 0.0
     np.testing.assert_allclose(room, past + agent.lcb - (after + 1) * run["baseline"], rtol=1e-9)
     slack = (float(run["slack"]) - 0.3 * np.sqrt(D)) / np.sqrt(D / agent.offline.total)
     start = Gated(gate=Budget(alpha=0.5), explorer=LinUCB(), confidence=MOVED).start(
         bandit.actions, agent.offline
     )
-    assert slack == pytest.approx(float(start._state.run[0]["radius"]))
+    assert slack == pytest.approx(float(start.running.run["radius"]))
 
 
 @pytest.mark.parametrize("form", ["joint", "separate", "arms"])
@@ -209,7 +209,7 @@ def test_a_conservative_gate_sees_less_room_the_more_the_log_may_have_moved(form
         for t in range(30):
             agent.update(t % K, 0.5)
         agent.decide()
-        rooms.append(agent._state.arms[kernels.ROOM].copy())
+        rooms.append(agent.running.state.arms[kernels.ROOM].copy())
     assert all((later <= sooner + 1e-9).all() for sooner, later in pairwise(rooms))
     assert (rooms[0] > rooms[-1]).any()
 
@@ -265,7 +265,7 @@ def test_what_realised_rewards_pay_for_allows_for_a_reference_that_has_moved() -
     for shift in (0.0, 0.1):
         confidence = Confidence(**options, shift=shift)  # type: ignore[arg-type]
         agent = Gated(gate=gate, explorer=LinUCB(), confidence=confidence).start(np.eye(2), log)
-        uppers.append(float(agent._state.run[0]["upper_reference"]))
+        uppers.append(float(agent.running.run["upper_reference"]))
     assert uppers[1] - uppers[0] == pytest.approx(0.1, rel=1e-9)
 
 
@@ -321,7 +321,7 @@ def test_the_certificate_says_what_is_assumed() -> None:
         (lambda: RareLinUCB(confidence=MOVED).composed(), "shift must be 0 for RareLinUCB"),
         (lambda: LinUCB(memory=10, confidence=MOVED).composed(), "memory must be None where the log may"),
         (lambda: OOPE(confidence=MOVED), "shift must be 0 for OOPE"),
-        (lambda: LinUCB(confidence=MOVED).start_contextual(d=3), "shift must be 0 with contexts"),
+        (lambda: LinUCB(confidence=MOVED).start(d=3), "shift must be 0 with contexts"),
         (lambda: Confidence(shift=-0.1), "shift must be a number >= 0, got -0.1"),
         (lambda: Confidence(shift=float("inf")), "shift must be a number >= 0"),
     ],

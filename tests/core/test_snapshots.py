@@ -103,7 +103,7 @@ def test_every_numpy_generator_is_kept(bits: str) -> None:
     agent = agent_after(LinTS(), 7, rng=np.random.Generator(getattr(np.random, bits)(3)))
     restored = restore(agent.snapshot())
     assert w.play_rounds(restored, range(40)) == w.play_rounds(agent, range(40))
-    assert type(restored._rng.bit_generator).__name__ == bits
+    assert type(restored.running.rng.bit_generator).__name__ == bits
 
 
 # -- refusals -----------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_another_arm_set_is_refused() -> None:
 
 LEFT_OUT = kernels.SCRATCH | kernels.TALLIES | kernels.GATE_ROWS | kernels.MEMORY_ROWS
 LEFT_OUT |= kernels.PRACTICE_ROWS | {"place"}  # which only some agents have
-ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0)._state, LEFT_OUT)) - {"arms.given"})
+ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0).running.state, LEFT_OUT)) - {"arms.given"})
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -296,10 +296,10 @@ def test_a_row_or_field_that_a_snapshot_does_not_know_begins_at_zero() -> None:
         run = arrays["run"]
         arrays["run"] = repack_fields(run[[name for name in run.dtype.names if name not in later]])
 
-    state = restore(tampered(blob, before_them))._state
+    state = restore(tampered(blob, before_them)).running.state
     assert state.arms.shape[0] == len(kernels.ARM_ROWS) and len(added) > 5
     assert not any(state.arms[kernels.ARM_ROWS.index(name)].any() for name in added)
-    assert all(restore(blob)._state.run[0][name] > 0 == state.run[0][name] for name in later)
+    assert all(restore(blob).running.run[name] > 0 == state.run[0][name] for name in later)
 
 
 def test_deciding_leaves_no_trace_in_a_snapshot() -> None:

@@ -15,10 +15,10 @@ import pytest
 
 import linoto
 from linoto import (
+    Agent,
     Budget,
     Confidence,
     Gated,
-    LinearAgent,
     LinearBandit,
     LinLCB,
     LinUCB,
@@ -51,7 +51,7 @@ def test_most_misses_is_the_quantile_of_a_binomial() -> None:
         assert above[1] <= ALARM < above[0]
 
 
-def covered(agent: LinearAgent, bandit: LinearBandit, rounds: int, rng: np.random.Generator) -> bool:
+def covered(agent: Agent, bandit: LinearBandit, rounds: int, rng: np.random.Generator) -> bool:
     """Whether theta* is in C_t for every t, the agent choosing the arms."""
     for _ in range(rounds):
         if not agent.ellipsoid.contains(bandit.theta):
@@ -135,7 +135,7 @@ def watch(policy: Gated, seed: int, *, d: int, rounds: int) -> Watched:
         earned=np.cumsum(played),
         explored=explored,
         mu_off=float(log.pulls @ means / log.total),
-        slack=float(agent._state.run[0]["slack"]),
+        slack=float(agent.running.run["slack"]),
         baseline=agent.baseline,
         first_choice=float(first),
     )
@@ -200,7 +200,7 @@ def test_a_frozen_pessimist_is_never_far_behind_the_log() -> None:
         agent = policy.start(bandit.actions, log)
         if agent.ellipsoid.contains(bandit.theta):
             run = simulate(policy, bandit, log, horizon=50, seed=seed)
-            allowed = 2 * float(agent._state.run[0]["slack"]) * np.arange(1, 51)
+            allowed = 2 * float(agent.running.run["slack"]) * np.arange(1, 51)
             assert (run.offline_regret <= allowed + 1e-9).all()
 
 

@@ -110,7 +110,11 @@ def agree(
     sources = set()
     for t in range(rounds):
         decision = agent.decide()
-        randoms = agent._state.vectors[linoto.core.kernels.NORMALS].copy() if explorer == "thompson" else None
+        randoms = (
+            agent.running.state.vectors[linoto.core.kernels.NORMALS].copy()
+            if explorer == "thompson"
+            else None
+        )
         arm, source = oracle.decide(randoms)
         assert (decision.arm, decision.source) == (arm, source), f"round {t}"
         asked = decision.arm if decision.mode == "explore" else decision.proposal
@@ -125,7 +129,7 @@ def agree(
             coming.remove(item)
             agent.observe(item[1], item[2])
             oracle.observe(item[1], item[2])
-    run = agent._state.run[0]
+    run = agent.running.run
     assert bool(run["vetoed"]) == oracle.vetoed
     return sources
 
@@ -360,7 +364,7 @@ def test_compiled_equals_interactive_behind_every_gate() -> None:
             assert (decision.arm, decision.mode == "explore") == (arms[t], explored[t])
             slow.update(decision, float(draws[t] < means[decision.arm]))
         assert fast.snapshot() == slow.snapshot() or np.array_equal(fast.lcb, slow.lcb)
-        assert fast._state.run[0]["secured"] == slow._state.run[0]["secured"]
+        assert fast.running.run["secured"] == slow.running.run["secured"]
 
 
 def test_an_arm_alone_counts_as_the_mixture_play_it_is() -> None:
@@ -370,7 +374,7 @@ def test_an_arm_alone_counts_as_the_mixture_play_it_is() -> None:
     for _ in range(30):
         by_decision.update(by_decision.decide(), 0.5)
         by_arm.update(by_arm.select(), 0.5)
-    assert by_arm._state.run[0]["mixed"] == by_decision._state.run[0]["mixed"] > 0
+    assert by_arm.running.run["mixed"] == by_decision.running.run["mixed"] > 0
 
 
 def test_tight_bias_never_has_less_room_than_loose() -> None:

@@ -155,11 +155,11 @@ def test_who_cannot_play_contexts_says_why_in_its_own_words() -> None:
     own = {"LinOtO": None, "mine": Fixed(), "twice": Doubling(policy=LinUCB()), "LinTS": None}
     contexts = problems(choose(own))["contexts"]  # type: ignore[arg-type]
     assert contexts.labels == ("LinTS",)
-    for label, start in (("LinOtO", LinOtO().start_contextual), ("twice", own["twice"].start_contextual)):  # type: ignore[union-attr]
+    for label, start in (("LinOtO", LinOtO().start), ("twice", own["twice"].start)):  # type: ignore[union-attr]
         with pytest.raises(ValueError) as refused:
             start(None, d=10)
         assert contexts.absent[label] == str(refused.value)
-    assert contexts.absent["mine"] == "it has no start_contextual method"
+    assert contexts.absent["mine"] == "it starts on fixed arms only"
 
 
 def test_a_league_with_contexts_is_printed_and_shown_with_who_was_left_out(
@@ -172,10 +172,10 @@ def test_a_league_with_contexts_is_printed_and_shown_with_who_was_left_out(
     print_leagues(found)
     out = capsys.readouterr().out
     assert "the shortfall is below practice in the same rounds" in out
-    assert "left out: OOPE: it has no start_contextual method" in out
+    assert "left out: OOPE: it starts on fixed arms only" in out
     assert "left out: LinOtO: gate must be Open, Closed, Tolerance or Control" in out
     page = (tmp_path / "linoto-compare" / "compare.html").read_text()
-    assert "Left out: <b>OOPE</b>: it has no start_contextual method." in page
+    assert "Left out: <b>OOPE</b>: it starts on fixed arms only." in page
     assert "shortfall below practice" in page
     with pytest.raises(SystemExit):
         main(["compare", "--setting", "digits", "--policy", "OOPE"])

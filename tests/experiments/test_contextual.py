@@ -91,7 +91,7 @@ def test_a_promise_is_judged_by_the_certificate_of_its_own_log() -> None:
     for noise, promised in ((0.05, False), (1.0, True)):
         policy = Gated(gate=gate, confidence=Confidence(noise=noise, bound=2))
         run = simulate(policy, bandit, log, horizon=200, seed=own)
-        assert policy.certificate_contextual(log).holds == promised
+        assert policy.certificate(log).holds == promised
         found = contextual_violation(policy, bandit, log, run)
         assert np.isnan(found) != promised
         if promised:
@@ -107,7 +107,7 @@ def test_a_loan_is_part_of_what_is_promised_and_realised_rewards_count_as_they_c
         lost = run.practice_shortfall
         if gate.promise == "realised":
             lost = lost + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0))
-        assert run.explored.any() and policy.certificate_contextual(log).realised == (gate.loan == 0)
+        assert run.explored.any() and policy.certificate(log).realised == (gate.loan == 0)
         expected = (lost - gate.epsilon * np.arange(1, 301)).max() - gate.budget - gate.loan
         assert contextual_violation(policy, bandit, log, run) == pytest.approx(expected)
 
@@ -123,9 +123,7 @@ def test_a_policy_that_does_not_know_contexts_is_refused_by_name() -> None:
     class Fixed:
         def start(self, actions: Any, offline: Offline, rng: Any = 0) -> Any: ...
 
-    with pytest.raises(
-        ValueError, match=r"policies must have a start_contextual method here, got .* for 'old'"
-    ):
+    with pytest.raises(ValueError, match=r"policies must start without arms here, got .* for 'old'"):
         setting(policies={"old": Fixed()})
 
 

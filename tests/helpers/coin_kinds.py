@@ -31,7 +31,7 @@ class Fixed:
 
     def safe(self, decision: Any) -> Any:
         """What is safe in place of a decision."""
-        return self.agent.without_coin(decision)
+        return self.agent.play_safe(decision)
 
     def practice(self) -> int:
         """The arm that practice draws in this round, which a caller may know."""
@@ -42,9 +42,14 @@ class Fixed:
         return self.agent.propensity(2, proposal=2)
 
     @property
+    def coins(self) -> Any:
+        """Where its coins come from."""
+        return self.agent.running.coins
+
+    @property
     def run(self) -> Any:
         """What the kernels keep."""
-        return self.agent._state.run[0]
+        return self.agent.running.run
 
 
 class InContexts(Fixed):
@@ -56,13 +61,10 @@ class InContexts(Fixed):
         moments = Moments.from_rows(ACTIONS[rows], means[rows])
         self.shares = log.pulls / log.total
         self.question = {"actions": ACTIONS, "practice": self.shares}
-        self.agent = Gated(gate=gate, confidence=CLICKS).start_contextual(moments, **rng)
+        self.agent = Gated(gate=gate, confidence=CLICKS).start(moments, **rng)
 
     def ask(self, arm: int = 2, **more: Any) -> Any:
         return self.agent.guard(arm, **self.question, **more)
-
-    def safe(self, decision: Any) -> Any:
-        return self.agent.play_safe(decision)
 
     def likely(self) -> Any:
         return self.agent.propensity(2, proposal=2, **self.question)
@@ -77,6 +79,10 @@ class Guarded(Fixed):
 
     def ask(self, arm: int = 2, **more: Any) -> Any:
         return self.agent.decide(arm, **more)
+
+    @property
+    def coins(self) -> Any:
+        return self.agent._coins
 
     @property
     def run(self) -> Any:

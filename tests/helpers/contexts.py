@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto import ContextualAgent, Decision, Moments
+from linoto import Agent, Decision, Moments
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class World:
         return float(self.theta @ (np.array(decision.practice) - np.array(decision.action)))
 
 
-def played(agent: ContextualAgent, world: World, n: int) -> list[Decision]:
+def played(agent: Agent, world: World, n: int) -> list[Decision]:
     """The decisions of n rounds whose rewards come at once."""
     decisions = []
     for actions, practice, _ in world.rounds(n):

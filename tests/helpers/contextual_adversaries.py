@@ -242,7 +242,7 @@ def excess(
 ) -> float:
     """The largest sum, in any round, of what practice would have earned more, less what is promised."""
     log, rng = log_of(seed, turned=turned), np.random.default_rng([8, seed])
-    certificate, agent = policy.certificate_contextual(log), policy.start_contextual(log, rng=seed)
+    certificate, agent = policy.certificate(log), policy.start(log, rng=seed)
     past, waiting = Past(agent, rng, [], [], linear), list[tuple[Any, float]]()
     lost, losses = 0.0, np.zeros(rounds)
     for t in range(rounds):

@@ -132,7 +132,7 @@ def excess(actions: np.ndarray, explorer: str, seed: int) -> float:
 def play_worst(agent: Any, means: np.ndarray, draw: float) -> int:
     """One round of an explorer that proposes the worst arm the gate would let through."""
     agent.decide()
-    open_arms = np.flatnonzero(agent._state.arms[kernels.ROOM] > 0)
+    open_arms = np.flatnonzero(agent.running.state.arms[kernels.ROOM] > 0)
     decision = agent.guard(int(open_arms[means[open_arms].argmin()] if open_arms.size else means.argmin()))
     agent.update(decision, float(means[decision.arm] + draw))
     return int(decision.arm)

@@ -148,7 +148,7 @@ def test_without_contexts_it_is_the_evaluation_of_arms() -> None:
 
 def test_a_parameter_a_function_and_an_agent_are_the_same_target() -> None:
     rows, _ = every_choice()
-    agent = linoto.Greedy().start_contextual(rows.moments(np.arange(len(rows))), features=RECIPE)
+    agent = linoto.Greedy().start(rows.moments(np.arange(len(rows))), features=RECIPE)
     theta = np.array(agent.theta)
 
     def best(context: dict[str, Any], offered: tuple[str, ...]) -> str:

@@ -186,7 +186,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 
 def test_an_agent_starts_from_what_was_saved(tmp_path: Path) -> None:
     saved = linoto.load(read_log(frame(), **OPTIONS).save(tmp_path / "log.npz"))
-    agent = linoto.Greedy().start_contextual(saved.moments, features=saved.recipe)
+    agent = linoto.Greedy().start(saved)
     context = {"age": 30, "hour": 3.5, "country": "DE", "device": True}
     decision = agent.decide(context=context)
     expected = saved.recipe.transform(context) @ agent.theta

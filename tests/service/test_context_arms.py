@@ -230,7 +230,7 @@ def test_the_bounds_of_the_models_alarm_are_those_of_the_log_from_before() -> No
     """New features change nothing about plays that do not have them."""
     from linoto.service.loops.model_watch import ModelClaim
 
-    agent = POLICIES["model"].start_contextual(log_of(), features=RECIPE)
+    agent = POLICIES["model"].start(log_of(), features=RECIPE)
     before, played = ModelClaim.of(agent), RECIPE.transform(GERMAN, ["A"])[0] * 30
     agent.add_arms(["D"])
     after, longer = ModelClaim.of(agent), np.zeros(agent.d)

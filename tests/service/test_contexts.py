@@ -64,13 +64,13 @@ def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, name: str) 
 
 def test_a_loop_does_what_an_agent_does(tmp_path: Path) -> None:
     """The same policy, recipe and log, without a service: the same arms, propensities and estimate."""
-    agent = POLICIES["model"].start_contextual(log_of(), features=RECIPE, rng=0)
+    agent = POLICIES["model"].start(log_of(), features=RECIPE, rng=0)
     rng = np.random.default_rng(3)
     with opened(tmp_path / "x.sqlite") as service:
         create(service)
         for _ in range(60):
             context, arms = context_of(rng), ["A", "C"] if rng.random() < 0.3 else None
-            wanted = agent.decide(context=context, arms=arms, practice="C")
+            wanted = agent.decide(context=context, allowed=arms, practice="C")
             made = decide(service, context=context, arms=arms)
             assert (made.arm, made.mode, made.budget) == (wanted.name, wanted.mode, wanted.budget)
             assert np.allclose((made.lcb, made.ucb), agent.interval(wanted.action))
@@ -91,8 +91,8 @@ def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(tmp_path: Path
         assert close_due(service) == 8
         assert reward(service, made[0], 1.0).status == "expired"
         agent = service.loops.get("loop").contextual[0]
-        assert (agent.rounds, agent.rewards, agent.pending) == (8, 8, 0)
-        assert agent._state.run[0]["lost_sum"] > 0
+        assert (agent.rounds, agent.rewards, agent.awaited) == (8, 8, 0)
+        assert agent.running.run["lost_sum"] > 0
         assert len(set(digests(service))) == 1
 
 

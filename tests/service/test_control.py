@@ -39,7 +39,7 @@ def controlled(confidence: linoto.Confidence = CLICKS, **gate: Any) -> linoto.Ga
 
 
 def bets(loop: Loop) -> Any:
-    return loop.agent._state.run[0]["coin_bets"].copy()
+    return loop.agent.running.run["coin_bets"].copy()
 
 
 # -- stored and replayed
@@ -70,7 +70,7 @@ def test_rewards_in_another_order_leave_the_same_rounds_pending_and_the_same_fol
         for decision_id in rng.permutation(made).tolist():
             reward(service, decision_id, float(rng.random() < 0.5))
         loop = service.loops.get("loop")
-        assert loop.agent._state.run[0]["pending"] == 0 and not loop.pending
+        assert loop.agent.running.run["pending"] == 0 and not loop.pending
         assert len(set(digests(service))) == 1
 
 

@@ -184,7 +184,7 @@ def test_reading_a_loop_changes_nothing_at_all(tmp_path: Path) -> None:
         create(service)
         decide(service, allowed=["a", "b"])
         loop = service.loops.get("loop")
-        arrays = [getattr(loop.agent._state, name) for name in loop.agent._state._fields]
+        arrays = [getattr(loop.agent.running.state, name) for name in loop.agent.running.state._fields]
         before = [array.tobytes() for array in arrays]
         views.report(loop), views.history(loop), arm_views(loop), loop.snapshot(), loop.digest()
         assert [array.tobytes() for array in arrays] == before
@@ -401,7 +401,7 @@ def test_a_policy_that_cannot_wait_for_rewards_is_refused() -> None:
 
 def test_a_loop_of_featureless_arms_keeps_no_square_arrays() -> None:
     agent = start_agent(spec_of(policy=linoto.HUCB1()))
-    assert agent._state.square.shape[1] == 1  # type: ignore[union-attr]
+    assert agent.running.state.square.shape[1] == 1  # type: ignore[union-attr]
 
 
 def test_a_loop_is_found_again_whose_policy_was_stored_before_a_field_was_there(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_lost_rewards_survive_a_restart(tmp_path: Any) -> None:
                 report(service, f"1-{made.number}", 1.0)
             clock.now += 1.0
         close_due(service)
-        run = service.loops.get("loop").agent._state.run[0]
+        run = service.loops.get("loop").agent.running.run
         assert run["doubt"] > 0 and run["mixed_pending"] > 0
         assert len(set(digests(service))) == 1
 

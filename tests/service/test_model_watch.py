@@ -74,7 +74,7 @@ def test_bounds_hold_the_sum_of_means_and_evidence_is_no_more_than_with_the_mean
     means = np.array([0.5 + theta @ x for x in played])
     rewards = (rng.random(1500) < means).astype(float)
     log = linoto.Moments.from_rows(played[:1000], rewards[:1000])
-    agent = POLICIES["model"].start_contextual(log, features=RECIPE)
+    agent = POLICIES["model"].start(log, features=RECIPE)
     claim = ModelClaim.of(agent)
     watch = Loop.fresh("loop", spec_of()).watch
     assert claim is not None

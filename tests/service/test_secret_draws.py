@@ -148,7 +148,7 @@ def test_a_restart_a_replay_and_a_rebuild_draw_the_same(tmp_path: Path, policy: 
 
 def drawn(loop: Loop) -> list[Any]:
     """What decides the next round, and what will decide those after it."""
-    state, key = loop.agent._state, loop.draws
+    state, key = loop.agent.running.state, loop.draws
     now = [state.run[name].item() for name in ("practice_draw", "coin")]
     return [
         *now,
@@ -167,7 +167,7 @@ def test_what_an_explorer_draws_depends_on_the_key_and_the_round_alone(tmp_path:
         loop = service.loops.get("loop")
         for _ in range(5):
             wanted = loop.draws.draws(loop.agent.rounds + 1).standard_normal(3)
-            assert (loop.agent._state.vectors[NORMALS] == wanted).all()
+            assert (loop.agent.running.state.vectors[NORMALS] == wanted).all()
             decide(service)
 
 
@@ -199,11 +199,13 @@ def test_a_loop_of_an_older_version_is_keyed_by_an_event_and_replays_as_stored_b
         before, (thrown, known) = digests(service)[0], (old.agent.rounds, old.is_keyed)
         coins = GeneratorCoins.spawned(np.random.default_rng(seed_of("loop")))
         public = [coins.at(t)[1] for t in range(1, thrown + 2)]
-        assert not known and old.agent._state.run["coin"].item() == public[-1]
+        assert not known and old.agent.running.state.run["coin"].item() == public[-1]
     with opened(path, clock=FakeClock()) as service:
         loop = service.loops.get("loop")
         assert loop.is_keyed and len(set(digests(service))) == 1
-        assert loop.agent._state.run["coin"].item() == loop.draws.coins().at(thrown + 1)[1] != public[-1]
+        assert (
+            loop.agent.running.state.run["coin"].item() == loop.draws.coins().at(thrown + 1)[1] != public[-1]
+        )
 
         def stored(connection: sqlite3.Connection) -> tuple[str, list[Any]]:
             row = sql.one_loop(connection, loop.id)
@@ -289,7 +291,7 @@ def test_the_coins_of_an_undone_batch_are_never_thrown(tmp_path: Path) -> None:
     with opened(path) as service:
         loop = service.loops.get("loop")
         assert (loop.state.decided, loop.state.drawn_anew, loop.state.seq) == (0, 3, 3)
-        secret, coin = secret_in(path), loop.agent._state.run["coin"].item()
+        secret, coin = secret_in(path), loop.agent.running.state.run["coin"].item()
         undone = [LoopKey.of_secret(secret, 1, "loop", "", again).coins().at(1)[1] for again in range(4)]
         assert undone[-1] == coin and len(set(undone)) == 4
         events = service.store.read_database(

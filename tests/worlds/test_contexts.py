@@ -24,8 +24,8 @@ from linoto import (
     Tolerance,
     simulate,
 )
-from linoto.core.contexts.play import play_rounds, rounds_in_python
-from linoto.worlds.contexts import DrawnRounds, PooledRounds
+from linoto.core.playing import GivenRounds, ask_in_rounds
+from linoto.worlds.contexts import PooledRounds
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2)
 POLICIES: dict[str, Any] = {
@@ -49,7 +49,7 @@ def pool(seed: int, *, contexts: int = 12, d: int = 4) -> PooledRounds:
     sizes = rng.integers(1, 8, size=contexts)
     points = rng.random((sizes.sum(), d)) / d
     weights = np.concatenate([rng.dirichlet(np.ones(size)) for size in sizes])
-    drawn = DrawnRounds(np.cumsum(sizes), points, weights, points.sum(axis=1))
+    drawn = GivenRounds(np.cumsum(sizes), points, weights, points.sum(axis=1))
     return PooledRounds(pool=drawn, chances=np.full(contexts, 1 / contexts), rewards="bernoulli")
 
 
@@ -57,12 +57,12 @@ def asked(policy: Any, world: ContextualBandit, log: Moments | None, horizon: in
     """A run by asking an agent round by round, as a caller does."""
     draws, own, contexts = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     noise = world.draw(horizon, draws)
-    agent = policy.start_contextual(log, d=world.d, rng=own)
+    agent = policy.start(log, d=world.d, rng=own)
     drawn = [
         world.rounds(min(256, horizon - first), contexts, first).each() for first in range(0, horizon, 256)
     ]
     rounds = [round for block in drawn for round in block]
-    return rounds_in_python(agent, rounds, noise, world.rewards == "bernoulli"), rounds
+    return ask_in_rounds(agent, rounds, noise, world.rewards == "bernoulli"), rounds
 
 
 # -- one loop, two ways
@@ -82,9 +82,9 @@ def test_compiled_is_interactive_bit_for_bit(policy: Any) -> None:
 def test_an_agent_knows_the_same_bits_after_compiled_rounds(name: str) -> None:
     world, draws = pool(3), np.random.default_rng(1).random(300)
     log, drawn = world.log(40, rng=4), world.rounds(300, np.random.default_rng(2))
-    one, other = (POLICIES[name].start_contextual(log, rng=6) for _ in range(2))
-    play_rounds(one, *drawn, draws, True)
-    rounds_in_python(other, drawn.each(), draws, True)
+    one, other = (POLICIES[name].start(log, rng=6) for _ in range(2))
+    one.play_rounds(draws=draws, bernoulli=True, **drawn._asdict())
+    ask_in_rounds(other, drawn.each(), draws, True)
     np.testing.assert_array_equal(one.theta, other.theta)
     for actions, weights, _ in world.rounds(20, np.random.default_rng(9)).each():
         assert one.decide(actions=actions, practice=weights) == other.decide(
@@ -160,7 +160,7 @@ def test_given_noise_is_what_is_added() -> None:
 class FirstArm:
     """A policy of a user's own: plays arm 0, and keeps what it was told."""
 
-    def start_contextual(self, offline: Any, *, d: int, rng: Any) -> FirstArm:
+    def start(self, offline: Any, *, d: int, rng: Any) -> FirstArm:
         return self
 
     def decide(self, *, actions: Any, practice: Any) -> FirstArm:
@@ -182,7 +182,7 @@ def test_a_policy_without_contexts_is_refused() -> None:
         def start(self, actions: Any, offline: Any, rng: Any = 0) -> Any:
             raise AssertionError
 
-    with pytest.raises(ValueError, match="policy must have a start_contextual method"):
+    with pytest.raises(ValueError, match="policy must start without arms"):
         simulate(Fixed(), pool(2), None, horizon=5)
 
 

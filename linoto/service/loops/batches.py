@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from linoto.core.contexts.agent import ContextualAgent
 from linoto.service.errors import Refused, invalid
 from linoto.service.loops.context_spec import MOST_WORK
 from linoto.service.loops.loop import Loop
@@ -21,7 +20,7 @@ def most_in_batch(loop: Loop) -> int:
     """
     agent = loop.agent
     draws = loop.spec.redraws if agent.rule.needs_redraws else 0
-    if isinstance(agent, ContextualAgent):
+    if agent.brings_arms:
         work = len(loop.names) * agent.d * max(agent.d * (1 + draws), LEAST_WIDTH)
     else:
         k, d = agent.actions.shape

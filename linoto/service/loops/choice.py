@@ -84,7 +84,7 @@ def lift_centre(loop: Loop) -> float | None:
 
 def safe_decision(agent: FixedAgent, live: Decision) -> Decision:
     """The fallback of the decision just made, with the source it is counted under."""
-    return agent.without_coin(live)
+    return agent.play_safe(live)
 
 
 def control_decision(loop: Loop, live: Decision, allowed: list[int] | None) -> Decision | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from linoto.core.agent import Agent
 from linoto.core.codec import finite
-from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.decisions import Decision
 from linoto.service.errors import invalid
 from linoto.service.loops.contexts import LoopContexts, Question
@@ -62,7 +62,7 @@ def decide_in_context(
     )
 
 
-def ask(agent: ContextualAgent, question: Question, proposal: int | None, *, safe: bool) -> Decision:
+def ask(agent: Agent, question: Question, proposal: int | None, *, safe: bool) -> Decision:
     """What live mode would play; a question that the agent refuses changes nothing."""
     try:
         if proposal is None:
@@ -100,7 +100,7 @@ def propensity_of(
 
 
 def explained(
-    agent: ContextualAgent, contexts: LoopContexts, played: Decision, question: Question
+    agent: Agent, contexts: LoopContexts, played: Decision, question: Question
 ) -> tuple[float | None, list[Contribution]]:
     """How much more than practice is expected of what is played, and which parts of the context say so.
 

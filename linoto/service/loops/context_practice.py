@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from linoto.core.arrays import Floats
-from linoto.core.contexts.rounds import as_weights
+from linoto.core.drivers.questions import as_weights
 from linoto.core.features.recipe import Recipe
 from linoto.service.errors import invalid
 

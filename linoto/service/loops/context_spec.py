@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.agent import Agent
 from linoto.core.explorers import Rule
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
+from linoto.core.protocols import starts_without_arms
 from linoto.core.snapshots import from_dict
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
@@ -133,19 +134,19 @@ def check_size(known: Recipe, most_features: int) -> None:
         )
 
 
-def start_contextual_agent(
+def start_in_contexts(
     policy: Mapping[str, Any],
     recipe: RecipeSpec,
     moments: MomentStatistics | None,
     practice: Practice | None,
     seed: int,
-) -> ContextualAgent:
+) -> Agent:
     """The agent of a loop with contexts, before its first decision."""
     known = from_dict(dict(policy), stored=True)
-    if not callable(getattr(known, "start_contextual", None)):
+    if not starts_without_arms(known):
         raise invalid(f"policy must be one that knows contexts, got a {policy.get('type')}")
-    agent: ContextualAgent = known.start_contextual(
-        read_moments(moments), features=read_recipe(recipe), rng=as_generator(seed)
+    agent: Agent = known.start(
+        offline=read_moments(moments), features=read_recipe(recipe), rng=as_generator(seed)
     )
     if agent.needs_practice and practice is None:
         raise invalid(

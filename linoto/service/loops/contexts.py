@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.growth import ItemChange, recipe_of, removed_by
 from linoto.core.features.columns import MISSING
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
+from linoto.core.item_changes import ItemChange, recipe_of, removed_by
 from linoto.service.errors import invalid
 from linoto.service.loops.context_practice import GIVEN, Practice, Weights, read_practice, spread
 from linoto.service.loops.context_spec import read_recipe
@@ -87,7 +87,7 @@ class LoopContexts:
         """Those of a loop with a recipe, before its first event; None for any other."""
         return None if spec.recipe is None else cls(read_recipe(spec.recipe), spec.practice)
 
-    def after(self, agent: ContextualAgent) -> LoopContexts:
+    def after(self, agent: Agent) -> LoopContexts:
         """The same with the items that have come and gone since."""
         return replace(self, recipe=recipe_of(agent.features), changes=agent.changes)
 

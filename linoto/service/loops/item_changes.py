@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linoto.core.contexts.agent import ContextualAgent
+from linoto.core.agent import Agent
 from linoto.service.errors import invalid
 from linoto.service.loops.context_spec import check_redraws, check_size
 from linoto.service.loops.contexts import LoopContexts
@@ -42,7 +42,7 @@ def change_items(loop: Loop, event: ArmsChanged, at: float) -> None:
     state.arm_changes.append(ArmsChange(at=at, by=event.by, decisions=state.decided, text=text))
 
 
-def add_items(agent: ContextualAgent, state: LoopState, added: Added) -> None:
+def add_items(agent: Agent, state: LoopState, added: Added) -> None:
     """New items, with counts that begin at 0; sums of features have 0 where features are new."""
     names, values = split(added)
     agent.add_arms(names, values=values)
@@ -59,7 +59,7 @@ def add_items(agent: ContextualAgent, state: LoopState, added: Added) -> None:
         state.books.spread(places, agent.d)
 
 
-def remove_items(agent: ContextualAgent, contexts: LoopContexts, event: ArmsChanged) -> None:
+def remove_items(agent: Agent, contexts: LoopContexts, event: ArmsChanged) -> None:
     """Items that go; practice keeps one of its own."""
     if event.fallback is not None:
         raise ValueError("fallback must be None in a loop with contexts: practice is what is safe")

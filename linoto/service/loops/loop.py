@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.agent import Agent
 from linoto.core.certificates import Certificate
 from linoto.core.coins import SEEDED
-from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.snapshots import from_dict, restore
 from linoto.core.units import same_arms
@@ -76,7 +76,7 @@ def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
     contexts = LoopContexts.of(spec)
     agent: LoopAgent = restore(blob, features=None if contexts is None else contexts.recipe)
     same_policy = agent.policy == from_dict(spec.policy, stored=True)
-    if not (same_policy and (isinstance(agent, ContextualAgent) or has_arms(agent, spec))):
+    if not (same_policy and (agent.brings_arms or has_arms(agent, spec))):
         raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
     return agent
 
@@ -98,7 +98,7 @@ def without_seed(certificate: Certificate) -> Certificate:
 
 def log_mean_of(agent: LoopAgent) -> float | None:
     """The mean reward of the log; with contexts there is none, every round has its own."""
-    if isinstance(agent, ContextualAgent) or agent.offline.total == 0:
+    if agent.brings_arms or agent.offline.total == 0:
         return None
     return agent.offline.reference
 
@@ -148,7 +148,7 @@ class Loop:
         agent = specs.start_agent(spec) if known is None else known[0]
         promised = without_seed(agent.certificate) if known is None else known[1]
         contexts = LoopContexts.of(spec)
-        names = specs.names_of(spec) if isinstance(agent, ContextualAgent) else list(agent.names or ())
+        names = specs.names_of(spec) if agent.brings_arms else list(agent.names or ())
         zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
         state = LoopState(
             mode=spec.mode,
@@ -169,7 +169,7 @@ class Loop:
             agent=agent,
             state=state,
             first_certificate=promised,
-            certificate=promised if isinstance(agent, ContextualAgent) else agent.amended(promised),
+            certificate=promised if agent.brings_arms else agent.amended(promised),
             watch=Watch.of(agent, promised, spec),
             practice=practice,
             names=names,
@@ -187,7 +187,7 @@ class Loop:
         """Make every draw from here on with the key of this epoch, unless the loop has none yet."""
         self._know_key()
         if self.key is not None and self.is_keyed:
-            if self.agent.gate.throws_coin or isinstance(self.agent, ContextualAgent):
+            if self.agent.gate.throws_coin or self.agent.brings_arms:
                 self.agent.use_coins(self.key.coins())
             self._draw()
 
@@ -521,13 +521,13 @@ class Loop:
     @property
     def fixed_agent(self) -> FixedAgent:
         """The agent of a loop without contexts."""
-        assert not isinstance(self.agent, ContextualAgent)
+        assert not self.agent.brings_arms
         return self.agent
 
     @property
-    def contextual(self) -> tuple[ContextualAgent, LoopContexts]:
+    def contextual(self) -> tuple[Agent, LoopContexts]:
         """The agent of a loop with contexts, and what it knows of them."""
-        assert isinstance(self.agent, ContextualAgent) and self.contexts is not None
+        assert isinstance(self.agent, Agent) and self.contexts is not None
         return self.agent, self.contexts
 
     @property

@@ -14,8 +14,8 @@ from math import sqrt
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
-from linoto.core.contexts.agent import ContextualAgent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,14 +29,14 @@ class ModelClaim:
     ridge: float
 
     @classmethod
-    def of(cls, agent: ContextualAgent) -> ModelClaim | None:
+    def of(cls, agent: Agent) -> ModelClaim | None:
         """That of a loop whose promise rests on the model of its log; None for any other."""
         if not agent.gate.trusts_model or agent.gate.throws_coin or agent.moments.count == 0:
             return None
-        start = agent.at_start()
-        state, params = start._state, start._params[0]
+        start = agent.at_start().running
+        state, params = start.state, start.params[0]
         return cls(
-            center=np.array(start.theta),
+            center=np.array(state.vectors[kernels.THETA]),
             inverse=np.array(state.square[kernels.INVERSE]),
             radius=float(state.run[0]["gate_radius"]),
             bias=float(params["bias"]),

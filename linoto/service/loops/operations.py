@@ -16,9 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from linoto.core.certificates import why_refuted as why_contexts_refuted
 from linoto.core.confidence import why_noise_refuted
-from linoto.core.contexts.agent import ContextualAgent
-from linoto.core.contexts.certificates import why_refuted as why_contexts_refuted
 from linoto.core.decisions import NoSafeArm
 from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, invalid, not_found
@@ -404,7 +403,7 @@ def is_same_arm(loop: Loop, arm: Arm) -> bool:
 
 def why_refuted(agent: LoopAgent) -> str:
     """How the log contradicts the noise that is assumed, or nothing."""
-    if isinstance(agent, ContextualAgent):
+    if agent.brings_arms:
         return why_contexts_refuted(agent.gate, agent.confidence, agent.moments)
     return why_noise_refuted(agent.confidence, agent.offline)
 

@@ -10,10 +10,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct, field
 
-from linoto.core.agent import LinearAgent
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE
-from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
@@ -42,8 +41,8 @@ ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
 Share = Annotated[float, Meta(ge=0.0, le=0.9)]
 Weight = Annotated[float, Meta(ge=0.0, le=1.0)]
 PracticeGiven = ArmName | dict[ArmName, Weight]  # an item, or weights of items
-FixedAgent = LinearAgent | DoublingAgent  # of arms that stay the same
-LoopAgent = FixedAgent | ContextualAgent
+FixedAgent = Agent | DoublingAgent
+LoopAgent = FixedAgent
 
 
 class Arm(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
@@ -328,7 +327,7 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
     except ValueError as error:
         raise invalid(f"default_{error}") from error
     check_holdback(spec.holdback, agent)
-    if isinstance(agent, ContextualAgent):
+    if agent.brings_arms:
         context_spec.check_redraws(spec.redraws, agent.rule, len(names_of(spec)), agent.d)
     else:
         check_fixed(agent, spec.redraws)
@@ -339,9 +338,7 @@ def fresh_agent(spec: LoopSpec) -> LoopAgent:
     """The agent that the policy starts; what it draws is of no use once the loop has its key."""
     seed = spec.seed or 0
     if spec.recipe is not None:
-        return context_spec.start_contextual_agent(
-            spec.policy, spec.recipe, spec.moments, spec.practice, seed
-        )
+        return context_spec.start_in_contexts(spec.policy, spec.recipe, spec.moments, spec.practice, seed)
     with recognising(spec.version > 2):
         agent: Any = from_dict(spec.policy, stored=True).start(
             features(spec), log_of(spec), rng=as_generator(seed), names=names_of(spec)
@@ -375,7 +372,7 @@ def check_holdback(holdback: float, agent: LoopAgent) -> None:
             f"holdback must be 0 in a loop whose gate throws a coin, got {holdback:g}: its control rounds "
             "are the control group, and the share of the gate says how many"
         )
-    if isinstance(agent, ContextualAgent):
+    if agent.brings_arms:
         if holdback > 0:
             raise invalid(
                 f"holdback must be 0 in a loop with contexts, got {holdback:g}: take a Control gate, whose "

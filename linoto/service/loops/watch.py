@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
-from linoto.core.contexts.agent import ContextualAgent
 from linoto.core.doubling import DoublingAgent
 from linoto.service.loops.detector import Claim
 from linoto.service.loops.log_sums import log_mean_exp
@@ -123,7 +123,7 @@ class Watch:
         cls, agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
     ) -> Watch:
         """The watch over an agent with this certificate; `later` references are since practice lost arms."""
-        if isinstance(agent, ContextualAgent):
+        if isinstance(agent, Agent) and agent.brings_arms:
             return cls.over_contexts(agent, c, spec)
         (low, high), assumed = c.reward_range, agent.confidence
         with_log = agent.gate.compares_with_log and agent.offline.total > 0
@@ -146,7 +146,7 @@ class Watch:
         )
 
     @classmethod
-    def over_contexts(cls, agent: ContextualAgent, c: Certificate, spec: LoopSpec) -> Watch:
+    def over_contexts(cls, agent: Agent, c: Certificate, spec: LoopSpec) -> Watch:
         """With contexts every round has its own mean: what plays earn is compared with the log's model."""
         (low, high), assumed = c.reward_range, agent.confidence
         model = ModelClaim.of(agent) if c.holds else None

@@ -11,9 +11,10 @@ from helpers.problems import problem
 from helpers.reference_contexts import ContextReference
 
 from linoto import (
+    Agent,
     Closed,
     Confidence,
-    ContextualAgent,
+    Ellipsoid,
     Gated,
     Greedy,
     LinLCB,
@@ -26,7 +27,6 @@ from linoto import (
     Tolerance,
 )
 from linoto.core import kernels
-from linoto.core.contexts.start import least_length
 
 SURE = Confidence(noise=0.5)
 MODEL: dict[str, Any] = {"budget": 3.0, "epsilon": 0.02}
@@ -62,12 +62,12 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 def test_every_decision_is_that_of_the_formulas(name: str) -> None:
     policy, parts = CASES[name]
     world = World(3)
-    agent = policy.start_contextual(world.log, rng=1)
+    agent = policy.start(world.log, rng=1)
     oracle = ContextReference(world.rows, world.outcomes, noise=0.5, ridge=0.25 * world.d, **parts)
     late: list[Any] = []
     for t, (actions, practice, mean) in enumerate(world.rounds(60)):
         decision = agent.decide(actions=actions, practice=practice)
-        arm, explored, room = oracle.decide(actions, mean, agent._state.vectors[kernels.NORMALS])
+        arm, explored, room = oracle.decide(actions, mean, agent.running.state.vectors[kernels.NORMALS])
         assert (decision.mode == "explore") == explored
         assert decision.by_practice == (arm is None)
         if arm is not None:
@@ -92,7 +92,7 @@ def test_the_cases_explore_and_fall_back_on_arms_and_on_practice() -> None:
     seen = set()
     for policy, _ in CASES.values():
         world = World(3)
-        seen |= {decision.source for decision in played(policy.start_contextual(world.log, rng=0), world, 60)}
+        seen |= {decision.source for decision in played(policy.start(world.log, rng=0), world, 60)}
     assert seen == {"explorer", "lcb", "practice"}
 
 
@@ -105,7 +105,7 @@ def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms(explore
     policy = Gated(explorer=explorer, gate=gate, fallback="mixture", reach=reach, confidence=SURE)
     fixed = policy.start(bandit.actions, log)
     moments = Moments.from_rows(np.repeat(bandit.actions[[2]], 40, axis=0), np.linspace(-0.2, 0.6, 40))
-    agent = policy.start_contextual(moments)
+    agent = policy.start(moments)
     rng = np.random.default_rng(2)
     modes = set()
     for _ in range(300):
@@ -123,7 +123,7 @@ def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms(explore
 @pytest.mark.parametrize("name", ["ucb", "greedy", "pessimist", "model", "model, proposal"])
 def test_the_order_of_arms_does_not_matter(name: str) -> None:
     world, policy = World(8), CASES[name][0]
-    one, other = policy.start_contextual(world.log), policy.start_contextual(world.log)
+    one, other = policy.start(world.log), policy.start(world.log)
     for actions, _, _ in world.rounds(40):
         order = world.rng.permutation(len(actions))
         practice = int(world.rng.integers(len(actions)))
@@ -140,8 +140,8 @@ def test_the_order_of_arms_does_not_matter(name: str) -> None:
 def test_turning_all_features_changes_no_decision(name: str) -> None:
     world, policy = World(9), CASES[name][0]
     turn = np.linalg.qr(world.rng.normal(size=(world.d, world.d)))[0]
-    one = policy.start_contextual(world.log)
-    other = policy.start_contextual(Moments.from_rows(world.rows @ turn, world.outcomes))
+    one = policy.start(world.log)
+    other = policy.start(Moments.from_rows(world.rows @ turn, world.outcomes))
     for actions, _, _ in world.rounds(40):
         decision = one.decide(actions=actions, practice=0)
         turned = other.decide(actions=actions @ turn, practice=0)
@@ -153,7 +153,7 @@ def test_turning_all_features_changes_no_decision(name: str) -> None:
 
 def test_the_order_in_which_rewards_come_does_not_matter() -> None:
     world = World(4)
-    agents = [LinUCB(confidence=SURE).start_contextual(world.log) for _ in range(2)]
+    agents = [LinUCB(confidence=SURE).start(world.log) for _ in range(2)]
     decisions = []
     for actions, _, _ in world.rounds(30):
         decision = agents[0].decide(actions=actions)
@@ -165,13 +165,13 @@ def test_the_order_in_which_rewards_come_does_not_matter() -> None:
     for decision, reward in reversed(decisions):
         agents[1].observe(decision, reward)
     np.testing.assert_allclose(agents[0].theta, agents[1].theta, rtol=1e-10)
-    assert agents[0].pending == 0
+    assert agents[0].awaited == 0
 
 
 def test_asking_twice_gives_the_same_answer_and_changes_nothing() -> None:
     world = World(5)
     for explorer in (LinTS(), Random()):
-        agent = explorer.start_contextual(world.log, rng=3)
+        agent = explorer.start(world.log, rng=3)
         for actions, _, _ in world.rounds(20):
             decision = agent.decide(actions=actions)
             agent.decide(actions=world.arms(3))  # another question between
@@ -182,7 +182,7 @@ def test_asking_twice_gives_the_same_answer_and_changes_nothing() -> None:
 def test_chance_plays_every_arm_alike() -> None:
     """Chi-square with 6 degrees of freedom, above 27.9 in one of 10,000 right programs."""
     world = World(6)
-    agent = Random().start_contextual(world.log, rng=0)
+    agent = Random().start(world.log, rng=0)
     actions, counts = world.arms(7), np.zeros(7)
     for _ in range(2000):
         decision = agent.decide(actions=actions)
@@ -195,7 +195,7 @@ def test_practice_is_drawn_with_its_weights() -> None:
     """Each count is 4 standard deviations off in fewer than one of 5,000 right programs."""
     world, weights = World(6), np.array([0.5, 0.0, 0.2, 0.3])
     policy = Gated(gate=Closed(), fallback="mixture", confidence=SURE)
-    agent = policy.start_contextual(world.log, rng=0)
+    agent = policy.start(world.log, rng=0)
     actions, counts = world.arms(4), np.zeros(4)
     for _ in range(2000):
         decision = agent.decide(actions=actions, practice=weights)
@@ -207,7 +207,7 @@ def test_practice_is_drawn_with_its_weights() -> None:
 
 def test_the_draw_of_practice_is_shown_only_where_it_is_played() -> None:
     world = World(7)
-    agent = CASES["model"][0].start_contextual(world.log, rng=0)
+    agent = CASES["model"][0].start(world.log, rng=0)
     for actions, _, _ in world.rounds(40):
         k = len(actions)
         decision = agent.decide(actions=actions, practice=np.full(k, 1 / k))
@@ -234,7 +234,7 @@ def broken(runs: int, delta: float, rounds: int) -> tuple[int, int]:
         gate = Tolerance(budget=2.0, epsilon=0.05, evidence="model")
         policy = Gated(explorer=Worst(world), gate=gate, confidence=confidence)
         lost, worst = 0.0, -np.inf
-        agent, late = policy.start_contextual(world.log, rng=seed), []
+        agent, late = policy.start(world.log, rng=seed), []
         for t, (actions, practice, _) in enumerate(world.rounds(rounds)):
             decision = agent.decide(actions=actions, practice=practice)
             agent.commit(decision)
@@ -271,7 +271,7 @@ def test_the_set_holds_the_parameter_in_every_round() -> None:
     outside = 0
     for seed in range(50):
         world = World(100 + seed, d=3, m=5)
-        agent = LinUCB(confidence=Confidence(noise=0.5, delta=0.5)).start_contextual(world.log)
+        agent = LinUCB(confidence=Confidence(noise=0.5, delta=0.5)).start(world.log)
         left = False
         for actions, _, _ in world.rounds(40):
             decision = agent.decide(actions=actions)
@@ -285,7 +285,7 @@ def test_bounds_allow_for_how_wrong_a_stand_in_can_be() -> None:
     """What lost rewards can move the estimate, in the norm of V, is in the radius, and falls again."""
     world = World(11)
     confidence = Confidence(noise=0.5, reward_range=(-1.0, 1.0))
-    right, wrong = (LinUCB(confidence=confidence).start_contextual(world.log) for _ in range(2))
+    right, wrong = (LinUCB(confidence=confidence).start(world.log) for _ in range(2))
     assert right.ellipsoid.radius == wrong.ellipsoid.radius
     doubts = []
     for t, (actions, _, _) in enumerate(world.rounds(200)):
@@ -310,26 +310,26 @@ def test_widths_are_exact_where_the_log_knows_one_direction_a_billion_times_bett
     log = Moments(
         count=10**9, gram=1e9 * rows[:1].T @ rows[:1], reward_vector=[1e6, 1e6, 0.0], reward_sum=1e6
     )
-    agent = LinUCB(confidence=Confidence(ridge=1e-3, noise=0.5)).start_contextual(log)
+    agent = LinUCB(confidence=Confidence(ridge=1e-3, noise=0.5)).start(log)
     agent.decide(actions=rows)
     exact = 2 / (1e-3 + 2e9)  # |x|^2 in V^-1 along an eigenvector
-    assert agent._state.arms[kernels.VARIANCE, 0] == pytest.approx(exact, rel=1e-6)
-    assert agent._state.arms[kernels.VARIANCE, 1] == pytest.approx((2 + 1e-6) / 1e-3, rel=1e-6)
+    assert agent.running.state.arms[kernels.VARIANCE, 0] == pytest.approx(exact, rel=1e-6)
+    assert agent.running.state.arms[kernels.VARIANCE, 1] == pytest.approx((2 + 1e-6) / 1e-3, rel=1e-6)
 
 
 def test_rounding_does_not_pile_up() -> None:
     world = World(12, d=6)
-    agent = LinTS(confidence=Confidence(noise=0.5, ridge=1e-4)).start_contextual(None, d=6, rng=0)
+    agent = LinTS(confidence=Confidence(noise=0.5, ridge=1e-4)).start(None, d=6, rng=0)
     actions = world.arms(50)
     for _ in range(1500):
         decision = agent.decide(actions=actions)
         agent.update(decision, world.reward(decision))
-    square = agent._state.square
+    square = agent.running.state.square
     assert np.abs(square[kernels.GRAM] @ square[kernels.INVERSE] - np.eye(6)).max() < 1e-9
     np.testing.assert_allclose(
         square[kernels.FACTOR].T @ square[kernels.FACTOR], square[kernels.GRAM], rtol=1e-9
     )
-    exact = np.linalg.solve(square[kernels.GRAM], agent._state.vectors[kernels.TARGET])
+    exact = np.linalg.solve(square[kernels.GRAM], agent.running.state.vectors[kernels.TARGET])
     np.testing.assert_allclose(agent.theta, exact, rtol=1e-8)
 
 
@@ -338,7 +338,7 @@ def test_the_shortest_parameter_of_a_set_is_found() -> None:
     for _ in range(20):
         root = rng.normal(size=(3, 3))
         V, center = root @ root.T + 0.1 * np.eye(3), rng.normal(size=3)
-        least = least_length(center, V, 0.7)
+        least = Ellipsoid(center=center, V=V, radius=0.7).least_length()
         directions = rng.normal(size=(20_000, 3))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         border = center + 0.7 * np.linalg.solve(np.linalg.cholesky(V).T, directions.T).T
@@ -354,8 +354,8 @@ def test_an_explorer_of_your_own_sees_the_arms_of_the_round() -> None:
             seen.append((view.actions, view.mean, view.ucb - view.lcb, view.round))
             return view.ucb
 
-    own = Gated(explorer=Own(), gate=Open(), confidence=SURE).start_contextual(world.log, rng=0)
-    known = LinUCB(confidence=SURE).start_contextual(world.log)
+    own = Gated(explorer=Own(), gate=Open(), confidence=SURE).start(world.log, rng=0)
+    known = LinUCB(confidence=SURE).start(world.log)
     for actions, _, _ in world.rounds(20):
         decision = own.decide(actions=actions)
         assert decision.arm == known.decide(actions=actions).arm
@@ -378,27 +378,27 @@ class Doubled:
 
 
 def test_features_turn_a_context_into_arms() -> None:
-    agent = Gated(confidence=SURE).start_contextual(None, features=Doubled())
+    agent = Gated(confidence=SURE).start(None, features=Doubled())
     decision = agent.decide(context={"age": 0.5}, practice="low")
     assert decision == agent.decide(actions=[[0.5, 0.1], [0.5, 0.9]], practice=0, names=("low", "high"))
-    assert agent.decide(context={"age": 0.5}, arms=["high"], practice="high").name == "high"
+    assert agent.decide(context={"age": 0.5}, allowed=["high"], practice="high").name == "high"
     assert agent.select(context={"age": 0.5}, practice="low") == decision.arm
 
 
 def test_a_proposal_is_played_or_practice_is() -> None:
     world = World(14)
     closed = Gated(gate=Tolerance(epsilon=1e-6, evidence="model"), fallback="mixture", confidence=SURE)
-    shut = closed.start_contextual(None, d=4)
-    wide = Gated(gate=Tolerance(budget=1e3, evidence="model"), confidence=SURE).start_contextual(world.log)
+    shut = closed.start(None, d=4)
+    wide = Gated(gate=Tolerance(budget=1e3, evidence="model"), confidence=SURE).start(world.log)
     actions = world.arms(5)
     for arm in range(5):
         assert shut.guard(arm, actions=actions, practice=4).arm == 4
         assert wide.guard(arm, actions=actions, practice=4).arm == arm
 
 
-def agent_of(policy: Any = None, **start: Any) -> ContextualAgent:
+def agent_of(policy: Any = None, **start: Any) -> Agent:
     default = Gated(gate=Tolerance(budget=5.0, evidence="model"), confidence=SURE)
-    agent: ContextualAgent = (policy or default).start_contextual(None, **{"d": 2, "rng": 0, **start})
+    agent: Agent = (policy or default).start(None, **{"d": 2, "rng": 0, **start})
     return agent
 
 
@@ -473,16 +473,18 @@ def test_a_policy_is_started_with_what_fits() -> None:
     for start, message in (
         ({}, "d must be given"),
         ({"d": 0}, "d must be a whole number >= 1"),
-        ({"offline": Offline.empty(2)}, "offline must be a linoto.Moments or None"),
+        ({"offline": Offline.empty(2)}, "actions must be given with a log of fixed arms"),
+        ({"offline": [1, 2]}, "offline must be a linoto.Moments or None"),
+        ({"actions": np.eye(2), "offline": Offline.empty(2), "d": 2}, "d and features must be None"),
         ({"offline": Moments.empty(2), "d": 3}, "offline must have 3 features, got 2"),
         ({"features": Doubled(), "d": 3}, "d must be 2 like that of features"),
         ({"features": 5}, "features must have d and transform"),
         ({"d": 2, "rng": -1}, "rng must be a seed"),
     ):
         with pytest.raises(ValueError, match=message):
-            LinUCB().start_contextual(**start)
+            LinUCB().start(**start)
     rows = np.repeat(np.eye(2), 500, axis=0)
     with pytest.raises(ValueError, match="bound must be at least"):
-        Gated(gate=Tolerance(budget=5, evidence="model"), confidence=SURE).start_contextual(
+        Gated(gate=Tolerance(budget=5, evidence="model"), confidence=SURE).start(
             Moments.from_rows(rows, 5 * np.ones(1000))
         )

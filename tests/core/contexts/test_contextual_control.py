@@ -12,8 +12,8 @@ from helpers.reference_contexts import ContextReference
 from helpers.reference_control import ControlReference
 
 from linoto import (
+    Agent,
     Confidence,
-    ContextualAgent,
     Control,
     Gated,
     Greedy,
@@ -51,7 +51,7 @@ def test_the_books_are_those_of_the_oracle(name: str) -> None:
     noise = None if confidence is CLICKS else 0.5
     oracle = ControlReference(**parts, low=low, high=high, noise=noise, centre=centre)
     policy = Gated(explorer=Random(), gate=Control(**parts), confidence=confidence)
-    agent, late, kinds = policy.start_contextual(world.log, rng=2), [], set()
+    agent, late, kinds = policy.start(world.log, rng=2), [], set()
     for t in range(120):
         actions = world.arms(int(world.rng.integers(1, 5)))
         weights = world.rng.dirichlet(np.ones(len(actions)))
@@ -76,7 +76,7 @@ def test_the_books_are_those_of_the_oracle(name: str) -> None:
 def test_a_loan_is_what_the_model_sees_and_no_more() -> None:
     world, spent = Clicks(3), 0
     gate = Control(budget=1.0, epsilon=0.01, loan=3.0, promise="expected")
-    agent = Gated(explorer=LinUCB(), gate=gate, confidence=CLICKS).start_contextual(world.log, rng=1)
+    agent = Gated(explorer=LinUCB(), gate=gate, confidence=CLICKS).start(world.log, rng=1)
     oracle = ControlReference(
         budget=1.0, epsilon=0.01, promise="expected", delta=0.025, centre=world.log.reference
     )
@@ -112,7 +112,7 @@ def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms() -> No
     )
     fixed, agent = (
         policy.start(bandit.actions, log, rng=7),
-        policy.start_contextual(Moments.from_rows(rows, outcomes.astype(float)), rng=7),
+        policy.start(Moments.from_rows(rows, outcomes.astype(float)), rng=7),
     )
     rng, sources = np.random.default_rng(1), set()
     for _ in range(300):
@@ -128,11 +128,11 @@ def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms() -> No
     assert sources >= {"explorer", "control"}
 
 
-def opened(seed: int = 5) -> tuple[ContextualAgent, Clicks]:
+def opened(seed: int = 5) -> tuple[Agent, Clicks]:
     """An agent whose gate is open, so that a coin is thrown wherever the explorer disagrees."""
     world = Clicks(seed)
     policy = Gated(explorer=Greedy(), gate=Control(budget=50.0), confidence=CLICKS)
-    return policy.start_contextual(world.log, rng=seed), world
+    return policy.start(world.log, rng=seed), world
 
 
 def test_the_coin_is_thrown_once_for_a_round() -> None:
@@ -161,7 +161,7 @@ def test_the_coin_is_thrown_once_for_a_round() -> None:
 def test_a_decision_kept_in_reserve_cannot_take_the_place_of_a_thrown_coin() -> None:
     world = Clicks(5)
     policy = Gated(explorer=Greedy(), gate=Control(budget=1.3), confidence=CLICKS)
-    agent = policy.start_contextual(world.log, rng=0)
+    agent = policy.start(world.log, rng=0)
     actions = world.arms(3)
     worst = int(np.argmin(actions @ agent.theta))
     owed = None
@@ -201,7 +201,7 @@ def test_practice_is_drawn_in_every_round_and_the_coin_has_its_frequency() -> No
     """Each count is 4 standard deviations off in fewer than one of 5,000 right programs."""
     world, weights = Clicks(6), np.array([0.5, 0.3, 0.2])
     gate = Control(budget=1e4, share=0.25)
-    agent = Gated(explorer=Greedy(), gate=gate, confidence=CLICKS).start_contextual(world.log, rng=3)
+    agent = Gated(explorer=Greedy(), gate=gate, confidence=CLICKS).start(world.log, rng=3)
     actions, n = world.arms(3), 2000
     practice, control, disputed = np.zeros(3), 0, 0
     for _ in range(n):
@@ -233,7 +233,7 @@ def most_excess(seed: int, gate: Any, *, delta: float, rounds: int, turned: bool
     world = Clicks(seed, turned=turned)
     confidence = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0, delta=delta)
     explorer = LinTS() if seed % 2 else Worst(world)
-    agent = Gated(explorer=explorer, gate=gate, confidence=confidence).start_contextual(world.log, rng=seed)
+    agent = Gated(explorer=explorer, gate=gate, confidence=confidence).start(world.log, rng=seed)
     lost, over, explored, late = 0.0, -np.inf, 0, []
     for t in range(rounds):
         actions = world.arms(4)

@@ -58,7 +58,7 @@ def question(world: Clicks) -> dict[str, Any]:
 @pytest.mark.parametrize("name", POLICIES)
 def test_restored_at_any_round_it_has_the_same_future(name: str) -> None:
     world = Clicks(2)
-    agent = POLICIES[name].start_contextual(world.log, rng=4)
+    agent = POLICIES[name].start(world.log, rng=4)
     other = linoto.restore(agent.snapshot())
     late = []
     for t in range(40):
@@ -85,14 +85,14 @@ def test_restored_at_any_round_it_has_the_same_future(name: str) -> None:
 def test_stored_decisions_replay_bit_for_bit(name: str) -> None:
     """What a service does: it keeps decisions as JSON, and never asks again."""
     world = Clicks(3)
-    agent = POLICIES[name].start_contextual(world.log, rng=5)
+    agent = POLICIES[name].start(world.log, rng=5)
     events: list[tuple[str, float]] = []
     for _ in range(30):
         decision = agent.decide(**question(world))
         reward = world.reward(decision)
         agent.update(decision, reward)
         events.append((json.dumps(decision.to_dict(), allow_nan=False), reward))
-    again = POLICIES[name].start_contextual(world.log, rng=5)
+    again = POLICIES[name].start(world.log, rng=5)
     for text, reward in events:
         stored = Decision.from_dict(json.loads(text))
         again.update(stored, reward)
@@ -100,7 +100,7 @@ def test_stored_decisions_replay_bit_for_bit(name: str) -> None:
 
 
 def test_what_a_decision_is_read_from_is_checked() -> None:
-    good = LinUCB().start_contextual(None, d=2).decide(actions=np.eye(2)).to_dict()
+    good = LinUCB().start(None, d=2).decide(actions=np.eye(2)).to_dict()
     assert Decision.from_dict(good).to_dict() == good
     for change, message in (
         ({"source": "nobody"}, "source must be one of"),
@@ -112,15 +112,15 @@ def test_what_a_decision_is_read_from_is_checked() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Decision.from_dict(good | change)
-    agent = LinUCB().start_contextual(None, d=3)
+    agent = LinUCB().start(None, d=3)
     with pytest.raises(ValueError, match="decision must have an action of 3 features, got 2"):
         agent.commit(Decision.from_dict(good))
 
 
 def test_a_snapshot_that_does_not_fit_is_refused() -> None:
-    agent = LinUCB().start_contextual(None, d=2)
+    agent = LinUCB().start(None, d=2)
     blob = agent.snapshot()
-    with pytest.raises(ValueError, match="actions must be None for the snapshot of a contextual agent"):
+    with pytest.raises(ValueError, match="actions must be None for the snapshot of an agent whose rounds"):
         linoto.restore(blob, np.eye(2))
     with pytest.raises(ValueError, match="snapshot must be"):
         linoto.restore(blob[:-40])
@@ -136,7 +136,7 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
         linoto.restore(blob, features=Three())
     with pytest.raises(ValueError, match="features must be None"):
         linoto.restore(fixed, features=Three())
-    kept = LinUCB().start_contextual(None, features=Three()).snapshot()
+    kept = LinUCB().start(None, features=Three()).snapshot()
     assert linoto.restore(kept, features=Three()).decide(context={}).arm == 0
     with pytest.raises(ValueError, match="this agent was started without features"):
         linoto.restore(kept).decide(context={})
@@ -149,14 +149,14 @@ def test_propensities_are_the_frequencies(name: str) -> None:
     """Each of a few counts is 4.5 standard deviations off in fewer than one of 50,000 right programs."""
     world, n = Clicks(8), 600
     asked = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}
-    agent = POLICIES[name].start_contextual(world.log, rng=0)
+    agent = POLICIES[name].start(world.log, rng=0)
     kept = agent.snapshot()
     likely = [agent.propensity(arm, redraws=2000, **asked) for arm in range(4)]
     assert agent.snapshot() == kept
     assert sum(likely) == pytest.approx(1.0)
     counts = np.zeros(4)
     for seed in range(n):
-        counts[POLICIES[name].start_contextual(world.log, rng=seed).decide(**asked).arm] += 1
+        counts[POLICIES[name].start(world.log, rng=seed).decide(**asked).arm] += 1
     spread = np.sqrt(n * np.maximum(np.array(likely) * (1 - np.array(likely)), 1e-3) * (1 + n / 2000))
     assert (np.abs(counts - n * np.array(likely)) <= 4.5 * spread).all()
 
@@ -164,36 +164,36 @@ def test_propensities_are_the_frequencies(name: str) -> None:
 def test_where_nobody_can_say_how_likely_an_arm_was_there_is_no_propensity() -> None:
     world = Clicks(8)
     asked = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}
-    assert POLICIES["loan"].start_contextual(world.log, rng=0).propensity(0, **asked) is None
-    assert POLICIES["thompson"].start_contextual(world.log, rng=0).propensity(0, redraws=0, **asked) is None
+    assert POLICIES["loan"].start(world.log, rng=0).propensity(0, **asked) is None
+    assert POLICIES["thompson"].start(world.log, rng=0).propensity(0, redraws=0, **asked) is None
 
     class Own:
         def score(self, view: Any) -> Any:
             return view.rng.random(view.mean.size)
 
-    own = Gated(explorer=Own(), gate=Open()).start_contextual(world.log, rng=0)
+    own = Gated(explorer=Own(), gate=Open()).start(world.log, rng=0)
     assert own.propensity(0, **asked) is None
-    closed = Gated(explorer=Own(), gate=Closed(), fallback="mixture").start_contextual(world.log, rng=0)
+    closed = Gated(explorer=Own(), gate=Closed(), fallback="mixture").start(world.log, rng=0)
     assert closed.propensity(1, **asked) == pytest.approx(0.2)
 
 
 def test_the_certificate_says_what_is_promised_against_which_practice() -> None:
-    model = Gated(gate=MODEL, confidence=CLICKS).certificate_contextual(d=3)
+    model = Gated(gate=MODEL, confidence=CLICKS).certificate(d=3)
     assert (model.holds, model.per_round, model.constant) == (True, 0.05, 2.0)
     assert model.against == "what practice earns on average in the same rounds"
     assert any("linear in the features, in every context" in text for text in model.assumes)
     assert "budget + epsilon t less on average than practice" in model.theorem
-    coin = Gated(gate=Control(budget=9.0), confidence=CLICKS).start_contextual(None, d=3, rng=0).certificate
+    coin = Gated(gate=Control(budget=9.0), confidence=CLICKS).start(None, d=3, rng=0).certificate
     assert (coin.holds, coin.per_round, coin.budget) == (True, 0.0, 9.0)
     assert (
         "current practice is what the caller gives with each decision, and can still be played"
         in coin.assumes
     )
     assert "a linear model" in coin.not_assumed
-    assert LinUCB().certificate_contextual(d=3).theorem == "an open gate promises nothing about practice"
-    assert not LinLCB().certificate_contextual(d=3).holds
-    assert Gated(gate=Closed(), fallback="mixture").certificate_contextual(d=3).loss(1000) == 0.0
-    unknown = Gated(gate=MODEL).certificate_contextual(d=3)
+    assert LinUCB().certificate(d=3).theorem == "an open gate promises nothing about practice"
+    assert not LinLCB().certificate(d=3).holds
+    assert Gated(gate=Closed(), fallback="mixture").certificate(d=3).loss(1000) == 0.0
+    unknown = Gated(gate=MODEL).certificate(d=3)
     assert json.loads(unknown.to_json())["reward_range"] == [None, None]
     assert "what practice earns on average in the same rounds" in str(unknown)
 
@@ -203,18 +203,16 @@ def test_a_log_that_scatters_more_than_is_assumed_carries_no_promise() -> None:
     rows = rng.normal(size=(500, 2)) / 2
     log = Moments.from_rows(rows, rows @ [0.5, 0.5] + rng.normal(size=500))
     policy = Gated(gate=MODEL, confidence=Confidence(noise=0.3))
-    certificate = policy.certificate_contextual(log)
+    certificate = policy.certificate(log)
     assert not certificate.holds
     assert "noise must be at least" in certificate.theorem
-    assert Gated(gate=MODEL, confidence=Confidence(noise=1.0)).certificate_contextual(log).holds
+    assert Gated(gate=MODEL, confidence=Confidence(noise=1.0)).certificate(log).holds
     for rewards, message in (
         (np.full(500, 1.4), "offline must have rewards in reward_range"),
         (np.where(np.arange(500) % 2, 2.0, -1.0), "reward_range must hold every logged reward"),
     ):
         with pytest.raises(ValueError, match=message):
-            Gated(gate=Control(budget=9.0), confidence=CLICKS).start_contextual(
-                Moments.from_rows(rows, rewards)
-            )
+            Gated(gate=Control(budget=9.0), confidence=CLICKS).start(Moments.from_rows(rows, rewards))
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -258,16 +256,16 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_what_has_no_theorem_is_refused_with_the_reason(name: str) -> None:
     policy, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
-        policy.start_contextual(None, d=2)
+        policy.start(None, d=2)
 
 
 def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
-    assert Gated().composed_contextual().gate == Tolerance(budget=100.0, evidence="model")
-    assert Gated(confidence=CLICKS).composed_contextual().gate == Control(budget=50.0)
+    assert Gated().composed_in_rounds().gate == Tolerance(budget=100.0, evidence="model")
+    assert Gated(confidence=CLICKS).composed_in_rounds().gate == Control(budget=50.0)
     normal = Confidence(noise=0.2, reward_range=(-1, 1))
-    assert Gated(confidence=normal).composed_contextual().gate == Control(budget=20.0, promise="expected")
-    Gated().start_contextual(None, d=2)
-    Gated(confidence=CLICKS).start_contextual(None, d=2, rng=0)
+    assert Gated(confidence=normal).composed_in_rounds().gate == Control(budget=20.0, promise="expected")
+    Gated().start(None, d=2)
+    Gated(confidence=CLICKS).start(None, d=2, rng=0)
 
 
 @pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (90.0, 9.0), (-3.0, 50.0)])
@@ -292,7 +290,7 @@ def test_where_the_usual_budget_would_never_open_there_is_a_rate(
 
 def test_a_lost_reward_stays_at_its_worst_in_the_books() -> None:
     world = Clicks(4)
-    agents = [POLICIES["control"].start_contextual(world.log, rng=1) for _ in range(2)]
+    agents = [POLICIES["control"].start(world.log, rng=1) for _ in range(2)]
     for _ in range(60):
         asked = question(world)
         decisions = [agent.decide(**asked) for agent in agents]
@@ -303,5 +301,5 @@ def test_a_lost_reward_stays_at_its_worst_in_the_books() -> None:
     for agent, decision in zip(agents, decisions, strict=True):
         agent.commit(decision)
     agents[0].lose(decisions[0], 1.0)
-    books = [agent._state.run[["upper_practice", "earned", "pending"]] for agent in agents]
+    books = [agent.running.state.run[["upper_practice", "earned", "pending"]] for agent in agents]
     assert books[0] == books[1]

@@ -49,7 +49,7 @@ def log_of(recipe: linoto.Recipe, rows: int = 60) -> linoto.Moments:
 
 
 def test_a_name_alone_is_one_item() -> None:
-    agent = linoto.LinUCB().start_contextual(None, features=linoto.Recipe(items=("news", "sport")))
+    agent = linoto.LinUCB().start(None, features=linoto.Recipe(items=("news", "sport")))
     agent.add_arms("music")
     agent.remove_arms("sport")
     assert agent.features.items == ("news", "sport", "music") and agent.removed == {"sport"}
@@ -66,14 +66,14 @@ def test_the_features_from_before_are_found_in_the_larger_recipe() -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_an_item_that_comes_later_is_one_that_was_always_there_and_never_offered(name: str) -> None:
     """Decision by decision, with rewards that come late across the change, and lost ones."""
-    later = POLICIES[name].start_contextual(log_of(SMALL), features=SMALL, rng=1)
-    always = POLICIES[name].start_contextual(log_of(LARGE), features=LARGE, rng=1)
+    later = POLICIES[name].start(log_of(SMALL), features=SMALL, rng=1)
+    always = POLICIES[name].start(log_of(LARGE), features=LARGE, rng=1)
     rng, late = np.random.default_rng(2), []
     for number in range(70):
         if number == 25:
             later.add_arms(["D"])
         context, offered = context_of(rng), list("ABC") if number < 25 else list("ABCD")
-        asked = {"context": context, "arms": offered, "practice": "B"}
+        asked = {"context": context, "allowed": offered, "practice": "B"}
         one, other = later.decide(**asked), always.decide(**asked)
         assert (one.arm, one.mode, one.source) == (other.arm, other.mode, other.source)
         assert one.budget == (None if other.budget is None else pytest.approx(other.budget, abs=1e-6))
@@ -95,7 +95,7 @@ def test_an_item_that_comes_later_is_one_that_was_always_there_and_never_offered
 
 def test_one_hot_items_are_the_arms_of_an_agent_with_fixed_arms() -> None:
     items = linoto.Recipe(items=("A", "B", "C"), intercept=False)
-    contextual = linoto.LinUCB(confidence=SURE).start_contextual(d=3, features=items)
+    contextual = linoto.LinUCB(confidence=SURE).start(d=3, features=items)
     fixed = linoto.LinUCB(confidence=SURE).start(np.eye(3), linoto.Offline.empty(3))
     rng = np.random.default_rng(3)
     for number in range(40):
@@ -118,7 +118,7 @@ def test_a_snapshot_between_any_two_steps_has_the_same_future(explorer: Any) -> 
     policy = linoto.Gated(explorer=explorer, gate=linoto.Control(budget=30.0), confidence=SURE)
     rng, agents = np.random.default_rng(4), []
     for restored in (False, True):
-        agent, draws = policy.start_contextual(log_of(SMALL), features=SMALL, rng=5), np.random.default_rng(6)
+        agent, draws = policy.start(log_of(SMALL), features=SMALL, rng=5), np.random.default_rng(6)
         for number in range(30):
             if number == 10:
                 agent.add_arms(["D"])
@@ -137,7 +137,7 @@ def test_a_snapshot_between_any_two_steps_has_the_same_future(explorer: Any) -> 
 
 
 def test_where_items_are_known_by_columns_a_new_one_changes_nothing_but_the_choice() -> None:
-    agent = POLICIES["model"].start_contextual(log_of(KNOWN), features=KNOWN)
+    agent = POLICIES["model"].start(log_of(KNOWN), features=KNOWN)
     before = agent.theta
     agent.add_arms(["C"], values=[[3.0]])
     assert agent.d == KNOWN.d and np.array_equal(agent.theta, before)
@@ -153,7 +153,7 @@ def test_where_items_are_known_by_columns_a_new_one_changes_nothing_but_the_choi
 
 
 def test_a_removed_item_is_not_played_again_and_its_late_reward_counts() -> None:
-    agent = POLICIES["coin"].start_contextual(log_of(SMALL), features=SMALL, rng=0)
+    agent = POLICIES["coin"].start(log_of(SMALL), features=SMALL, rng=0)
     rng = np.random.default_rng(7)
     owed = agent.guard(0, context=context_of(rng), practice="B")
     agent.commit(owed)
@@ -162,15 +162,15 @@ def test_a_removed_item_is_not_played_again_and_its_late_reward_counts() -> None
         decision = agent.decide(context=context_of(rng), practice="B")
         assert decision.name in ("B", "C")
         agent.update(decision, 0.5)
-    assert agent.pending == 1
+    assert agent.awaited == 1
     agent.observe(owed, 1.0)
-    assert agent.pending == 0 and agent.removed == {"A"}
+    assert agent.awaited == 0 and agent.removed == {"A"}
 
 
 def test_a_decision_from_before_its_item_was_removed_is_refused() -> None:
-    agent = POLICIES["open"].start_contextual(log_of(SMALL), features=SMALL)
+    agent = POLICIES["open"].start(log_of(SMALL), features=SMALL)
     asked = {"context": {"age": 30, "country": "DE"}}
-    stale = agent.decide(**asked, arms=["A"])
+    stale = agent.decide(**asked, allowed=["A"])
     agent.remove_arms(["A"])
     before = agent.snapshot()
     for play in (lambda: agent.commit(stale), lambda: agent.update(stale, 1.0)):
@@ -181,7 +181,7 @@ def test_a_decision_from_before_its_item_was_removed_is_refused() -> None:
 
 
 def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
-    agent = POLICIES["coin"].start_contextual(log_of(SMALL), features=SMALL, rng=0)
+    agent = POLICIES["coin"].start(log_of(SMALL), features=SMALL, rng=0)
     for names, reason in (
         (["X"], "arms must be among the 3 items"),
         (["A", "B", "C"], "got all of them"),
@@ -198,18 +198,18 @@ def test_what_cannot_be_changed_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="'A', which was removed before"):
         agent.remove_arms(["A"])
     with pytest.raises(ValueError, match="'A', which was removed"):
-        agent.decide(context={"age": 1, "country": "DE"}, arms=["A", "B"], practice="B")
+        agent.decide(context={"age": 1, "country": "DE"}, allowed=["A", "B"], practice="B")
     thrown = agent.guard(1, context={"age": 1, "country": "DE"}, practice="B")
     assert thrown.control_share is not None
     with pytest.raises(ValueError, match="the coin of this round is thrown"):
         agent.add_arms(["D"])
     with pytest.raises(ValueError, match="started without features"):
-        POLICIES["open"].start_contextual(d=3).add_arms(["D"])
+        POLICIES["open"].start(d=3).add_arms(["D"])
 
 
 def test_the_certificate_says_what_came_and_what_is_assumed_of_it() -> None:
     for name, said in (("model", ", |theta| <= 2 is assumed with them"), ("coin", "")):
-        agent = POLICIES[name].start_contextual(log_of(SMALL), features=SMALL, rng=0)
+        agent = POLICIES[name].start(log_of(SMALL), features=SMALL, rng=0)
         agent.add_arms(["D"])
         agent.remove_arms(["A"])
         assert agent.certificate.changes == (

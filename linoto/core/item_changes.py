@@ -7,23 +7,17 @@ time, 0 in every row: log det V / ridge^d, the radius, and the event that they r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import inf, log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Ints
-from linoto.core.confidence import Confidence
-from linoto.core.contexts.parameters import contextual_params
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import State
-from linoto.core.validation import exact, is_number
-
-if TYPE_CHECKING:
-    from linoto.core.contexts.agent import ContextualAgent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,75 +59,6 @@ def recipe_of(features: Any) -> Recipe:
     )
 
 
-def add_items(
-    agent: ContextualAgent,
-    names: Sequence[str],
-    values: Sequence[Sequence[float]] | None,
-    bound: float | None,
-) -> None:
-    """Items that an agent may play from its next round on, with more features if they need some."""
-    recipe = changing_recipe(agent)
-    larger = recipe.with_items(names, values)
-    known = tuple(tuple(map(float, row)) for row in values or ())
-    added = larger.items[len(recipe.items) :]
-    change = ItemChange(round=agent.rounds + 1, added=added, values=known)
-    if larger.d > recipe.d:
-        change = replace(
-            change,
-            places=tuple(recipe.places_in(larger).tolist()),
-            features=larger.d - recipe.d,
-            ridge=float(agent._params[0]["ridge"]),
-            bound=as_bound(bound, agent.confidence),
-        )
-        grow(agent, change)
-    elif bound is not None:
-        raise ValueError(f"bound must be None where no feature is new, got {bound!r}")
-    agent.features, agent.changes = larger, (*agent.changes, change)
-
-
-def grow(agent: ContextualAgent, change: ItemChange) -> None:
-    """Go on with new features, which were 0 in everything so far."""
-    d = len(change.places) + change.features
-    composition = composition_after(agent._composition, [change])
-    moments = agent.moments.with_features(change.places, d)
-    params = contextual_params(composition, moments)
-    agent._state, agent._params, agent.moments = grown(agent._state, change), params, moments
-    agent._composition, agent.confidence, agent._asked = composition, composition.assumed, None
-    agent._places = older_places((*agent.changes, change))
-    kernels.context_widen(params, agent._state)
-    if agent.rule.draws == kernels.NORMAL_DRAWS:
-        new = np.setdiff1d(np.arange(d), change.places)
-        agent._state.vectors[kernels.NORMALS, new] = agent._rng.standard_normal(new.size)
-
-
-def remove_items(agent: ContextualAgent, names: Sequence[str]) -> None:
-    """Items that an agent does not play again."""
-    leaving = as_removed(names, changing_recipe(agent), agent.removed)
-    agent.changes = (*agent.changes, ItemChange(round=agent.rounds + 1, removed=leaving))
-
-
-def offered_items(agent: ContextualAgent, arms: Any) -> Any:
-    """The items of a round: those that were asked for, or all; none that was removed."""
-    gone = agent.removed
-    if not gone:
-        return arms
-    if arms is None:
-        return [name for name in recipe_of(agent.features).items if name not in gone]
-    for name in arms:
-        if name in gone:
-            raise ValueError(f"arms must be present, got {name!r}, which was removed")
-    return arms
-
-
-def changing_recipe(agent: ContextualAgent) -> Recipe:
-    """The recipe of an agent whose items change now."""
-    if agent._thrown is not None:
-        raise ValueError(
-            "arms must stay until the decision is committed for which the coin of this round is thrown"
-        )
-    return recipe_of(agent.features)
-
-
 def as_removed(names: Sequence[str], recipe: Recipe, gone: frozenset[str]) -> tuple[str, ...]:
     """The items to remove: known, not removed before, and not all that are left."""
     places = recipe.item_indices(as_names(names))
@@ -157,24 +82,6 @@ def recipe_after(features: Any, changes: Iterable[ItemChange]) -> Any:
         if change.added and isinstance(features, Recipe) and change.added[0] not in features.item_places:
             features = features.with_items(change.added, change.values or None)
     return features
-
-
-def composition_after(composition: Any, changes: Iterable[ItemChange]) -> Any:
-    """The composition with the ridge and the bound that the changes have left."""
-    for change in changes:
-        if change.places:
-            confidence = replace(composition.assumed, ridge=change.ridge, bound=change.bound)
-            composition = replace(composition, confidence=confidence)
-    return composition
-
-
-def as_bound(bound: float | None, confidence: Confidence) -> float:
-    """The bound on |theta| from now on: as before, then assumed of the longer parameter, or a larger one."""
-    if bound is None:
-        return confidence.bound
-    if not is_number(bound) or not confidence.bound <= bound < inf:
-        raise ValueError(f"bound must be at least {exact(confidence.bound)}, as before, got {bound!r}")
-    return float(bound)
 
 
 def older_places(changes: Iterable[ItemChange]) -> dict[int, Ints]:

@@ -103,3 +103,14 @@ def as_weights(weights: Floats) -> Floats:
         )
         raise ValueError(f"practice must have weights >= 0 that sum to 1, got {wrong}")
     return weights / total
+
+
+def dimension(d: int | None, features: Any) -> int | None:
+    """The number of features, where it is given."""
+    if features is None:
+        return d
+    if not callable(getattr(features, "transform", None)) or not hasattr(features, "d"):
+        raise ValueError(f"features must have d and transform(context, arms), got {type(features).__name__}")
+    if d is not None and d != features.d:
+        raise ValueError(f"d must be {features.d} like that of features, got {d}")
+    return int(features.d)

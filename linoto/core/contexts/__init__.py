@@ -1,1 +1,0 @@
-"""Contexts: every round brings its own arms, as vectors of features."""

@@ -1,0 +1,245 @@
+"""What an agent asks of a driver, and what both drivers share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import kernels
+from linoto.core.arrays import Bools, Floats
+from linoto.core.certificates import Certificate
+from linoto.core.coins import Coins
+from linoto.core.confidence import Confidence, Ellipsoid
+from linoto.core.decisions import Decision
+from linoto.core.explorers import is_own, rule_of
+from linoto.core.protocols import Composition
+from linoto.core.running import Running
+
+Q = TypeVar("Q")  # the question of a round, checked
+
+
+class Driver(ABC, Generic[Q]):
+    """One way to measure the arms of a round by the kernels. Above it nobody knows which."""
+
+    brings_arms: ClassVar[bool]  # whether every round brings its own arms
+    sources: ClassVar[tuple[str, ...]]  # of a decision, in the order of the kernels' codes
+    against: str  # what a promise is compared with
+
+    def __init__(self, composition: Composition, running: Running, changes: tuple[Any, ...]) -> None:
+        self.composition, self.running, self.changes = composition, running, changes
+        self.explorer, self.gate = composition.explorer, composition.gate
+        self.rule, self.own = rule_of(self.explorer), is_own(self.explorer)
+
+    @property
+    def confidence(self) -> Confidence:
+        """What is assumed of rewards, now."""
+        return self.composition.assumed
+
+    # -- deciding
+
+    @abstractmethod
+    def question(
+        self,
+        allowed: Any = None,
+        *,
+        actions: Any = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+    ) -> Q:
+        """What is asked in a round, or why that cannot be asked."""
+
+    @abstractmethod
+    def as_arm(self, arm: Any, asked: Q, name: str = "arm") -> int:
+        """An arm of the round that may be played."""
+
+    @abstractmethod
+    def select(self) -> int:
+        """The arm of the round where nothing has to be said about it."""
+
+    @abstractmethod
+    def answer(self, wanted: int | None, asked: Q, safe: bool = False) -> Decision:
+        """Decide, or judge a proposal (None: the explorer's)."""
+
+    @abstractmethod
+    def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
+        """What is safe in place of the latest decision; `counted`: its coin stays in the books."""
+
+    @abstractmethod
+    def check_latest(self, decision: Decision) -> None:
+        """Refuse any decision but the one just made."""
+
+    def without_coin(self, decision: Decision) -> Decision:
+        """A safe decision as one of a round in which no coin was thrown."""
+        return replace(decision, source=self.fallback_source, control_share=None, centre=None)
+
+    @property
+    @abstractmethod
+    def coin_is_thrown(self) -> bool:
+        """Whether this round is decided until it is committed."""
+
+    @property
+    def fallback_source(self) -> Any:
+        """Where the fallback of the latest decision comes from."""
+        return self.sources[int(self.running.run["fallback_source"])]
+
+    # -- how likely an arm is
+
+    mixes_practice: ClassVar[bool] = False  # whether what is safe is drawn when it is played
+
+    @abstractmethod
+    def peek(self, wanted: int | None, asked: Q) -> Decision:
+        """The answer, where nobody is shown the coin."""
+
+    @abstractmethod
+    def offered(self, asked: Q) -> Bools:
+        """(k,) the arms that may be played."""
+
+    @abstractmethod
+    def affordable(self, asked: Q) -> Bools:
+        """(k,) those of them that the gate would accept, after a decision."""
+
+    @abstractmethod
+    def practice_chance(self, arm: int, asked: Q) -> float:
+        """How likely practice's draw is this arm."""
+
+    @abstractmethod
+    def safe_chance(self, arm: int, asked: Q) -> float:
+        """How likely this arm is played where nothing can be afforded."""
+
+    @abstractmethod
+    def practice_is_drawn(self, asked: Q) -> bool:
+        """Whether practice is a draw among several arms."""
+
+    @abstractmethod
+    def redrawn(self, asked: Q, chosen: str, draws: Floats) -> list[int]:
+        """What each of these draws would have `chosen`; the state is as it was afterwards."""
+
+    def vouched_propensity(self, arm: int, proposal: int, asked: Q) -> float | None:
+        """How likely this arm is where the share of control rounds depends on practice's draw."""
+        return None
+
+    # -- learning
+
+    @abstractmethod
+    def commit(self, decision: Any) -> None:
+        """Count a decision as played."""
+
+    @abstractmethod
+    def observe(self, decision: Any, value: float) -> None:
+        """Learn from the reward of a decision that awaits it."""
+
+    @abstractmethod
+    def lose(self, decision: Any, value: float) -> None:
+        """Learn from a value that stands in for a reward which never comes."""
+
+    @abstractmethod
+    def update(self, decision: Any, value: float) -> None:
+        """Commit and observe at once."""
+
+    # -- arms that come and go
+
+    @abstractmethod
+    def add_arms(
+        self,
+        arms: Any,
+        names: Sequence[str] | None,
+        values: Sequence[Sequence[float]] | None,
+        bound: float | None,
+    ) -> tuple[int, ...]:
+        """New arms, from the next round on: their indices."""
+
+    @abstractmethod
+    def remove_arms(self, arms: Any, fallback: int | None) -> None:
+        """Arms that are not played again."""
+
+    @property
+    @abstractmethod
+    def change_texts(self) -> tuple[str, ...]:
+        """The changes of the arms, for people."""
+
+    # -- looking
+
+    @abstractmethod
+    def interval(self, arm: Any) -> tuple[float, float]:
+        """Bounds on the mean reward of an arm, or of an action."""
+
+    @abstractmethod
+    def bounds(self, decision: Decision) -> tuple[float, float]:
+        """Bounds on the mean reward of what a decision plays."""
+
+    @property
+    @abstractmethod
+    def ellipsoid(self) -> Ellipsoid:
+        """The confidence set of the parameter."""
+
+    @abstractmethod
+    def certified(self) -> Certificate:
+        """What is guaranteed, before the first round."""
+
+    @abstractmethod
+    def first_certificate(self, policy: Any) -> Certificate:
+        """What was guaranteed before the first round, in any later one."""
+
+    @abstractmethod
+    def amended(self, certificate: Certificate) -> Certificate:
+        """A certificate from before the first round with what changes of the arms did to it since."""
+
+    @abstractmethod
+    def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """What a snapshot holds of it, as JSON data and as arrays."""
+
+    # -- what is drawn
+
+    def draw(self) -> None:
+        """Fresh random numbers for the next round, so that deciding twice is deciding once."""
+        self.running.stays_safe = False
+        self.running.draw_coins()
+        self.draw_for_explorer()
+
+    def draw_for_explorer(self) -> None:
+        """What the explorer needs for the next round."""
+        if self.rule.draws == kernels.NORMAL_DRAWS:
+            self.running.rng.standard_normal(out=self.running.state.vectors[kernels.NORMALS])
+        elif self.rule.draws == kernels.SCORE_DRAWS:
+            self.draw_scores()
+
+    def view_draws(self) -> np.random.Generator:
+        """What an explorer of the caller's own draws from: drawn at the last commit, and kept."""
+        return np.random.default_rng(self.running.state.vectors[kernels.NORMALS].view(np.uint64))
+
+    @abstractmethod
+    def draw_scores(self) -> None:
+        """The scores of an explorer to which every arm is alike."""
+
+    def random_rows(self, rounds: int) -> Floats:
+        """(rounds, d or k or 0): what the explorer would draw in as many rounds."""
+        if self.rule.draws == kernels.NORMAL_DRAWS:
+            return self.running.rng.standard_normal((rounds, self.running.state.vectors.shape[1]))
+        if self.rule.draws == kernels.SCORE_DRAWS:
+            return self.running.rng.random((rounds, self.scores_drawn))
+        return np.empty((rounds, 0))
+
+    @property
+    @abstractmethod
+    def scores_drawn(self) -> int:
+        """How many numbers `draw_scores` draws."""
+
+    def coin_rows(self, rounds: int) -> Floats:
+        """(rounds, 2 or 0): practice's draws and coins of as many rounds after the next one."""
+        coins = self.running.coins
+        return np.empty((rounds, 0)) if coins is None else coins.rows(self.running.rounds + 2, rounds)
+
+    def use_coins(self, source: Coins) -> None:
+        """Other coins from now on, where there are any."""
+        if self.running.coins is None:
+            return
+        self.running.coins = source
+        if not self.coin_is_thrown:
+            self.running.draw_coins()
+            self.running.forget_decision()

@@ -1,0 +1,593 @@
+"""Arms that stay the same: each has an index for ever, counts and running bounds of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import arm_changes, coins, kernels
+from linoto.core.arm_changes import ArmChange
+from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.certificates import Certificate, Situation, certify, limits_of
+from linoto.core.coins import Coins
+from linoto.core.confidence import Ellipsoid
+from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
+from linoto.core.drivers.driver import Driver
+from linoto.core.explorers import View, ask_own
+from linoto.core.hints import shortened_list
+from linoto.core.kernels import Parts, State
+from linoto.core.offline import Offline
+from linoto.core.open_rounds import check_awaited
+from linoto.core.protocols import Composition
+from linoto.core.running import Running
+from linoto.core.saving import lasting_arrays, rows_left_out
+from linoto.core.validation import as_arm, as_counts
+from linoto.core.warm_up import warm_up
+
+SCRATCH = [kernels.SCORE, kernels.ROOM]  # rows of the arms that one decision writes
+
+
+class FixedArms(Driver[Bools | None]):
+    """The kernels of arms that stay the same. A question is a mask of the allowed arms; None: all."""
+
+    brings_arms = False
+    sources = SOURCES
+    changes: tuple[ArmChange, ...]
+
+    def __init__(
+        self,
+        *,
+        composition: Composition,
+        running: Running,
+        names: tuple[str, ...] | None = None,
+        reward_squares: Floats | None = None,  # (k,) of the log, where known
+        changes: tuple[ArmChange, ...] = (),
+    ) -> None:
+        super().__init__(composition, running, changes)
+        self.names, self.reward_squares = names, reward_squares
+        self.against = self.gate.compared_with(composition.resolved_fallback())
+        self.parts = kernels.parts_of(running.params)
+        warm_up(self.parts)
+
+    @classmethod
+    def begin(
+        cls,
+        composition: Composition,
+        actions: Floats,
+        offline: Offline,
+        *,
+        rng: np.random.Generator,
+        coins: Coins | None,
+        names: tuple[str, ...] | None,
+    ) -> FixedArms:
+        """A fresh one that knows the log and nothing else."""
+        params = composition.params(actions, offline)
+        shifted = composition.assumed.shift > 0
+        state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted)
+        running = Running(params=params, state=state, rng=rng, coins=coins)
+        squares = offline.reward_squares
+        driver = cls(composition=composition, running=running, names=names, reward_squares=squares)
+        kernels.begin(params, state, *driver.parts)
+        if params[0]["estimates_noise"]:
+            state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
+        driver.draw()
+        composition.gate.check_start(state, composition.assumed, offline)
+        return driver
+
+    # -- deciding
+
+    def question(
+        self,
+        allowed: Any = None,
+        *,
+        actions: Any = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+    ) -> Bools | None:
+        if actions is not None or practice is not None or names is not None or context is not None:
+            given = {"actions": actions, "practice": practice, "names": names, "context": context}
+            odd = next(name for name, value in given.items() if value is not None)
+            raise ValueError(f"{odd} must be None for an agent whose arms stay the same, got a value")
+        return None if allowed is None else self.present_among(allowed)
+
+    def as_arm(self, arm: Any, asked: Bools | None, name: str = "arm") -> int:
+        index = as_arm(arm, self.k, name)
+        if self.running.state.counts[kernels.ALLOWED, index] == 0:
+            raise ValueError(f"arm must be one that is present, got {index}, which was removed")
+        return index
+
+    def select(self) -> int:
+        running = self.running
+        if self.own or running.stays_safe:
+            return self.answer(None, None).arm
+        return kernels.decide(running.params, running.state, -1, *self.parts)
+
+    def answer(self, wanted: int | None, asked: Bools | None, safe: bool = False) -> Decision:
+        running, run = self.running, self.running.state.run
+        coins.check_before_coin(safe, self.coin_is_thrown)
+        self.ask(wanted, asked)
+        decision = self.latest()
+        running.stays_safe |= safe and self.gate.throws_coin
+        if running.stays_safe:
+            run["thrown"] = 0
+        if wanted is not None:
+            running.forget_decision()  # an arm committed by number is judged by decide(), not by this
+        return decision
+
+    def ask(self, wanted: int | None, mask: Bools | None) -> None:
+        """Decide, or judge a proposal; where no allowed arm is safe, change nothing.
+
+        A round whose coin is thrown is decided.
+        """
+        running, state = self.running, self.running.state
+        run, counts = state.run, state.counts
+        if run[0]["thrown"]:
+            coins.check_same_round(run, -1 if wanted is None else wanted, mask)
+            return
+        proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
+        if mask is None:
+            kernels.decide(running.params, state, proposal, *self.parts)
+            return
+        before, rows, present = run.copy(), state.arms[SCRATCH].copy(), self.present
+        counts[kernels.ALLOWED], run["restricted"] = mask, 1
+        kernels.decide(running.params, state, proposal, *self.parts)
+        counts[kernels.ALLOWED], run["restricted"] = present, not present.all()
+        if run[0]["arm"] < 0:
+            run[:], state.arms[SCRATCH] = before, rows
+            asked = [str(self.names[arm] if self.names else arm) for arm in np.flatnonzero(mask)]
+            raise NoSafeArm(
+                f"allowed must hold an arm that is safe to play, got {shortened_list(asked)}: "
+                "the gate refused them all, and the fallback is not among them"
+            )
+
+    def latest(self) -> Decision:
+        """The decision that the kernels made last."""
+        run = self.running.run
+        explored, fallback, thrown = bool(run["explored"]), int(run["fallback"]), bool(run["thrown"])
+        return Decision.of(
+            arm=int(run["arm"]),
+            mode="explore" if explored else "safe",
+            source=SOURCES[run["source"]],
+            proposal=int(run["proposal"]),
+            fallback=fallback if fallback >= 0 else None,
+            budget=float(run["room"]) if self.gate.measures else None,
+            round=int(run["rounds"]) + 1,
+            control_share=float(run["entry_share"]) if thrown else None,
+            centre=float(run["entry_centre"]) if thrown else None,
+            changes=len(self.changes),
+        )
+
+    def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
+        if decision.fallback is None:
+            raise NoSafeArm(
+                "allowed must hold an arm that is safe to play, got none: the fallback is not in it"
+            )
+        safe = replace(decision, arm=decision.fallback, mode="safe")
+        if not counted:
+            return self.without_coin(safe)
+        coins.play_practice(self.running.state.run)
+        return safe
+
+    def check_latest(self, decision: Decision) -> None:
+        check_round(decision, self.running.rounds + 1)
+
+    @property
+    def coin_is_thrown(self) -> bool:
+        return bool(self.running.run["thrown"])
+
+    def propose(self, mask: Bools | None) -> int:
+        """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
+        return ask_own(self.explorer, self.view(mask), self.running.state.arms[kernels.GIVEN_SCORES])
+
+    def view(self, mask: Bools | None) -> View:
+        """What the explorer sees."""
+        arms = self.running.state.arms
+        return View(
+            actions=self.actions,
+            mean=np.array(arms[kernels.MEAN]),
+            width=np.array(arms[kernels.WIDTH]),
+            lcb=self.lcb,
+            ucb=self.ucb,
+            counts=np.array(arms[kernels.SEEN]),
+            reward_sums=np.array(arms[kernels.SUMS]),
+            allowed=self.present if mask is None else mask.copy(),
+            round=self.running.rounds + 1,
+            noise=float(self.running.params[0]["noise"]),
+            rng=self.view_draws(),
+        )
+
+    # -- how likely an arm is
+
+    def peek(self, wanted: int | None, asked: Bools | None) -> Decision:
+        thrown = self.running.run["thrown"].item()
+        decision = self.answer(wanted, asked)
+        self.running.state.run["thrown"] = thrown
+        return decision
+
+    def offered(self, asked: Bools | None) -> Bools:
+        return self.present if asked is None else asked
+
+    def affordable(self, asked: Bools | None) -> Bools:
+        return np.asarray((self.running.state.arms[kernels.ROOM] > 0) & self.offered(asked))
+
+    def practice_chance(self, arm: int, asked: Bools | None) -> float:
+        if not self.practice_is_drawn(asked):
+            return float(arm == self.running.run["fallback"])
+        weights = self.running.state.counts[kernels.LOGGED] * self.offered(asked)
+        return float(weights[arm] / weights.sum())
+
+    def safe_chance(self, arm: int, asked: Bools | None) -> float:
+        return float(arm == self.running.run["fallback"])
+
+    def practice_is_drawn(self, asked: Bools | None) -> bool:
+        return bool(self.running.params[0]["fallback"] == kernels.MIXTURE)
+
+    def redrawn(self, asked: Bools | None, chosen: str, draws: Floats) -> list[int]:
+        state, normals = self.running.state, self.running.state.vectors[kernels.NORMALS]
+        run, drawn, rows, arms, present = (
+            state.run.copy(),
+            normals.copy(),
+            state.arms[SCRATCH].copy(),
+            [],
+            self.present,
+        )
+        state.counts[kernels.ALLOWED], state.run["restricted"] = self.offered(asked), 1
+        for row in draws:
+            normals[:], state.run["thrown"] = row, 0
+            kernels.decide(self.running.params, state, -1, *self.parts)
+            arms.append(int(state.run[0][chosen]))
+        state.counts[kernels.ALLOWED] = present
+        state.run[:], normals[:], state.arms[SCRATCH] = run, drawn, rows
+        return arms
+
+    def vouched_propensity(self, arm: int, proposal: int, asked: Bools | None) -> float:
+        state, likely, mask = self.running.state, 0.0, self.offered(asked)
+        weights = state.counts[kernels.LOGGED] * mask
+        run, ends, present = state.run.copy(), np.cumsum(weights) / weights.sum(), self.present
+        state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
+        for other in np.flatnonzero(weights):
+            chance = float(weights[other] / weights.sum())
+            state.run["thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
+            kernels.decide(self.running.params, state, proposal, *self.parts)
+            share = float(state.run[0]["entry_share"])
+            likely += chance * coins.mixed_propensity(float(arm == proposal), share, float(arm == other))
+        state.counts[kernels.ALLOWED], state.run[:] = present, run
+        return likely
+
+    # -- learning
+
+    def commit(self, decision: Decision | int) -> None:
+        running = self.running
+        arm, mixture = self.play_of(decision)
+        kernels.commit(running.params, running.state, arm, mixture, *self.parts_with(mixture)[:2])
+        running.open_rounds.open(running.rounds)
+        self.draw()
+
+    def observe(self, decision: Decision | int, value: float) -> None:
+        arm, mixture = self.credited(decision)
+        if not self.gate.throws_coin:
+            self.learn(arm, mixture, value, 0.0)
+        elif not self.coin_is_thrown:
+            self.enter_reward(decision, arm)
+            self.learn(arm, mixture, value, 0.0)
+        else:  # between the throw of a coin and the commit of its round: that decision stands
+            run = self.running.state.run
+            kept = [name for name in kernels.DECIDED if name != "restricted"]
+            before = run[kept].copy()
+            self.enter_reward(decision, arm)
+            self.learn(arm, mixture, value, 0.0)
+            for name in kept:
+                run[name] = before[name]
+
+    def lose(self, decision: Decision | int, value: float) -> None:
+        arm, mixture = self.credited(decision)
+        low, high = limits_of(self.confidence, self.running.state.actions)
+        self.learn(arm, mixture, value, max(high - value, value - low))
+
+    def update(self, decision: Decision | int, value: float) -> None:
+        running = self.running
+        arm, mixture = self.play_of(decision)
+        kernels.update(running.params, running.state, arm, mixture, value, *self.parts_with(mixture))
+        self.draw()
+
+    def learn(self, arm: int, mixture: bool, value: float, error: float) -> None:
+        """One reward of an arm, or what stands in for it and how wrong that can be."""
+        running = self.running
+        parts = self.parts_with(mixture)
+        kernels.observe(running.params, running.state, arm, mixture, value, error, *parts)
+
+    def play_of(self, decision: Decision | int) -> tuple[int, bool]:
+        """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
+        running, run = self.running, self.running.state.run
+        if isinstance(decision, Decision):
+            check_round(decision, running.rounds + 1)
+            if decision.changes != len(self.changes):
+                raise ValueError(
+                    "decision must be made after the arms changed, got one from before: ask again"
+                )
+            arm = self.as_arm(decision.arm, None)
+            if running.stays_safe:
+                coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
+            if self.gate.throws_coin:
+                coins.enter_play(run, decision)
+            return arm, decision.by_practice
+        arm = self.as_arm(decision, None)
+        if self.gate.throws_coin:
+            self.ask(None, None)
+            if running.stays_safe:
+                coins.forget_coin(run)
+            practice = coins.is_practice(run, arm)
+            coins.enter_arm(run, arm)
+            return arm, practice
+        if not self.plays_mixture:
+            return arm, False
+        if not run[0]["fresh"]:
+            self.ask(None, None)
+        return arm, bool(run[0]["source"] == kernels.FROM_MIXTURE and run[0]["arm"] == arm)
+
+    def credited(self, decision: Decision | int) -> tuple[int, bool]:
+        """Whose reward this is, which is not awaited any more: the arm, and whether it was the mixture's."""
+        running = self.running
+        arm, mixture = credit(decision, running.state.counts)
+        if isinstance(decision, Decision):
+            check_awaited(running.open_rounds, decision.round)
+        elif running.rounds == running.rewards + 1:
+            running.open_rounds.clear()  # this one was the last
+        return arm, mixture
+
+    def enter_reward(self, decision: Decision | int, arm: int) -> None:
+        """Say what a reward is in the books of a gate that throws a coin."""
+        if isinstance(decision, Decision):
+            coins.enter_decision(self.running.state.run, decision)
+        else:
+            coins.enter_ticket(self.running.state, arm)
+
+    def parts_with(self, mixture: bool) -> Parts:
+        """What a play needs to be compiled; the first one for the mixture may need more than others."""
+        if mixture and self.parts.coin is None and self.parts.ledger is None:
+            self.parts = self.parts._replace(ledger=1)
+            warm_up(self.parts)
+        return self.parts
+
+    # -- arms that come and go
+
+    def add_arms(
+        self,
+        arms: Any,
+        names: Sequence[str] | None,
+        values: Sequence[Sequence[float]] | None,
+        bound: float | None,
+    ) -> tuple[int, ...]:
+        if values is not None:
+            raise ValueError("values must be None for arms that stay the same: they have actions")
+        running = self.running
+        arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
+        new = arm_changes.as_new_actions(arms, running.state.vectors.shape[1])
+        all_names = arm_changes.names_with(self.names, names, len(new))
+        change = arm_changes.addition(running.state, running.params, self.confidence, new, bound)
+        composition = arm_changes.composition_after(self.composition, (change,))
+        squares = self.reward_squares
+        squares = None if squares is None else np.append(squares, np.zeros(len(new)))
+        state = arm_changes.grown(running.state, new, float(running.params[0]["ridge"]))
+        log = offline_of(state, squares)
+        params = composition.params(kernels.actions_of(state), log)  # refuses what cannot work
+        self.draw_for_new(change, state)
+        kernels.meet_arms(params, state, change.added[0])
+        if params[0]["explorer"] >= kernels.UCB1:
+            kernels.tally(params, state)
+        running.params, running.state, self.reward_squares, self.names = params, state, squares, all_names
+        self.composition, self.changes = composition, (*self.changes, change)
+        return change.added
+
+    def draw_for_new(self, change: ArmChange, state: State) -> None:
+        """What the next decision needs of new arms and features besides the estimate."""
+        first, rng = change.added[0], self.running.rng
+        if self.gate.throws_coin:
+            rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
+            nothing = Offline.empty(len(change.added))
+            state.arms[rows, first:] = self.gate.practice_bounds(self.confidence, nothing)
+        if self.rule.draws == kernels.SCORE_DRAWS:
+            state.arms[kernels.GIVEN_SCORES, first:] = rng.random(len(change.added))
+        elif self.rule.draws == kernels.NORMAL_DRAWS and change.features:
+            state.vectors[kernels.NORMALS, -change.features :] = rng.standard_normal(change.features)
+
+    def remove_arms(self, arms: Any, fallback: int | None) -> None:
+        running = self.running
+        arm_changes.check_change(self.gate, self.explorer, self.confidence, self.coin_is_thrown)
+        change = arm_changes.removal(running.state, running.params, arms, fallback)
+        present = self.present
+        present[list(change.removed)] = False
+        if self.gate.needs_logged_arms(self.plays_mixture):
+            arm_changes.check_practice(running.state.counts[kernels.LOGGED], present)
+        self.composition = arm_changes.composition_after(self.composition, (change,))
+        if change.fallback is not None:
+            running.params["fixed_arm"] = change.fallback
+        before = float(running.run["premium"])
+        running.state.counts[kernels.ALLOWED] = present
+        kernels.lose_arms(running.params, running.state, self.parts.ledger)
+        self.changes = (*self.changes, arm_changes.with_effect(change, self.situation(), before))
+
+    @property
+    def change_texts(self) -> tuple[str, ...]:
+        return tuple(arm_changes.text_of(change, self.names) for change in self.changes)
+
+    @property
+    def present(self) -> Bools:
+        """(k,) the arms that can be played: all but those that were removed."""
+        return np.array(self.running.state.counts[kernels.ALLOWED] == 1)
+
+    def present_among(self, allowed: npt.ArrayLike) -> Bools:
+        """(k,) the allowed arms that are present."""
+        mask: Bools = as_mask(allowed, self.k) & self.present
+        if not mask.any():
+            raise ValueError("allowed must hold an arm that is present, got only arms that were removed")
+        return mask
+
+    # -- looking
+
+    def interval(self, arm: Any) -> tuple[float, float]:
+        index = as_arm(arm, self.k)
+        return float(self.running.state.arms[kernels.LCB, index]), float(self.ucb[index])
+
+    def bounds(self, decision: Decision) -> tuple[float, float]:
+        return self.interval(decision.arm)
+
+    def next_mixture_arm(self, plays: npt.ArrayLike | None = None) -> int:
+        """The logged arm that is furthest behind its share of the mixture plays.
+
+        `plays` (k,) are those of another schedule, which this agent was never told of.
+        """
+        changed = self.running.run["premium"] > 0
+        logged = self.running.state.counts[kernels.PRACTICE_PULLS if changed else kernels.LOGGED]
+        mixed = self.mixture_plays if plays is None else as_counts("plays", plays)
+        return int(kernels.most_behind(logged, mixed, int(logged.sum()), int(mixed.sum())))
+
+    @property
+    def budget(self) -> float | None:
+        """The room that the gate sees now, as in the next decision; None where there is no gate."""
+        if not self.gate.measures:
+            return None
+        state = self.running.state
+        run = state.run.view(np.uint8)  # to copy its fields one by one takes 10 times as long
+        before, rows = run.copy(), state.arms[SCRATCH].copy()
+        budget = self.answer(None, None).budget
+        run[:], state.arms[SCRATCH] = before, rows  # the latest decision stays the latest
+        return budget
+
+    @property
+    def counts_control(self) -> bool:
+        """Whether a control play of the logging mixture is to be committed: it is like the gate's own."""
+        return self.gate.counts_control(self.practice_is_drawn(None))
+
+    @property
+    def plays_mixture(self) -> bool:
+        """Whether the logging mixture is what is safe, always or at times."""
+        return bool(self.running.params[0]["fallback"] in (kernels.MIXTURE, kernels.CERTIFIED))
+
+    @property
+    def mixture_plays(self) -> Ints:
+        """(k,) plays of the logging mixture so far; since practice last lost an arm."""
+        return np.array(self.running.state.counts[kernels.MIXED])
+
+    @property
+    def pending(self) -> Ints:
+        """(k,) committed plays that await their reward."""
+        counts = self.running.state.counts
+        return np.array(counts[kernels.PENDING] + counts[kernels.PENDING_MIXTURE])
+
+    @property
+    def k(self) -> int:
+        """The number of arms."""
+        return int(self.running.state.actions.shape[1])
+
+    @property
+    def actions(self) -> Floats:
+        """(k, d) the arm set."""
+        return kernels.actions_of(self.running.state)
+
+    @property
+    def means(self) -> Floats:
+        """(k,) the estimate of each mean reward."""
+        return np.array(self.running.state.arms[kernels.MEAN])
+
+    @property
+    def lcb(self) -> Floats:
+        """(k,) the best lower bound on each mean reward so far, lcb_t of eq. (3)."""
+        return np.array(self.running.state.arms[kernels.LCB])
+
+    @property
+    def ucb(self) -> Floats:
+        """(k,) the current upper bound on each mean reward, ucb_t of eq. (3)."""
+        state = self.running.state
+        upper = upper_bounds(state) + kernels.lifts(state)
+        if not kernels.is_shifted(state):
+            return upper
+        return np.minimum(upper, upper_bounds(kernels.online_part(state)))
+
+    @property
+    def baseline(self) -> float:
+        """r_b of eq. (4): the reward per round a Budget gate defends; -inf without a log."""
+        return float(self.running.run["baseline"])
+
+    @property
+    def ellipsoid(self) -> Ellipsoid:
+        """The confidence set C_t of eq. (2), as much larger as the log may have moved."""
+        state, run = self.running.state, self.running.run
+        moved = self.confidence.shift * float(np.sqrt(run["logged"]))
+        return Ellipsoid(
+            center=np.array(state.vectors[kernels.THETA]),
+            V=kernels.square_of(state, kernels.GRAM),
+            radius=float(run["radius"] + run["doubt"]) + moved,
+        )
+
+    @property
+    def offline(self) -> Offline:
+        """The log it was started from."""
+        return offline_of(self.running.state, self.reward_squares)
+
+    def certified(self) -> Certificate:
+        return certify(self.situation())
+
+    def first_certificate(self, policy: Any) -> Certificate:
+        k = self.k - sum(len(change.added) for change in self.changes)
+        d = self.running.state.vectors.shape[1] - sum(change.features for change in self.changes)
+        log, squares = self.offline, self.reward_squares
+        first = Offline(
+            pulls=log.pulls[:k],
+            reward_sums=log.reward_sums[:k],
+            reward_squares=None if squares is None else squares[:k],
+        )
+        found: Certificate = policy.certificate(self.actions[:k, :d], first)
+        return found
+
+    def amended(self, certificate: Certificate) -> Certificate:
+        return arm_changes.amended(certificate, self.changes, self.change_texts)
+
+    def situation(self) -> Situation:
+        """What the promise is about now."""
+        return Situation(
+            gate=self.gate,
+            fallback=self.composition.resolved_fallback(),
+            confidence=self.confidence,
+            params=self.running.params,
+            run=self.running.state.run,
+            state=self.running.state,
+            offline=self.offline,
+        )
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        state, params = self.running.state, self.running.params[0]
+        header: dict[str, Any] = {"agent": "linear", "names": self.names}
+        arrays = lasting_arrays(state, rows_left_out(state, params, self.gate, own=self.own))
+        if params["estimates_noise"] and self.reward_squares is not None:  # else nothing reads them
+            arrays["reward_squares"] = self.reward_squares
+        return header, arrays
+
+    # -- what is drawn
+
+    def draw_scores(self) -> None:
+        self.running.rng.random(out=self.running.state.arms[kernels.GIVEN_SCORES])
+
+    @property
+    def scores_drawn(self) -> int:
+        return self.k
+
+
+def upper_bounds(state: State) -> Floats:
+    """(k,) of one estimate, lost rewards included."""
+    run = state.run[0]
+    mean, width = state.arms[kernels.MEAN], state.arms[kernels.WIDTH]
+    return np.array(mean + float(run["radius"] + run["doubt"]) * width)
+
+
+def offline_of(state: State, squares: Floats | None) -> Offline:
+    """The log that a state was started from, whose squares (k,) may be known."""
+    counts, arms = state.counts, state.arms
+    return Offline(
+        pulls=counts[kernels.LOGGED], reward_sums=arms[kernels.OFFLINE_SUMS], reward_squares=squares
+    )

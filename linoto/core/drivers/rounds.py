@@ -1,0 +1,524 @@
+"""Rounds that bring their own arms, as vectors of features: an arm has no history of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linoto.core import coins, item_changes, kernels
+from linoto.core.arm_changes import as_bound, composition_after
+from linoto.core.arrays import Bools, Floats
+from linoto.core.certificates import Certificate, certify_rounds
+from linoto.core.coins import Coins
+from linoto.core.confidence import Ellipsoid
+from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
+from linoto.core.drivers.driver import Driver
+from linoto.core.drivers.questions import Features, Round, as_round
+from linoto.core.explorers import View, ask_own
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
+from linoto.core.item_changes import ItemChange
+from linoto.core.open_rounds import check_awaited
+from linoto.core.parameters import params_in_rounds
+from linoto.core.protocols import Composition
+from linoto.core.running import Running
+from linoto.core.saving import lasting_rows
+from linoto.core.validation import as_arm, exact, rounded_up
+from linoto.core.warm_up import warm_up_contexts
+
+
+class RoundArms(Driver[Round]):
+    """The kernels of rounds that bring their own arms. A question is a round."""
+
+    brings_arms = True
+    sources = SOURCES_IN_ROUNDS
+    mixes_practice = True
+    changes: tuple[ItemChange, ...]
+
+    def __init__(
+        self,
+        *,
+        composition: Composition,
+        running: Running,
+        moments: Moments,  # of the log
+        features: Features | None = None,
+        changes: tuple[ItemChange, ...] = (),  # of the items so far
+    ) -> None:
+        super().__init__(composition, running, changes)
+        self.moments, self.features = moments, features
+        self.against = self.gate.against_contextual
+        self.coin = kernels.parts_of(running.params).coin
+        self.needs_practice = int(running.params[0]["fallback"]) != kernels.LCB_ARM  # in every round
+        self.places = item_changes.older_places(changes)
+        self.whitened: Floats = np.empty((self.d, 0))
+        self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
+        self.asked: Round | None = None  # the latest question, whose arms are in the state
+        warm_up_contexts(self.coin)
+
+    @classmethod
+    def begin(
+        cls,
+        composition: Composition,
+        moments: Moments,
+        *,
+        rng: np.random.Generator,
+        coins: Coins,
+        features: Features | None = None,
+        params: npt.NDArray[Any] | None = None,
+    ) -> RoundArms:
+        """A fresh one that knows the log and nothing else."""
+        params = params_in_rounds(composition, moments) if params is None else params
+        state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
+        state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
+        if params[0]["estimates_noise"]:
+            state.run["residuals"], state.run["residual_count"] = moments.residuals()
+        running = Running(params=params, state=state, rng=rng, coins=coins)
+        driver = cls(composition=composition, running=running, moments=moments, features=features)
+        kernels.context_begin(params, state, *moments.as_rows(), driver.coin)
+        driver.draw()
+        return driver
+
+    def at_start(self) -> RoundArms:
+        """What knew the log, with the features of now, and nothing else."""
+        return type(self).begin(
+            self.composition,
+            self.moments,
+            rng=np.random.default_rng(0),
+            coins=coins.KeyedCoins(bytes(coins.KEY_BYTES)),  # it is looked at, and decides nothing
+            params=self.running.params.copy(),
+        )
+
+    def check_length(self) -> None:
+        """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken."""
+        bound, theta = self.confidence.bound, self.running.state.vectors[kernels.THETA]
+        if not self.running.by_model or np.linalg.norm(theta) <= bound:  # usually it is short enough
+            return
+        least = self.ellipsoid.least_length()
+        if least > bound:
+            raise ValueError(
+                f"bound must be at least {exact(rounded_up(least))} for this log, got {exact(bound)}: no "
+                "shorter parameter explains its rewards"
+            )
+
+    # -- deciding
+
+    def question(
+        self,
+        allowed: Any = None,
+        *,
+        actions: Any = None,
+        practice: Any = None,
+        names: Sequence[str] | None = None,
+        context: Any = None,
+    ) -> Round:
+        if context is not None or allowed is not None:
+            if self.features is None:
+                raise ValueError("actions must be given: this agent was started without features")
+            if actions is not None:
+                raise ValueError("actions must be None where a context or allowed is given, got both")
+            items = self.offered_items(allowed)
+            actions = self.features.transform(context, items)
+            names = list(items) if items is not None else getattr(self.features, "items", None) or None
+        if actions is None:
+            raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
+        asked = as_round(actions, practice, names, self.d)
+        if self.needs_practice and not asked.has_practice:
+            kind = type(self.gate).__name__
+            raise ValueError(f"practice must be given for a {kind} gate, got None: it is what is safe")
+        if self.gate.throws_coin and asked.weights.size > asked.offered:
+            raise ValueError("practice must be one of the arms or weights for a Control gate, got an action")
+        return asked
+
+    def offered_items(self, allowed: Any) -> Any:
+        """The items of a round: those that were asked for, or all; none that was removed."""
+        gone = self.removed
+        if not gone:
+            return allowed
+        if allowed is None:
+            return [name for name in item_changes.recipe_of(self.features).items if name not in gone]
+        for name in allowed:
+            if name in gone:
+                raise ValueError(f"allowed must be present, got {name!r}, which was removed")
+        return allowed
+
+    def as_arm(self, arm: Any, asked: Round, name: str = "arm") -> int:
+        return as_arm(arm, asked.offered, name)
+
+    def select(self) -> int:
+        return self.answer(None, self.question()).arm
+
+    def answer(self, wanted: int | None, asked: Round, safe: bool = False) -> Decision:
+        running = self.running
+        coins.check_before_coin(safe, self.coin_is_thrown)
+        if self.standing is not None:
+            before, decision = self.standing
+            if not before.same_as(asked) or wanted not in (None, decision.proposal):
+                raise ValueError(
+                    f"actions, practice and arm must be those for which {self.why_it_stands}, got others: "
+                    "commit that decision first"
+                )
+            return decision
+        running.state, self.asked = kernels.with_arms(running.state, asked.actions), asked
+        if self.whitened.shape != asked.actions.shape:
+            self.whitened = np.empty(asked.actions.shape)
+        self.ask(asked, wanted if wanted is not None else self.propose(asked) if self.own else -1)
+        decision = self.latest(asked)
+        running.stays_safe |= safe and (self.gate.throws_coin or self.is_bound_by(asked))
+        if running.stays_safe:
+            running.state.run["thrown"] = 0
+        elif decision.control_share is not None or (
+            decision.source == "practice" and self.is_bound_by(asked)
+        ):
+            self.standing = asked, decision
+        return decision
+
+    def ask(self, asked: Round, proposal: int) -> None:
+        """Let the kernels decide about the round whose arms are in the state."""
+        table = self.running.params, self.running.state, self.whitened, asked.weights
+        kernels.context_decide(*table, asked.offered, proposal, self.coin)
+
+    def latest(self, asked: Round) -> Decision:
+        """The decision that the kernels made last."""
+        run = self.running.state.run
+        arm, fallback, explored = run["arm"].item(), run["fallback"].item(), bool(run["explored"].item())
+        played, coin = arm < asked.offered, self.gate.throws_coin
+        practice: Floats | None = None
+        if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
+            practice = asked.actions[:, fallback] if coin else self.running.state.vectors[kernels.XBAR]
+        if explored and not coin and asked.peak < 1.0:
+            fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
+        thrown = coin and bool(run["thrown"].item())
+        return Decision.of(
+            arm=arm if played else None,
+            name=asked.names[arm] if asked.names and played else None,
+            mode="explore" if explored else "safe",
+            source=SOURCES_IN_ROUNDS[run["source"].item()],
+            proposal=run["proposal"].item(),
+            fallback=fallback if 0 <= fallback < asked.offered else None,
+            budget=run["room"].item() if self.gate.measures else None,
+            round=run["rounds"].item() + 1,
+            action=tuple(asked.actions[:, arm].tolist()),
+            practice=None if practice is None else tuple(practice.tolist()),
+            control_share=run["entry_share"].item() if thrown else None,
+            centre=run["entry_centre"].item() if thrown else None,
+        )
+
+    def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
+        asked, arm = self.question_of(decision), int(self.running.run["fallback"])
+        played = arm < asked.offered
+        safe = replace(
+            decision,
+            arm=arm if played else None,  # type: ignore[arg-type]
+            name=asked.names[arm] if asked.names and played else None,
+            mode="safe",
+            action=tuple(asked.actions[:, arm].tolist()),
+        )
+        safe = safe if counted else self.without_coin(safe)
+        if not self.running.stays_safe and (self.coin_is_thrown or self.is_bound_by(asked)):
+            self.standing = asked, safe
+        return safe
+
+    def check_latest(self, decision: Decision) -> None:
+        self.question_of(decision)
+
+    @property
+    def coin_is_thrown(self) -> bool:
+        return self.standing is not None
+
+    @property
+    def why_it_stands(self) -> str:
+        """What has decided the round until it is committed."""
+        return "the coin of this round is thrown" if self.gate.throws_coin else "practice was drawn"
+
+    def is_bound_by(self, asked: Round) -> bool:
+        """Whether practice's draw, once it is shown, binds: who knew it could let good ones disappear.
+
+        A gate that throws a coin compares with what was drawn, and a closed one leaves no choice.
+        """
+        return self.gate.measures and not self.gate.throws_coin and 0.0 < asked.peak < 1.0
+
+    def question_of(self, decision: Decision) -> Round:
+        """The question of the decision just made; refuses any other."""
+        check_round(decision, self.running.rounds + 1)
+        if self.asked is None:
+            raise ValueError("decision must be the one just made, got one of another agent")
+        return self.asked
+
+    def propose(self, asked: Round) -> int:
+        """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
+        state = self.running.state
+        kernels.measure_arms(state, self.whitened)
+        return ask_own(self.explorer, self.view(asked), state.arms[kernels.GIVEN_SCORES, : asked.offered])
+
+    def view(self, asked: Round) -> View:
+        """What the explorer sees; an arm has no history of its own here."""
+        run, k = self.running.run, asked.offered
+        rows = self.running.state.arms
+        mean, width = (np.array(rows[row, :k]) for row in (kernels.MEAN, kernels.WIDTH))
+        bonus = float(run["radius"] + run["doubt"]) * width
+        return View(
+            actions=np.ascontiguousarray(asked.actions[:, :k].T),
+            mean=mean,
+            width=width,
+            lcb=mean - bonus,
+            ucb=mean + bonus,
+            counts=np.full(k, np.nan),
+            reward_sums=np.full(k, np.nan),
+            allowed=np.ones(k, np.bool_),
+            round=self.running.rounds + 1,
+            noise=float(self.running.params[0]["noise"]),
+            rng=self.view_draws(),
+        )
+
+    # -- how likely an arm is
+
+    def peek(self, wanted: int | None, asked: Round) -> Decision:
+        kept, thrown = self.standing, self.running.state.run["thrown"].item()
+        decision = self.answer(wanted, asked)
+        if kept is not None and not self.gate.throws_coin:
+            self.standing = None  # what stands is practice's draw, and nothing is kept of its round
+            decision = self.answer(wanted, asked)
+        self.standing = kept  # nobody was shown the coin, nor practice's draw
+        if self.gate.throws_coin:
+            self.running.state.run["thrown"] = thrown
+        return decision
+
+    def offered(self, asked: Round) -> Bools:
+        return np.ones(asked.offered, np.bool_)
+
+    def affordable(self, asked: Round) -> Bools:
+        return np.array(self.running.state.arms[kernels.ROOM, : asked.offered] > 0)
+
+    def practice_chance(self, arm: int, asked: Round) -> float:
+        return float(asked.weights[arm])
+
+    def safe_chance(self, arm: int, asked: Round) -> float:
+        run = self.running.run
+        if run["fallback_source"] == kernels.FROM_LCB:
+            return float(arm == run["fallback"])
+        return self.practice_chance(arm, asked)
+
+    def practice_is_drawn(self, asked: Round) -> bool:
+        return asked.peak != 1.0
+
+    def redrawn(self, asked: Round, chosen: str, draws: Floats) -> list[int]:
+        state, normals = self.running.state, self.running.state.vectors[kernels.NORMALS]
+        run, drawn, arms = state.run.copy(), normals.copy(), []
+        for row in draws:
+            normals[:], state.run["thrown"] = row, 0
+            self.ask(asked, -1)
+            arms.append(int(state.run[0][chosen]))
+        state.run[:], normals[:] = run, drawn
+        return arms
+
+    # -- learning
+
+    def commit(self, decision: Decision) -> None:
+        self.play(decision)
+        self.running.open_rounds.open(self.running.rounds)
+
+    def observe(self, decision: Decision, value: float) -> None:
+        self.learn(decision, self.awaited(decision), value, 0.0)
+
+    def lose(self, decision: Decision, value: float) -> None:
+        action = self.awaited(decision)
+        if self.confidence.reward_range is not None:
+            low, high = self.confidence.reward_range
+        else:
+            high = self.confidence.bound * sqrt(sum(entry * entry for entry in decision.action or ()))
+            low = -high
+        self.learn(decision, action, value, max(high - value, value - low))
+
+    def update(self, decision: Decision, value: float) -> None:
+        self.learn(decision, self.play(decision), value, 0.0)
+
+    def play(self, decision: Decision) -> Floats:
+        """Count a decision as played; (d,) its action."""
+        running = self.running
+        check_round(decision, running.rounds + 1)
+        if self.changes and decision.name in self.removed:
+            raise ValueError(
+                f"decision must be for an item that is present, got {decision.name!r}, which was removed: "
+                "ask again"
+            )
+        action, practice = self.vectors_of(decision)
+        if running.stays_safe:
+            coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
+        if self.standing is not None and decision != self.standing[1]:
+            raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
+        if self.gate.throws_coin:
+            coins.enter_round(running.state.run, decision)
+        by_practice = decision.by_practice
+        kernels.context_commit(running.params, running.state, action, practice, by_practice, self.coin)
+        self.standing = None
+        self.draw()
+        return action
+
+    def awaited(self, decision: Decision) -> Floats:
+        """(d,) the action of a committed decision; refuses one that awaits no reward."""
+        running = self.running
+        if not isinstance(decision, Decision):
+            raise ValueError(f"decision must be a Decision, got {type(decision).__name__}")
+        if decision.round > running.rounds or running.rounds == running.rewards:
+            raise ValueError(
+                f"decision must be committed and await its reward, got one of round {decision.round} "
+                f"after {running.rounds} rounds and {running.rewards} rewards"
+            )
+        action = self.vectors_of(decision)[0]
+        check_awaited(running.open_rounds, decision.round)
+        return action
+
+    def learn(self, decision: Decision, action: Floats, value: float, error: float) -> None:
+        """One reward of a committed decision, or what stands in for it and how wrong that can be."""
+        running = self.running
+        if self.gate.throws_coin:
+            coins.enter_round(running.state.run, decision)
+        kernels.context_observe(running.params, running.state, action, value, error, self.coin)
+
+    def vectors_of(self, decision: Decision) -> tuple[Floats, Floats]:
+        """What a decision plays and what practice does, with the features of now."""
+        places = self.places.get(len(decision.action or ()))
+        if places is None:
+            return decision.vectors(self.d)
+        longer = np.zeros((2, self.d))
+        longer[:, places] = decision.vectors(places.size)
+        return longer[0], longer[1]
+
+    # -- items that come and go
+
+    def add_arms(
+        self,
+        arms: Any,
+        names: Sequence[str] | None,
+        values: Sequence[Sequence[float]] | None,
+        bound: float | None,
+    ) -> tuple[int, ...]:
+        if names is not None:
+            raise ValueError("names must be None where arms are names of items, got some")
+        recipe = self.changing_recipe()
+        larger = recipe.with_items(arms, values)
+        known = tuple(tuple(map(float, row)) for row in values or ())
+        first, running = len(recipe.items), self.running
+        change = ItemChange(round=running.rounds + 1, added=larger.items[first:], values=known)
+        if larger.d > recipe.d:
+            change = replace(
+                change,
+                places=tuple(recipe.places_in(larger).tolist()),
+                features=larger.d - recipe.d,
+                ridge=float(running.params[0]["ridge"]),
+                bound=as_bound(bound, self.confidence, self.confidence.bound),
+            )
+            self.grow(change)
+        elif bound is not None:
+            raise ValueError(f"bound must be None where no feature is new, got {bound!r}")
+        self.features, self.changes = larger, (*self.changes, change)
+        return tuple(range(first, len(larger.items)))
+
+    def grow(self, change: ItemChange) -> None:
+        """Go on with new features, which were 0 in everything so far."""
+        d, running = len(change.places) + change.features, self.running
+        composition = composition_after(self.composition, [change])
+        moments = self.moments.with_features(change.places, d)
+        params = params_in_rounds(composition, moments)
+        running.state, running.params = item_changes.grown(running.state, change), params
+        self.moments, self.composition, self.asked = moments, composition, None
+        self.places = item_changes.older_places((*self.changes, change))
+        kernels.context_widen(params, running.state)
+        if self.rule.draws == kernels.NORMAL_DRAWS:
+            new = np.setdiff1d(np.arange(d), change.places)
+            running.state.vectors[kernels.NORMALS, new] = running.rng.standard_normal(new.size)
+
+    def remove_arms(self, arms: Any, fallback: int | None) -> None:
+        if fallback is not None:
+            raise ValueError(f"fallback must be None where rounds bring their own arms, got {fallback!r}")
+        leaving = item_changes.as_removed(arms, self.changing_recipe(), self.removed)
+        self.changes = (*self.changes, ItemChange(round=self.running.rounds + 1, removed=leaving))
+
+    def changing_recipe(self) -> Recipe:
+        """The recipe, where its items may change now."""
+        if self.coin_is_thrown:
+            raise ValueError(
+                "arms must stay until the decision is committed for which the coin of this round is thrown"
+            )
+        return item_changes.recipe_of(self.features)
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """The items that can not be played any more."""
+        return item_changes.removed_by(self.changes)
+
+    @property
+    def change_texts(self) -> tuple[str, ...]:
+        return tuple(item_changes.text_of(change, self.running.by_model) for change in self.changes)
+
+    # -- looking
+
+    def interval(self, arm: Any) -> tuple[float, float]:
+        ellipsoid = self.ellipsoid
+        return ellipsoid.lower(arm), ellipsoid.upper(arm)
+
+    def bounds(self, decision: Decision) -> tuple[float, float]:
+        asked, run, arms = self.question_of(decision), self.running.run, self.running.state.arms
+        played: int | None = decision.arm
+        column = asked.offered if played is None else played
+        mean, width = float(arms[kernels.MEAN, column]), float(arms[kernels.WIDTH, column])
+        bonus = float(run["radius"] + run["doubt"]) * width
+        return mean - bonus, mean + bonus
+
+    @property
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.running.state.vectors.shape[1])
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The items of the recipe, where there is one."""
+        return getattr(self.features, "items", None)
+
+    @property
+    def ellipsoid(self) -> Ellipsoid:
+        state, run = self.running.state, self.running.run
+        radius = float(run["radius"] + run["doubt"])
+        theta = np.array(state.vectors[kernels.THETA])
+        return Ellipsoid(center=theta, V=state.square[kernels.GRAM], radius=radius)
+
+    def certified(self) -> Certificate:
+        fallback = str(self.composition.resolved_fallback())
+        return certify_rounds(self.gate, fallback, self.confidence, self.moments)
+
+    def first_certificate(self, policy: Any) -> Certificate:
+        return self.certified()
+
+    def amended(self, certificate: Certificate) -> Certificate:
+        return replace(certificate, changes=self.change_texts)
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        moments, run = self.moments, self.running.state.run.copy()
+        for name in (*kernels.DECIDED, "longest"):
+            run[name] = 0
+        header: dict[str, Any] = {
+            "agent": "contextual",
+            "count": moments.count,
+            "reward_sum": moments.reward_sum,
+            "reward_squares": moments.reward_squares,
+        }
+        arrays = {"run": run, "gram": moments.gram, "reward_vector": moments.reward_vector}
+        if self.standing is not None:
+            asked, decision = self.standing
+            header |= {"thrown": decision.to_dict(), "offered": asked.offered, "names": asked.names}
+            arrays |= {"actions": asked.actions, "weights": asked.weights}
+        return header, arrays | lasting_rows(self.running.state)
+
+    # -- what is drawn
+
+    def draw_scores(self) -> None:
+        self.running.state.vectors[kernels.NORMALS, 0] = self.running.rng.random()
+
+    @property
+    def scores_drawn(self) -> int:
+        return 1

@@ -1,0 +1,220 @@
+"""Rounds in a known world: compiled where the explorer is, else asked one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linoto.core import coins, kernels
+from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.decisions import SOURCES, SOURCES_IN_ROUNDS
+from linoto.core.drivers.driver import Driver
+from linoto.core.drivers.fixed import FixedArms
+from linoto.core.drivers.questions import as_weights
+from linoto.core.drivers.rounds import RoundArms
+from linoto.core.protocols import AnyAgent, RoundAgent
+from linoto.core.validation import as_arm, as_counts, as_floats
+from linoto.core.warm_up import warm_up_context_loop, warm_up_loop
+
+MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
+
+
+class Rounds(NamedTuple):
+    """What was played in some rounds, (n,) each."""
+
+    arms: Ints
+    sources: Ints  # where each arm came from, as an index of SOURCES
+    fallbacks: Ints  # the safe arm, or practice's; -1 where there was none
+
+    @property
+    def explored(self) -> Bools:
+        """(n,) where the explorer's arm was played."""
+        return np.asarray(self.sources == kernels.FROM_EXPLORER)
+
+
+class World(NamedTuple):
+    """What arms that stay the same earn in some rounds."""
+
+    means: Floats  # (segments, k)
+    draws: Floats  # (n,) what decides the rewards
+    starts: Ints  # (segments,) the round from which each row of means holds
+    first: int  # the number of the first round here
+    bernoulli: bool
+    reward_range: tuple[float, float]
+    spread: Floats  # (k,)
+
+
+class GivenRounds(NamedTuple):
+    """Some rounds that bring their own arms: the arms of all of them, one round below the other."""
+
+    ends: Ints  # (n,) where the arms of each round end
+    actions: Floats  # (arms, d)
+    weights: Floats  # (arms,) practice's, with the sum 1 in every round
+    means: Floats  # (arms,) the mean reward of each
+
+    def each(self) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Round by round: the arms (k, d), practice's weights (k,) and the means (k,)."""
+        begin = 0
+        for end in self.ends.tolist():
+            yield self.actions[begin:end], self.weights[begin:end], self.means[begin:end]
+            begin = end
+
+
+def as_world(
+    means: Floats,
+    draws: Floats,
+    k: int,
+    *,
+    starts: Ints | None = None,
+    first: int = 0,
+    bernoulli: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    spread: Floats | None = None,
+) -> World:
+    """A world of k arms, checked."""
+    draws = as_floats("draws", draws, ndim=1)
+    means = as_floats("means", means, ndim=1 if starts is None else 2).reshape(-1, np.shape(means)[-1])
+    if means.shape[1] != k:
+        raise ValueError(f"means must have one entry for each of the {k} arms, got {means.shape[1]}")
+    starts = np.zeros(1, np.int64) if starts is None else as_counts("starts", starts)
+    usual = np.full(k, reward_range[1] - reward_range[0] if bernoulli else 1.0)
+    steps = usual if spread is None else as_floats("spread", spread, ndim=1)
+    if steps.size != k:
+        raise ValueError(f"spread must have one entry for each of the {k} arms, got {steps.size}")
+    return World(means, draws, starts, first, bernoulli, reward_range, steps)
+
+
+def play(agent: Any, driver: Driver[Any], means: Floats, draws: Floats, **world: Any) -> Rounds:
+    """What an agent with this driver plays in a world: compiled, unless its explorer is the caller's own."""
+    if isinstance(driver, FixedArms):
+        known = as_world(means, draws, driver.k, **world)
+        check_world(driver, known)
+        return ask_in_world(agent, known) if driver.own else play_fixed(driver, known)
+    if not isinstance(driver, RoundArms):
+        raise TypeError(f"driver must be one of ours, got {type(driver).__name__}")
+    bernoulli = bool(world.pop("bernoulli", False))
+    given = GivenRounds(means=means, **world)
+    if driver.own:
+        return ask_in_rounds(agent, given.each(), draws, bernoulli)
+    return play_given(driver, given, draws, bernoulli)
+
+
+def play_fixed(driver: FixedArms, world: World) -> Rounds:
+    """What these arms play in a world, compiled."""
+    running, draws, low = driver.running, world.draws, world.reward_range[0]
+    rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
+    coins.check_stays_safe(not running.stays_safe)
+    warm_up_loop(driver.parts)
+    block = max(min(4096, MOST_DRAWN // running.state.vectors.shape[1]), 1)  # rounds drawn for at once
+    for start in range(0, draws.size, block):
+        part = slice(start, min(start + block, draws.size))
+        now = world.means, world.starts, world.first + start, draws[part], world.bernoulli, low, world.spread
+        randoms = driver.random_rows(part.stop - start), driver.coin_rows(part.stop - start)
+        played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
+        kernels.play(running.params, running.state, *now, *randoms, *played, *driver.parts)
+    return rounds
+
+
+def check_world(driver: FixedArms, world: World) -> None:
+    """Refuse a world whose rewards can leave the range they are said never to leave."""
+    p, low = driver.running.params[0], world.reward_range[0]
+    if not p["bounded"] or not (world.bernoulli or world.draws.size):
+        return
+    least, most = low, low + float(world.spread.max())
+    if not world.bernoulli:
+        least = float((world.means + world.spread * world.draws.min()).min())
+        most = float((world.means + world.spread * world.draws.max()).max())
+    if not (p["low"] <= least and most <= p["low"] + p["unit"]):
+        raise ValueError(
+            f"reward_range must hold every reward where noise is 'bounded', got a world with rewards in "
+            f"[{least:g}, {most:g}]"
+        )
+
+
+def play_given(driver: RoundArms, given: GivenRounds, draws: Floats, bernoulli: bool) -> Rounds:
+    """What is played in rounds that bring their arms, compiled: the same bits as asking round by round."""
+    warm_up_context_loop(driver.coin)
+    running, ends = driver.running, given.ends
+    most = int(np.diff(ends, prepend=0).max())
+    running.state = kernels.with_arms(running.state, np.zeros((driver.d, most)))
+    coin_rows, randoms = driver.coin_rows(ends.size), driver.random_rows(ends.size)
+    played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
+    table = ends, given.actions, normalised(ends, given.weights), given.means, draws, bernoulli
+    scratch = np.empty((2, driver.d * most))
+    kernels.context_play(
+        running.params, running.state, *table, randoms, coin_rows, scratch, *played, driver.coin
+    )
+    return played
+
+
+def normalised(ends: Ints, weights: Floats) -> Floats:
+    """The weights as an agent that is asked reads them: each round divided by its sum, bit for bit."""
+    begins, found = np.append(0, ends[:-1]), weights.copy()
+    drawn = np.flatnonzero(np.maximum.reduceat(weights, begins) != 1.0)  # else practice is one arm
+    for t in drawn.tolist():
+        found[begins[t] : ends[t]] = as_weights(weights[begins[t] : ends[t]])
+    return found
+
+
+# -- asked one by one
+
+
+def segments(starts: Ints, first: int, rounds: int) -> Ints:
+    """(rounds,) which segment each round from `first` on is in, where `starts` are the first of each."""
+    return np.asarray(np.searchsorted(starts, np.arange(first, first + rounds), side="right") - 1)
+
+
+def play_in_python(agent: AnyAgent, means: Floats, draws: Floats, **world: Any) -> tuple[Ints, Bools]:
+    """Select, pay, update: the arms (n,) of these rounds, and which of them were explored."""
+    rounds = rounds_in_python(agent, means, draws, **world)
+    return rounds.arms, rounds.explored
+
+
+def rounds_in_python(agent: AnyAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
+    """The same, with where each arm came from; the world is that of `as_world`."""
+    return ask_in_world(agent, as_world(means, draws, np.shape(means)[-1], **world))
+
+
+def ask_in_world(agent: AnyAgent, world: World) -> Rounds:
+    """What any agent plays in a world where arms stay the same: it is asked in each round."""
+    draws = world.draws
+    rounds = Rounds(*np.full((3, draws.size), [[0], [kernels.FROM_EXPLORER], [-1]], dtype=np.int64))
+    reasons = hasattr(getattr(agent, "inner", agent), "decide")
+    decide = getattr(agent, "decide", None) if reasons else None
+    low, rows = world.reward_range[0], segments(world.starts, world.first, draws.size).tolist()
+    for t, draw in enumerate(draws.tolist()):
+        if decide:
+            decision = decide()
+            arm, rounds.sources[t] = decision.arm, SOURCES.index(decision.source)
+            rounds.fallbacks[t] = -1 if decision.fallback is None else decision.fallback
+        else:
+            arm = as_arm(agent.select(), world.means.shape[1])
+        rounds.arms[t] = arm
+        mean, step = float(world.means[rows[t], arm]), float(world.spread[arm])
+        reward = mean + step * draw
+        if world.bernoulli:
+            reward = low + step if draw * step < mean - low else low
+        agent.update(arm, reward)
+    return rounds
+
+
+def ask_in_rounds(
+    agent: RoundAgent, rounds: Iterable[tuple[Floats, Floats, Floats]], draws: Floats, bernoulli: bool
+) -> Rounds:
+    """What any agent plays in rounds that bring arms (k, d), practice's weights (k,) and means (k,).
+
+    It is asked with `decide(actions=..., practice=...)`, and told by `update`. A decision must have an `arm`;
+    where it has a `source` and a `fallback` as ours have, they are kept.
+    """
+    played = Rounds(*np.full((3, draws.size), [[0], [kernels.FROM_EXPLORER], [-1]], dtype=np.int64))
+    for t, ((actions, weights, means), draw) in enumerate(zip(rounds, draws.tolist(), strict=True)):
+        decision = agent.decide(actions=actions, practice=weights)
+        arm = as_arm(decision.arm, len(actions), "the arm of a decision")
+        fallback = getattr(decision, "fallback", None)
+        played.arms[t], played.fallbacks[t] = arm, -1 if fallback is None else fallback
+        played.sources[t] = SOURCES_IN_ROUNDS.index(getattr(decision, "source", "explorer"))
+        mean = float(means[arm])
+        agent.update(decision, float(draw < mean) if bernoulli else mean + draw)
+    return played

@@ -1,0 +1,61 @@
+"""What changes while a policy runs: everything that its next decision depends on, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from linoto.core import coins, kernels
+from linoto.core.arrays import Records
+from linoto.core.coins import Coins
+from linoto.core.decisions import check_reward
+from linoto.core.kernels import State
+from linoto.core.open_rounds import OpenRounds
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class Running:
+    """A policy at work, as the kernels see it."""
+
+    params: Records  # (1,) of kernels.PARAMS; (2,) where the log may have moved
+    state: State
+    rng: np.random.Generator  # what the explorer draws comes from here
+    coins: Coins | None = None  # practice's draws, and the coin of a gate that throws one
+    open_rounds: OpenRounds = field(default_factory=OpenRounds)  # those that await their reward
+    stays_safe: bool = False  # in this round
+
+    @property
+    def run(self) -> Any:
+        """The scalars of the state."""
+        return self.state.run[0]
+
+    @property
+    def rounds(self) -> int:
+        """Decisions committed so far."""
+        return int(self.state.run["rounds"].item())
+
+    @property
+    def rewards(self) -> int:
+        """Rewards observed so far, and those that a value stands in for."""
+        return int(self.state.run["rewards"].item())
+
+    @property
+    def by_model(self) -> bool:
+        """Whether something is promised that rests on the linear model."""
+        p = self.params[0]
+        return bool(p["by_model"] or p["vouched_by"] == kernels.THE_MODEL)
+
+    def check_reward(self, reward: Any) -> float:
+        """One reward as a number, or why it cannot be one."""
+        return check_reward(self.params, reward)
+
+    def draw_coins(self) -> None:
+        """Practice's draw and the coin of the next round, where there are any."""
+        if self.coins is not None:
+            coins.draw_coins(self.state.run, self.coins)
+
+    def forget_decision(self) -> None:
+        """The next question is decided anew."""
+        self.state.run["fresh"] = 0
