@@ -106,7 +106,7 @@ def on_good_event(
 @pytest.mark.parametrize("slack", ["paper", "coverage"])
 def test_slack_baseline_and_radius_are_those_of_the_agent(confidence, slack):
     rng = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(6):
         bandit = random_world(rng)
         offline = random_log(bandit, rng)
         problem = Problem.of(bandit.actions, offline, confidence=confidence, slack=slack, theta=bandit.theta)
@@ -357,7 +357,7 @@ def run_and_check(seed: int, rounds: int = 300) -> bool:
 
 
 def test_no_run_on_the_good_event_breaks_a_bound():
-    assert sum(run_and_check(seed) for seed in range(400)) >= 250
+    assert sum(run_and_check(seed) for seed in range(120)) >= 75
 
 
 @pytest.mark.slow
@@ -368,7 +368,7 @@ def test_no_run_of_many_on_the_good_event_breaks_a_bound():
 def test_no_explorer_breaks_the_offline_bound():
     """Whoever proposes the worst arm every round is let through only while (alpha + 2) S t allows it."""
     checked = 0
-    for seed in range(60):
+    for seed in range(24):
         rng = np.random.default_rng(seed)
         bandit = random_world(rng, noise=0.1)
         offline, alpha = random_log(bandit, rng), float(rng.choice([0.0, 0.1, 1.0, 5.0]))
@@ -387,7 +387,7 @@ def test_no_explorer_breaks_the_offline_bound():
                 assert regret <= theory.offline_regret_bound(alpha=alpha, slack=slack, rounds=t) + 1e-9
             agent.update(arm, bandit.means[arm] + 0.1 * rng.standard_normal())
         checked += good
-    assert checked >= 40
+    assert checked >= 16
 
 
 # -- where the constants are tight: each of these fails if one is made smaller

@@ -8,7 +8,7 @@ from hypothesis import settings
 from linoto import LinearBandit, Offline, logged_pulls, sphere_bandit
 
 # The same examples every time; no deadline, because the first one may have to compile.
-LAWS = settings(derandomize=True, deadline=None, max_examples=60, database=None)
+LAWS = settings(derandomize=True, deadline=None, max_examples=30, database=None)
 
 
 def problem(

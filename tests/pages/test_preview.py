@@ -63,10 +63,13 @@ def write(path: Path, preview: linoto.Preview, limit: float | None = None) -> st
     return path.read_text(encoding="utf-8")
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_every_name_is_escaped(
-    preview: linoto.Preview, tmp_path: Path
-) -> None:
-    text = write(tmp_path / "page.html", preview, limit=20.0)
+@pytest.fixture(scope="module")
+def text(preview: linoto.Preview, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page for who can lose 20."""
+    return write(tmp_path_factory.mktemp("preview") / "page.html", preview, limit=20.0)
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_every_name_is_escaped(text: str) -> None:
     page = Page(text)
     assert not page.outside and not page.open
     assert page.tags["script"] == page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
@@ -82,8 +85,7 @@ def test_the_same_arguments_write_the_same_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "three.html", result(seed=1), limit=20.0) != first
 
 
-def test_the_question_is_answered_in_the_first_lines(preview: linoto.Preview, tmp_path: Path) -> None:
-    text = write(tmp_path / "page.html", preview, limit=20.0)
+def test_the_question_is_answered_in_the_first_lines(preview: linoto.Preview, text: str) -> None:
     top = text[text.index("<h1>") : text.index("</ol>")]
     assert f"<h1>{TITLE}</h1>" in top and top.count("<li>") == 4 and 'class="verdict' in top
     names = ("What to do", "The most we can lose", "What to expect", "What we stand", "Untried")  # six worlds
@@ -94,9 +96,8 @@ def test_the_question_is_answered_in_the_first_lines(preview: linoto.Preview, tm
 
 
 def test_the_prior_is_named_with_its_warning_and_the_certificate_is_there(
-    preview: linoto.Preview, tmp_path: Path
+    preview: linoto.Preview, text: str
 ) -> None:
-    text = write(tmp_path / "page.html", preview, limit=20.0)
     said = f"the average rewards of arms differ by {amount(preview.prior)}\u00a0units of reward"
     assert said in text and "(--prior)" in text and 'class="warning"' in text
     for name, line in chosen_point(preview, 20.0).certificate.rows(rounds=300):
@@ -330,14 +331,13 @@ def test_as_many_broken_worlds_as_chance_explains_are_no_alarm(unsupported: lino
         assert (again.refuted() is not None) == alarm
 
 
-def test_fewer_than_ten_worlds_are_not_spoken_of_as_ten(preview: linoto.Preview, tmp_path: Path) -> None:
+def test_fewer_than_ten_worlds_are_not_spoken_of_as_ten(preview: linoto.Preview, text: str) -> None:
     for limit in (None, 20.0):
         for shown in (preview, result(worlds=1)):
-            text = " ".join(f"{name}: {line}" for name, line in answers(shown, limit))
-            assert "In nine" not in text and "eight worlds of ten" not in text and "(--worlds)" in text
+            said = " ".join(f"{name}: {line}" for name, line in answers(shown, limit))
+            assert "In nine" not in said and "eight worlds of ten" not in said and "(--worlds)" in said
     assert "In nine worlds of ten" in dict(answers(result(worlds=10, horizon=20), 20.0))
-    page = write(tmp_path / "page.html", preview, limit=20.0)
-    assert "worlds of 10</th>" not in page and "eight worlds of ten" not in page.split("<svg")[0]
+    assert "worlds of 10</th>" not in text and "eight worlds of ten" not in text.split("<svg")[0]
 
 
 def test_what_gains_nothing_is_not_deployed() -> None:
