@@ -1,4 +1,7 @@
-"""The site as it is built: complete, and readable from the disk without any network."""
+"""The site as it is built: complete, and readable from the disk without any network.
+
+Building takes seconds, and .ci/run asks for it beside `make docs`, which refuses a page with a warning too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import linoto
 
 ROOT = Path(__file__).parents[2]
@@ -16,6 +21,7 @@ FETCHED = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
     built = subprocess.run(
