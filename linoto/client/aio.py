@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from linoto.client.endpoint import Endpoint
+from linoto.client.endpoint import IDLE_SECONDS, Endpoint
 from linoto.client.exchange import Request, Retries
 from linoto.client.files import atomic_file, flush_to_disk
 from linoto.client.operations import Operations, export_request
@@ -39,6 +39,7 @@ class AsyncClient(Operations):
         token: str | None = None,
         timeout: float = 10.0,
         retries: int = 6,
+        idle: float = IDLE_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         connections: int = 64,
     ) -> None:
@@ -46,7 +47,7 @@ class AsyncClient(Operations):
             from linoto.client.aiohttp_session import Sessions
         except ModuleNotFoundError as error:
             raise ImportError(f'AsyncClient needs {error.name}: pip install "linoto[client]"') from None
-        self._endpoint = Endpoint(url, token=token, timeout=timeout, retries=retries)
+        self._endpoint = Endpoint(url, token=token, timeout=timeout, retries=retries, idle=idle)
         self._sessions = Sessions(self._endpoint, connections=connections)
         self._sleep = sleep
 

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from linoto.client.endpoint import BODY_HEADERS, CLOSED, IDLE_SECONDS, Endpoint
+from linoto.client.endpoint import BODY_HEADERS, CLOSED, Endpoint
 from linoto.client.exchange import Request, no_answer
 
 T = TypeVar("T")
@@ -88,7 +88,9 @@ class Sessions:
     def _open(self) -> SharedSession:
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=IDLE_SECONDS, ssl=True if self._tls is None else self._tls
+                limit=0,
+                keepalive_timeout=self.endpoint.idle,
+                ssl=True if self._tls is None else self._tls,
             ),
             headers=self.endpoint.headers,
             timeout=aiohttp.ClientTimeout(total=None),

@@ -19,15 +19,18 @@ class Endpoint:
     ('https://shop.example/bandits', '/bandits')
     """
 
-    def __init__(self, url: str, *, token: str | None, timeout: float, retries: int) -> None:
+    def __init__(
+        self, url: str, *, token: str | None, timeout: float, retries: int, idle: float = IDLE_SECONDS
+    ) -> None:
         if token is not None and not is_visible(token):
             raise ValueError("token must be one word of visible ASCII characters, got something else")
-        if not (isfinite(timeout) and timeout > 0):
-            raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}")
+        for name, seconds in (("timeout", timeout), ("idle", idle)):
+            if not (isfinite(seconds) and seconds > 0):
+                raise ValueError(f"{name} must be a positive number of seconds, got {seconds!r}")
         if retries < 0:
             raise ValueError(f"retries must be a whole number >= 0, got {retries!r}")
         check_url(url)
-        self.url, self.timeout, self.retries = url.rstrip("/"), timeout, retries
+        self.url, self.timeout, self.retries, self.idle = url.rstrip("/"), timeout, retries, idle
         self.path = urlsplit(self.url).path  # comes before the path of every request
         self.headers = {"accept": "application/json", "accept-encoding": "identity"}
         if token is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from linoto.client.endpoint import Endpoint
+from linoto.client.endpoint import IDLE_SECONDS, Endpoint
 from linoto.client.exchange import Request, Retries
 from linoto.client.files import atomic_file, flush_to_disk
 from linoto.client.operations import Operations, export_request
@@ -20,7 +20,8 @@ class Client(Operations):
     """Talks to one service, from any number of threads.
 
     `timeout` is in seconds until an answer begins, or goes on. What may pass (no answer, 429, 503) is sent
-    up to `retries` times again, after pauses that double or for as long as the service says.
+    up to `retries` times again, after pauses that double or for as long as the service says. A connection
+    that was not used for `idle` seconds is not used again: a proxy may have closed its end.
 
     >>> client = Client("http://127.0.0.1:8080", token="...")
     >>> client.url
@@ -42,13 +43,14 @@ class Client(Operations):
         token: str | None = None,
         timeout: float = 10.0,
         retries: int = 6,
+        idle: float = IDLE_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         try:
             from linoto.client.urllib3_pool import Pool
         except ModuleNotFoundError as error:
             raise ImportError(f'Client needs {error.name}: pip install "linoto[client]"') from None
-        self._endpoint = Endpoint(url, token=token, timeout=timeout, retries=retries)
+        self._endpoint = Endpoint(url, token=token, timeout=timeout, retries=retries, idle=idle)
         self._pool = Pool(self._endpoint)
         self._sleep = sleep
 

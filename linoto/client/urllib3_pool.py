@@ -9,7 +9,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ClosedPoolError, HTTPError
 
-from linoto.client.endpoint import BODY_HEADERS, CLOSED, IDLE_SECONDS, Endpoint
+from linoto.client.endpoint import BODY_HEADERS, CLOSED, Endpoint
 from linoto.client.exchange import Request, no_answer
 
 T = TypeVar("T")
@@ -19,7 +19,9 @@ KEPT = 256  # connections at most that wait for the next request; further ones a
 class FreshConnection(HTTPConnection):
     """A connection that is not used again after a long pause."""
 
-    _used = 0.0
+    def __init__(self, *args: Any, idle: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._idle, self._used = idle, 0.0
 
     def request(self, *args: Any, **kwargs: Any) -> Any:
         """Send a request."""
@@ -29,7 +31,7 @@ class FreshConnection(HTTPConnection):
     @property
     def is_connected(self) -> bool:
         """Whether the next request may use it."""
-        return time.monotonic() - self._used < IDLE_SECONDS and super().is_connected
+        return time.monotonic() - self._used < self._idle and super().is_connected
 
 
 class SecureConnection(FreshConnection, HTTPSConnection):
@@ -42,8 +44,8 @@ class Pool:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         tls = endpoint.tls()
-        options = {} if tls is None else {"ssl_context": tls}
-        self._pool = urllib3.connection_from_url(endpoint.url, maxsize=KEPT, **options)
+        options: dict[str, Any] = {} if tls is None else {"ssl_context": tls}
+        self._pool = urllib3.connection_from_url(endpoint.url, maxsize=KEPT, idle=endpoint.idle, **options)
         self._pool.ConnectionCls = FreshConnection if tls is None else SecureConnection
 
     def send(self, request: Request[T]) -> T:

@@ -270,6 +270,7 @@ def test_a_closed_client_sends_nothing(kind: Any, server: Server) -> None:
         ("url must be like", {"url": "http://127.0.0.1/?x=1"}),
         ("token must be", {"token": "one\r\nx-other: two"}),
         ("timeout must be", {"timeout": 0.0}),
+        ("idle must be", {"idle": 0.0}),
         ("retries must be", {"retries": -1}),
     ],
 )

@@ -27,7 +27,7 @@ from helpers.service_process import TOLERANT
 
 import linoto
 from linoto import AsyncClient, Client
-from linoto.client import ServiceError, aiohttp_session, urllib3_pool
+from linoto.client import ServiceError
 from linoto.client.operations import get
 
 
@@ -238,12 +238,8 @@ def test_a_connection_that_the_service_closed_is_not_used_again(kind: Any) -> No
         assert len(server.connections) == 2
 
 
-def test_a_connection_that_was_not_used_for_long_is_not_used_again(
-    kind: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (urllib3_pool, aiohttp_session):
-        monkeypatch.setattr(module, "IDLE_SECONDS", 0.2)
-    with keeping_alive() as server, AnyClient(kind, server.url, retries=0) as client:
+def test_a_connection_that_was_not_used_for_long_is_not_used_again(kind: Any) -> None:
+    with keeping_alive() as server, AnyClient(kind, server.url, retries=0, idle=0.2) as client:
         client.decide("loop")
         client.wait(0.5)
         client.decide("loop")
