@@ -66,7 +66,8 @@ def ips_of(seen: Weighted) -> Estimate:
     """The same of rows seen from a target."""
     low, high = min(seen.limits[0], 0.0), max(seen.limits[1], 0.0)  # a row without weight earns 0
     terms, limits = seen.weights * seen.rows.rewards, (seen.ceiling * low, seen.ceiling * high)
-    found = seen.mean_of(terms, limits, binary=seen.binary and seen.limits[0] == 0)
+    coins = seen.alike and seen.limits[0] == 0 and bool(np.isin(seen.rows.rewards, seen.limits).all())
+    found = seen.mean_of(terms, limits, plain=coins)
     return seen.estimate("ips", float(terms.mean()), seen.with_unknown(found, low, high))
 
 
@@ -102,8 +103,8 @@ def snips_of(seen: Weighted) -> Estimate:
         ends = (around + seen.ceiling * low, around + seen.ceiling * high)
         found = seen.mean_of(around + w * (r - around), ends, centred=True)
         return seen.estimate("snips", value, seen.with_unknown(found, low, high))
-    elif seen.binary:
-        found = seen.mean_of(r[w > 0], limits, binary=True)
+    elif seen.alike:
+        found = seen.mean_of(r[w > 0], limits, plain=True)
     else:
         options: dict[str, Any] = {"weights": w, "ceiling": seen.ceiling, "level": interval.level}
         found = Found(*betting_interval(r, reward_range=limits, **options), "betting")
@@ -184,7 +185,7 @@ def replay(
     rewards, limits = rows.rewards[kept], seen.limits
     if rewards.size == 0:
         raise ValueError("rows must leave at least one to judge by, got 0")
-    found = seen.mean_of(rewards, limits, binary=bool(np.isin(rows.rewards, limits).all()))
+    found = seen.mean_of(rewards, limits, plain=True)
     found = seen.with_unknown(found, *limits, 1 - seen.unknown)
     return seen.estimate("replay", float(rewards.mean()), found, kept=kept)
 

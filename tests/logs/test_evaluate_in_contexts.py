@@ -334,3 +334,40 @@ def test_a_greedy_target_by_block_means_what_its_blocks_earn() -> None:
         found = evaluate(rows, "greedy", methods=("dr",))[0]
         missed += not found.low <= truth <= found.high
     assert missed <= 8  # P(binomial(40, 0.05) > 8) = 1.3e-4
+
+
+# -- replay -----------------------------------------------------------------------------------------------
+
+
+def test_a_fixed_target_is_replayed_in_contexts_by_the_rows_that_agree() -> None:
+    rows, _ = every_choice()
+    scores = rows.scores(np.linspace(-1, 1, RECIPE.d))
+    (found,) = evaluate(rows, rows.best(scores), methods=("replay",), interval=Interval(reward_range=(0, 1)))
+    agree = scores.argmax(axis=1) == rows.arms
+    assert found.used == agree.sum() and found.value == pytest.approx(rows.rewards[agree].mean())
+
+
+def test_a_policy_is_replayed_in_contexts_as_its_own_loop_would_go() -> None:
+    """An agent that is asked in the context of each row, and learns from those in which it agrees."""
+    rng = np.random.default_rng(11)
+    rows = without_signal(rng, 300, "AB").numbered()
+    warm, rest = rows.take(np.arange(100)), rows.take(np.arange(100, 300))
+    policy = linoto.Greedy()
+    (found,) = evaluate(rest, policy, warm_start=warm)
+    agent: Any = policy.start(warm.moments(np.arange(100)), features=warm.recipe, rng=3)
+    earned = []
+    for row, arm in enumerate(rest.arms.tolist()):
+        decision = agent.decide(context=rest.context_of(row), allowed=list(rest.offered(row)))
+        if decision.name == rest.offered(row)[arm]:
+            agent.update(decision, float(rest.rewards[row]))
+            earned.append(rest.rewards[row])
+    assert (found.method, found.interval, found.used) == ("replay", "anytime", len(earned))
+    assert found.value == pytest.approx(np.mean(earned))
+
+
+def test_rows_that_built_a_warm_start_cannot_judge_a_policy_in_contexts() -> None:
+    rows = without_signal(np.random.default_rng(12), 60, "AB").numbered()
+    with pytest.raises(ValueError, match="rows must not be among those that built the warm start"):
+        evaluate(rows, linoto.Greedy(), warm_start=rows)
+    with pytest.raises(ValueError, match="methods must be ips, snips or dr for a greedy target"):
+        evaluate(rows, "greedy", methods=("replay",))

@@ -191,7 +191,7 @@ def test_an_agent_starts_from_what_was_saved(tmp_path: Path) -> None:
     decision = agent.decide(context=context)
     expected = saved.recipe.transform(context) @ agent.theta
     assert decision.name == saved.recipe.items[int(expected.argmax())]
-    assert agent.decide(context=context, arms=["C"]).name == "C"
+    assert agent.decide(context=context, allowed=["C"]).name == "C"
 
 
 def test_items_alone_are_a_log_of_arms() -> None:
