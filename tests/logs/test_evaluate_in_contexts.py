@@ -295,8 +295,14 @@ def without_signal(rng: np.random.Generator, n: int, items: str, *, contexts: bo
     return replace(rows, recipe=recipe, context={"country": country}) if contexts else rows
 
 
-@pytest.mark.parametrize("contexts", [True, False])
-@pytest.mark.parametrize("folds", [5, 40])
+@pytest.mark.parametrize(
+    ("folds", "contexts"),
+    [
+        (40, True),
+        (5, False),
+        *(pytest.param(*other, marks=pytest.mark.slow) for other in ((5, True), (40, False))),
+    ],
+)
 def test_intervals_of_a_greedy_target_cover(folds: int, contexts: bool) -> None:
     """The best item of all other rows has the luck of its own row against it: with 40 folds such intervals
     missed in 30 % of logs, with 5 in 7 to 11 %. More than 10 of 60 at 5 %: 2e-4."""

@@ -104,6 +104,22 @@ SOURCES: dict[str, Callable[[Path, dict[str, Any]], Any]] = {
 }
 
 
+every_source = pytest.mark.parametrize(
+    ("kind", "context"),
+    [
+        pytest.param(
+            kind,
+            context,
+            id=f"{kind}-{name}",
+            marks=pytest.mark.slow if context and kind not in ("csv", "parquet") else (),
+        )
+        for kind in SOURCES
+        for name, context in CONTEXTS.items()
+    ],
+)
+"""With contexts most of them in the slow suite: they are staged as without."""
+
+
 def same(left: Log, right: Log) -> bool:
     return (
         left.early == right.early
@@ -116,8 +132,7 @@ def same(left: Log, right: Log) -> bool:
 # -- the same statistics, whatever they come from ---------------------------------------------------------
 
 
-@either
-@pytest.mark.parametrize("kind", SOURCES)
+@every_source
 def test_every_kind_of_input_gives_the_same_bits(kind: str, context: dict[str, Any], tmp_path: Path) -> None:
     columns = sample()
     source = SOURCES[kind](tmp_path, columns)
@@ -132,8 +147,7 @@ def test_every_kind_of_input_gives_the_same_bits(kind: str, context: dict[str, A
     assert log.rows == 3000 and log.bad == {} and log.unknown == {} and log.propensities is None
 
 
-@either
-@pytest.mark.parametrize("kind", SOURCES)
+@every_source
 def test_time_decides_what_is_early_and_propensities_are_summed(
     kind: str, context: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -173,14 +187,16 @@ def test_the_bits_do_not_depend_on_threads_or_runs(
     kind: str, time: str | None, context: dict[str, Any], tmp_path: Path
 ) -> None:
     """Many small parts, so that threads would disagree about the order if they could."""
-    source = SOURCES[kind](tmp_path, sample(10_000))
+    source = SOURCES[kind](tmp_path, sample(5_000))
     options: dict[str, Any] = {**COLUMNS, **context, "time": time, "arms": ARMS}
     first = read_in_parts(source, 2**10, **options, engine=Engine(jobs=1))
-    for jobs in (2, 8, 8):
+    for jobs in (8, 8):
         assert same(read_in_parts(source, 2**10, **options, engine=Engine(jobs=jobs)), first)
 
 
-@either
+@pytest.mark.parametrize(
+    "context", [CONTEXTS["contexts"], pytest.param(CONTEXTS["fixed arms"], marks=pytest.mark.slow)]
+)
 def test_a_cluster_gives_the_same_bits(context: dict[str, Any], tmp_path: Path) -> None:
     columns = sample(5000)
     columns["r"][7] = None
@@ -221,7 +237,7 @@ def test_parts_cover_every_row_once_and_the_middle_is_an_edge(tmp_path: Path) ->
     assert not any(part.late for part in sums.cut_parts(files, columns, size=sums.PART, halves=False))
 
 
-@pytest.mark.parametrize("kind", ["threads", "dask"])
+@pytest.mark.parametrize("kind", ["threads", pytest.param("dask", marks=pytest.mark.slow)])
 def test_ids_written_in_many_ways_add_up_to_the_same_bits(kind: Any, tmp_path: Path) -> None:
     """Each spelling of an id is summed for itself, and the sums of one arm are added in one order."""
     rng = np.random.default_rng(4)

@@ -48,7 +48,7 @@ def write(path: Path, column: str, value: float, options: dict[str, Any]) -> Pat
 
 
 @pytest.mark.parametrize(("column", "value", "kind", "message"), HIDDEN)
-@pytest.mark.parametrize("form", ["statistics", "no statistics", "csv"])
+@pytest.mark.parametrize("form", ["statistics", "csv", pytest.param("no statistics", marks=pytest.mark.slow)])
 def test_a_value_that_hides_is_named_and_can_be_skipped(
     column: str, value: float, kind: str, message: str, form: str, tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ def test_the_truth_lies_in_the_worlds_that_a_preview_shows(kind: str, logged_arm
         assert sum(each.right for each in judged) >= 24
 
 
-@pytest.mark.parametrize("kind", ["clicks, 0.4 %", "clicks, 4 %", "prices, heavy tail"])
+@pytest.mark.parametrize("kind", ["clicks, 4 %", "prices, heavy tail"])
 def test_the_band_of_a_preview_is_not_far_from_the_truth(kind: str) -> None:
     """15 problems: at 80 %, fewer than 8 are right in 0.4 % of choices of seeds."""
     found = [foretell(kind, seed, horizon=300, worlds=15)[0] for seed in range(15)]
