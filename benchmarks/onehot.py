@@ -24,10 +24,10 @@ from linoto.core.units import recognising
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 LINUCB = "LinUCB"
 POLICIES: dict[str, Any] = {
-    "UCB1": linoto.UCB1(confidence=CLICKS),
-    "HUCB1": linoto.HUCB1(confidence=CLICKS),
-    "MinUCB": linoto.MinUCB(shift=0.1, confidence=CLICKS),
-    "OtO": linoto.OtO(confidence=CLICKS),
+    "UCB1": linoto.research.UCB1(confidence=CLICKS),
+    "HUCB1": linoto.research.HUCB1(confidence=CLICKS),
+    "MinUCB": linoto.research.MinUCB(shift=0.1, confidence=CLICKS),
+    "OtO": linoto.research.OtO(confidence=CLICKS),
     LINUCB: linoto.LinUCB(confidence=CLICKS),
     "LinLCB": linoto.LinLCB(confidence=CLICKS),
     "LinTS": linoto.LinTS(confidence=CLICKS),

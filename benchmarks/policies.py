@@ -21,10 +21,10 @@ POLICIES: dict[str, linoto.Policy] = {
     "LinUCB, the paper's radius": linoto.LinUCB(confidence=linoto.PAPER),
     "LinLCB": linoto.LinLCB(),
     "LinOtO": linoto.LinOtO(),
-    "Rarely switching LinUCB": linoto.RareLinUCB(),
+    "Rarely switching LinUCB": linoto.research.RareLinUCB(),
     "LinTS, posterior": linoto.LinTS(),
-    "LinTS, Agrawal-Goyal": linoto.LinTS(law="agrawal-goyal"),
-    "LinTS, Abeille-Lazaric": linoto.LinTS(law="abeille-lazaric"),
+    "LinTS, Agrawal-Goyal": linoto.research.WideLinTS(law="agrawal-goyal"),
+    "LinTS, Abeille-Lazaric": linoto.research.WideLinTS(law="abeille-lazaric"),
     "Greedy": linoto.Greedy(),
     "Random": linoto.Random(),
     "Tolerance by the model": linoto.Gated(

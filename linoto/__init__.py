@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from linoto.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from linoto import research as research
     from linoto.audit.contexts import audit_contexts as audit_contexts
     from linoto.audit.verdicts import audit_log as audit_log
     from linoto.checks import check_policy as check_policy
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
     from linoto.core.gates import Tolerance as Tolerance
     from linoto.core.guard import Guard as Guard
     from linoto.core.offline import Offline as Offline
-    from linoto.core.one_hot_policies import HUCB1 as HUCB1
-    from linoto.core.one_hot_policies import UCB1 as UCB1
-    from linoto.core.one_hot_policies import MinUCB as MinUCB
-    from linoto.core.one_hot_policies import OtO as OtO
-    from linoto.core.oope import OOPE as OOPE
     from linoto.core.policies import Gated as Gated
     from linoto.core.policies import Greedy as Greedy
     from linoto.core.policies import LinLCB as LinLCB
@@ -52,7 +48,6 @@ if TYPE_CHECKING:
     from linoto.core.policies import LinTS as LinTS
     from linoto.core.policies import LinUCB as LinUCB
     from linoto.core.policies import Random as Random
-    from linoto.core.policies import RareLinUCB as RareLinUCB
     from linoto.core.protocols import Policy as Policy
     from linoto.core.shift import least_shift as least_shift
     from linoto.core.shift import shifted_bounds as shifted_bounds
@@ -105,9 +100,7 @@ HOMES = {
     "core.gates": ("Budget", "Closed", "Conservative", "Control", "Open", "Tolerance"),
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
-    "core.one_hot_policies": ("HUCB1", "MinUCB", "OtO", "UCB1"),
-    "core.oope": ("OOPE",),
-    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random", "RareLinUCB"),
+    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
     "core.protocols": ("Policy",),
     "core.shift": ("least_shift", "shifted_bounds"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
@@ -134,6 +127,8 @@ __all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "research":
+        return import_module("linoto.research")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'linoto' has no attribute {name!r}")
     value = getattr(import_module(f"linoto.{_HOME_OF[name]}"), name)

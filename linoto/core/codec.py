@@ -50,13 +50,21 @@ def completed(data: Any, known: Mapping[str, type]) -> Any:
         return [completed(part, known) for part in data]
     if not isinstance(data, dict):
         return data
-    kind = known.get(data.get("type", ""))
     parts = {name: completed(part, known) for name, part in data.items()}
-    if kind is None:
+    if data.get("type", "") not in known:
         return parts
-    usual = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
-    then = {**usual, **getattr(kind, "before", {})}
-    return {**{name: encode(value) for name, value in then.items()}, **parts}
+    name = parts.pop("type")
+    kind, parts = revised(known[name], {**getattr(known[name], "before", {}), **parts}, known)
+    usual = {field.name: encode(field.default) for field in fields(kind) if field.default is not MISSING}
+    return {"type": kind.__name__, **usual, **parts}
+
+
+def revised(kind: type, parts: dict[str, Any], known: Mapping[str, type]) -> tuple[type, dict[str, Any]]:
+    """What a record of an earlier version is today: fields that are `gone` have one value, or it is older."""
+    gone = getattr(kind, "gone", {})
+    if all(parts.get(name, value) == value for name, value in gone.items()):
+        return kind, {name: part for name, part in parts.items() if name not in gone}
+    return known.get(getattr(kind, "older", ""), kind), parts
 
 
 def decode(data: Any, known: Mapping[str, type], *, stored: bool = False) -> Any:
@@ -76,7 +84,8 @@ def decode(data: Any, known: Mapping[str, type], *, stored: bool = False) -> Any
     try:
         fields_then = getattr(known[name], "before", {}) if stored else {}
         fields_now = {key: decode(part, known, stored=stored) for key, part in parts.items()}
-        return known[name](**{**fields_then, **fields_now})
+        kind, values = revised(known[name], {**fields_then, **fields_now}, known)
+        return kind(**values)
     except TypeError:
         expected = ", ".join(field.name for field in fields(known[name]))
         raise ValueError(

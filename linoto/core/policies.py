@@ -18,7 +18,7 @@ from linoto.core.explorers import Proposer, Rule, Scorer, by_redrawing, has_rule
 from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
 from linoto.core.offline import Offline
-from linoto.core.parameters import LAWS, REACHES, is_arm, params_of
+from linoto.core.parameters import REACHES, is_arm, params_of
 from linoto.core.usual import usual_contextual_gate, usual_gate
 from linoto.core.validation import (
     check_choice,
@@ -113,31 +113,6 @@ class LinUCB(Composed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RareLinUCB(Composed):
-    """LinUCB that chooses rarely: it scores the arms anew only when det V has grown by a factor 1 + growth.
-
-    Rarely switching OFUL of Abbasi-Yadkori et al. (2011): in between it plays the same arm, and learns from
-    every reward. With growth 0 it is LinUCB. Its regret bound is sqrt(1 + growth) times LinUCB's, and it
-    scores at most 1 + log(det V_n / det V_0) / log(1 + growth) times.
-    """
-
-    rule: ClassVar[Rule] = Rule(code=kernels.RARE, keeps_scores=True)
-
-    growth: float = 0.5
-    scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
-    confidence: Confidence | None = None
-
-    def __post_init__(self) -> None:
-        normalise(self)
-        check_nonnegative("growth", self.growth)
-        check_nonnegative("scale", self.scale)
-        check_confidence(self.confidence)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
-
-
-@dataclass(frozen=True, kw_only=True)
 class LinLCB(Composed):
     """Pessimism: the arm that is best in the worst plausible world."""
 
@@ -158,10 +133,8 @@ class LinLCB(Composed):
 class LinTS(Composed):
     """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * v)^2 V^-1).
 
-    `law` says how large v is. By "posterior" it is the noise that log and rewards show, at most the assumed
-    one (`noise="assumed"` takes that), as a Bayesian would draw. "agrawal-goyal" is their
-    noise sqrt(9 d log(t / delta)), and "abeille-lazaric" the radius of the confidence set: both have a bound
-    on the regret in every world, of order d^1.5 sqrt(n), and explore far more.
+    v is the noise that log and rewards show, at most the assumed one (`noise="assumed"` takes that), as a
+    Bayesian would draw.
     """
 
     rule: ClassVar[Rule] = Rule(
@@ -169,17 +142,16 @@ class LinTS(Composed):
     )
     words = {"thompson": {}}  # noqa: RUF012 - a constant of the class
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
+    gone: ClassVar[dict[str, Any]] = {"law": "posterior"}
 
     scale: float = 1.0
-    law: Literal["posterior", "agrawal-goyal", "abeille-lazaric"] = "posterior"
-    noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated for the posterior alone
+    noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: estimated
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
         normalise(self)
         check_nonnegative("scale", self.scale)
-        check_choice("law", self.law, LAWS)
         check_choice("noise", self.noise, NOISES)
         check_memory(self.memory)
         check_confidence(self.confidence)
@@ -187,7 +159,7 @@ class LinTS(Composed):
     @property
     def estimates_noise(self) -> bool:
         """Whether it draws with the noise that log and rewards show."""
-        return self.noise == "estimated" or (self.noise == "auto" and self.law == "posterior")
+        return self.noise != "assumed"
 
     def composed(self) -> Gated:
         return without_gate(self, self.confidence)
@@ -222,8 +194,8 @@ class Random(Composed):
         return Gated(explorer=self, gate=Open())
 
 
-EXPLORERS = (LinUCB, LinTS, Greedy, Random, RareLinUCB)
-"""Every explorer there is. What names explorers (snapshots, messages, commands) reads this."""
+EXPLORERS = (LinUCB, LinTS, Greedy, Random)
+"""Every explorer of daily use; `linoto.core.research` has the others. What names explorers reads both."""
 Explorer = Composed | Scorer | Proposer
 
 

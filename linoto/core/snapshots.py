@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import codec, kernels, one_hot_policies, policies
+from linoto.core import codec, kernels, policies, research
 from linoto.core.agent import Agent
 from linoto.core.arm_changes import ArmChange, composition_after
 from linoto.core.arrays import Records
@@ -25,6 +25,7 @@ from linoto.core.drivers.questions import Features, Round
 from linoto.core.drivers.rounds import RoundArms
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
+from linoto.core.gates.older import OlderTolerance
 from linoto.core.guard import Guard
 from linoto.core.item_changes import ItemChange, recipe_after
 from linoto.core.offline import Offline
@@ -43,9 +44,10 @@ KNOWN: dict[str, type] = {
         Confidence,
         Doubling,
         *GATES,
+        OlderTolerance,
         *policies.EXPLORERS,
-        *one_hot_policies.ONE_HOT_EXPLORERS,
-        one_hot_policies.OtO,
+        *research.RESEARCH_EXPLORERS,
+        research.OtO,
         OOPE,
         policies.LinOtO,
         policies.LinLCB,

@@ -66,8 +66,7 @@ def warm_up(parts: Parts = PLAIN) -> None:
         kernels.begin(params, state, *parts)
         kernels.decide(params, state, -1, *parts)
         kernels.commit(params, state, 0, False, *parts[:2])
-        kernels.observe(params, state, 0, False, 0.0, 0.0, *parts)
-        kernels.update(params, state, 0, False, 0.0, *parts)
+        kernels.observe(params, state, 0, False, 0.0, 0.0, True, *parts)
 
 
 @cache

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.gates import Budget, Tolerance
+from linoto.core.gates.older import OlderTolerance
 from linoto.core.offline import Offline
 from linoto.core.policies import Explorer, Gated, Greedy, LinOtO, LinTS, LinUCB
 from linoto.core.protocols import Policy
@@ -58,19 +60,19 @@ BEYOND = Experiment(
 def parts(alpha: float) -> dict[str, Policy]:
     """The tolerance gate with one of its two improvements taken away, and with both."""
     return {
-        f"{epsilon:g}, {name}": Gated(gate=Tolerance(epsilon=epsilon, bias=bias), reach=reach)
+        f"{epsilon:g}, {name}": Gated(gate=kind(epsilon=epsilon), reach=reach)
         for epsilon in (0.1, 0.02)
-        for name, reach, bias in PARTS
+        for name, reach, kind in PARTS
     }
 
 
 Reach = Literal["affordable", "proposal"]
-Bias = Literal["tight", "loose"]
-PARTS: tuple[tuple[str, Reach, Bias], ...] = (
-    ("as it is", "affordable", "tight"),
-    ("all or nothing", "proposal", "tight"),
-    ("loose bias", "affordable", "loose"),
-    ("neither", "proposal", "loose"),
+LOOSE = partial(OlderTolerance, bias="loose")
+PARTS: tuple[tuple[str, Reach, Callable[..., Tolerance]], ...] = (
+    ("as it is", "affordable", Tolerance),
+    ("all or nothing", "proposal", Tolerance),
+    ("loose bias", "affordable", LOOSE),
+    ("neither", "proposal", LOOSE),
 )
 
 PIECES = Experiment(

@@ -21,11 +21,11 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates import Conservative, Control, Tolerance
 from linoto.core.intervals import student
 from linoto.core.offline import Offline
-from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
 from linoto.core.oope import OOPE
 from linoto.core.parameters import params_in_rounds
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, RareLinUCB
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.protocols import Policy, PolicyForRounds, starts_without_arms
+from linoto.core.research import HUCB1, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments import seasons as season
 from linoto.experiments import takeover
@@ -71,8 +71,8 @@ def everyone(
         "LinUCB, rarely switching": RareLinUCB(confidence=paper),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=sure),
         "LinTS": LinTS(confidence=sure),
-        "LinTS, Agrawal-Goyal": LinTS(law="agrawal-goyal", confidence=sure),
-        "LinTS, Abeille-Lazaric": LinTS(law="abeille-lazaric", confidence=sure),
+        "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal", confidence=sure),
+        "LinTS, Abeille-Lazaric": WideLinTS(law="abeille-lazaric", confidence=sure),
         "LinLCB": LinLCB(confidence=paper),
         "OOPE": OOPE(confidence=sure),
         "OOPE, Frank-Wolfe": OOPE(design="frank_wolfe", confidence=sure),

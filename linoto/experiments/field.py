@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linoto.core.oope import OOPE
-from linoto.core.policies import LinTS, LinUCB, RareLinUCB
+from linoto.core.policies import LinTS, LinUCB
 from linoto.core.protocols import Policy
+from linoto.core.research import RareLinUCB, WideLinTS
 from linoto.experiments.paper import DIMENSION, HORIZON, LINOTO, OFFLINE_SIZE, OFFLINE_SIZE_BEST
 from linoto.experiments.settings import Experiment, Setting
 
@@ -24,8 +25,8 @@ def cited() -> dict[str, Policy]:
         "OFUL": LinUCB(),
         "OFUL, rarely switching": RareLinUCB(),
         "LinTS": LinTS(),
-        "LinTS, Agrawal-Goyal": LinTS(law="agrawal-goyal"),
-        "LinTS, Abeille-Lazaric": LinTS(law="abeille-lazaric"),
+        "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal"),
+        "LinTS, Abeille-Lazaric": WideLinTS(law="abeille-lazaric"),
         "OOPE": OOPE(),
         "OOPE, Frank-Wolfe": OOPE(design="frank_wolfe"),
     }

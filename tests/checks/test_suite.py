@@ -13,9 +13,10 @@ from linoto.checks.suite import LAWS, Law, LawError, all_checks, check_policy
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
-from linoto.core.one_hot_policies import HUCB1, UCB1, MinUCB, OtO
+from linoto.core.gates.older import OlderTolerance
 from linoto.core.oope import OOPE  # its laws are in tests/core/test_oope.py
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, RareLinUCB
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.research import HUCB1, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
 ALL_LAWS = [law.__name__ for _, laws in LAWS for law in laws if law.__name__ not in OF_OWN_EXPLORERS]
@@ -36,7 +37,7 @@ DETERMINISTIC = [
     Gated(gate=Tolerance(epsilon=0.05, evidence="rewards"), confidence=Confidence(reward_range=(-1, 1))),
     Gated(gate=Tolerance(epsilon=0.05), confidence=Confidence(reward_range=(-1, 1), radius="hkz")),
     Gated(
-        gate=Tolerance(epsilon=0.2, relative=True, bias="loose"),
+        gate=OlderTolerance(epsilon=0.2, relative=True, bias="loose"),
         fallback="mixture",
         reach="proposal",
         confidence=Confidence(reward_range=(0, 1), bound=2.0),
@@ -57,7 +58,7 @@ DETERMINISTIC = [
 ]
 RANDOMISED = [
     LinTS(),
-    LinTS(law="abeille-lazaric"),
+    WideLinTS(law="abeille-lazaric"),
     Random(),
     Gated(
         explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)
@@ -101,7 +102,7 @@ def test_randomised_policies_obey_every_law_but_symmetry(policy: Any) -> None:
 
 SHARES = Confidence(reward_range=(0, 1), bound=2.0)
 PUBLISHED = [
-    LinTS(law="agrawal-goyal"),
+    WideLinTS(law="agrawal-goyal"),
     *(
         Gated(explorer=LinUCB(), gate=gate, fallback=2, reach="proposal", confidence=SHARES)
         for gate in (Conservative(form="arms"), Conservative(mean=0.3), Conservative(form="separate"))

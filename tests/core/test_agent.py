@@ -424,7 +424,7 @@ def test_no_call_compiles_a_kernel_anew() -> None:
         agent.play(w.means, w.noise[::2])
         agent.play(w.means.astype(np.float32), w.noise[:10], bernoulli=True)  # type: ignore[arg-type]
         assert len(before) > 10 and signatures() == before
-    for kernel in (kernels.begin, kernels.commit, kernels.observe, kernels.update, kernels.play):
+    for kernel in (kernels.begin, kernels.commit, kernels.observe, kernels.play):
         parts = 2 if kernel is kernels.commit else len(Parts._fields)
         assert len({each[:-parts] for each in kernel.signatures}) == 1, "one for each set of parts"
 

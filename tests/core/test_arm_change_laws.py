@@ -313,7 +313,9 @@ def test_a_thrown_coin_and_epochs_refuse_changes() -> None:
         agent.decide()
     with pytest.raises(ValueError, match="arms must change between rounds"):
         agent.add_arms(NEW)
-    by_arm = linoto.OtO(horizon=50).start(np.eye(3), Offline(pulls=[9, 5, 0], reward_sums=[3.0, 2.0, 0]))
+    by_arm = linoto.research.OtO(horizon=50).start(
+        np.eye(3), Offline(pulls=[9, 5, 0], reward_sums=[3.0, 2.0, 0])
+    )
     with pytest.raises(ValueError, match="radius must be another than 'arms'"):
         by_arm.add_arms(np.eye(4)[3:])
     doubling = Doubling(policy=LinOtO()).start(ACTIONS, LOG)

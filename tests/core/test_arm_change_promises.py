@@ -14,6 +14,7 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from linoto import Agent, Budget, Confidence, Control, Gated, Offline, Tolerance
+from linoto.research import OlderTolerance
 
 DELTA = 0.2
 BOUNDED = Confidence(noise="bounded", reward_range=(0, 1), bound=4.0, delta=DELTA)
@@ -93,7 +94,7 @@ def excess(agent: Agent, world: World, leaving: Callable[[Agent], int | None], r
 TOLERANCES: dict[str, Any] = {
     "model": Tolerance(epsilon=0.05, budget=2.0, evidence="model"),
     "rewards": Tolerance(epsilon=0.1, budget=2.0, evidence="rewards"),
-    "union": Tolerance(epsilon=0.1, budget=2.0, evidence="rewards", ledger="union"),
+    "union": OlderTolerance(epsilon=0.1, budget=2.0, evidence="rewards"),
     "realised": Tolerance(epsilon=0.1, budget=2.0, evidence="rewards", promise="realised"),
     "both-relative": Tolerance(epsilon=0.1, budget=3.0, relative=True),
 }

@@ -202,7 +202,7 @@ CASES: dict[str, Case] = {
     "unhashable form": (lambda: Budget(form=[]), r"form must be one of .*, got \[\]"),  # type: ignore[arg-type]
     "unknown slack": (
         lambda: Budget(slack="none"),  # type: ignore[arg-type]
-        "slack must be one of 'paper', 'coverage', 'one_arm', got 'none'",
+        "slack must be one of 'paper', 'coverage', got 'none'",
     ),
     "negative scale of LinUCB": (lambda: LinUCB(scale=-1.0), "scale must be a number >= 0, got -1.0"),
     "NaN scale of LinTS": (lambda: LinTS(scale=NAN), "scale must be a number >= 0, got nan"),

@@ -53,7 +53,7 @@ def rooms(agent: Any) -> np.ndarray:
 def test_every_room_is_that_of_the_paper(form: Any, known: str | None, fallback: Any, make: Any) -> None:
     bandit, log = make(1)
     mean = None if known is None else true_mean(bandit, log, fallback)
-    gate = Conservative(alpha=0.2, mean=mean, form=form, bias="loose")
+    gate = Conservative(alpha=0.2, mean=mean, form=form)
     agent = Gated(explorer=LinUCB(), gate=gate, fallback=fallback, confidence=SHARES).start(
         bandit.actions, log
     )
@@ -96,9 +96,7 @@ def test_one_joint_bound_leaves_more_room_than_two() -> None:
     bandit, log = world(3)
     forms: tuple[Any, ...] = ("joint", "separate")
     first, second = (
-        Gated(gate=Conservative(form=form, bias="loose"), fallback=0, confidence=SHARES).start(
-            bandit.actions, log
-        )
+        Gated(gate=Conservative(form=form), fallback=0, confidence=SHARES).start(bandit.actions, log)
         for form in forms
     )
     rng = np.random.default_rng(0)
@@ -252,7 +250,7 @@ def test_arms_cannot_come_and_go() -> None:
     bandit, log = world(0)
     for policy, message in (
         (Gated(gate=Conservative(), confidence=SHARES), "come and go, got Conservative"),
-        (linoto.RareLinUCB(), "come and go, got RareLinUCB"),
+        (linoto.research.RareLinUCB(), "come and go, got RareLinUCB"),
     ):
         agent = policy.start(bandit.actions, log)
         for change in (lambda a=agent: a.add_arms([[1.0, 0.0, 0.0]]), lambda a=agent: a.remove_arms([6])):

@@ -81,14 +81,14 @@ class LeastSeen:
 
 def test_a_snapshot_with_an_explorer_of_your_own_needs_no_field_that_came_later() -> None:
     """What a field meant before it existed is what the given policy must say, and what it says by default."""
-    gate, confidence = linoto.Tolerance(epsilon=0.1, ledger="union", rounding="any"), linoto.Confidence()
+    gate, confidence = linoto.research.OlderTolerance(epsilon=0.1), linoto.Confidence()
     policy = linoto.Gated(explorer=LeastSeen(), gate=gate, confidence=confidence)
     log = linoto.Offline(pulls=[5, 5], reward_sums=[2.0, 3.0])
     agent = policy.start([[1.0, 0.2], [0.3, 1.0]], log, rng=0)
     header, arrays = read_snapshot(agent.snapshot())
-    del header["policy"]["confidence"]["horizon"], header["policy"]["gate"]["ledger"]
-    del header["policy"]["gate"]["rounding"]
+    del header["policy"]["confidence"]["horizon"]
+    header["policy"]["gate"] = {"type": "Tolerance", "epsilon": 0.1, "bias": "tight"}  # as it was stored
     assert linoto.restore(codec.pack(header, arrays), policy=policy).policy == policy
-    other = replace(policy, gate=replace(gate, ledger="joint"))
+    other = replace(policy, gate=linoto.Tolerance(epsilon=0.1))
     with pytest.raises(ValueError, match="policy must be the one of the snapshot"):
         linoto.restore(codec.pack(header, arrays), policy=other)

@@ -29,6 +29,7 @@ from linoto.core import codec, gates, kernels
 from linoto.core.policies import EXPLORERS
 from linoto.core.snapshots import read_snapshot
 from linoto.core.units import compact_form, find_units, one_hot, same_arms, squared_lengths
+from linoto.research import OlderTolerance
 from linoto.worlds.posterior import are_unrelated
 
 BOUNDED = Confidence(noise="bounded", reward_range=(0, 1), bound=3.0)
@@ -43,7 +44,7 @@ GATES = {
     **{f"budget-{form}": Budget(alpha=2.0, form=form) for form in ("exact", "aggregate", "max")},
     "budget-coverage": Budget(alpha=2.0, slack="coverage"),
     **{f"tolerance-{kind}": Tolerance(epsilon=0.1, evidence=kind) for kind in ("model", "rewards", "both")},
-    "tolerance-relative": Tolerance(budget=20, epsilon=0.1, relative=True, bias="loose"),
+    "tolerance-relative": OlderTolerance(budget=20, epsilon=0.1, relative=True, bias="loose"),
     **{f"conservative-{form}": Conservative(alpha=0.2, form=form) for form in ("joint", "separate", "arms")},
     "control": Control(budget=10),
     "control-loan": Control(budget=10, promise="expected", loan=5),

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto import OOPE, Confidence, Offline
+from linoto import Confidence, Offline
 from linoto.checks import check_policy
 from linoto.core.designs import Design, optimal_design, sparse_design
+from linoto.research import OOPE
 from linoto.worlds.bandits import on_sphere
 
 K, D = 12, 3

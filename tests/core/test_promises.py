@@ -29,11 +29,11 @@ GATES: dict[str, Any] = {
         gate=linoto.Tolerance(epsilon=0.05), confidence=linoto.Confidence(reward_range=(-1, 1))
     ),
     "rewards, union": linoto.Gated(
-        gate=linoto.Tolerance(epsilon=0.05, evidence="rewards", ledger="union"),
+        gate=linoto.research.OlderTolerance(epsilon=0.05, evidence="rewards", rounding="low"),
         confidence=linoto.Confidence(reward_range=(-1, 1)),
     ),
     "both, union": linoto.Gated(
-        gate=linoto.Tolerance(epsilon=0.05, ledger="union"),
+        gate=linoto.research.OlderTolerance(epsilon=0.05, rounding="low"),
         confidence=linoto.Confidence(reward_range=(-1, 1)),
     ),
     "model, a loss budget": linoto.Gated(gate=linoto.Tolerance(budget=6.0, evidence="model")),

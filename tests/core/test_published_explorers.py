@@ -10,9 +10,10 @@ from helpers.inner_kernels import from_python
 from helpers.problems import problem
 
 import linoto
-from linoto import Confidence, Gated, LinTS, LinUCB, Offline, RareLinUCB, Tolerance
+from linoto import Confidence, Gated, LinTS, LinUCB, Offline, Tolerance
 from linoto.core import kernels
 from linoto.core.kernels import explorers
+from linoto.research import RareLinUCB, WideLinTS
 
 SURE = Confidence(noise=0.5, delta=0.1)
 
@@ -119,7 +120,9 @@ def test_a_draw_solves_the_triangle_in_every_dimension(d: int) -> None:
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_a_draw_is_as_wide_as_its_law_says(law: Any, scale: float) -> None:
     """Scores are A (theta + scale v R^-1 xi) with V = R'R: exactly, for the xi that were drawn."""
-    policy = LinTS(law=law, scale=scale, noise="assumed", confidence=SURE)
+    policy: Any = LinTS(scale=scale, noise="assumed", confidence=SURE)
+    if law != "posterior":
+        policy = WideLinTS(law=law, scale=scale, confidence=SURE)
     for rounds in (0, 1, 37):
         agent, arms, bandit, log = played(policy, rounds)
         agent.decide()
@@ -133,13 +136,10 @@ def test_a_draw_is_as_wide_as_its_law_says(law: Any, scale: float) -> None:
 
 
 def test_the_wider_laws_assume_their_noise_and_the_posterior_sees_it() -> None:
-    assert LinTS().estimates_noise and LinTS(law="agrawal-goyal", noise="estimated").estimates_noise
-    assert not LinTS(law="agrawal-goyal").estimates_noise
-    assert not LinTS(law="abeille-lazaric").estimates_noise
-    with pytest.raises(
-        ValueError, match="law must be one of 'posterior', 'agrawal-goyal', 'abeille-lazaric'"
-    ):
-        LinTS(law="normal")  # type: ignore[arg-type]
+    assert LinTS().estimates_noise and not LinTS(noise="assumed").estimates_noise
+    assert not hasattr(WideLinTS(law="abeille-lazaric"), "estimates_noise")
+    with pytest.raises(ValueError, match="law must be one of 'agrawal-goyal', 'abeille-lazaric'"):
+        WideLinTS(law="normal")  # type: ignore[arg-type]
 
 
 def test_what_was_stored_before_there_were_laws_is_a_posterior() -> None:

@@ -33,6 +33,7 @@ from linoto import (
     shifted_bounds,
 )
 from linoto.core import kernels
+from linoto.research import OlderTolerance
 from tests.core.test_shift import D, K, moved_world
 
 MOVED = Confidence(noise=0.3, delta=0.2, shift=0.3)
@@ -175,7 +176,7 @@ def room_of(gate: Any, confidence: Confidence, after: int) -> tuple[Any, Any, Li
 
 @pytest.mark.parametrize("after", [0, 25])
 def test_the_room_of_a_tolerance_is_by_either_estimate(after: int) -> None:
-    gate = Tolerance(budget=4.0, epsilon=0.1, evidence="model", bias="loose")
+    gate = OlderTolerance(budget=4.0, epsilon=0.1, evidence="model", bias="loose")
     agent, room, bandit, since = room_of(gate, MOVED, after)
     oracle = Oracle(bandit.actions, agent.offline, since, MOVED, 1.0)
     excess, xbar = agent.running.state.vectors[kernels.EXCESS], agent.running.state.vectors[kernels.XBAR]
@@ -260,7 +261,7 @@ def test_what_realised_rewards_pay_for_allows_for_a_reference_that_has_moved() -
         Offline(pulls=[60, 40], reward_sums=[30.0, 20.0]),
         {"noise": "bounded", "reward_range": (0, 1)},
     )
-    gate = Tolerance(budget=5.0, evidence="rewards", ledger="union")
+    gate = OlderTolerance(budget=5.0, evidence="rewards", rounding="low")
     uppers = []
     for shift in (0.0, 0.1):
         confidence = Confidence(**options, shift=shift)  # type: ignore[arg-type]

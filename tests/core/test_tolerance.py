@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,6 +26,7 @@ import linoto
 from linoto.core.gates import mixture_rounding
 from linoto.core.gates.mixture import rounding_below
 from linoto.core.kernels.ledger import least_by_bets
+from linoto.research import OlderTolerance
 
 K, D = 12, 4
 EVERY = list(
@@ -53,6 +55,13 @@ def problem(seed: int, k: int = K) -> tuple[np.ndarray, np.ndarray, linoto.Offli
     return actions, means, linoto.Offline(pulls=pulls, reward_sums=sums)
 
 
+def gate_of(bias: str, ledger: str) -> Any:
+    """Today's gate, or that of versions 0.1 and 0.2 where one of these is as it was then."""
+    if (bias, ledger) == ("tight", "joint"):
+        return linoto.Tolerance
+    return partial(OlderTolerance, bias=bias, ledger=ledger, rounding="low")
+
+
 def agree(
     config: tuple[Any, ...],
     *,
@@ -72,14 +81,8 @@ def agree(
     confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0), radius=kind, bound=2.0)
     agent = linoto.Gated(
         explorer=linoto.LinUCB(scale=0.5) if explorer == "ucb" else linoto.LinTS(scale=0.5),
-        gate=linoto.Tolerance(
-            budget=budget,
-            epsilon=epsilon,
-            evidence=evidence,
-            relative=relative,
-            promise=promise,
-            bias=bias,
-            ledger=ledger,
+        gate=gate_of(bias, ledger)(
+            budget=budget, epsilon=epsilon, evidence=evidence, relative=relative, promise=promise
         ),
         reach=reach,
         fallback=fallback,
@@ -310,7 +313,7 @@ def test_a_low_mean_bounds_what_the_mixture_can_be_behind_and_ahead(
 def test_rare_clicks_have_a_small_rounding() -> None:
     """80 options at 0.5 % clicks: 20 clicks of rounding without the mean, less than one with it."""
     log = linoto.Offline(pulls=[100] * 80, reward_sums=[0.5] * 80)
-    gates = [linoto.Tolerance(budget=30.0, rounding=rounding) for rounding in ("any", "low")]
+    gates = [OlderTolerance(budget=30.0), linoto.Tolerance(budget=30.0)]
     confidence = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
     kappas = [linoto.Gated(gate=g, confidence=confidence).certificate(np.eye(80), log).kappa for g in gates]
     assert kappas[0] == 20.0
@@ -380,7 +383,7 @@ def test_an_arm_alone_counts_as_the_mixture_play_it_is() -> None:
 def test_tight_bias_never_has_less_room_than_loose() -> None:
     actions, means, log = problem(4)
     tight, loose = (
-        linoto.Gated(gate=linoto.Tolerance(epsilon=0.05, evidence="model", bias=bias)).start(actions, log)
+        linoto.Gated(gate=gate_of(bias, "joint")(epsilon=0.05, evidence="model")).start(actions, log)
         for bias in ("tight", "loose")
     )
     for t in range(300):

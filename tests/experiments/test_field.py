@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from helpers.fakes import fake_results
 
-from linoto import HUCB1, UCB1, Conservative, Gated, LinUCB, MinUCB, OtO, simulate
+from linoto import Conservative, Gated, LinUCB, simulate
 from linoto.core.arrays import Floats
 from linoto.experiments import field, paper
 from linoto.experiments.run import draw_instance
 from linoto.experiments.settings import Setting
 from linoto.pages.figures import experiments as figures
+from linoto.research import HUCB1, UCB1, MinUCB, OtO
 
 
 def formula(setting: Setting, label: str, run: int, rounds: Floats) -> Floats:

@@ -38,16 +38,23 @@ class ConservativeReference:
     def explored(self) -> list[int]:
         return [arm for arm, is_baseline, _ in self.played if not is_baseline]
 
-    def lower(self, y: Floats, sign: float = 1.0) -> float:
-        """The least <theta, y> over the self-normalised confidence set; with sign -1 the largest."""
+    def lower(self, y: Floats, sign: float = 1.0, arm: int | None = None) -> float:
+        """The least <theta, y> over the self-normalised confidence set; with sign -1 the largest.
+
+        The ridge's pull is bounded in the norm of V^-1 or along y, of an `arm` in y always in that norm.
+        """
         d, c = self.actions.shape[1], self.confidence
         ridge = c.ridge_for(d)
         counts, sums = self.counts_and_sums()
         V = ridge * np.eye(d) + self.actions.T @ (counts[:, None] * self.actions)
         theta = np.linalg.solve(V, self.actions.T @ sums)
         growth = np.linalg.slogdet(V)[1] - d * np.log(ridge)
-        radius = c.scale * np.sqrt(2 * np.log(1 / c.delta) + growth) + np.sqrt(ridge) * c.bound
-        return float(theta @ y - sign * radius * np.sqrt(y @ np.linalg.solve(V, y)))
+        own = np.zeros(d) if arm is None else self.actions[arm]
+        width, own_width = (np.sqrt(x @ np.linalg.solve(V, x)) for x in (y, own))
+        root = np.sqrt(ridge) * c.bound
+        pull = ridge * c.bound * np.linalg.norm(np.linalg.solve(V, y - own)) + root * own_width
+        radius = c.scale * np.sqrt(2 * np.log(1 / c.delta) + growth)
+        return float(theta @ y - sign * (radius * width + min(root * width, pull)))
 
     def counts_and_sums(self) -> tuple[Floats, Floats]:
         counts, sums = self.log.pulls.astype(float), self.log.reward_sums.copy()
@@ -65,11 +72,13 @@ class ConservativeReference:
         b = self.baseline
         with_arm = self.actions[self.explored].sum(axis=0) + self.actions[arm]
         if self.mean is not None:  # CLUCB
-            return self.lower(with_arm) + held * self.mean - (1 - self.alpha) * t * self.mean
+            return self.lower(with_arm, arm=arm) + held * self.mean - (1 - self.alpha) * t * self.mean
         if self.form == "separate":  # CLUCB2
             saved = self.alpha * max(self.lower(held * b), 0.0)
-            return self.lower(with_arm) + saved - (1 - self.alpha) * self.lower((q + 1) * b, sign=-1.0)
-        return self.lower(with_arm + self.alpha * held * b - (1 - self.alpha) * (q + 1) * b)
+            return (
+                self.lower(with_arm, arm=arm) + saved - (1 - self.alpha) * self.lower((q + 1) * b, sign=-1.0)
+            )
+        return self.lower(with_arm + self.alpha * held * b - (1 - self.alpha) * (q + 1) * b, arm=arm)
 
     def room_by_arms(self, arm: int, t: int, held: int) -> float:  # CUCB
         counts, sums = self.counts_and_sums()

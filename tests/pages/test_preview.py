@@ -259,7 +259,7 @@ def test_deploy_never_stands_beside_an_empty_promise() -> None:
     clicks = rng.binomial(pulls, 0.004).astype(float)
     log = linoto.Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks)
     policy = linoto.Gated(
-        gate=linoto.Tolerance(budget=2.0, evidence="rewards", rounding="any"),
+        gate=linoto.research.OlderTolerance(budget=2.0, evidence="rewards", ledger="joint"),
         confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1), bound=2.0),
     )
     shown = linoto.preview(np.eye(80), log, policy=policy, grid=[2.0, 8.0], horizon=1000, worlds=6)

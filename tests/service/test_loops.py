@@ -394,13 +394,13 @@ def test_a_gate_that_compares_with_an_arm_is_refused() -> None:
 
 
 def test_a_policy_that_cannot_wait_for_rewards_is_refused() -> None:
-    for policy in (linoto.OOPE(), linoto.Doubling(policy=linoto.OOPE())):
+    for policy in (linoto.research.OOPE(), linoto.Doubling(policy=linoto.research.OOPE())):
         with pytest.raises(Refused, match="policy must be one that a loop can run"):
             start_agent(spec_of(policy=policy))
 
 
 def test_a_loop_of_featureless_arms_keeps_no_square_arrays() -> None:
-    agent = start_agent(spec_of(policy=linoto.HUCB1()))
+    agent = start_agent(spec_of(policy=linoto.research.HUCB1()))
     assert agent.running.state.square.shape[1] == 1  # type: ignore[union-attr]
 
 

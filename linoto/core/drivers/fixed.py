@@ -19,7 +19,7 @@ from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_r
 from linoto.core.drivers.driver import Driver
 from linoto.core.explorers import View, ask_own
 from linoto.core.hints import shortened_list
-from linoto.core.kernels import Parts, State
+from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.protocols import Composition
@@ -264,7 +264,7 @@ class FixedArms(Driver[Bools | None]):
     def commit(self, decision: Decision | int) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        kernels.commit(running.params, running.state, arm, mixture, *self.parts_with(mixture)[:2])
+        kernels.commit(running.params, running.state, arm, mixture, *self.parts[:2])
         running.open_rounds.open(running.rounds)
         self.draw()
 
@@ -292,14 +292,13 @@ class FixedArms(Driver[Bools | None]):
     def update(self, decision: Decision | int, value: float) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        kernels.update(running.params, running.state, arm, mixture, value, *self.parts_with(mixture))
+        kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts)
         self.draw()
 
     def learn(self, arm: int, mixture: bool, value: float, error: float) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be."""
         running = self.running
-        parts = self.parts_with(mixture)
-        kernels.observe(running.params, running.state, arm, mixture, value, error, *parts)
+        kernels.observe(running.params, running.state, arm, mixture, value, error, True, *self.parts)
 
     def play_of(self, decision: Decision | int) -> tuple[int, bool]:
         """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""
@@ -346,13 +345,6 @@ class FixedArms(Driver[Bools | None]):
             coins.enter_decision(self.running.state.run, decision)
         else:
             coins.enter_ticket(self.running.state, arm)
-
-    def parts_with(self, mixture: bool) -> Parts:
-        """What a play needs to be compiled; the first one for the mixture may need more than others."""
-        if mixture and self.parts.coin is None and self.parts.ledger is None:
-            self.parts = self.parts._replace(ledger=1)
-            warm_up(self.parts)
-        return self.parts
 
     # -- arms that come and go
 

@@ -16,7 +16,8 @@ from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
 
 FORMS = ("exact", "aggregate", "max")
-SLACKS = ("paper", "coverage", "one_arm")
+SLACKS = ("paper", "coverage")
+ONE_ARM = 2  # the width of an arm that was all of the log: sqrt(1/m) of a radius that bounds arms one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +27,10 @@ class Budget(Gate):
     `form` is how past plays are bounded from below: "exact" sums the lower bounds of the played arms,
     "aggregate" bounds the sum of the played actions, "max" takes the better of these and of the aggregate
     with the asked arm inside. All three are valid on the same event. `slack` is S of eq. (4): "paper" is
-    sqrt(d/m) times the offline radius, "coverage" the average width of the log, never larger, and "one_arm"
-    the width of an arm that was all of the log, sqrt(1/m). With a `horizon` of n rounds, alpha S of every
-    round to come counts in advance: alpha S n may be lost in all, at once.
+    sqrt(d/m) times the offline radius, "coverage" the average width of the log, never larger. Where the
+    radius bounds one-hot arms one by one, it is the width of an arm that was all of the log, sqrt(1/m) of
+    the radius. With a `horizon` of n rounds, alpha S of every round to come counts in advance: alpha S n may
+    be lost in all, at once.
 
     >>> Budget(alpha=0.01)
     Budget(alpha=0.01, form='exact', slack='paper', horizon=None)
@@ -41,7 +43,7 @@ class Budget(Gate):
 
     alpha: float = 1e-4
     form: Literal["exact", "aggregate", "max"] = "exact"
-    slack: Literal["paper", "coverage", "one_arm"] = "paper"
+    slack: Literal["paper", "coverage"] = "paper"
     horizon: int | None = None
 
     def __post_init__(self) -> None:
@@ -56,7 +58,7 @@ class Budget(Gate):
         super().fill(p, confidence, actions, offline)
         p["alpha"] = self.alpha
         p["form"] = FORMS.index(self.form)
-        p["coverage_slack"] = SLACKS.index(self.slack)
+        p["coverage_slack"] = ONE_ARM if confidence.radius == "arms" else SLACKS.index(self.slack)
         p["horizon"] = self.horizon or 0
 
     def bounds_sums(self, confidence: Confidence) -> bool:
@@ -74,7 +76,7 @@ class Budget(Gate):
             theorem = "R_off_t <= (mu_off - LCB_1) t + alpha S n: every prefix earns t LCB_1 less that"
             return Promise(theorem, max(loss, 0.0), budget=share * self.horizon)
         loss = upper - float(run["baseline"])
-        if self.slack != "one_arm":
+        if situation.confidence.radius != "arms":
             loss = min(2 * float(run["slack"]) + share, loss)
         return Promise("R_off_t <= (alpha + 2) S t: every prefix earns t r_b", max(loss, 0.0))
 

@@ -13,7 +13,7 @@ from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Promise, Situation, check_bound, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms
 from linoto.core.gates.gate import Gate
-from linoto.core.gates.tolerance import BIASES, SHARES, check_logged_range
+from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.hints import amount
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
@@ -34,13 +34,13 @@ class Conservative(Gate):
     `form` is how plays are bounded from below: "joint" bounds explored plays and the unknown baseline in one
     sum; "separate" each by itself, as CLUCB2 of Kazerouni et al. (2017) does; with a known mean both are
     their CLUCB. "arms" sums bounds from each arm's own rewards, as CUCB of Wu et al. (2016) does: it needs a
-    `reward_range` and no linear model. `bias` is as for a Tolerance; the literature's is "loose".
+    `reward_range` and no linear model.
 
     With `reach="affordable"` the most optimistic arm that is *safe* is played, as Garcelon et al. (2020) do;
     with "proposal" the optimistic arm or the baseline, as the earlier two.
 
     >>> Conservative(alpha=0.05)
-    Conservative(alpha=0.05, mean=None, form='joint', bias='tight')
+    Conservative(alpha=0.05, mean=None, form='joint')
     """
 
     code = kernels.CONSERVATIVE
@@ -50,7 +50,6 @@ class Conservative(Gate):
     alpha: float = 0.1
     mean: float | None = None
     form: Literal["joint", "separate", "arms"] = "joint"
-    bias: Literal["tight", "loose"] = "tight"
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -59,7 +58,6 @@ class Conservative(Gate):
         if self.mean is not None:
             check_nonnegative("mean", self.mean)
         check_choice("form", self.form, FORMS)
-        check_choice("bias", self.bias, BIASES)
 
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         return SHARES
@@ -79,7 +77,6 @@ class Conservative(Gate):
         terms = radius_terms(confidence, actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["epsilon"], p["relative"], p["form"] = self.alpha, 1, FORMS.index(self.form)
-        p["loose_bias"] = self.bias == "loose"
         p["baseline_known"], p["baseline_mean"] = self.mean is not None, self.mean or 0.0
         p["low"], p["unit"] = low, high - low
         share = confidence.delta  # where the baseline's mean is to be bounded too, on either side, a half

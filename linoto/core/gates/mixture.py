@@ -44,4 +44,4 @@ def deficits(offline: Offline) -> tuple[float, float]:
         harmonic = np.cumsum(1 / counts)
         most = counts * (harmonic[-1] - harmonic)
         return float(min(most.max(), shares.size / e)), float(most[0])
-    return kernels.rounding(shares, np.zeros_like(shares))
+    return kernels.rounding(shares, np.zeros_like(shares), int(shares.sum()))

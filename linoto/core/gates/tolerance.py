@@ -21,10 +21,7 @@ from linoto.core.validation import check_choice, check_nonnegative, exact, norma
 
 EVIDENCE = ("model", "rewards", "both")
 PROMISES = ("expected", "realised")
-BIASES = ("tight", "loose")
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of what the log earns: what a preview tries to lose
-LEDGERS = ("joint", "union")
-ROUNDINGS = ("low", "any")
 SURELY = 1e-6  # how often a right range may be refused because of the log's noise
 
 
@@ -46,16 +43,13 @@ class Tolerance(Gate):
     plays really earned, as a person reads it in the books. Realised is cheaper (nothing has to be inferred),
     and needs `evidence="rewards"` and bounded rewards.
 
-    `bias` is how the ridge's pull is bounded, and `ledger` how realised rewards are: "joint" bounds explored
-    plays and the log's mean together, "union" each by itself, as version 0.1 did. `rounding` is what kappa
-    knows: with "low" that arms whose average is low cannot all be high, which matters for rare clicks; with
-    "any" nothing. "loose", "union" and "any" are there to compare with.
-
     >>> Tolerance(budget=80) == Tolerance(budget=80.0, epsilon=0.0, evidence="both")
     True
     """
 
     before: ClassVar[dict[str, Any]] = {"ledger": "union", "rounding": "any"}
+    gone: ClassVar[dict[str, Any]] = {"bias": "tight", "ledger": "joint", "rounding": "low"}
+    older: ClassVar[str] = "OlderTolerance"  # what stored gates are that had another value of these
 
     code = kernels.TOLERANCE
     word = "tolerance"
@@ -70,9 +64,6 @@ class Tolerance(Gate):
     evidence: Literal["model", "rewards", "both"] = "both"
     relative: bool = False
     promise: Literal["expected", "realised"] = "expected"
-    bias: Literal["tight", "loose"] = "tight"
-    ledger: Literal["joint", "union"] = "joint"
-    rounding: Literal["low", "any"] = "low"
 
     def __post_init__(self) -> None:
         normalise(self)
@@ -80,9 +71,6 @@ class Tolerance(Gate):
         check_nonnegative("epsilon", self.epsilon)
         check_choice("evidence", self.evidence, EVIDENCE)
         check_choice("promise", self.promise, PROMISES)
-        check_choice("bias", self.bias, BIASES)
-        check_choice("ledger", self.ledger, LEDGERS)
-        check_choice("rounding", self.rounding, ROUNDINGS)
         if not isinstance(self.relative, bool):
             raise ValueError(f"relative must be True or False, got {self.relative!r}")
         if self.relative and self.epsilon > 1:
@@ -127,16 +115,26 @@ class Tolerance(Gate):
         return self.uses(confidence)[0]
 
     def shares(self, by_model: bool, by_rewards: bool) -> tuple[float, float, float]:
-        """The parts of delta: for the model, for the boundary b(q), and for the reference or the joint bound.
+        """The parts of delta: for the model, for the boundary b(q), and for the joint bound of rewards.
 
-        Only a union of events needs all three to sum to 1: elsewhere b(q) decides about the veto alone, which
-        no promise rests on. A union needs both sides of a relative reference.
+        They need not sum to 1: b(q) decides about the veto alone, which no promise rests on.
         """
-        boundary = 0.25 if by_model else 0.5
-        one_event = self.ledger == "joint" or self.promise == "realised"
-        reference = (0.5 if by_model else 1.0) if one_event else boundary
-        sides = 2 if self.relative and self.ledger == "union" else 1
-        return 0.5 if by_rewards else 1.0, boundary, reference / sides
+        return 0.5 if by_rewards else 1.0, 0.25 if by_model else 0.5, 0.5 if by_model else 1.0
+
+    def fill_ledger(self, p: np.void, by_rewards: bool) -> None:
+        """How realised rewards are bounded: explored plays and the log's mean together."""
+        p["averaged"], p["joint"] = 1, by_rewards and self.promise == "expected"
+
+    def fill_rounding(self, p: np.void, offline: Offline, by_rewards: bool) -> None:
+        """kappa: rewards know that arms whose average is low cannot all be high, which matters for clicks."""
+        p["kappa"] = mixture_rounding(offline)
+        if by_rewards and self.knows_low_arms:
+            p["kappa"] = rounding_below(offline, first_reference(p, offline))
+
+    @property
+    def knows_low_arms(self) -> bool:
+        """Whether kappa knows that arms whose average is low cannot all be high."""
+        return True
 
     def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)
@@ -155,17 +153,13 @@ class Tolerance(Gate):
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["budget"], p["epsilon"], p["relative"] = self.budget, self.epsilon, self.relative
         p["realised"] = self.promise == "realised"
-        p["loose_bias"] = self.bias == "loose"
         p["by_model"], p["by_rewards"] = by_model, by_rewards
-        p["averaged"] = self.ledger == "joint"
-        p["joint"] = p["averaged"] and by_rewards and self.promise == "expected"
+        self.fill_ledger(p, by_rewards)
         p["bounded"] = confidence.noise == "bounded"
         p["low"], p["unit"] = low, high - low
         p["reward_level"] = log(1 / (confidence.delta * reward_share))
         p["reference_level"] = log(1 / (confidence.delta * reference_share))
-        p["kappa"] = mixture_rounding(offline)
-        if by_rewards and self.rounding == "low":
-            p["kappa"] = rounding_below(offline, first_reference(p, offline))
+        self.fill_rounding(p, offline, by_rewards)
 
     def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
         if self.evidence != "model":
@@ -184,7 +178,7 @@ class Tolerance(Gate):
         terms = terms_of_log(confidence, moments.d, moments.spectrum)
         p["gate"], p["by_model"] = self.code, 1
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
-        p["budget"], p["epsilon"], p["loose_bias"] = self.budget, self.epsilon, self.bias == "loose"
+        p["budget"], p["epsilon"] = self.budget, self.epsilon
 
     def promised_contextual(self, confidence: Confidence) -> Promise:
         limit = " + ".join(self.terms) or "0"
@@ -225,7 +219,7 @@ class Tolerance(Gate):
             check_bound(state, confidence.bound)
 
     def rounding_after(self, practice: Offline, situation: Situation) -> float:
-        if not self.uses(situation.confidence)[1] or self.rounding != "low":
+        if not self.uses(situation.confidence)[1] or not self.knows_low_arms:
             return super().rounding_after(practice, situation)
         most = first_reference(situation.params[0], situation.offline) * (1 + situation.run[0]["premium"])
         return rounding_below(practice, min(float(most), 1.0))

@@ -33,7 +33,7 @@ COMPILED = {  # what Python calls, by file
         "most_by_practice",
     ),
     "deciding": ("decide", "most_behind", "rounding"),
-    "learning": ("begin", "commit", "lose_arms", "meet_arms", "observe", "play", "update"),
+    "learning": ("begin", "commit", "lose_arms", "meet_arms", "observe", "play"),
     "rounds": (
         "context_begin",
         "context_commit",

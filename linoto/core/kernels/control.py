@@ -211,9 +211,10 @@ def coin_room(p: Any, r: Any, vouched: float) -> float:
 def share_of_control(p: Any, r: Any) -> float:
     """How likely a round is a control round where the two arms differ; 1: the gate is closed.
 
-    Until a bet of fraction f counts, its entrance fee log(16/d)/f is lost for sure, and none above
-    -log(1 - share)/(hi - c) has its centre at c. So the share is such that the fee of the first one that has
-    is a third of what may be lost, and what the rate brings in as many rounds as there were.
+    Until a bet of fraction f counts, its entrance fee log(1/(w d))/f is lost for sure, w its share of the
+    stake, and none above -log(1 - share)/(hi - c) has its centre at c. So the share is such that, were
+    w = 1/16, the fee of the first one that has is a third of what may be lost, and what the rate brings in as
+    many rounds as there were.
     """
     if not r.room >= 0.0:
         return 1.0

@@ -11,7 +11,7 @@ from linoto.core.kernels.control import draw_practice, throw_coin
 from linoto.core.kernels.estimate import online
 from linoto.core.kernels.explorers import best, cap_scores, score_arms
 from linoto.core.kernels.gates import (
-    is_certified_by_either,
+    is_certified,
     measure_room,
     measure_without_log,
     tell_online,
@@ -45,16 +45,6 @@ from linoto.core.kernels.layout import (
 
 
 @inner
-def best_affordable(score: Floats, room: Floats) -> int:
-    """The first best score among the arms with room, or -1."""
-    arm, top = -1, -inf
-    for a in range(score.size):
-        if room[a] > 0.0 and (arm < 0 or score[a] > top):
-            arm, top = a, score[a]
-    return arm
-
-
-@inner
 def pessimistic(s: State, lcb: Floats) -> int:
     """L_t, eq. (3): the allowed arm with the best lower bound."""
     if s.run[0].restricted == 0:
@@ -78,15 +68,12 @@ def most_behind(logged: Ints, mixed: Ints, total: int, plays: int) -> int:
 
 
 @compiled
-def rounding(logged: Ints, mixed: Ints) -> tuple[float, float]:
+def rounding(logged: Ints, mixed: Ints, total: int) -> tuple[float, float]:
     """The most that mixture plays are behind the log's shares, over all arms and of one; `mixed` is scratch.
 
-    The deficits return to zero after sum(logged) plays, so one period is all there is.
+    The deficits return to zero after `total` = sum(logged) plays, so one period is all there is.
     """
-    total = 0
-    for a in range(logged.size):
-        total += logged[a]
-        mixed[a] = 0
+    mixed[:] = 0
     worst = single = 0
     for plays in range(total):
         mixed[most_behind(logged, mixed, total, plays)] += 1
@@ -111,25 +98,27 @@ def fall_back(params: Records, s: State, shift: Part, model: Part) -> None:
             r.fallback = -1
     by_mixture = p.fallback == MIXTURE or p.fallback == CERTIFIED
     if model is not None and p.fallback == CERTIFIED:
-        by_mixture = not is_certified_by_either(params, s, r.fallback, shift)
+        by_mixture = not is_certified(p, s, r.fallback, shift)
+        if shift is not None and by_mixture:  # by the estimate with the log or by that without it
+            tell_online(s)
+            by_mixture = not is_certified(params[1], online(s), r.fallback, None)
     if by_mixture:
-        if r.premium == 0.0:
-            r.fallback = most_behind(s.counts[LOGGED], s.counts[MIXED], r.logged, r.mixed)
-        else:
-            r.fallback = most_behind(s.counts[PRACTICE_PULLS], s.counts[MIXED], r.practised, r.turns)
-        r.fallback_source = FROM_MIXTURE
+        pulls, total, plays = s.counts[LOGGED], r.logged, r.mixed
+        if r.premium > 0.0:
+            pulls, total, plays = s.counts[PRACTICE_PULLS], r.practised, r.turns
+        r.fallback, r.fallback_source = most_behind(pulls, s.counts[MIXED], total, plays), FROM_MIXTURE
     if r.fallback >= 0 and s.counts[ALLOWED, r.fallback] == 0:
         r.fallback = -1
 
 
 @inner
-def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model: Part, history: Part) -> int:
+def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model: Part, extras: Part) -> int:
     """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
     p, r, score = params[0], s.run[0], s.arms[SCORE]
     if r.thrown == 1:
         return int(r.arm)
     if proposal < 0:
-        score_arms(p, s, shift, history)
+        score_arms(p, s, shift, extras, extras)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
         if r.restricted == 1:
@@ -160,7 +149,9 @@ def choose(p: Any, s: State, proposal: int) -> None:
     r, score, room = s.run[0], s.arms[SCORE], s.arms[ROOM]
     r.arm = r.proposal if room[r.proposal] > 0.0 else -1  # B(t) > 0
     if r.arm < 0 and p.reach == AFFORDABLE and proposal < 0:
-        r.arm = best_affordable(score, room)
+        for a in range(score.size):  # the first best score among the arms with room
+            if room[a] > 0.0 and (r.arm < 0 or score[a] > score[r.arm]):
+                r.arm = a
     r.explored = 1 if r.arm >= 0 else 0
     r.room = room[r.arm] if r.explored == 1 else room[r.proposal]
     r.source = FROM_EXPLORER
@@ -180,7 +171,7 @@ def decide(
     own: Part,
     model: Part,
     budget: Part,
-    history: Part,
+    extras: Part,
 ) -> int:
     """Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback.
 
@@ -188,13 +179,13 @@ def decide(
     """
     p, r = params[0], s.run[0]
     if coin is not None:
-        return decide_by_coin(params, s, proposal, shift, model, history)
+        return decide_by_coin(params, s, proposal, shift, model, extras)
     score, room = s.arms[SCORE], s.arms[ROOM]
     measure_room(p, s, ledger, shift, own, model, budget)
     if shift is not None and p.gate != OPEN:
         measure_without_log(params, s, ledger, own, model, budget)
     if proposal < 0:
-        score_arms(p, s, shift, history)
+        score_arms(p, s, shift, extras, extras)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
     if r.restricted == 1:

@@ -147,43 +147,7 @@ def update_factor(factor: Floats, half: Floats, x: Floats, y: float) -> None:
 
 
 @inner
-def gather(p: Any, s: State) -> None:
-    """b, V and the least squares R theta = half, V = R'R, from the counts and sums of each arm.
-
-    However many rewards there were, no rounding piles up. R is built row by row from sqrt(ridge) I, never
-    from V: where the log is silent V holds the ridge beside counts that drown it, and R does not. Its pivots
-    only grow, so no log can give a NaN.
-    """
-    d, k = s.actions.shape
-    gram, factor = s.square[GRAM], s.square[FACTOR]
-    target, half, x = s.vectors[TARGET], s.vectors[HALF], s.vectors[WORK]
-    gram[:] = 0.0
-    factor[:] = 0.0
-    target[:] = 0.0
-    half[:] = 0.0
-    for i in range(d):
-        factor[i, i] = sqrt(p.ridge)
-    for a in range(k):
-        seen = s.arms[SEEN, a]
-        if seen == 0.0:
-            continue
-        for i in range(d):
-            x[i] = s.actions[i, a]
-        for i in range(d):
-            target[i] += s.arms[SUMS, a] * x[i]
-            weight, row = seen * x[i], gram[i]
-            for j in range(d):
-                row[j] += weight * x[j]
-        root = sqrt(seen)
-        for i in range(d):
-            x[i] *= root
-        update_factor(factor, half, x, s.arms[SUMS, a] / root)
-    for i in range(d):
-        gram[i, i] += p.ridge
-
-
-@inner
-def settle(p: Any, s: State, arm: int, history: Part) -> None:
+def settle(p: Any, s: State, arm: int, extras: Part) -> None:
     """What is known of a one-hot arm, from its own counts: no other arm shares its feature."""
     i, scale, seen, total = int(s.arms[PLACE, arm]), s.actions[0, arm], s.arms[SEEN, arm], s.arms[SUMS, arm]
     gram = p.ridge + seen * scale * scale
@@ -194,7 +158,7 @@ def settle(p: Any, s: State, arm: int, history: Part) -> None:
     s.arms[MEAN, arm] = scale * s.vectors[THETA, i]
     s.arms[VARIANCE, arm] = scale * scale / gram
     s.arms[WIDTH, arm] = abs(scale) / root
-    if history is not None and p.explorer >= UCB1:
+    if extras is not None and p.explorer >= UCB1:
         tally_arm(p, s, arm)
     if p.shift > 0.0:
         s.arms[MOVED, arm] = s.square[LOG_GRAM, 0, i] * (scale / gram) ** 2
@@ -224,14 +188,14 @@ def tally(params: Records, s: State) -> None:
 
 
 @inner
-def refresh_one_hot(p: Any, s: State, history: Part) -> None:
+def refresh_one_hot(p: Any, s: State, extras: Part) -> None:
     """The same where V is diagonal; a feature that no arm has keeps the ridge."""
     r, gram = s.run[0], s.square[GRAM, 0]
     gram[:] = p.ridge
     s.square[INVERSE] = 1.0 / p.ridge
     s.square[FACTOR] = sqrt(p.ridge)
     for a in range(s.arms[MEAN].size):
-        settle(p, s, a, history)
+        settle(p, s, a, extras)
     r.log_det = r.widest = 0.0
     r.since_refresh = 0
     for i in range(gram.size):
@@ -277,15 +241,43 @@ def refresh_moved(s: State) -> None:
 
 
 @inner
-def refresh(p: Any, s: State, shift: Part, history: Part) -> None:
-    """Recompute everything from the counts, exactly as a fresh start would: rank-one steps drift."""
+def refresh(p: Any, s: State, shift: Part, extras: Part) -> None:
+    """Recompute everything from the counts and sums of each arm, as a fresh start would: nothing drifts.
+
+    R, with R theta = half and V = R'R, is built row by row from sqrt(ridge) I, never from V: where the log is
+    silent V holds the ridge beside counts that drown it, and R does not. Its pivots only grow, so no log can
+    give a NaN.
+    """
     if s.run[0].one_hot == 1:
-        refresh_one_hot(p, s, history)
+        refresh_one_hot(p, s, extras)
         return
-    gather(p, s)
-    invert(s)
     d, k = s.actions.shape
-    lower = s.square[ROOT_T]
+    gram, factor, lower = s.square[GRAM], s.square[FACTOR], s.square[ROOT_T]
+    target, half, x = s.vectors[TARGET], s.vectors[HALF], s.vectors[WORK]
+    gram[:] = 0.0
+    factor[:] = 0.0
+    target[:] = 0.0
+    half[:] = 0.0
+    for i in range(d):
+        factor[i, i] = sqrt(p.ridge)
+    for a in range(k):
+        seen = s.arms[SEEN, a]
+        if seen == 0.0:
+            continue
+        for i in range(d):
+            x[i] = s.actions[i, a]
+        for i in range(d):
+            target[i] += s.arms[SUMS, a] * x[i]
+            weight, into = seen * x[i], gram[i]
+            for j in range(d):
+                into[j] += weight * x[j]
+        root = sqrt(seen)
+        for i in range(d):
+            x[i] *= root
+        update_factor(factor, half, x, s.arms[SUMS, a] / root)
+    for i in range(d):
+        gram[i, i] += p.ridge
+    invert(s)
     combine(s.actions, s.vectors[THETA], s.arms[MEAN])
     variance, row = s.arms[VARIANCE], s.arms[CROSS]
     variance[:] = 0.0
@@ -360,7 +352,7 @@ def raise_by_both(p: Any, s: State, bonus: float) -> None:
 
 
 @inner
-def forget(p: Any, s: State, shift: Part, history: Part) -> None:
+def forget(p: Any, s: State, shift: Part, extras: Part) -> None:
     """Drop what is older than the last `memory` rewards; what it taught about lower bounds is gone too."""
     r = s.run[0]
     copy(s.arms[RECENT_SEEN], s.arms[SEEN])
@@ -368,7 +360,7 @@ def forget(p: Any, s: State, shift: Part, history: Part) -> None:
     s.arms[RECENT_SEEN] = 0.0
     s.arms[RECENT_SUMS] = 0.0
     s.arms[LCB] = -inf
-    refresh(p, s, shift, history)
+    refresh(p, s, shift, extras)
     if p.prior_is_log == 1:
         r.log_det_base = r.log_det
 
@@ -406,11 +398,11 @@ def learn(p: Any, s: State, x: Floats, mean: float, variance: float, reward: flo
 
 
 @inner
-def learn_one_hot(p: Any, s: State, arm: int, reward: float, history: Part) -> float:
+def learn_one_hot(p: Any, s: State, arm: int, reward: float, extras: Part) -> float:
     """The same where V is diagonal, from counts that hold the reward already, O(1)."""
     r, i, surprise = s.run[0], int(s.arms[PLACE, arm]), reward - s.arms[MEAN, arm]
     before = s.square[GRAM, 0, i]
-    settle(p, s, arm, history)
+    settle(p, s, arm, extras)
     growth = s.square[GRAM, 0, i] / before
     if p.estimates_noise == 1:
         r.residuals += surprise * surprise / growth

@@ -179,7 +179,7 @@ def cap_scores(params: Records, s: State) -> None:
 def keep_scores(p: Any, s: State, shift: Part) -> None:
     """Score anew if det V has grown by the factor since the last time; before the first reward, anyway."""
     r = s.run[0]
-    if r.rewards > 0 and r.log_det <= r.scored_at + p.growth:
+    if p.explorer != RARE or (r.rewards > 0 and r.log_det <= r.scored_at + p.growth):
         return
     optimistic(p, s, s.arms[GIVEN_SCORES], shift)
     r.scored_at = r.log_det
@@ -199,26 +199,32 @@ def thompson_spread(p: Any, s: State) -> float:
 
 
 @inner
-def score_arms(p: Any, s: State, shift: Part, history: Part) -> None:
-    """What the explorer makes of every arm."""
+def score_by_draw(p: Any, s: State) -> None:
+    """Thompson sampling: the mean of every arm under one drawn parameter."""
+    mean, score, draw, spread = s.arms[MEAN], s.arms[SCORE], s.vectors[STEP], thompson_spread(p, s)
+    unwhiten(s, s.vectors[NORMALS], draw)
+    project(s, draw, score)
+    for a in range(mean.size):
+        score[a] = mean[a] + spread * score[a]
+
+
+@inner
+def score_arms(p: Any, s: State, shift: Part, extras: Part, draws: Part) -> None:
+    """What the explorer makes of every arm; `draws` is the part of one that samples."""
     mean, score = s.arms[MEAN], s.arms[SCORE]
     if p.explorer == UCB:
         optimistic(p, s, score, shift)
-    elif p.explorer == THOMPSON:
-        spread, draw = thompson_spread(p, s), s.vectors[STEP]
-        unwhiten(s, s.vectors[NORMALS], draw)
-        project(s, draw, score)
-        for a in range(mean.size):
-            score[a] = mean[a] + spread * score[a]
+    elif draws is not None and p.explorer == THOMPSON:
+        score_by_draw(p, s)
     elif p.explorer == GREEDY:
         copy(mean, score)
     elif p.explorer == GIVEN or p.explorer == RARE:
         copy(s.arms[GIVEN_SCORES], score)
-    elif history is not None and p.explorer == UCB1:
+    elif extras is not None and p.explorer == UCB1:
         score_by_rounds(p, s)
-    elif history is not None and p.explorer == HUCB1:
+    elif extras is not None and p.explorer == HUCB1:
         score_with_history(p, s)
-    elif history is not None and p.explorer == MIN_UCB:
+    elif extras is not None and p.explorer == MIN_UCB:
         score_by_smaller_bound(p, s)
     else:  # no such explorer: nothing that it proposes is affordable
         s.arms[ROOM] = -inf

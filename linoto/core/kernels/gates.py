@@ -141,23 +141,12 @@ def cautious_square(s: State, y: Floats, image: Floats) -> float:
 
 
 @inner
-def measure_by_model(p: Any, s: State, shift: Part) -> None:
-    """The least that all plays but the mixture's, arm a included, earn above mu_off, plus the allowance.
-
-    With y = Z + a - xbar: <theta, y> - r |y|_{V^-1} - bias, where the ridge biases <theta, y> by at most
-    ridge bound |V^-1 y|_2 and by at most sqrt(ridge) bound |y|_{V^-1}. Relative to the reference, the
-    allowance is in xbar instead.
-    """
-    allowed = allowance(p, s.run[0].rounds + 1)
-    if p.relative == 1:
-        measure_excess(p, s, 1.0 - allowed, 0.0, shift)
-    else:
-        measure_excess(p, s, 1.0, allowed, shift)
-
-
-@inner
 def measure_excess(p: Any, s: State, owed: float, besides: float, shift: Part) -> None:
-    """The least that y = Z + a - owed xbar earns, for every arm a, and what there is `besides`."""
+    """The least that y = Z + a - owed xbar earns, for every arm a, and what there is `besides`.
+
+    <theta, y> - r |y|_{V^-1} - bias, where the ridge biases <theta, y> by at most ridge bound |V^-1 y|_2 and
+    by at most sqrt(ridge) bound |y|_{V^-1}.
+    """
     r = s.run[0]
     y, image, cross = s.vectors[WORK], s.vectors[STEP], s.arms[CROSS]
     mean, variance, width, room = s.arms[MEAN], s.arms[VARIANCE], s.arms[WIDTH], s.arms[ROOM]
@@ -182,19 +171,6 @@ def measure_excess(p: Any, s: State, owed: float, besides: float, shift: Part) -
 
 
 @inner
-def measure_tolerance(p: Any, s: State, ledger: Part, shift: Part, model: Part) -> None:
-    """Affordable by either kind of evidence; the model has no say once it is vetoed."""
-    r, room = s.run[0], s.arms[ROOM]
-    room[:] = -inf
-    if model is not None and p.by_model == 1 and r.vetoed == 0:
-        measure_by_model(p, s, shift)
-    if ledger is not None and p.by_rewards == 1:
-        paid = room_by_rewards(p, r)
-        for a in range(room.size):
-            room[a] = paid if paid > room[a] else room[a]
-
-
-@inner
 def is_baseline(p: Any, arm: int) -> bool:
     """Whether this arm is what a Conservative gate compares with."""
     return bool(p.fallback == FIXED_ARM and arm == p.fixed_arm)
@@ -214,12 +190,12 @@ def measure_conservative(p: Any, s: State, shift: Part) -> None:
     elif p.baseline_known == 1:
         measure_excess(p, s, -1.0 * r.ventured, (held - owed) * p.baseline_mean, shift)
     elif p.form == JOINT:
-        measure_by_model(p, s, shift)
+        measure_excess(p, s, 1.0 - allowance(p, r.rounds + 1), 0.0, shift)
     else:
         xbar, image = s.vectors[XBAR], s.vectors[STEP]
         solve(s, xbar, image)
         spread = sqrt(cautious_square(s, xbar, image))
-        bias = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
+        bias = p.bias * sqrt(p.ridge * dot(image, image))
         margin = r.gate_radius * spread + min(p.bias * spread, bias) + move_of(p, s, xbar, image, shift)
         middle = dot(s.vectors[THETA], xbar)
         saved = p.epsilon * max(held * (middle - margin), 0.0)
@@ -298,17 +274,31 @@ def measure_without_log(
 
 @inner
 def measure_room(p: Any, s: State, ledger: Part, shift: Part, own: Part, model: Part, budget: Part) -> None:
-    """What the gate makes of every arm: it is affordable where its room is positive."""
+    """What the gate makes of every arm: it is affordable where its room is positive.
+
+    A Tolerance takes either kind of evidence: the least that all plays but the mixture's, arm a included,
+    earn above mu_off by the model, plus the allowance (relative to the reference, it is in xbar instead); and
+    what rewards have paid for. The model has no say once it is vetoed.
+    """
+    r, room = s.run[0], s.arms[ROOM]
     if p.gate == TOLERANCE:
-        measure_tolerance(p, s, ledger, shift, model)
+        room[:] = -inf
+        if model is not None and p.by_model == 1 and r.vetoed == 0:
+            allowed = allowance(p, r.rounds + 1)
+            share = allowed if p.relative == 1 else 0.0
+            measure_excess(p, s, 1.0 - share, allowed - share, shift)
+        if ledger is not None and p.by_rewards == 1:
+            paid = room_by_rewards(p, r)
+            for a in range(room.size):
+                room[a] = paid if paid > room[a] else room[a]
     elif budget is not None and p.gate == BUDGET:
         measure_budget(p, s, shift)
     elif own is not None and p.gate == CONSERVATIVE:
         measure_conservative(p, s, shift)
     elif p.gate == OPEN:
-        s.arms[ROOM] = inf
+        room[:] = inf
     else:  # closed, and any code that no branch knows
-        s.arms[ROOM] = -inf
+        room[:] = -inf
 
 
 @inner
@@ -328,17 +318,6 @@ def is_certified(p: Any, s: State, arm: int, shift: Part) -> bool:
         bias = min(bias, p.bias * sqrt(p.ridge * dot(image, image)))
     least = dot(s.vectors[THETA], y) - s.run[0].gate_radius * spread - bias
     return bool(least - move_of(p, s, y, image, shift) >= 0.0)
-
-
-@inner
-def is_certified_by_either(params: Records, s: State, arm: int, shift: Part) -> bool:
-    """The same, by the estimate with the log or by that without it."""
-    if is_certified(params[0], s, arm, shift):
-        return True
-    if shift is None:
-        return False
-    tell_online(s)
-    return is_certified(params[1], online(s), arm, None)
 
 
 @inner

@@ -333,14 +333,14 @@ class Parts(NamedTuple):
     """
 
     coin: Part = None  # a Control gate's
-    ledger: Part = None  # of what rewards have paid for, or of the mixture's plays
+    ledger: Part = None  # of what rewards have paid for, and what they say of the log's mean
     shift: Part = None  # the log may have moved
     own: Part = None  # bounds of each arm from its own rewards: a Conservative gate's
     model: Part = (
         None  # bounds on sums of plays by the linear model: a Tolerance, a certified fallback, a loan
     )
     budget: Part = None  # the paper's B(t)
-    history: Part = None  # an explorer that keeps more than the estimate: counts, old scores, what to forget
+    extras: Part = None  # what some explorers need besides: a draw, counts, old scores, what to forget
 
 
 def parts_of(params: Records) -> Parts:
@@ -350,12 +350,12 @@ def parts_of(params: Records) -> Parts:
     by_plays = gate in (TOLERANCE, CONSERVATIVE)
     asked = Parts(
         coin=gate == CONTROL,
-        ledger=by_plays or (gate != CONTROL and fallback in (MIXTURE, CERTIFIED)),
+        ledger=p["by_rewards"] == 1 or gate == CONSERVATIVE,
         shift=p["shift"] > 0,
         own=gate == CONSERVATIVE,
         model=by_plays or fallback == CERTIFIED or p["vouched_by"] == THE_MODEL,
         budget=gate in (OPEN, CLOSED, BUDGET),
-        history=p["memory"] > 0 or explorer == RARE or explorer >= UCB1,
+        extras=p["memory"] > 0 or explorer in (THOMPSON, RARE) or explorer >= UCB1,
     )
     return Parts(*(1 if part else None for part in asked))
 

@@ -58,7 +58,6 @@ from linoto.core.kernels.layout import (
     PLAYS,
     PRACTICE_MEAN,
     PRACTICE_PULLS,
-    RARE,
     RECENT_SEEN,
     RECENT_SUMS,
     SCORE_DRAWS,
@@ -77,7 +76,7 @@ from linoto.core.kernels.ledger import enter_play, enter_reward, open_ledger, se
 
 
 @inner
-def begin_online(params: Records, s: State, own: Part, history: Part) -> None:
+def begin_online(params: Records, s: State, own: Part, extras: Part) -> None:
     """X'X of the log and its root, and a state that knows no reward at all."""
     p, other = params[1], online(s)
     x, nothing = s.vectors[WORK], s.vectors[HALF]
@@ -102,7 +101,7 @@ def begin_online(params: Records, s: State, own: Part, history: Part) -> None:
     copy(s.arms[PLACE], other.arms[PLACE])
     other.arms[LCB] = -inf
     other.run[0].rewards = 0
-    refresh(p, other, None, history)
+    refresh(p, other, None, extras)
     other.run[0].log_det_base = s.vectors.shape[1] * log(p.ridge)
     raise_bounds(p, other, None)
     if own is not None:
@@ -120,7 +119,7 @@ def begin(
     own: Part,
     model: Part,
     budget: Part,
-    history: Part,
+    extras: Part,
 ) -> None:
     """Start from the log alone: theta_0, V_0, C_1, and the baseline r_b of eq. (4)."""
     p, r = params[0], s.run[0]
@@ -153,13 +152,13 @@ def begin(
             square += s.actions[i, a] ** 2
         r.longest = max(r.longest, square)
     if shift is not None:
-        begin_online(params, s, own, history)
-    refresh(p, s, shift, history)
+        begin_online(params, s, own, extras)
+    refresh(p, s, shift, extras)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
     raise_bounds(p, s, shift)
     copy(s.arms[LCB], s.arms[FIRST_LCB])
     r.scorings = 0
-    if history is not None and p.explorer == RARE:
+    if extras is not None:
         keep_scores(p, s, shift)
     if own is not None:
         for a in range(k):
@@ -218,8 +217,8 @@ def commit(params: Records, s: State, arm: int, mixture: bool, coin: Part, ledge
     else:
         s.counts[PENDING, arm] += 1
         add_excess(p, s, arm)
-    if ledger is not None and (mixture or p.keeps_ledger == 1):
-        enter_play(p, r, mixture)
+    if coin is None and (mixture or p.keeps_ledger == 1):
+        enter_play(p, r, mixture, ledger)
     elif p.gate == CONSERVATIVE and not is_baseline(p, arm):
         r.ventured += 1
 
@@ -232,24 +231,28 @@ def observe(
     mixture: bool,
     reward: float,
     error: float,
+    played: bool,
     coin: Part,
     ledger: Part,
     shift: Part,
     own: Part,
     model: Part,
     budget: Part,
-    history: Part,
+    extras: Part,
 ) -> None:
     """Count a reward when it arrives: V_t, theta_t, the bounds, and what it pays for.
 
-    With an `error` above 0 it stands in for a reward that was lost, and may be wrong by as much. The ledger
-    then waits for ever: what it counts for a pending reward is the worst.
+    A decision that is not `played` yet is committed first. With an `error` above 0 the reward stands in for
+    one that was lost, and may be wrong by as much. The ledger then waits for ever: what it counts for a
+    pending reward is the worst.
     """
     p, r = params[0], s.run[0]
+    if not played:
+        commit(params, s, arm, mixture, coin, ledger)
     s.arms[SEEN, arm] += 1.0
     s.arms[SUMS, arm] += reward
     if r.one_hot == 1:
-        growth = learn_one_hot(p, s, arm, reward, history)
+        growth = learn_one_hot(p, s, arm, reward, extras)
     else:
         growth = learn_arm(p, s, arm, reward, shift)
     if p.memory > 0:
@@ -262,24 +265,24 @@ def observe(
     if error == 0.0:  # a lost reward is pending for ever in the books of a promise
         if coin is not None:
             enter_coin_reward(p, r, reward)
-        if ledger is not None and (mixture or p.keeps_ledger == 1):
-            enter_reward(p, r, reward, mixture)
-    if history is not None and p.memory > 0 and r.rewards % p.memory == 0:
-        forget(p, s, shift, history)
+        if coin is None and (mixture or p.keeps_ledger == 1):
+            enter_reward(p, r, reward, mixture, ledger)
+    if extras is not None and p.memory > 0 and r.rewards % p.memory == 0:
+        forget(p, s, shift, extras)
     elif is_worn(r, growth):
-        refresh(p, s, shift, history)
+        refresh(p, s, shift, extras)
     elif p.keeps_factor == 1 and r.one_hot == 0:
         update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward)
     if shift is not None:
-        observe_online(params, s, arm, reward, error, own, history)
+        observe_online(params, s, arm, reward, error, own, extras)
     raise_bounds(p, s, shift)
-    if history is not None and p.explorer == RARE:
+    if extras is not None:
         keep_scores(p, s, shift)
 
 
 @inner
 def observe_online(
-    params: Records, s: State, arm: int, reward: float, error: float, own: Part, history: Part
+    params: Records, s: State, arm: int, reward: float, error: float, own: Part, extras: Part
 ) -> None:
     """What the reward says without the log."""
     p, other = params[1], online(s)
@@ -287,34 +290,14 @@ def observe_online(
     other.arms[SUMS, arm] += reward
     other.arms[LOST, arm] += error
     if s.run[0].one_hot == 1:
-        growth = learn_one_hot(p, other, arm, reward, history)
+        growth = learn_one_hot(p, other, arm, reward, extras)
     else:
         growth = learn_arm(p, other, arm, reward, None)
     if is_worn(other.run[0], growth):
-        refresh(p, other, None, history)
+        refresh(p, other, None, extras)
     if own is not None:
         bound_arm(p, other, arm)
     raise_bounds(p, other, None)
-
-
-@compiled
-def update(
-    params: Records,
-    s: State,
-    arm: int,
-    mixture: bool,
-    reward: float,
-    coin: Part,
-    ledger: Part,
-    shift: Part,
-    own: Part,
-    model: Part,
-    budget: Part,
-    history: Part,
-) -> None:
-    """A decision and its reward at once."""
-    commit(params, s, arm, mixture, coin, ledger)
-    observe(params, s, arm, mixture, reward, 0.0, coin, ledger, shift, own, model, budget, history)
 
 
 @compiled
@@ -355,7 +338,7 @@ def lose_arms(params: Records, s: State, ledger: Part) -> None:
             add_action(s, a, s.counts[PRACTICE_PULLS, a] / max(left, 1), xbar)
         r.practised, r.turns, r.premium = left, 0, r.logged / max(left, 1) - 1.0
         if ledger is not None and p.joint == 1:
-            secure_surplus(p, r, 0, True)
+            secure_surplus(p, r, r.turns, r.turns == 0)
     if p.gate == BUDGET and r.logged > 0:
         safe = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
         if s.arms[LCB, safe] < r.baseline:
@@ -385,16 +368,16 @@ def play(
     own: Part,
     model: Part,
     budget: Part,
-    history: Part,
+    extras: Part,
 ) -> None:
     """Play n rounds against a known world: the loop of Algorithm 1."""
     p, r = params[0], s.run[0]
-    segment = 0
+    segment, played = 0, draws.size > 0  # True, and no constant: that would be compiled apart
     for t in range(draws.size):
         while segment + 1 < starts.size and starts[segment + 1] <= first + t:
             segment += 1
         mean = means[segment]
-        arm = decide(params, s, -1, coin, ledger, shift, own, model, budget, history)
+        arm = decide(params, s, -1, coin, ledger, shift, own, model, budget, extras)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
         commit(params, s, arm, mixture, coin, ledger)
@@ -407,4 +390,4 @@ def play(
         reward = mean[arm] + spread[arm] * draws[t]
         if two_point:
             reward = low + spread[arm] if draws[t] * spread[arm] < mean[arm] - low else low
-        observe(params, s, arm, mixture, reward, 0.0, coin, ledger, shift, own, model, budget, history)
+        observe(params, s, arm, mixture, reward, 0.0, played, coin, ledger, shift, own, model, budget, extras)

@@ -16,17 +16,15 @@ def open_ledger(p: Any, r: Any, ledger: Part) -> None:
     r.mixed = r.mixed_pending = r.ventured = r.pending = r.vetoed = 0
     r.mixed_rewards = r.earned = r.secured = 0.0
     r.upper_reference, r.lower_reference = inf, -inf
-    if r.logged == 0:
+    if ledger is None or r.logged == 0:
         return
     move_reference(p, r)
     r.bet_base = (r.upper_reference - p.low) / p.unit
     for j in range(BETS):
         r.bets[j] = 0.0
-    if (
-        ledger is not None and p.joint == 1
-    ):  # elsewhere these stay 0, as in the snapshots of versions that had no such fields
+    if p.joint == 1:  # elsewhere these stay 0, as in the snapshots of versions that had no such fields
         r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
-        secure_surplus(p, r, 0, True)
+        secure_surplus(p, r, r.ventured, r.ventured == 0)  # 0 and True: constants are compiled apart
 
 
 @inner
@@ -198,6 +196,12 @@ def least_by_sums(p: Any, r: Any, owed: float) -> float:
 
 
 @inner
+def allowance(p: Any, rounds: int) -> float:
+    """Lambda(t), what may be lost in t rounds; relative to the reference it is in rounds' worth of that."""
+    return float(p.budget + p.epsilon * rounds)
+
+
+@inner
 def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
     """Bound what explored plays, and one more, earn above what is owed for them; `plays` came since the last.
 
@@ -264,7 +268,28 @@ def place_bets(r: Any, outcome: float, replace: bool) -> None:
 
 
 @inner
-def enter_play(p: Any, r: Any, mixture: bool) -> None:
+def close_books(p: Any, r: Any, plays: int, search: bool, mixture: bool) -> None:
+    """What is secured after so many plays or a reward; and drop the model for good once rewards fall shorter
+    than any right model would have let them."""
+    if p.joint == 1:
+        secure_surplus(p, r, plays, search)
+    if p.by_rewards == 0 or mixture:
+        return
+    if p.joint == 0:
+        r.secured = max(r.secured + p.low * plays, certain_sum(p, r))
+    owed = r.ventured * r.lower_reference - allowance(p, r.rounds)
+    if p.relative == 1:
+        share = r.ventured - allowance(p, r.rounds)
+        owed = share * (r.lower_reference if share >= 0.0 else r.upper_reference)
+    if r.premiums > 0.0:  # what practice has lost may have earned the most
+        owed -= r.premiums * (p.low + p.unit - r.lower_reference)
+    highest = r.earned + (p.low + p.unit) * r.pending
+    if highest + boundary(p, r.ventured) < owed:
+        r.vetoed = 1
+
+
+@inner
+def enter_play(p: Any, r: Any, mixture: bool, ledger: Part) -> None:
     """A play whose reward is still to come; a mixture that lost an arm says nothing about mu_off."""
     if mixture and r.premium > 0.0:
         return
@@ -275,57 +300,29 @@ def enter_play(p: Any, r: Any, mixture: bool) -> None:
         r.ventured += 1
         r.pending += 1
         r.premiums += r.premium
-        if p.bounded == 1:
-            place_bets(r, 0.0, False)
-    if p.joint == 1:
-        secure_surplus(p, r, 0 if mixture else 1, not mixture and r.pending > 1)
-    elif p.by_rewards == 1 and not mixture:
-        r.secured = max(r.secured + p.low, certain_sum(p, r))
-    if p.by_rewards == 1 and not mixture:
-        consider_veto(p, r)
+        if ledger is not None and p.bounded == 1:
+            place_bets(r, 0.0, mixture)
+    if ledger is not None:
+        close_books(p, r, 0 if mixture else 1, not mixture and r.pending > 1, mixture)
 
 
 @inner
-def enter_reward(p: Any, r: Any, reward: float, mixture: bool) -> None:
+def enter_reward(p: Any, r: Any, reward: float, mixture: bool, ledger: Part) -> None:
     """The reward of an earlier play."""
     if mixture and r.premium > 0.0:
         return
     if mixture:
         r.mixed_pending -= 1
         r.mixed_rewards += reward
-        if p.bounded == 1 or p.joint == 1:
+        if ledger is not None and (p.bounded == 1 or p.joint == 1):
             move_reference(p, r)
     else:
         r.pending -= 1
         r.earned += reward
-        if p.bounded == 1:
-            place_bets(r, min(max((reward - p.low) / p.unit, 0.0), 1.0), True)
-    if p.joint == 1:
-        secure_surplus(p, r, 0, True)
-    elif p.by_rewards == 1 and not mixture:
-        r.secured = max(r.secured, certain_sum(p, r))
-    if p.by_rewards == 1 and not mixture:
-        consider_veto(p, r)
-
-
-@inner
-def allowance(p: Any, rounds: int) -> float:
-    """Lambda(t), what may be lost in t rounds; relative to the reference it is in rounds' worth of that."""
-    return float(p.budget + p.epsilon * rounds)
-
-
-@inner
-def consider_veto(p: Any, r: Any) -> None:
-    """Drop the model for good once rewards fall shorter than any right model would have let them."""
-    owed = r.ventured * r.lower_reference - allowance(p, r.rounds)
-    if p.relative == 1:
-        share = r.ventured - allowance(p, r.rounds)
-        owed = share * (r.lower_reference if share >= 0.0 else r.upper_reference)
-    if r.premiums > 0.0:  # what practice has lost may have earned the most
-        owed -= r.premiums * (p.low + p.unit - r.lower_reference)
-    highest = r.earned + (p.low + p.unit) * r.pending
-    if highest + boundary(p, r.ventured) < owed:
-        r.vetoed = 1
+        if ledger is not None and p.bounded == 1:
+            place_bets(r, min(max((reward - p.low) / p.unit, 0.0), 1.0), not mixture)
+    if ledger is not None:
+        close_books(p, r, 0 * r.pending, r.rounds > 0, mixture)
 
 
 @inner
@@ -355,14 +352,14 @@ def ledger_begin(params: Records, run: Records) -> None:
 def ledger_commit(params: Records, run: Records, mixture: bool) -> None:
     """Enter a play."""
     run[0].rounds += 1
-    enter_play(params[0], run[0], mixture)
+    enter_play(params[0], run[0], mixture, 1)
 
 
 @compiled
 def ledger_observe(params: Records, run: Records, reward: float, mixture: bool) -> None:
     """Enter a reward."""
     run[0].rewards += 1
-    enter_reward(params[0], run[0], reward, mixture)
+    enter_reward(params[0], run[0], reward, mixture, 1)
 
 
 @compiled

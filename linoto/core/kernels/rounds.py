@@ -235,7 +235,7 @@ def context_decide(
     if proposal < 0:
         if p.draws == SCORE_DRAWS:
             draw_scores(s.vectors[NORMALS, 0], s.arms[GIVEN_SCORES])
-        score_arms(p, s, None, None)
+        score_arms(p, s, None, None, 1)
         for a in range(offered, score.size):
             score[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)

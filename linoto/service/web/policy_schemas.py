@@ -9,7 +9,7 @@ from typing import Any, Union, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from linoto.core import one_hot_policies, policies
+from linoto.core import policies, research
 from linoto.core.confidence import Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import GATES
@@ -53,13 +53,13 @@ def any_policy() -> Any:
     gates = any_of(map(describe, GATES))
     explorers = [
         describe(explorer, **({"confidence": maybe} if "confidence" in get_type_hints(explorer) else {}))
-        for explorer in (*policies.EXPLORERS, *one_hot_policies.ONE_HOT_EXPLORERS)
+        for explorer in (*policies.EXPLORERS, *research.RESEARCH_EXPLORERS)
     ]
     alone = [
         *explorers,
         describe(policies.LinOtO, confidence=confidence),
         describe(policies.LinLCB, confidence=maybe),
-        describe(one_hot_policies.OtO, confidence=maybe),
+        describe(research.OtO, confidence=maybe),
         describe(policies.Gated, explorer=any_of(explorers), gate=gates | None, confidence=maybe),
     ]
     return any_of([*alone, describe(Doubling, policy=any_of(alone))])

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto import HUCB1, UCB1, Budget, Confidence, Doubling, Gated, LinUCB, MinUCB, Offline, OtO, Tolerance
+from linoto import Budget, Confidence, Doubling, Gated, LinUCB, Offline, Tolerance
 from linoto.core import kernels
-from linoto.core.one_hot_policies import ONE_HOT_EXPLORERS
 from linoto.core.units import one_hot
+from linoto.research import HUCB1, UCB1, MinUCB, OtO
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 K = 5
@@ -254,6 +254,6 @@ def test_doubling_gives_every_epoch_its_own_horizon() -> None:
 
 
 def test_what_names_explorers_knows_these() -> None:
-    for explorer in ONE_HOT_EXPLORERS:
+    for explorer in (UCB1, HUCB1, MinUCB):
         assert linoto.from_dict({"type": explorer.__name__}) == explorer()
         assert Gated(explorer=explorer()).start(one_hot(K), LOG).select() in range(K)

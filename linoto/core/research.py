@@ -1,22 +1,73 @@
-"""Policies of the field for one-hot arms: no arm says anything about another.
+"""Policies of the field, as comparisons play them.
 
-UCB1, HUCB1 and MIN-UCB are explorers, alone or behind a gate; OtO is the paper's budget with a horizon, and
-each arm bounded by itself. On arms that share features they refuse to start.
+UCB1, HUCB1, MIN-UCB and OtO are for one-hot arms, where no arm says anything about another: on arms that
+share features they refuse to start. All but OtO are explorers, alone or behind a gate; OtO is the paper's
+budget with a horizon, and each arm bounded by itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from linoto.core import kernels
 from linoto.core.composed import Composed
 from linoto.core.confidence import Confidence, check_confidence
 from linoto.core.explorers import Rule
 from linoto.core.gates import Budget
-from linoto.core.policies import Gated, LinUCB, without_gate
-from linoto.core.validation import check_count, check_nonnegative, normalise
+from linoto.core.parameters import LAWS
+from linoto.core.policies import Gated, LinTS, LinUCB, without_gate
+from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareLinUCB(Composed):
+    """LinUCB that chooses rarely: it scores the arms anew only when det V has grown by a factor 1 + growth.
+
+    Rarely switching OFUL of Abbasi-Yadkori et al. (2011): in between it plays the same arm, and learns from
+    every reward. With growth 0 it is LinUCB. Its regret bound is sqrt(1 + growth) times LinUCB's, and it
+    scores at most 1 + log(det V_n / det V_0) / log(1 + growth) times.
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.RARE, keeps_scores=True)
+
+    growth: float = 0.5
+    scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        check_nonnegative("growth", self.growth)
+        check_nonnegative("scale", self.scale)
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return without_gate(self, self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideLinTS(Composed):
+    """Thompson sampling as wide as the bounds on its regret need, in every world: of order d^1.5 sqrt(n).
+
+    By "agrawal-goyal" (2013) a draw spreads as noise sqrt(9 d log(t / delta)), by "abeille-lazaric" (2017) as
+    the radius of the confidence set. Both explore far more than LinTS.
+    """
+
+    rule: ClassVar[Rule] = LinTS.rule
+
+    law: Literal["agrawal-goyal", "abeille-lazaric"] = "agrawal-goyal"
+    scale: float = 1.0
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        check_choice("law", self.law, LAWS[1:])
+        check_nonnegative("scale", self.scale)
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +163,7 @@ class OtO(Composed):
         assumed = self.confidence or Confidence()
         return Gated(
             explorer=LinUCB(),
-            gate=Budget(alpha=self.alpha, slack="one_arm", horizon=self.horizon),
+            gate=Budget(alpha=self.alpha, horizon=self.horizon),
             fallback="lcb",
             reach="proposal",
             confidence=replace(assumed, radius="arms", horizon=self.horizon),
@@ -126,5 +177,5 @@ class OtO(Composed):
         return replace(self, alpha=value) if name == "alpha" else super().with_parameter(name, value)
 
 
-ONE_HOT_EXPLORERS = (UCB1, HUCB1, MinUCB)
-"""Explorers that need one-hot arms. What names explorers reads this and `linoto.core.policies.EXPLORERS`."""
+RESEARCH_EXPLORERS = (RareLinUCB, WideLinTS, UCB1, HUCB1, MinUCB)
+"""Explorers that only comparisons play. What names explorers reads this and `policies.EXPLORERS`."""

@@ -1,0 +1,7 @@
+"""What comparisons with the literature play, and the gate that older versions stored."""
+
+from linoto.core.gates.older import OlderTolerance
+from linoto.core.oope import OOPE
+from linoto.core.research import HUCB1, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
+
+__all__ = ["HUCB1", "OOPE", "UCB1", "MinUCB", "OlderTolerance", "OtO", "RareLinUCB", "WideLinTS"]
