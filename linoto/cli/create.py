@@ -69,8 +69,8 @@ def add_create(commands: Commands) -> None:
     create.set_defaults(run=run_create, refuse=create.error)
 
 
-def add_loop_options(command: Parser) -> None:
-    """What a loop needs beside its policy and its log."""
+def add_practice(command: Parser) -> None:
+    """What is done today, in rounds that bring their own arms."""
     command.add_argument(
         "--practice",
         action="append",
@@ -80,6 +80,11 @@ def add_loop_options(command: Parser) -> None:
         "the option; weights are relative), the word log for the shares of the items in the log, or the word "
         "given, if it is sent with each decision",
     )
+
+
+def add_loop_options(command: Parser) -> None:
+    """What a loop needs beside its policy and its log."""
+    add_practice(command)
     command.add_argument(
         "--default-reward",
         type=number,

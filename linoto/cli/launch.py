@@ -30,11 +30,13 @@ Without --budget or --epsilon it takes the budget that the preview finds best. A
 "deploy", of the audit or of the preview, stops the launch; --force goes on."""
 
 CONTEXTS_DESCRIPTION = """\
-Audit a log with contexts, print what would be promised against what is done today (--practice),
-make a loop of it and serve it. Every step is a command of its own, and is printed before it runs: to
-do one again with other options, copy the line. Nothing is served before you say yes.
+Audit a log with contexts, preview what could be lost and gained against what is done today
+(--practice), print what is promised, make a loop of it and serve it. Every step is a command of its
+own, and is printed before it runs: to do one again with other options, copy the line. Nothing is
+served before you say yes.
 
-A verdict other than "deploy" stops the launch; --force goes on."""
+Without --budget or --epsilon it takes the budget that the preview finds best. A verdict other than
+"deploy", of the audit or of the preview, stops the launch; --force goes on."""
 
 CONTEXTS_EXAMPLES = """\
   linoto launch-contexts clicks.csv --item item --reward click --numeric age --category country \\
@@ -67,7 +69,7 @@ def add_launch_contexts(commands: Commands) -> None:
     launch = add_command(
         commands,
         "launch-contexts",
-        help="from a log with user columns to a served loop: audit, certificate, create and serve",
+        help="from a log with user columns to a served loop: audit, preview, certificate, create and serve",
         description=CONTEXTS_DESCRIPTION,
         examples=CONTEXTS_EXAMPLES,
     )
@@ -111,6 +113,8 @@ def previewed(arguments: argparse.Namespace, stats: Path, options: Sequence[str]
     words = ["preview", stats, *typed_again(arguments, ["gate"]), *options]
     words += ["--horizon", arguments.horizon, "--out", arguments.out / "preview.html"]
     words += ["--unit", arguments.unit] if arguments.unit else []
+    for practice in arguments.practice:
+        words += ["--practice", practice]
     verdict, best = show_preview(announced("What could be lost and gained?", words))
     by_budget = best is not None and arguments.epsilon is None
     if verdict != "deploy" and not arguments.force:
@@ -126,7 +130,12 @@ def run_launch_contexts(arguments: argparse.Namespace) -> None:
     stats, page = files_in(arguments.out)
     words = ["audit-contexts", arguments.log, *columns_again(arguments), "--save", stats, "--out", page]
     run_step("Is the log worth building on?", words)
-    check_verdict(load(stats).verdict, arguments)
+    asked = arguments.budget is not None or arguments.epsilon is not None
+    saved = load(stats)  # a budget that nobody chose yet is not judged
+    check_verdict(saved.verdict if asked else saved.verdict_of_log, arguments)
+    best = previewed(arguments, stats, grid_of(arguments) if asked else [])
+    if not asked:
+        arguments.budget = best
     run_step("What is promised?", certificate_of(arguments, stats))
     make_and_serve(arguments, stats)
 

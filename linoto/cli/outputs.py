@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -91,26 +90,10 @@ def check_first(arguments: argparse.Namespace, read: Sequence[str]) -> None:
         check_installed()
 
 
-def check_place(arguments: argparse.Namespace, option: str) -> None:
-    """Refuse a place where no file can be written, before anything is: a folder, or one inside a file."""
-    path: Path | None = getattr(arguments, option)
-    if path is None:
-        return
-    if path.is_dir():
-        arguments.refuse(f"--{option} must be a file, got the folder {str(path)!r}")
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not above.is_dir():
-        arguments.refuse(f"--{option} must be in a folder, got {str(path)!r}, and {str(above)!r} is a file")
-    if not os.access(above, os.W_OK):
-        arguments.refuse(f"--{option} must be in a folder that can be written to, got {str(path)!r}")
-
-
 def check_outputs(arguments: argparse.Namespace, read: Sequence[str]) -> None:
     """Refuse to write over what is read, or one file over the other."""
     from linoto.logs.tables import find_files
 
-    for option in ("out", "save"):
-        check_place(arguments, option)
     taken = {path.resolve(): f"{path}, which is read" for path in find_files(list(read))}
     for option in ("out", "save"):
         path: Path | None = getattr(arguments, option)

@@ -8,6 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.assumptions import assumption_rows, audit_facts
+from linoto.cli.contextual import (
+    CONTEXTS_HELP,
+    ContextsAndLog,
+    practice_of,
+    read_contexts,
+    read_contextual_policy,
+)
+from linoto.cli.create import add_practice
 from linoto.cli.log_and_policy import (
     FILE_HELP,
     ArmsAndLog,
@@ -17,7 +25,7 @@ from linoto.cli.log_and_policy import (
     read_statistics,
     with_gate_options,
 )
-from linoto.cli.outputs import add_horizon, check_place
+from linoto.cli.outputs import add_horizon
 from linoto.cli.terminal import (
     above_zero,
     above_zero_or,
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
     from linoto.worlds.gates import GatePreview
     from linoto.worlds.outcomes import GridPoint
+    from linoto.worlds.plausible import Plausible
     from linoto.worlds.preview import Preview
 
 
@@ -47,7 +56,7 @@ def add_preview(commands: Commands) -> None:
         help="what could be lost and gained, in worlds that a log finds plausible",
         description="Draw worlds that could have written a log, play a policy in each over a grid of\n"
         "tolerances, and write one page: the most we can lose, what we stand to gain, and which\n"
-        "tolerance fits a limit on the loss.\n\n" + FILE_HELP,
+        "tolerance fits a limit on the loss.\n\n" + FILE_HELP + "\n\n" + CONTEXTS_HELP,
         examples="  linoto preview --paper --limit 50\n"
         "  linoto preview log.npz --noise bounded --reward-range 0 1 --limit 100 --out page.html\n"
         "  linoto preview log.json --epsilon-grid 0.01,0.02,0.05 --horizon 2000 --worlds 100 --json",
@@ -89,6 +98,7 @@ def add_preview(commands: Commands) -> None:
         help="let average rewards move, so far until the last round (standard deviation), or as far as those "
         "of the log did (the word log), and play other gates in the same worlds",
     )
+    add_practice(preview)
     preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
     add_engine(preview, jobs="plays at a time")
     preview.add_argument("--out", type=file_to_write, default=Path("linoto-preview.html"), help="the page")
@@ -105,20 +115,18 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     """Print and write the preview: its verdict, and the best value that passes it whatever the limit is."""
     from linoto.pages.preview import TITLE, UNIT, answers, judge, suggested, write_preview
     from linoto.pages.shell import check_installed
-    from linoto.worlds.preview import NO_BETTER
 
     check_installed()
-    check_place(arguments, "out")
-    log = read_statistics(arguments)
-    policy = read_policy(arguments, log)
-    result = preview_of(log, policy, arguments)
+    log, policy, known = previewed_log(arguments)
+    result = preview_of(log, known, policy, arguments)
     unit = arguments.unit or UNIT
     gates = gates_of(log, result, arguments)
+    of_arms = log if log.saved is None else log.saved
     path = write_preview(
         arguments.out,
         result,
-        log.offline,
-        names=log.names,
+        of_arms.offline,
+        names=of_arms.names,
         source=log.source,
         command=command_of(arguments),
         limit=arguments.limit,
@@ -138,7 +146,7 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
         return verdict, best
     print(TITLE)
     rounds = ("Verdict", f"{verdict}, over {counted(result.horizon, 'round')} to come")
-    beside = [] if result.no_better is None else [("Below", f"as above | {NO_BETTER}")]
+    beside = [] if result.no_better is None else [("Below", f"as above | {result.if_no_better}")]
     print_facts([rounds, *lines, *assumption_rows(policy, log, arguments), *beside])
     print()
     print_table([table_row(row, result) for row in result.table()])
@@ -148,23 +156,46 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     return verdict, best
 
 
-def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Namespace) -> Preview:
+def previewed_log(
+    arguments: argparse.Namespace,
+) -> tuple[ArmsAndLog | ContextsAndLog, ComposedPolicy, Plausible]:
+    """The log, with contexts or without, the policy, and which worlds could have written the log."""
+    from linoto.worlds.plausible import plausible
+
+    with_contexts = read_contexts(arguments)
+    if with_contexts is None:
+        if arguments.practice:
+            arguments.refuse("--practice is for a log with contexts")
+        log = read_statistics(arguments)
+        return log, read_policy(arguments, log), plausible(log.actions, log.offline)
+    vars(arguments).update(budget=None, epsilon=None, alpha=None)  # the grid has them
+    policy = read_contextual_policy(arguments, with_contexts)
+    practice = practice_of(arguments.practice, with_contexts)
+    if practice == "given":  # it is in the rows, and what they played is all that is known of it
+        practice = None
+    weights = {practice: 1.0} if isinstance(practice, str) else practice
+    known = plausible(with_contexts.saved, None, practice=weights, seed=arguments.seed)
+    return with_contexts, policy, known
+
+
+def preview_of(
+    log: ArmsAndLog | ContextsAndLog, known: Plausible, policy: ComposedPolicy, arguments: argparse.Namespace
+) -> Preview:
     """The preview, with a bar."""
     from linoto.worlds.preview import preview
 
     name, asked = asked_grid(arguments)
-    gate = policy.composed().gate
+    gate = known.gate_of(policy)
     if asked is not None and gate.parameters and name not in gate.parameters:
         raise ValueError(f"the parameter of this policy is {gate.varied}: give --{gate.varied}-grid")
     if asked is not None and name != gate.varied:  # the grid's parameter alone, with no other beside it
         policy = with_gate_options(policy, argparse.Namespace(**{name: max(asked) or 1.0}))
     if asked is None and arguments.policy == "Gated":
-        policy = with_fitting_budget(policy, log, arguments)
-    values = asked or values_to_try(policy, log, arguments)
+        policy = with_fitting_budget(policy, known, arguments)
+    values = asked or values_to_try(policy, known, arguments)
     with progress("playing") as track:
         return preview(
-            log.actions,
-            log.offline,
+            known,
             policy=policy,
             grid=values,
             horizon=arguments.horizon,
@@ -179,7 +210,7 @@ def preview_of(log: ArmsAndLog, policy: ComposedPolicy, arguments: argparse.Name
         )
 
 
-def drift_of(log: ArmsAndLog, arguments: argparse.Namespace) -> float:
+def drift_of(log: ArmsAndLog | ContextsAndLog, arguments: argparse.Namespace) -> float:
     """How far means move over the horizon: as given, as in the log if it lasted so long, or not at all."""
     if arguments.drift != "log":
         return arguments.drift or 0.0
@@ -189,16 +220,19 @@ def drift_of(log: ArmsAndLog, arguments: argparse.Namespace) -> float:
             "--drift log needs statistics that linoto audit --save wrote, of arms that were chosen early and "
             "late: give a number instead"
         )
-    return float(found * (arguments.horizon / log.offline.total) ** 0.5)
+    assert log.saved is not None
+    return float(found * (arguments.horizon / log.saved.offline.total) ** 0.5)
 
 
-def gates_of(log: ArmsAndLog, result: Preview, arguments: argparse.Namespace) -> GatePreview | None:
+def gates_of(
+    log: ArmsAndLog | ContextsAndLog, result: Preview, arguments: argparse.Namespace
+) -> GatePreview | None:
     """The gates in worlds that move, with the value that the answers are about; None without drift."""
     from linoto.pages.preview import chosen_point
     from linoto.worlds.gates import preview_gates
 
     chosen = chosen_point(result, arguments.limit)
-    if result.drift == 0 or not chosen.certificate.holds:
+    if result.drift == 0 or isinstance(log, ContextsAndLog) or not chosen.certificate.holds:
         return None
     with progress("playing other gates") as track:
         return preview_gates(
@@ -249,23 +283,23 @@ def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
     return "", None
 
 
-def with_fitting_budget(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> Any:
+def with_fitting_budget(policy: ComposedPolicy, known: Plausible, arguments: argparse.Namespace) -> Any:
     """The usual policy with a loss budget that fits the log: one from the middle of the usual grid."""
-    from linoto.worlds.preview import grid_of
+    from linoto.worlds.preview import usual_grid
 
     budgeted = with_gate_options(policy, argparse.Namespace(budget=1.0))
-    values = grid_of(budgeted, log.offline, arguments.horizon)
+    values = usual_grid(budgeted, known, arguments.horizon)
     return budgeted.with_parameter("budget", values[len(values) // 2])
 
 
-def values_to_try(policy: ComposedPolicy, log: ArmsAndLog, arguments: argparse.Namespace) -> list[float]:
+def values_to_try(policy: ComposedPolicy, known: Plausible, arguments: argparse.Namespace) -> list[float]:
     """The usual grid, and the value that just keeps to the limit."""
-    from linoto.worlds.preview import grid_of, value_for
+    from linoto.worlds.preview import usual_grid, value_for
 
-    values = grid_of(policy, log.offline, arguments.horizon)
+    values = usual_grid(policy, known, arguments.horizon)
     if arguments.limit is None:
         return values
-    exact = value_for(policy, log.actions, log.offline, limit=arguments.limit, horizon=arguments.horizon)
+    exact = value_for(policy, known, limit=arguments.limit, horizon=arguments.horizon)
     return values if exact is None else [*values, exact]
 
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from functools import partial
 from itertools import filterfalse, tee
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,8 @@ from linoto.experiments.cells import CellStore, Curves, code_of, digest
 from linoto.experiments.results import Results
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import LinearBandit
-from linoto.worlds.contexts import ContextualBandit
 from linoto.worlds.simulate import simulate
-from linoto.worlds.violations import contextual_violation, promise_violation
+from linoto.worlds.violations import promise_violation
 
 UNPLAYED = ("name", "policies", "left_out")  # of a setting: what does not decide the numbers of a cell
 
@@ -111,9 +110,7 @@ def run_cell(cell: Cell, seed: int) -> Curves:
         bandit, offline, own = draw_instance(setting, seed, cell.run)
         policy = setting.policy(cell.label)
         run = simulate(policy, bandit, offline, horizon=setting.horizon, seed=own)
-        contextual = isinstance(bandit, ContextualBandit)
-        judge: Any = contextual_violation if contextual else promise_violation
-        violation: float = judge(policy, bandit, offline, run)
+        violation = promise_violation(policy, bandit, offline, run)
     except Exception as error:
         raise CellFailed(f"{cell} failed: {type(error).__name__}: {error}") from error
     kept = setting.rounds - 1

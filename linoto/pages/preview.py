@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core import hints
-from linoto.core.certificates import PRACTICE, Certificate
+from linoto.core.certificates import PRACTICE, SAME_ROUNDS, Certificate
 from linoto.core.offline import Offline
 from linoto.core.verdicts import Findings, Simulated, Verdict, reach_verdict
 from linoto.logs.saved import Audited
@@ -104,6 +104,7 @@ def findings(
         "refuted": preview.refuted(),
         "needs_model": preview.points[0].certificate.by_model,
         "below_practice": preview.points[0].certificate.against == PRACTICE,
+        "same_rounds": preview.points[0].certificate.against == SAME_ROUNDS,
         "least_useful": least_useful,
         "verdict": judge(preview, limit, audited)[0],
         "doubt": doubt_of(audited),

@@ -24,6 +24,7 @@ from linoto.core.validation import (
     is_number,
 )
 from linoto.worlds.bandits import on_sphere, read_only
+from linoto.worlds.beta_rewards import beta_rewards
 
 BLOCK = 256  # rounds drawn at once: memory does not grow with the horizon
 
@@ -43,11 +44,13 @@ class ContextualBandit:
     """
 
     noise: float = 1.0  # standard deviation of Gaussian rewards
-    rewards: Literal["gaussian", "bernoulli"] = "gaussian"
+    rewards: Literal["gaussian", "bernoulli", "beta"] = "gaussian"
+    reward_range: tuple[float, float] = (0.0, 1.0)  # both values of Bernoulli rewards, the range of Beta ones
+    share: float = 1.0  # of the largest variance that rewards of the range can have: that of Beta ones
 
     def __post_init__(self) -> None:
         check_nonnegative("noise", self.noise)
-        check_choice("rewards", self.rewards, ("gaussian", "bernoulli"))
+        check_choice("rewards", self.rewards, ("gaussian", "bernoulli", "beta"))
 
     @staticmethod
     def synthetic(
@@ -126,14 +129,18 @@ class ContextualBandit:
         return next(self.rounds(1, as_generator(rng)).each())
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
-        """(n,) what decides the rewards: additive noise, or uniforms for Bernoulli rewards."""
-        return rng.random(n) if self.rewards == "bernoulli" else self.noise * rng.standard_normal(n)
+        """(n,) what decides the rewards: additive noise, or uniforms for the others."""
+        return self.noise * rng.standard_normal(n) if self.rewards == "gaussian" else rng.random(n)
 
     def pay(self, means: Floats, draws: Floats) -> Floats:
         """The rewards of plays with these means, given what decides them."""
+        low, high = self.reward_range
+        if self.rewards == "gaussian":
+            return np.asarray(means + draws)
         if self.rewards == "bernoulli":
-            return (draws < means).astype(np.float64)
-        return np.asarray(means + draws)
+            return np.where(draws < (means - low) / (high - low), high, low)
+        every = beta_rewards(means, np.full(means.size, self.share), self.reward_range)
+        return every.paid(np.arange(means.size), draws)
 
     def log(self, m: int, rng: int | np.random.Generator, *, uniform: float = 0.0) -> Moments:
         """A log of m rounds of practice, in which a share `uniform` of the plays was drawn from all arms."""

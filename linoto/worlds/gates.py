@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy.typing as npt
 
-from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Certificate
 from linoto.core.gates import Control, Gate, Open, Tolerance
 from linoto.core.notebook import html_table
-from linoto.core.offline import Offline, as_offline
+from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.validation import as_actions, check_count, check_positive, check_seed
+from linoto.core.validation import check_count, check_positive, check_seed
 from linoto.engines import THREADS, Engine, Track
 from linoto.worlds.moving import drift_text
-from linoto.worlds.outcomes import DrawnWorlds, GridPoint, draw_worlds, play_worlds
+from linoto.worlds.outcomes import GridPoint, play_worlds
+from linoto.worlds.plausible import Plausible, plausible
 from linoto.worlds.posterior import LoggedArms
-from linoto.worlds.reward_laws import measure_law
 
 NO_GATE, OF_LOG, CONTROL = "no gate", "the log's gate", "Control"
 
@@ -130,25 +129,22 @@ def preview_gates(
     >>> [outcome.gate for outcome in found.outcomes]
     ['no gate', "the log's gate", 'Control']
     """
-    arms = as_actions(actions)
-    log = as_offline(offline, len(arms))
+    known = plausible(actions, offline)
     check_positive("drift", drift)
     for name, count in (("horizon", horizon), ("worlds", worlds)):
         check_count(name, count)
     check_seed(seed)
-    limit = policy.certificate(arms, log)
+    limit = known.certificate(policy)
     if not limit.holds:
         raise ValueError(f"policy must promise something to be compared, got {policy!r}: {limit.theorem}")
-    rivals, missing = rivals_of(policy, limit, arms, log)
-    law = measure_law(log, policy.composed().assumed)
+    rivals, missing = rivals_of(policy, limit, known)
+    law = known.law(policy.composed().assumed)
     facts: dict[str, Any] = {"worlds": worlds, "prior": prior, "horizon": horizon, "seed": seed}
-    facts["logged_arms"] = logged_arms
-    places: list[DrawnWorlds] = [draw_worlds(arms, log, law, drift=size, **facts) for size in (0.0, drift)]
-    together = places[0].beside(places[1])
+    still, moving = (known.draw(law, drift=size, logged_arms=logged_arms, **facts) for size in (0.0, drift))
     points = play_worlds(
         list(rivals.values()),
-        together,
-        log,
+        still.beside(moving),
+        known,
         horizon=horizon,
         values=[0.0] * len(rivals),
         limit=replace(limit, against=LOG, realised=False, every=None),  # in means, in all rounds
@@ -171,7 +167,7 @@ def preview_gates(
 
 
 def rivals_of(
-    policy: ComposedPolicy, limit: Certificate, arms: Floats, log: Offline
+    policy: ComposedPolicy, limit: Certificate, known: Plausible
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The explorer behind each gate, with the limit of the policy; and why a gate is missing."""
     composed: Any = policy.composed()
@@ -193,7 +189,7 @@ def rivals_of(
     for name, make in makers.items():
         try:
             made = make()
-            made.certificate(arms, log)
+            known.certificate(made)
         except ValueError as error:
             missing[name] = str(error)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import inf, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,11 @@ from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.codec import finite
 from linoto.core.intervals import student
-from linoto.core.offline import Offline
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.validation import check_choice, check_positive
 from linoto.engines import Engine, Track, map_cells, tracked
 from linoto.worlds.bandits import World
-from linoto.worlds.moving import moving_world
-from linoto.worlds.posterior import LOGGED_ARMS, LoggedArms, draw_means
-from linoto.worlds.reward_laws import RewardLaw
+from linoto.worlds.contexts import ContextualBandit
+from linoto.worlds.plausible import DrawnWorlds, Plausible
 from linoto.worlds.simulate import simulate
 from linoto.worlds.violations import promised_shortfall
 
@@ -120,51 +117,10 @@ def quantile(values: Floats, q: float) -> float | None:
     return float(np.quantile(known, q, method="weibull")) if known.size else None
 
 
-class DrawnWorlds(NamedTuple):
-    """Worlds that could have written a log."""
-
-    worlds: Sequence[World]
-    spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
-    seeds: Sequence[int]  # of the noise and of the policy's own draws
-
-    def beside(self, other: DrawnWorlds) -> DrawnWorlds:
-        """These worlds and then others, to be played together."""
-        return DrawnWorlds([*self.worlds, *other.worlds], self.spread, [*self.seeds, *other.seeds])
-
-
-def draw_worlds(
-    arms: Floats,
-    log: Offline,
-    law: RewardLaw,
-    *,
-    worlds: int,
-    prior: float | None,
-    logged_arms: LoggedArms,
-    drift: float,
-    horizon: int,
-    seed: int,
-) -> DrawnWorlds:
-    """Worlds drawn from the log's posterior; with a drift the same ones, whose means then move."""
-    if prior is not None:
-        check_positive("prior", prior)
-    check_choice("logged_arms", logged_arms, LOGGED_ARMS)
-    rng = np.random.default_rng([seed, 0])
-    means, spread = draw_means(arms, log, law, worlds=worlds, rng=rng, prior=prior, logged_arms=logged_arms)
-    moves = np.random.default_rng([seed, 2])
-    drawn = [
-        moving_world(law, arms, row, size=drift, horizon=horizon, rng=moves)
-        if drift
-        else law.world(arms, row)
-        for row in means
-    ]
-    seeds = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64).tolist()
-    return DrawnWorlds(drawn, spread, seeds)
-
-
 def play_worlds(
     policies: Sequence[ComposedPolicy],
     drawn: DrawnWorlds,
-    log: Offline,
+    known: Plausible,
     *,
     horizon: int,
     values: Sequence[float],
@@ -173,14 +129,14 @@ def play_worlds(
     track: Track | None,
 ) -> tuple[GridPoint, ...]:
     """Play each policy in each world; `limit` is what one that promises nothing is held against."""
-    arms = drawn.worlds[0].actions
-    certificates = [policy.certificate(arms, log) for policy in policies]
+    certificates = [known.certificate(policy) for policy in policies]
     judged = [
         (policy, own if own.holds or limit is None else limit)
         for policy, own in zip(policies, certificates, strict=True)
     ]
     plays = [(*one, *world) for one, world in product(judged, zip(drawn.worlds, drawn.seeds, strict=True))]
-    with closing(map_cells(partial(summarise, log=log, horizon=horizon), plays, engine=engine)) as results:
+    play = partial(summarise, log=known.log, horizon=horizon)
+    with closing(map_cells(play, plays, engine=engine)) as results:
         rows = np.array(list(tracked(results, track, total=len(plays))))
     parts = np.split(rows, len(policies))
     return tuple(
@@ -190,7 +146,7 @@ def play_worlds(
 
 
 def summarise(
-    play: tuple[ComposedPolicy, Certificate, World, int], *, log: Offline, horizon: int
+    play: tuple[ComposedPolicy, Certificate, World | ContextualBandit, int], *, log: Any, horizon: int
 ) -> tuple[float, ...]:
     """Simulate a policy in a world: what a GridPoint keeps of it, in the order of its columns."""
     policy, certificate, world, seed = play
@@ -207,17 +163,3 @@ def summarise(
         certificate.excess(counted),
         float(run.control.mean()),
     )
-
-
-def average_means(world: World, horizon: int) -> Floats:
-    """(k,) the average reward of each arm over so many rounds."""
-    table, starts = world.segments
-    lengths = np.diff(np.minimum(np.append(starts, horizon), horizon))
-    return np.asarray(table[0] if len(table) == 1 else lengths @ table / horizon)
-
-
-def headroom(means: Floats, log: Offline) -> float:
-    """How much more the best arm earns a round than the log does; NaN without a log."""
-    if log.total == 0:
-        return float("nan")
-    return float(means.max() - log.pulls @ means / log.total)

@@ -95,7 +95,7 @@ def spread_cases(
     """Everything that may be: a grid of what the log tells, times how well the arms were known."""
     usual = usual_spread(offline, law)
     found = []
-    for choice in choices(offline, logged_arms):
+    for choice in choices(int((offline.pulls > 0).sum()), offline.pulls.size, logged_arms):
         for logged in (SPREADS * usual if prior is None else np.array([prior * choice.logged])).tolist():
             spread = logged / choice.logged
             weight = np.log(spread) - np.log1p((spread / (CENTRE * usual)) ** 2)  # half-Cauchy, Gelman (2006)
@@ -103,8 +103,8 @@ def spread_cases(
     return found
 
 
-def choices(offline: Offline, logged_arms: LoggedArms) -> list[Choice]:
-    """What is possible of logged arms that were chosen in this way.
+def choices(logged: int, k: int, logged_arms: LoggedArms) -> list[Choice]:
+    """What is possible of so many logged arms of k that were chosen in this way.
 
     If the q of k arms with the largest scores are logged, and scores have the correlation r with normal
     means, then with z the point that a share f = q / k of a normal law exceeds, and phi its density there:
@@ -112,7 +112,6 @@ def choices(offline: Offline, logged_arms: LoggedArms) -> list[Choice]:
     are smaller by the factors 1 - r^2 a (a - z) with a = phi / f, and 1 - r^2 b (b + z) with b = phi / (1 -
     f).
     """
-    logged, k = int((offline.pulls > 0).sum()), offline.pulls.size
     if not 0 < logged < k:
         return [EVERY]
     share = logged / k

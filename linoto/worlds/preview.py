@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.codec import finite
+from linoto.core.confidence import Confidence
 from linoto.core.gates import GATES, Tolerance
 from linoto.core.intervals import chance_of_at_least
 from linoto.core.notebook import html_table
-from linoto.core.offline import Offline, as_offline
+from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
-from linoto.core.units import find_units
+from linoto.core.usual import usual_contextual_gate
 from linoto.core.validation import (
-    as_actions,
     as_floats,
     check_count,
     check_nonnegative,
@@ -32,23 +31,20 @@ from linoto.core.validation import (
 )
 from linoto.core.verdicts import HORIZON, is_blind, surely_earned, why_worthless
 from linoto.engines import THREADS, Engine, Track
+from linoto.worlds.logged_rounds import RowsOfLog
 from linoto.worlds.outcomes import (
     FEW,
     NOTHING,
     GridPoint,
-    average_means,
-    draw_worlds,
-    headroom,
     play_worlds,
     quantile,
     worlds_shown,
 )
-from linoto.worlds.posterior import LoggedArms, are_unrelated, have_level
-from linoto.worlds.reward_laws import measure_law
+from linoto.worlds.plausible import Plausible, plausible
+from linoto.worlds.posterior import LoggedArms
 
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
 BESIDE = ("worst_loss_90", "worst_loss_max", "gain_mean", "gain_10", "gain_90")  # with no better arm
-NO_BETTER = "if no untried arm is better than the worst logged one"
 USUAL_WORLDS = 30
 MOST_WORK = 20_000_000_000  # multiplications in all worlds: about a minute of one core
 WORTH = 0.001  # of what the log earns: nobody changes anything for a smaller gain
@@ -76,12 +72,20 @@ class Preview:
     spread: Floats  # (worlds,) standard deviation between the arms' average rewards that each was drawn with
     earned: float  # by as many rounds of the log's average reward; NaN where it cannot be told from 0 or less
     event: float = 0.0  # what one reward of two possible ones is worth, as a click; 0 where others exist
+    rounds_from: str = ""  # what the rounds of a log with contexts are drawn from, in words; "": fixed arms
     least_misfit: float = 0.0  # of the linear model, that the log could have shown; 0: nothing rests on it
 
     @property
     def baseline(self) -> str:
         """What losses and gains are counted against."""
-        return "current practice" if self.drift else "the log"
+        return "current practice" if self.drift or self.rounds_from else "the log"
+
+    @property
+    def if_no_better(self) -> str:
+        """What the second kind of worlds is about, as a part of a sentence."""
+        if self.rounds_from:
+            return "if no arm is better than the one that the log played in its round"
+        return "if no untried arm is better than the worst logged one"
 
     def table(self) -> list[dict[str, float | None]]:
         """One row per value of the parameter; `no_better_...` where no untried arm beats the worst logged.
@@ -131,6 +135,7 @@ class Preview:
             "prior": self.prior,
             "logged_arms": self.logged_arms,
             "drift": self.drift,
+            "rounds_from": self.rounds_from,
             "least_gain": self.least_gain,
             "least_misfit": self.least_misfit,
             "spread": self.spread.tolist(),
@@ -162,9 +167,9 @@ class Preview:
             "explored": "share of exploring rounds",
         }
         if self.no_better is not None and not self.covers_both:
-            columns["no_better_worst_loss_90"] = f"largest shortfall, {NO_BETTER}"
+            columns["no_better_worst_loss_90"] = f"largest shortfall, {self.if_no_better}"
         if self.no_better is not None:
-            columns["no_better_gain_mean"] = f"mean gain, {NO_BETTER}"
+            columns["no_better_gain_mean"] = f"mean gain, {self.if_no_better}"
         rows = [
             ["none" if row[name] is None else f"{row[name]:.3g}" for name in columns] for row in self.table()
         ]
@@ -237,8 +242,8 @@ def smallest_of_best(points: Sequence[GridPoint]) -> GridPoint | None:
 
 
 def preview(
-    actions: npt.ArrayLike,
-    offline: Offline,
+    log: Any,
+    offline: Offline | None = None,
     *,
     policy: ComposedPolicy | None = None,
     grid: Sequence[float] | None = None,
@@ -248,16 +253,22 @@ def preview(
     logged_arms: LoggedArms = "good",
     drift: float = 0.0,
     least_misfit: float = 0.0,
+    rows: RowsOfLog | None = None,
+    practice: Mapping[str, float] | None = None,
     seed: int = 0,
     engine: Engine = THREADS,
     track: Track | None = None,
 ) -> Preview:
     """Play a policy, from the real log, in worlds drawn from the log's posterior.
 
+    The log is one that was read (`read_log`, `load`), with contexts or without, or an arm set (k, d) with an
+    `Offline` beside it.
+
     Average rewards come from their posterior, with rewards that scatter as the logged ones do. How much arms
     differ comes from the log too, unless `prior` says it, as a standard deviation in units of reward: where
-    the log says nothing, it decides. The grid is of the budget or of epsilon for a Tolerance, of alpha for a
-    Budget; unless given, it is made of shares of what the log earns.
+    the log says nothing, it decides. The grid is of the budget or of epsilon for a Tolerance or a Control
+    gate, of alpha for a Budget; unless given, it is made of shares of what the log earns. There are 30
+    `worlds` unless given, or fewer, at least 10, where many features would make that slow.
 
     `logged_arms` says how the logged arms were chosen, which no log tells: because somebody believed that
     they are good ("good"), so that untried ones are worse on average; at random ("random"), so that they are
@@ -268,7 +279,10 @@ def preview(
     much (a standard deviation, in units of reward). Losses and gains are then against what the log's arms
     earn *now*, in the log's shares: current practice. `preview_gates` plays other gates in the same worlds.
 
-    There are 30 `worlds` unless given, or fewer, at least 10, where many features would make that slow.
+    With contexts the worlds draw their rounds from the log's `rows` (`read_rows`), or from what its sums say
+    of them, and losses and gains are against practice in the same rounds: what each row played (with sums
+    alone: items in the log's shares), or items with the weights of `practice`.
+
     `least_misfit` is what an audit says of the features (`load(...).least_misfit`): a promise that breaks
     with a smaller misfit is not recommended.
 
@@ -278,20 +292,19 @@ def preview(
     >>> [point.value for point in result.points]
     [0.05, 0.2]
     """
-    arms = as_actions(actions)
-    log = as_offline(offline, len(arms))
-    chosen: ComposedPolicy = Gated(gate=Tolerance(epsilon=0.1)) if policy is None else policy
     check_count("horizon", horizon)
-    parameter = parameter_of(chosen)
-    values = as_grid(grid_of(chosen, log, horizon) if grid is None else grid)
-    two = bool(logged_arms != "best" and 0 < np.count_nonzero(log.pulls) < len(arms))
-    if worlds is None:
-        worlds = usual_worlds(arms, plays=len(values) * horizon * (1 + two))
-    check_count("worlds", worlds)
     check_seed(seed)
     check_nonnegative("drift", drift)
     check_nonnegative("least_misfit", least_misfit)
-    law = measure_law(log, chosen.composed().assumed)
+    known = plausible(log, offline, rows=rows, practice=practice, seed=seed)
+    chosen = usual_policy(known, log) if policy is None else policy
+    parameter = parameter_of(chosen, known)
+    values = as_grid(usual_grid(chosen, known, horizon) if grid is None else grid)
+    two = known.has_untried and logged_arms != "best"
+    if worlds is None:
+        worlds = usual_worlds(known.cost * len(values) * horizon * (1 + two))
+    check_count("worlds", worlds)
+    law = known.law(chosen.composed().assumed)
     facts: dict[str, Any] = {
         "worlds": worlds,
         "prior": prior,
@@ -299,13 +312,12 @@ def preview(
         "horizon": horizon,
         "seed": seed,
     }
-    drawn = draw_worlds(arms, log, law, logged_arms=logged_arms, **facts)
-    variants = [chosen.with_parameter(parameter, value) for value in values]
+    drawn = known.draw(law, logged_arms=logged_arms, **facts)
+    prospects = [known.prospects(world, horizon) for world in drawn.worlds]
     if two:
-        drawn = drawn.beside(draw_worlds(arms, log, law, logged_arms="best", **facts))
-    points = play_worlds(variants, drawn, log, horizon=horizon, values=values, engine=engine, track=track)
-    averages = [average_means(world, horizon) for world in drawn.worlds[:worlds]]
-    earned = horizon * surely_earned(log, chosen.composed().assumed) or float("nan")
+        drawn = drawn.beside(known.draw(law, logged_arms="best", **facts))
+    variants = [chosen.with_parameter(parameter, value) for value in values]
+    points = play_worlds(variants, drawn, known, horizon=horizon, values=values, engine=engine, track=track)
     return Preview(
         policy=chosen,
         parameter=parameter,
@@ -313,13 +325,14 @@ def preview(
         worlds=worlds,
         prior=float(drawn.spread.mean()),
         logged_arms=logged_arms,
-        features_alone=not (are_unrelated(arms) or have_level(arms)),
+        features_alone=known.features_alone,
+        rounds_from=known.rounds_from,
         drift=float(drift),
         seed=seed,
-        best=np.array([int(means.argmax()) for means in averages]),
-        headroom=np.array([horizon * headroom(means, log) for means in averages]),
+        best=np.array([arm for arm, _ in prospects]),
+        headroom=np.array([more for _, more in prospects]),
         spread=drawn.spread,
-        earned=earned,
+        earned=horizon * surely_earned(known.whole, chosen.composed().assumed) or float("nan"),
         event=law.event,
         least_misfit=float(least_misfit),
         points=tuple(point.part(slice(worlds)) for point in points),
@@ -327,14 +340,19 @@ def preview(
     )
 
 
-def usual_worlds(actions: Floats, plays: int) -> int:
-    """30 worlds, or fewer where so many plays in each would take more than about a minute of one core.
+def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
+    """What is previewed where no policy is given: Gated, with what an audit found of the rewards."""
+    sure = getattr(log, "confidence", None) or Confidence()
+    if not known.rounds_from:
+        return Gated(gate=Tolerance(epsilon=0.1), confidence=sure)
+    whole = known.whole
+    gate = usual_contextual_gate(sure, earned=float(whole.reward_sums.sum()), rows=whole.total)
+    return Gated(gate=gate, confidence=sure)
 
-    A play among k arms with d features costs about d (d + k) multiplications; one-hot arms cost less.
-    """
-    k, d = actions.shape
-    each = 20 * k if find_units(actions) is not None else d * (d + k)
-    return int(min(max(MOST_WORK // (each * plays), FEW), USUAL_WORLDS))
+
+def usual_worlds(work: int) -> int:
+    """30 worlds, or fewer where so many multiplications in each would take more than about a minute."""
+    return int(min(max(MOST_WORK // work, FEW), USUAL_WORLDS))
 
 
 def as_grid(grid: Sequence[float]) -> list[float]:
@@ -346,14 +364,13 @@ def as_grid(grid: Sequence[float]) -> list[float]:
     return values
 
 
-def parameter_of(policy: Policy) -> str:
+def parameter_of(policy: Policy, known: Plausible) -> str:
     """The parameter that a preview varies."""
-    gate = policy.composed().gate if isinstance(policy, ComposedPolicy) else None
+    gate = known.gate_of(policy) if isinstance(policy, ComposedPolicy) else None
     if gate is None or not gate.varied:
-        known = one_of([gate for gate in GATES if gate.parameters])
-        raise ValueError(f"policy must have a {known} gate, got {policy!r}")
-    composed: Any = policy
-    against = gate.compared_with(composed.composed().resolved_fallback())
+        names = one_of([gate for gate in GATES if gate.parameters])
+        raise ValueError(f"policy must have a {names} gate, got {policy!r}")
+    against = LOG if known.rounds_from else gate.compared_with(policy.composed().resolved_fallback())  # type: ignore[attr-defined]
     if against not in (LOG, PRACTICE):
         raise ValueError(
             f"policy must compare with the log or with practice in a preview, got one against {against}"
@@ -361,29 +378,26 @@ def parameter_of(policy: Policy) -> str:
     return str(gate.varied)
 
 
-def grid_of(policy: ComposedPolicy, log: Offline, horizon: int) -> list[float]:
+def usual_grid(policy: ComposedPolicy, known: Plausible, horizon: int) -> list[float]:
     """The values that are tried where none are given: shares of what the log earns."""
-    parameter_of(policy)  # there must be one
-    gated = policy.composed()
+    parameter_of(policy, known)  # there must be one
+    sure = policy.composed().assumed
     # how much a reward scatters, where what the log earns may be 0 or less
-    scale = surely_earned(log, gated.assumed) or measure_law(log, gated.assumed).noise
-    return list(gated.gate.grid(scale, horizon))
+    scale = surely_earned(known.whole, sure) or known.law(sure).noise
+    return list(known.gate_of(policy).grid(scale, horizon))
 
 
-def value_for(
-    policy: ComposedPolicy, actions: Floats, offline: Offline, *, limit: float, horizon: int
-) -> float | None:
+def value_for(policy: ComposedPolicy, known: Plausible, *, limit: float, horizon: int) -> float | None:
     """The largest budget or tolerance, to two digits, whose promise over the horizon is within the limit.
 
     None for another gate, without a promise, or if what is lost once already exceeds the limit.
     """
     check_positive("limit", limit)
-    parameter = parameter_of(policy)
+    parameter = parameter_of(policy, known)
     if parameter == "alpha":  # its promise does not grow in proportion
         return None
     at_zero, at_one = (
-        policy.with_parameter(parameter, value).certificate(actions, offline).loss(horizon)
-        for value in (0.0, 1.0)
+        known.certificate(policy.with_parameter(parameter, value)).loss(horizon) for value in (0.0, 1.0)
     )
     if at_zero is None or at_one is None or at_one <= at_zero or limit <= at_zero:
         return None

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats, Ints
-from linoto.core.features.moments import Moments
+from linoto.core.features.moments import Moments, as_moments
 from linoto.core.offline import Offline, as_offline
-from linoto.core.playing import rounds_in_python, segments
-from linoto.core.protocols import AnyAgent, Policy
+from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds, rounds_in_python, segments
+from linoto.core.protocols import AnyAgent, Policy, PolicyForRounds, RoundAgent, starts_without_arms
 from linoto.core.validation import as_floats, check_count, check_seed
 from linoto.worlds.bandits import World
 from linoto.worlds.beta_rewards import beta_rewards
-from linoto.worlds.contexts import ContextualBandit
+from linoto.worlds.contexts import BLOCK, ContextualBandit
 from linoto.worlds.run import Run
-from linoto.worlds.simulate_contexts import simulate_contextual
 
+BY_PRACTICE = (kernels.FROM_MIXTURE, kernels.FROM_CONTROL)
 MOST_PAID = 2**20  # rewards that are computed at a time: of rounds times arms
 
 
@@ -53,20 +53,34 @@ def simulate(
     """
     check_seed(seed)
     world, own, contexts = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3))
-    bernoulli = bandit.rewards == "bernoulli"
-    if noise is not None:
-        draws, bernoulli = as_floats("noise", noise, ndim=1), False
-        if horizon not in (None, draws.size):
-            raise ValueError(f"horizon must be {draws.size}, the length of noise, got {horizon!r}")
-        check_count("horizon", draws.size)
-    else:
+    draws = given_noise(noise, horizon)
+    if draws is None:
         check_count("horizon", horizon)
         draws = bandit.draw(int(horizon), world)  # type: ignore[arg-type]
     if isinstance(bandit, ContextualBandit):
-        return simulate_contextual(policy, bandit, offline, draws, bernoulli, own=own, contexts=contexts)
+        agent = start_in_contexts(policy, bandit, offline, own)
+        return in_contexts(agent, bandit, draws, contexts, given=noise is not None)
     log = as_offline(offline, len(bandit.actions))
-    agent = policy.start(bandit.actions, log, rng=own)
-    arms, explored, control, fallbacks = played(agent, bandit, draws, given=noise is not None)
+    return among_arms(policy.start(bandit.actions, log, rng=own), bandit, log, draws, given=noise is not None)
+
+
+def given_noise(noise: npt.ArrayLike | None, horizon: int | None) -> Floats | None:
+    """(n,) noise that is added whatever the world says, where it is given."""
+    if noise is None:
+        return None
+    draws = as_floats("noise", noise, ndim=1)
+    if horizon not in (None, draws.size):
+        raise ValueError(f"horizon must be {draws.size}, the length of noise, got {horizon!r}")
+    check_count("horizon", draws.size)
+    return draws
+
+
+# -- fixed arms -------------------------------------------------------------------------------------------
+
+
+def among_arms(agent: AnyAgent, bandit: World, log: Offline, draws: Floats, *, given: bool) -> Run:
+    """Play rounds that all have the same arms."""
+    arms, explored, control, fallbacks = played(agent, bandit, draws, given=given)
     table, starts = bandit.segments
     now = segments(starts, 0, arms.size)  # (n,) the row of each round
     earned = table[now, arms]
@@ -74,7 +88,7 @@ def simulate(
     return Run(
         arms=arms,
         explored=explored,
-        rewards=bandit.pay(arms, draws, now) if noise is None else earned + draws,
+        rewards=earned + draws if given else bandit.pay(arms, draws, now),
         means=earned,
         regret=np.cumsum(table.max(axis=1)[now] - earned),
         offline_regret=np.cumsum(logged[now] - earned),
@@ -130,3 +144,79 @@ def played_parts(
     rounds = play(means, draws, **world)
     known = np.where(rounds.fallbacks >= 0, rounds.fallbacks, rounds.arms)
     return rounds.arms, rounds.explored, rounds.sources == kernels.FROM_CONTROL, known
+
+
+# -- rounds that bring their own arms ---------------------------------------------------------------------
+
+
+def start_in_contexts(
+    policy: Policy | PolicyForRounds, bandit: ContextualBandit, offline: Any, own: np.random.Generator
+) -> RoundAgent:
+    """An agent for the rounds of this world."""
+    if not starts_without_arms(policy):
+        raise ValueError(f"policy must start without arms where rounds bring them, got {policy!r}")
+    log = as_moments(offline, bandit.d)
+    return cast("PolicyForRounds", policy).start(offline=log, d=bandit.d, rng=own)
+
+
+def in_contexts(
+    agent: RoundAgent,
+    bandit: ContextualBandit,
+    draws: Floats,
+    contexts: np.random.Generator,  # the world's: every policy meets the same rounds
+    *,
+    given: bool,
+) -> Run:
+    """Play rounds that bring their own arms; what every arm would pay is computed before each block."""
+    parts = []
+    for first in range(0, draws.size, BLOCK):
+        now = draws[first : first + BLOCK]
+        drawn = bandit.rounds(now.size, contexts, first)
+        every = np.repeat(now, np.diff(drawn.ends, prepend=0))
+        paid = drawn.means + every if given else bandit.pay(drawn.means, every)
+        rounds = play_block(agent, drawn._replace(means=paid))
+        reward = paid[np.append(0, drawn.ends[:-1]) + rounds.arms]
+        parts.append((rounds, reward, *compared(rounds, drawn, drawn_practice(agent))))
+    plays, *columns = zip(*parts, strict=True)
+    arms, sources, _ = (np.concatenate(column) for column in zip(*plays, strict=True))
+    rewards, earned, regret, behind = (np.concatenate(column) for column in columns)
+    return Run(
+        arms=arms,
+        explored=sources == kernels.FROM_EXPLORER,
+        rewards=rewards,
+        means=earned,
+        regret=np.cumsum(regret),
+        offline_regret=np.cumsum(behind),
+        control=sources == kernels.FROM_CONTROL,
+        practice_shortfall=np.cumsum(behind),
+    )
+
+
+def play_block(agent: RoundAgent, paying: GivenRounds) -> Rounds:
+    """Some rounds with what each arm pays, compiled where the agent can."""
+    nothing = np.zeros(paying.ends.size)
+    play = getattr(agent, "play_rounds", None)
+    if play is None:
+        return ask_in_rounds(agent, paying.each(), nothing, False)
+    rounds: Rounds = play(draws=nothing, bernoulli=False, **paying._asdict())
+    return rounds
+
+
+def drawn_practice(agent: RoundAgent) -> bool:
+    """Whether the agent compares with the arm that practice draws, as a Control gate does, or its average."""
+    return bool(getattr(getattr(agent, "gate", None), "throws_coin", False))
+
+
+def compared(played: Rounds, drawn: GivenRounds, by_draw: bool) -> tuple[Floats, Floats, Floats]:
+    """(n,) the mean of what was played, and how much less it is than the best arm's and than practice's.
+
+    A play of practice's own loses nothing below practice, whichever arm it drew.
+    """
+    begins = np.append(0, drawn.ends[:-1])
+    earned = drawn.means[begins + played.arms]
+    best = np.maximum.reduceat(drawn.means, begins)
+    practice = np.add.reduceat(drawn.weights * drawn.means, begins)
+    if by_draw:
+        practice = drawn.means[begins + played.fallbacks]
+    behind = np.where(np.isin(played.sources, BY_PRACTICE), 0.0, practice - earned)
+    return earned, best - earned, behind

@@ -212,14 +212,16 @@ def test_practice_is_not_for_a_loop_of_fixed_arms(tmp_path: Path, capsys: Captur
 
 
 def test_a_launch_is_commands_that_do_the_same_alone(folder: Path, capsys: Captured) -> None:
-    words = ("launch-contexts", "june clicks.csv", *CROSSED, "--budget", 30)
+    """So few rounds gain nothing, and --force goes on."""
+    words = ("launch-contexts", "june clicks.csv", *CROSSED, "--budget", 30, "--horizon", 40, "--force")
     assert run(*words) == 2
     assert "required: --practice" in capsys.readouterr().err
     options = (*PRACTICE, "--missing-reward", "default", "--unit", "clicks", "--window", 60)
     assert run(*words, *options) == 0
     out = capsys.readouterr().out
     commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
-    assert [command[0] for command in commands] == ["audit-contexts", "certificate", "create"]
+    assert [command[0] for command in commands] == ["audit-contexts", "preview", "certificate", "create"]
+    assert commands[1][-len(PRACTICE) :] == [*PRACTICE], "worlds have the practice of the loop"
     assert "To serve it: linoto serve --db linoto-launch/loops.sqlite" in out
     loop = loop_in("linoto-launch/loops.sqlite", "june-clicks")
     assert loop.certificate.budget == 30 and loop.spec.unit == "clicks"

@@ -167,18 +167,3 @@ def test_a_second_launch_into_one_folder_changes_nothing_in_it(
     assert {path.read_text() for path in (files / "linoto-launch").iterdir()} == {"of the first"}
     assert run("launch", "june clicks.csv", "--arms", "arms.csv", *LOG, "--out", "arms.csv") == 1
     assert "--out must be a folder, got the file 'arms.csv'" in capsys.readouterr().err
-
-
-def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = sorted(files.rglob("*"))
-    audit = ("audit", "june clicks.csv", "--arms", "arms.csv", *LOG)
-    for words, said in (
-        ((*audit, "--out", "."), "--out must be a file, got the folder '.'"),
-        ((*audit, "--out", "new/page.html", "--save", "arms.csv/x.npz"), "--save must be in a folder"),
-        (("preview", "--paper", "--out", "."), "--out must be a file, got the folder '.'"),
-    ):
-        assert run(*words) == 2
-        assert said in capsys.readouterr().err
-    assert sorted(files.rglob("*")) == before

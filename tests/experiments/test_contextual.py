@@ -28,7 +28,7 @@ from linoto import (
 from linoto.experiments.compare import compare
 from linoto.experiments.flights_by_time import FlightsByTime
 from linoto.experiments.run import draw_instance
-from linoto.worlds.violations import contextual_violation
+from linoto.worlds.violations import promise_violation
 
 SURE = Confidence(noise="bounded", reward_range=(0, 1), bound=2)
 POLICIES = {
@@ -92,7 +92,7 @@ def test_a_promise_is_judged_by_the_certificate_of_its_own_log() -> None:
         policy = Gated(gate=gate, confidence=Confidence(noise=noise, bound=2))
         run = simulate(policy, bandit, log, horizon=200, seed=own)
         assert policy.certificate(log).holds == promised
-        found = contextual_violation(policy, bandit, log, run)
+        found = promise_violation(policy, bandit, log, run)
         assert np.isnan(found) != promised
         if promised:
             assert found == pytest.approx(run.practice_shortfall.max() - 10)
@@ -109,14 +109,14 @@ def test_a_loan_is_part_of_what_is_promised_and_realised_rewards_count_as_they_c
             lost = lost + np.cumsum(np.where(run.explored, run.means - run.rewards, 0.0))
         assert run.explored.any() and policy.certificate(log).realised == (gate.loan == 0)
         expected = (lost - gate.epsilon * np.arange(1, 301)).max() - gate.budget - gate.loan
-        assert contextual_violation(policy, bandit, log, run) == pytest.approx(expected)
+        assert promise_violation(policy, bandit, log, run) == pytest.approx(expected)
 
 
 def test_practice_in_every_round_is_a_promise_of_nothing_lost() -> None:
     bandit, log, own = draw_instance(setting(), 0, 0)
     policy = Gated(gate=Closed(), fallback="mixture", confidence=SURE)
     run = simulate(policy, bandit, log, horizon=50, seed=own)
-    assert contextual_violation(policy, bandit, log, run) == 0.0
+    assert promise_violation(policy, bandit, log, run) == 0.0
 
 
 def test_a_policy_that_does_not_know_contexts_is_refused_by_name() -> None:

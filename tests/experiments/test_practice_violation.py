@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import linoto
-from linoto.worlds.violations import contextual_violation, promise_violation
+from linoto.worlds.violations import promise_violation
 
 
 def test_control_is_judged_by_the_explored_rounds_against_practice_as_realised() -> None:
@@ -75,5 +75,5 @@ def test_with_contexts_stretches_are_judged_too() -> None:
         linoto.Gated(gate=linoto.Control(budget=9, every=every), confidence=sure) for every in (2, None)
     ]
     world, log = linoto.ContextualBandit.synthetic(k=3, d=2, rewards="bernoulli"), linoto.Moments.empty(2)
-    found = [contextual_violation(policy, world, log, run) for policy in policies]
+    found = [promise_violation(policy, world, log, run) for policy in policies]
     assert found == [2.0 - 9.0, 0.0 - 9.0]

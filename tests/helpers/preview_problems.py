@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import linoto
 from linoto.worlds import digits
+from linoto.worlds.contexts import ContextualBandit, nearest_centroid
 from linoto.worlds.flights import LOGGED, PRACTICE, load
-from linoto.worlds.preview import grid_of
+from linoto.worlds.plausible import Plausible, plausible
+from linoto.worlds.preview import usual_grid
 
+COMPONENTS = 5  # of an image: fewer than practice sees
 MOVING = 1500  # rounds in which a moving problem moves
 SHARE = 3  # the place of a tenth of what the log earns in the usual grid
 
@@ -22,9 +26,17 @@ class Problem(NamedTuple):
     """The truth, the log it wrote, and what its owner assumes."""
 
     bandit: Any
-    log: linoto.Offline
+    log: Any
     confidence: linoto.Confidence
     drift: float = 0.0  # how far average rewards move until the last round, which its owner knows
+    rows: Any = None  # of a log with contexts
+
+    @property
+    def known(self) -> Plausible:
+        """What a preview knows of it."""
+        if isinstance(self.log, linoto.Offline):
+            return plausible(self.bandit.actions, self.log)
+        return plausible(self.log, None, rows=self.rows)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,6 +89,7 @@ def flights(rng: np.random.Generator) -> Problem:
 
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
+IN_CONTEXTS = linoto.Confidence(noise="bounded", reward_range=(0, 1), bound=3.0)
 WAYS = ("at random", "winners of a pilot", "the best")  # how the logged arms of a problem were chosen
 
 
@@ -160,6 +173,31 @@ def moving(rng: np.random.Generator) -> Problem:
     return Problem(world, log, CLICKS, size)
 
 
+def images(uniform: float, kept: bool, rng: np.random.Generator) -> Problem:
+    """The digits as rounds with contexts: practice is the nearest centroid of 60 images, by all pixels, and a
+    share of its plays is drawn from all digits. A preview knows five components of an image."""
+    table = digits.load()
+    names = [f"c{place}" for place in range(COMPONENTS)]
+    numbers = dict(zip(names, table.features[:, 1 : 1 + COMPONENTS].T, strict=True))
+    columns = tuple(linoto.Numeric(name=name, scale=float(column.std())) for name, column in numbers.items())
+    recipe = linoto.Recipe(
+        items=tuple(map(str, range(10))), context=columns, crosses=tuple(("item", name) for name in names)
+    )
+    weights = (1 - uniform) * nearest_centroid(table.pixels, table.written, 10, 60, rng) + uniform / 10
+    every = [
+        recipe.transform({name: column[i] for name, column in numbers.items()}) for i in range(len(weights))
+    ]
+    actions = np.array(every)
+    world = ContextualBandit.from_table(actions, table.written, practice=weights)
+    drawn = rng.integers(len(weights), size=2000)
+    arms = np.array([rng.choice(10, p=weights[row]) for row in drawn])
+    moments = linoto.Moments.from_rows(actions[drawn, arms], table.written[drawn] == arms)
+    context = {name: column[drawn] for name, column in numbers.items()}
+    rows = SimpleNamespace(recipe=recipe, arms=arms, context=context, candidates=None)
+    log = SimpleNamespace(contexts=True, recipe=recipe, moments=moments)
+    return Problem(world, log, IN_CONTEXTS, rows=rows if kept else None)
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "clicks, 0.4 %": lambda rng: clicks(0.004, rng),
     "clicks, 4 %": lambda rng: clicks(0.04, rng),
@@ -168,6 +206,9 @@ KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "the paper's, 500 logged rewards": lambda rng: paper(500, rng),
     "flights, resampled": flights,
     "clicks, 10 %, moving": moving,
+    "digits as contexts, rows at hand": partial(images, 0.1, True),
+    "digits as contexts, sums alone": partial(images, 0.1, False),
+    "digits as contexts, played at random": partial(images, 1.0, True),
     **{f"unrelated arms, {how}": partial(unrelated, how) for how in WAYS},
     **{f"features and a level, {how}": partial(leveled, how) for how in WAYS},
     **{f"digits, one pixel each, {how}": partial(pixels, how) for how in WAYS},
@@ -201,12 +242,14 @@ def foretell(
     The second band is that of worlds in which no untried arm is better; the first again where all were tried.
     """
     problem = KINDS[kind](np.random.default_rng([seed, 7]))
-    policy = linoto.Gated(gate=linoto.Tolerance(budget=1.0), confidence=problem.confidence)
-    policy = policy.with_parameter("budget", grid_of(policy, problem.log, horizon)[SHARE])
-    actions, budget = problem.bandit.actions, policy.gate.budget  # type: ignore[attr-defined]
+    known = problem.known
+    gate = linoto.Control(budget=1.0) if known.rounds_from else linoto.Tolerance(budget=1.0)
+    policy = linoto.Gated(gate=gate, confidence=problem.confidence)
+    budget = usual_grid(policy, known, horizon)[SHARE]
     sizes: dict[str, Any] = {"horizon": horizon, "worlds": worlds, "seed": seed, "logged_arms": logged_arms}
-    shown = linoto.preview(actions, problem.log, policy=policy, grid=[budget], drift=problem.drift, **sizes)
-    run = linoto.simulate(policy, problem.bandit, problem.log, horizon=horizon, seed=seed)
+    shown = linoto.preview(known, policy=policy, grid=[budget], drift=problem.drift, **sizes)
+    policy = policy.with_parameter("budget", budget)
+    run = linoto.simulate(policy, problem.bandit, known.log, horizon=horizon, seed=seed)
     gain, fell = -float(run.offline_regret[-1]), max(0.0, float(run.offline_regret.max()))
 
     def band(point: Any, shortfall: float) -> Foretold:

@@ -31,6 +31,7 @@ from linoto.pages.preview import (
     value_text,
     write_preview,
 )
+from linoto.worlds.plausible import plausible
 from linoto.worlds.preview import value_for
 
 NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
@@ -222,7 +223,7 @@ def test_a_preview_is_plain_data(preview: linoto.Preview) -> None:
 def test_the_limits_own_value_just_keeps_to_it(parameter: str, limit: float) -> None:
     p = statistics()
     policy = linoto.Gated(gate=linoto.Tolerance(**{parameter: 0.1}))
-    found = value_for(policy, p.actions, p.offline, limit=limit, horizon=300)
+    found = value_for(policy, plausible(p.actions, p.offline), limit=limit, horizon=300)
     assert found is not None
 
     def promised(value: float) -> float:
@@ -233,8 +234,8 @@ def test_the_limits_own_value_just_keeps_to_it(parameter: str, limit: float) -> 
 
 def test_there_is_no_tolerance_for_what_is_lost_once() -> None:
     p = statistics()
-    assert value_for(linoto.Gated(), p.actions, p.offline, limit=1e-3, horizon=300) is None
-    assert value_for(linoto.LinOtO(), p.actions, p.offline, limit=9.0, horizon=300) is None
+    assert value_for(linoto.Gated(), plausible(p.actions, p.offline), limit=1e-3, horizon=300) is None
+    assert value_for(linoto.LinOtO(), plausible(p.actions, p.offline), limit=9.0, horizon=300) is None
 
 
 def test_amounts_are_what_a_person_wants_to_read() -> None:

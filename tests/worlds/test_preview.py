@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import linoto
+from linoto.worlds.plausible import plausible
 from linoto.worlds.preview import smallest_of_best, usual_worlds
 
 
@@ -138,9 +139,13 @@ def test_a_gain_is_worth_having_only_above_its_own_noise_and_one_click() -> None
 
 
 def test_many_features_leave_fewer_worlds_unless_somebody_asks_for_more() -> None:
-    few, many = np.ones((80, 2)), np.random.default_rng(0).standard_normal((80, 300))
-    assert usual_worlds(few, plays=30_000) == usual_worlds(np.eye(80), plays=30_000) == 30
-    assert usual_worlds(many, plays=10**7) == 10 < usual_worlds(many, plays=9000) < 30
+    rng = np.random.default_rng(0)
+    log = linoto.Offline(pulls=np.ones(80), reward_sums=np.ones(80))
+    few, one_hot, many = (
+        plausible(x, log).cost for x in (np.ones((80, 2)), np.eye(80), rng.random((80, 300)))
+    )
+    assert usual_worlds(few * 30_000) == usual_worlds(one_hot * 30_000) == 30
+    assert usual_worlds(many * 10**7) == 10 < usual_worlds(many * 9000) < 30
     assert clicks_of_some_arms(worlds=None, grid=[5.0]).worlds == 30
 
 

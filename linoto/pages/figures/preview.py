@@ -28,7 +28,6 @@ SHARES = {
     "epsilon": "tolerance per round (share of the log's average)",
     "budget": "budget (rounds of the log's average)",
 }
-NO_BETTER = "no untried arm is better"
 BLACK: dict[str, Any] = {"color": "#000000", "linewidth": 1.0}
 
 
@@ -53,6 +52,11 @@ def parameter_name(preview: Preview, unit: str) -> str:
     return PARAMETERS[preview.parameter].format(unit=unit)
 
 
+def no_better(preview: Preview) -> str:
+    """What the second kind of worlds is called in a legend."""
+    return f"no {'other' if preview.rounds_from else 'untried'} arm is better"
+
+
 @styled()
 def draw_cloud(preview: Preview, limit: float | None, unit: str) -> Figure:
     """One point per world: the gain at the end against the largest shortfall on the way."""
@@ -66,7 +70,7 @@ def draw_cloud(preview: Preview, limit: float | None, unit: str) -> Figure:
     most = float(point.worst_loss.max())
     for other in preview.no_better or ():
         look: dict[str, Any] = {"color": COLOURS["Gated"], "markerfacecolor": "none", "alpha": 0.7}
-        axes.plot(other.worst_loss, -other.final_loss, "o", **look, label=NO_BETTER)
+        axes.plot(other.worst_loss, -other.final_loss, "o", **look, label=no_better(preview))
         most = max(most, float(other.worst_loss.max()))
     finish_tradeoff(axes, preview, limit, most, unit)
     axes.set_xlabel(f"largest shortfall below {preview.baseline}\n({unit})")
@@ -119,7 +123,7 @@ def draw_losses(preview: Preview, limit: float | None, unit: str) -> Figure:
     axes.plot(column(rows, "worst_loss_max"), **dotted, label="worst world")
     if preview.no_better is not None:
         dashed: dict[str, Any] = {"color": COLOURS["no gate"], "linewidth": 1.2, "linestyle": "--"}
-        axes.plot(column(rows, "no_better_worst_loss_90"), **dashed, label=NO_BETTER)
+        axes.plot(column(rows, "no_better_worst_loss_90"), **dashed, label=no_better(preview))
     guaranteed = column(rows, "guaranteed_loss")
     if np.isfinite(guaranteed).any():
         axes.plot(guaranteed, color=COLOURS["LinOtO"], marker="s", markersize=4, label="guaranteed")

@@ -1,0 +1,228 @@
+"""Rounds like those of a log with contexts, and parameters that could have written it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import linoto
+from linoto import Category, Confidence, Moments, Numeric, Offline, Recipe
+from linoto.worlds.logged_rounds import LoggedRounds, draw_parameters, rounds_of_moments, rounds_of_rows
+from linoto.worlds.plausible import plausible
+from linoto.worlds.posterior import Choice, draw_means
+from linoto.worlds.reward_laws import measure_law
+
+AGE = Numeric(name="age", mean=40.0, scale=10.0)
+COUNTRY = Category(name="country", levels=("DE", "NO"))
+RECIPE = Recipe(items=("A", "B", "C"), context=(AGE, COUNTRY), crosses=(("item", "age"), ("item", "country")))
+CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
+
+
+def logged(n: int = 400, seed: int = 0) -> tuple[Any, Any]:
+    """A log in which young people from NO see B, others A or C, and its rows."""
+    rng = np.random.default_rng(seed)
+    age, country = rng.normal(45, 12, n), np.array(["DE", "NO"], dtype=object)[rng.integers(0, 2, n)]
+    arms = np.where((age < 45) & (country == "NO"), 1, rng.choice([0, 2], n))
+    context = {"age": age, "country": country}
+    rows = SimpleNamespace(recipe=RECIPE, arms=arms, context=context, candidates=None)
+    played = [
+        RECIPE.transform({"age": age[i], "country": country[i]}, [RECIPE.items[arms[i]]])[0] for i in range(n)
+    ]
+    rewards = rng.random(n) < 0.3 + 0.2 * (arms == 1)
+    return SimpleNamespace(contexts=True, recipe=RECIPE, moments=Moments.from_rows(played, rewards)), rows
+
+
+def test_rounds_of_rows_are_the_rows_with_what_each_offered() -> None:
+    log, rows = logged()
+    rows.candidates = np.ones((400, 3), dtype=bool)
+    rows.candidates[::2, 0] = rows.arms[::2] == 0
+    found = rounds_of_rows(rows, None, np.random.default_rng(0))
+    assert found.ends.size == 400 and np.array_equal(
+        np.diff(found.ends, prepend=0), rows.candidates.sum(axis=1)
+    )
+    assert np.array_equal(found.items[found.played], rows.arms)
+    assert np.array_equal(found.weights, found.played.astype(float)), "practice plays what the log played"
+    x = found.actions[found.played]
+    np.testing.assert_allclose(x.T @ x, log.moments.gram, rtol=1e-9, atol=1e-9)
+
+
+def test_rounds_of_sums_have_the_averages_of_every_item() -> None:
+    """1000 rounds: beyond 5 standard errors once in 2e6 a number, for about 20 of them."""
+    log, _ = logged(n=4000)
+    found = rounds_of_moments(RECIPE, log.moments, None, np.random.default_rng(1))
+    x, exact = found.actions[found.played], log.moments.gram @ np.eye(RECIPE.d)[0] / log.moments.count
+    error = x.std(axis=0) / np.sqrt(len(x))
+    assert (np.abs(x.mean(axis=0) - exact) <= 5 * error + 1e-12).all()
+    place = RECIPE.slices["country",]
+    assert set(np.unique(found.actions[:, place])) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("practice", [{"A": 3.0, "B": 1.0}, {"C": 1.0}])
+def test_practice_that_is_given_plays_items_by_its_weights(practice: dict[str, float]) -> None:
+    log, rows = logged()
+    for found in (
+        rounds_of_rows(rows, practice, np.random.default_rng(0)),
+        rounds_of_moments(RECIPE, log.moments, practice, np.random.default_rng(0)),
+    ):
+        shares = np.bincount(found.items, weights=found.weights, minlength=3) / found.ends.size
+        wanted = np.array([practice.get(item, 0.0) for item in RECIPE.items])
+        np.testing.assert_allclose(shares, wanted / wanted.sum())
+
+
+def test_the_posterior_of_the_parameter_is_the_textbooks() -> None:
+    """Against N(theta, noise^2 V^-1) for one spread; 4000 draws, beyond 6 standard errors once in 5e8."""
+    log, _ = logged()
+    law = plausible(log, None).law(Confidence(noise=0.5))
+    spread = 0.3
+    drawn = draw_parameters(
+        RECIPE, log.moments, law, np.array([spread]), np.zeros(1), worlds=4000, rng=np.random.default_rng(0)
+    )
+    size = (np.trace(log.moments.gram) - log.moments.gram[0, 0]) / log.moments.count
+    prior = np.r_[1e-12, np.full(RECIPE.d - 1, size / spread**2)]
+    cover = np.linalg.inv(log.moments.gram / law.variance + np.diag(prior))
+    exact = cover @ log.moments.reward_vector / law.variance
+    error = np.sqrt(np.diag(cover) / 4000)
+    assert (np.abs(drawn.thetas.mean(axis=0) - exact) < 6 * error).all()
+
+
+def test_items_without_a_context_are_drawn_as_fixed_arms_are() -> None:
+    """The same log stated in both ways: the level is free, and items differ by the spread that is given.
+    4000 draws of each: means within 6 standard errors, standard deviations within 10 %."""
+    recipe = Recipe(items=("A", "B", "C", "D"))
+    pulls, sums = np.array([40, 60, 30, 20]), np.array([10.0, 30.0, 6.0, 4.0])
+    x = np.repeat(np.column_stack([np.ones(4), np.eye(4)]), pulls, axis=0)
+    y = np.concatenate([np.linspace(-1, 1, n) + s / n for n, s in zip(pulls, sums, strict=True)])
+    squares = np.array([(part**2).sum() for part in np.split(y, np.cumsum(pulls)[:-1])])
+    moments, offline = Moments.from_rows(x, y), Offline(pulls=pulls, reward_sums=sums, reward_squares=squares)
+    known = plausible(SimpleNamespace(contexts=True, recipe=recipe, moments=moments), None)
+    law = known.law(Confidence(noise=0.5))
+    rng = np.random.default_rng(0)
+    found = draw_parameters(recipe, moments, law, np.array([0.2]), np.zeros(1), worlds=4000, rng=rng)
+    mine = found.thetas[:, :1] + found.thetas[:, 1:]
+    plain = measure_law(offline, Confidence(noise=0.5))._replace(
+        variance=law.variance, variances=np.full(4, law.variance)
+    )
+    theirs = draw_means(np.eye(4), offline, plain, worlds=4000, rng=rng, prior=0.2).means
+    error = np.sqrt(mine.var(axis=0) / 2000)
+    assert (np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) < 6 * error).all()
+    np.testing.assert_allclose(mine.std(axis=0), theirs.std(axis=0), rtol=0.1)
+
+
+def made(n: int = 3000, k: int = 4) -> LoggedRounds:
+    played = np.tile(np.arange(k) == 1, n)
+    return LoggedRounds(
+        k * np.arange(1, n + 1), np.zeros((n * k, 1)), played.astype(float), np.tile(np.arange(k), n), played
+    )
+
+
+def test_what_was_played_is_better_than_its_features_say_where_somebody_knew() -> None:
+    """By as much as the choice says; and the best of its round where nothing is better."""
+    rounds, rng = made(), np.random.default_rng(0)
+    means = rounds.chosen(np.full(12_000, 0.5), Choice(0.6, 0.9, 1.5), 0.1, rng)
+    played, others = means[rounds.played], means[~rounds.played]
+    assert played.mean() - others.mean() == pytest.approx(0.15, abs=0.01)
+    assert (played.std(), others.std()) == pytest.approx((0.06, 0.09), rel=0.05)
+    capped = rounds.capped(means)
+    assert (np.maximum.reduceat(capped, rounds.begins) == capped[rounds.played]).all()
+    assert rounds.prospects(capped) == (1, 0.0)
+
+
+@pytest.mark.parametrize(
+    "recipe, said",
+    [
+        (Recipe(context=(AGE,)), "log must have items"),
+        (Recipe(items=("A", "B"), context=(AGE,), item_effects=False), "rows must be given"),
+    ],
+)
+def test_a_log_that_does_not_tell_what_was_offered_is_refused(recipe: Recipe, said: str) -> None:
+    moments = Moments.from_rows(np.ones((5, recipe.d)), np.ones(5))
+    with pytest.raises(ValueError, match=said):
+        plausible(SimpleNamespace(contexts=True, recipe=recipe, moments=moments), None)
+
+
+def test_practice_that_nobody_offered_is_refused() -> None:
+    _, rows = logged()
+    rows.candidates = np.ones((400, 3), dtype=bool)
+    rows.candidates[:, 2] = False
+    with pytest.raises(ValueError, match="practice must be able to play"):
+        rounds_of_rows(rows, {"C": 1.0}, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="practice must be weights"):
+        rounds_of_rows(rows, {"A": -1.0}, np.random.default_rng(0))
+
+
+# -- the preview of it ------------------------------------------------------------------------------------
+
+
+def shown(**changes: Any) -> linoto.Preview:
+    log, rows = logged()
+    policy = linoto.Gated(gate=linoto.Control(budget=5.0), confidence=CLICKS)
+    facts: dict[str, Any] = {"policy": policy, "grid": [5.0, 40.0], "horizon": 150, "worlds": 4, "rows": rows}
+    return linoto.preview(log, **{**facts, **changes})
+
+
+def test_a_log_with_contexts_is_previewed_by_the_same_function() -> None:
+    one, two = (shown(engine=linoto.Engine(jobs=jobs)) for jobs in (1, 2))
+    assert one.table() == two.table() and one.baseline == "current practice"
+    assert "from the rows of the log" in one.rounds_from and one.covers_both
+    assert "by the sums of the log" in shown(rows=None, grid=[5.0]).rounds_from
+    assert one.earned == pytest.approx(150 * logged()[0].moments.reference)
+
+
+def test_nothing_is_gained_where_no_arm_is_better_than_what_was_played() -> None:
+    """In means, against practice in the same rounds: never, in any world."""
+    found = shown(logged_arms="best", grid=[40.0])
+    assert found.no_better is None and (found.points[0].final_loss >= -1e-9).all()
+    np.testing.assert_allclose(found.headroom, 0.0, atol=1e-12)
+
+
+def test_rewards_of_any_kind_are_previewed_in_contexts() -> None:
+    _, rows = logged()
+    rng = np.random.default_rng(2)
+    x = np.array(
+        [
+            RECIPE.transform({"age": age, "country": "DE"}, [RECIPE.items[arm]])[0]
+            for age, arm in zip(rows.context["age"], rows.arms, strict=True)
+        ]
+    )
+    amounts = rng.beta(1.0, 4.0, len(x))
+    for confidence in (CLICKS, Confidence(noise=1.0, bound=2.0)):
+        moments = Moments.from_rows(x, amounts)
+        gate = (
+            linoto.Control(budget=5.0)
+            if confidence is CLICKS
+            else linoto.Tolerance(budget=5.0, evidence="model")
+        )
+        policy = linoto.Gated(gate=gate, confidence=confidence)
+        found = linoto.preview(
+            SimpleNamespace(contexts=True, recipe=RECIPE, moments=moments),
+            policy=policy,
+            grid=[5.0],
+            horizon=60,
+            worlds=3,
+        )
+        assert found.event == 0.0 and np.isfinite(found.points[0].final_loss).all()
+        law = plausible(SimpleNamespace(contexts=True, recipe=RECIPE, moments=moments), None).law(confidence)
+        assert law.variance == pytest.approx(amounts.var(), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"drift": 0.1}, "drift must be 0 for a log with contexts"),
+        ({"practice": {"Z": 1.0}}, "must be among the 3 items"),
+        ({"policy": linoto.LinUCB()}, "policy must have a"),
+    ],
+)
+def test_what_cannot_be_previewed_in_contexts_is_named(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        shown(**changes)
+
+
+def test_rows_and_practice_are_for_contexts() -> None:
+    with pytest.raises(ValueError, match="rows and practice are for a log with contexts"):
+        linoto.preview(np.eye(2), Offline(pulls=[1, 1], reward_sums=[1.0, 0.0]), practice={"A": 1.0})
+    with pytest.raises(ValueError, match="offline must be given beside actions"):
+        linoto.preview(np.eye(2))
