@@ -35,9 +35,9 @@ def test_a_loop_whose_arms_changed_is_the_fold_of_its_events(tmp_path: Path, pol
     holdback = {} if policy is CONTROL else {"holdback": 0.2}
     with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
         create(service, window=10.0, policy=policy, **holdback)
-        run_mixed_traffic(service, clock, 20)
+        run_mixed_traffic(service, clock, 8)
         add_arms(service, "d", "e")
-        run_mixed_traffic(service, clock, 20)
+        run_mixed_traffic(service, clock, 8)
         pending = decide(service)
         remove_arms(service, "e")
         assert len(set(digests(service))) == 1
