@@ -462,6 +462,25 @@ def test_a_wrong_column_suggests_the_nearest(kind: str, tmp_path: Path) -> None:
         read_log(source, item="arm", reward="rewrad", arms=ARMS)
 
 
+@either
+def test_a_column_with_two_meanings_is_refused_in_one_sentence(context: dict[str, Any]) -> None:
+    """A time may be anything else too."""
+    table = pa.table(pd.DataFrame(sample(10)))
+    with pytest.raises(ValueError, match=r"^'r' must have one meaning, got item and reward$"):
+        read_log(table, item="r", reward="r", **(context and {"numeric": ["x"]}))
+    with pytest.raises(ValueError, match=r"^'p' must have one meaning, got reward and propensity$"):
+        read_log(table, item="arm", reward="p", propensity="p", **context)
+    assert read_log(table, **COLUMNS, **context, time="x").rows == 10
+
+
+def test_a_log_without_an_item_must_have_features() -> None:
+    table = pa.table(pd.DataFrame(sample(10)))
+    with pytest.raises(ValueError, match="item must be the column of what was played, got None"):
+        read_log(table, reward="r")
+    log = read_log(table, reward="r", features=["x"])
+    assert (log.arms.names, log.offline.total, log.recipe.items) == (("(any)",), 10, ())
+
+
 def test_a_column_of_lists_is_no_reward(tmp_path: Path) -> None:
     table = pa.table({"arm": ["a"], "r": [[1.0, 2.0]]})
     with pytest.raises(ValueError, match="the reward must be one value per row"):

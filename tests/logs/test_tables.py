@@ -125,7 +125,7 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
 
 def test_a_name_that_is_no_text_is_one_sentence() -> None:
     frame, *_ = FRAMES["numbers"]
-    with pytest.raises(ValueError, match="action must be the name of a column as text, got 0"):
+    with pytest.raises(ValueError, match="item must be the name of a column as text, got 0"):
         read_log(frame, item=0, reward="1", arms=ARMS)  # type: ignore[arg-type]
 
 
@@ -210,13 +210,13 @@ def test_ids_with_a_fraction_are_written_the_same_by_python_and_by_duckdb(kind: 
 
 def test_an_id_that_is_nan_is_no_id(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"arm": [1.0, float("nan")], "r": [1.0, 2.0]}), path)
+    pq.write_table(pa.table({"arm": [1.0, float("nan")], "r": [1.0, 2.0], "played": [1, 2]}), path)
     with pytest.raises(ValueError, match="row 2, column 'arm': the id is missing"):
         read_arms(path)
     with pytest.raises(ValueError, match="row 2, column 'arm': there is no arm 'nan'"):
         read_log(path, **COLUMNS, arms=ArmTable.from_columns({"id": [1]}))
     with pytest.raises(ValueError, match="row 2, column 'arm': the id is missing"):
-        read_rows(path, item="r", reward="r", id="arm", arms=ArmTable.from_columns({"id": [1, 2]}))
+        read_rows(path, item="played", reward="r", id="arm", arms=ArmTable.from_columns({"id": [1, 2]}))
 
 
 def test_every_query_knows_the_settings_of_its_database() -> None:
