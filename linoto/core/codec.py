@@ -54,9 +54,16 @@ def completed(data: Any, known: Mapping[str, type]) -> Any:
     if data.get("type", "") not in known:
         return parts
     name = parts.pop("type")
-    kind, parts = revised(known[name], {**getattr(known[name], "before", {}), **parts}, known)
+    kind, parts = revised(known[name], {**meant_before(known[name], parts), **parts}, known)
     usual = {field.name: encode(field.default) for field in fields(kind) if field.default is not MISSING}
     return {"type": kind.__name__, **usual, **parts}
+
+
+def meant_before(kind: type, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What fields meant that a stored record does not have; of those that are gone, if it has one of them."""
+    gone = getattr(kind, "gone", {})
+    older = any(name in parts for name in gone)
+    return {name: part for name, part in getattr(kind, "before", {}).items() if older or name not in gone}
 
 
 def revised(kind: type, parts: dict[str, Any], known: Mapping[str, type]) -> tuple[type, dict[str, Any]]:
@@ -82,7 +89,7 @@ def decode(data: Any, known: Mapping[str, type], *, stored: bool = False) -> Any
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"type must be one of {', '.join(sorted(known))}, got {name!r}")
     try:
-        fields_then = getattr(known[name], "before", {}) if stored else {}
+        fields_then = meant_before(known[name], parts) if stored else {}
         fields_now = {key: decode(part, known, stored=stored) for key, part in parts.items()}
         kind, values = revised(known[name], {**fields_then, **fields_now}, known)
         return kind(**values)

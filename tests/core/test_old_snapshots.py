@@ -70,6 +70,13 @@ def test_a_gate_of_version_0_2_keeps_the_ledger_that_it_had(name: str) -> None:
         agent.update(decision, reward)
 
 
+@pytest.mark.parametrize("gate", [linoto.Tolerance(budget=3.0), linoto.research.OlderTolerance(budget=3.0)])
+def test_a_gate_that_is_stored_today_is_read_as_what_it_is(gate: Any) -> None:
+    """Today's records lack fields that are gone, as those of 0.1 lacked fields that had not come yet."""
+    for policy in (gate, linoto.Gated(gate=gate), linoto.LinTS(scale=0.5)):
+        assert linoto.from_dict(linoto.to_dict(policy), stored=True) == policy
+
+
 class LeastSeen:
     """An explorer that is not of this package."""
 
