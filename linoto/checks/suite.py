@@ -8,12 +8,14 @@ with `select` and `update` can be checked too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import wraps
 
 from linoto.checks import (
     decisions,
     edge_cases,
     estimates,
     explorers,
+    in_rounds,
     inputs,
     memory,
     records,
@@ -21,9 +23,10 @@ from linoto.checks import (
     snapshots,
     symmetries,
 )
+from linoto.checks.in_rounds import InRounds
 from linoto.checks.problems import innermost, problem_for, takes_any_arms
 from linoto.core.agent import Agent
-from linoto.core.protocols import Policy
+from linoto.core.protocols import Policy, starts_without_arms
 
 Law = Callable[[Policy], None]
 
@@ -64,9 +67,28 @@ def check_policy(policy: Policy, *, skip: Collection[str] = ()) -> list[str]:
 
 def all_checks(policy: Policy) -> Iterator[tuple[str, Law]]:
     """The laws that apply to a policy, each with its name: for `pytest.mark.parametrize`."""
+    rounds = InRounds(policy=policy) if in_rounds.plays_rounds(policy) else None
     for applies, laws in LAWS:
-        if applies(policy):
-            yield from ((law.__name__, law) for law in laws)
+        here, there = applies(policy), rounds is not None and applies(rounds)
+        for law in laws:
+            if here and there and law not in OF_ARMS_THAT_STAY:
+                yield law.__name__, both_ways(law)
+            elif here:
+                yield law.__name__, law
+
+
+def both_ways(law: Law) -> Law:
+    """The law for arms that stay the same, and for rounds that bring the same arms."""
+
+    @wraps(law)
+    def checked(policy: Policy) -> None:
+        law(policy)
+        try:
+            law(InRounds(policy=policy))
+        except AssertionError as error:
+            raise AssertionError(f"where rounds bring their own arms, {error}") from error
+
+    return checked
 
 
 def always(policy: Policy) -> bool:
@@ -128,6 +150,8 @@ LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
         has_own_explorer,
         (explorers.explorers_do_not_write_into_their_view, explorers.deterministic_explorers_draw_nothing),
     ),
+    (starts_without_arms, (in_rounds.plays_or_says_why_not,)),
+    (in_rounds.draws_nothing, (in_rounds.both_ways_play_the_same,)),
     (agent_has("play"), (decisions.compiled_equals_interactive,)),
     (is_compiled, (memory.memory_of_the_loop_is_constant,)),
     (
@@ -158,4 +182,20 @@ LAWS: tuple[tuple[Callable[[Policy], bool], tuple[Law, ...]], ...] = (
             symmetries.rotating_the_space_changes_no_decision,
         ),
     ),
+)
+OF_ARMS_THAT_STAY: tuple[Law, ...] = (  # about a record, about arms that are given once, or by their indices
+    records.cannot_be_changed,
+    records.keyword_only,
+    records.defaults_construct,
+    records.repr_round_trips,
+    records.json_round_trips,
+    inputs.bad_actions_are_refused,
+    inputs.bad_logs_are_refused,
+    inputs.inputs_are_not_aliased,
+    in_rounds.plays_or_says_why_not,
+    in_rounds.both_ways_play_the_same,
+    rewards.rewards_without_a_commit_are_refused,
+    snapshots.snapshots_await_the_same_rewards,
+    estimates.bounds_enclose_the_estimate,
+    estimates.estimate_matches_cholesky,
 )

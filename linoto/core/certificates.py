@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from math import floor, inf, isfinite, log, nan, sqrt
+from math import floor, isfinite, log, nan, sqrt
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -193,15 +193,7 @@ class Promising(Protocol):
     def trusts_model(self) -> bool: ...
 
     @property
-    def against_contextual(self) -> str: ...
-
-    def why_unproven_contextual(self, fallback: str) -> str: ...
-
-    def promised_contextual(self, confidence: Confidence) -> Promise: ...
-
-    def assumptions_contextual(self, confidence: Confidence) -> tuple[str, ...]: ...
-
-    def not_assumed_contextual(self, confidence: Confidence) -> tuple[str, ...]: ...
+    def compares_with_log(self) -> bool: ...
 
     def compared_with(self, fallback: str | int) -> str: ...
 
@@ -228,8 +220,14 @@ class Situation(NamedTuple):
     confidence: Confidence
     params: Records
     run: Records
-    state: State | None  # None where there are no features
+    state: State | None  # None where there are no features, or rounds bring their own arms
     offline: Offline
+    moments: Moments | None = None  # the log, where rounds bring their own arms
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether every round brings its own arms."""
+        return self.moments is not None
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -258,11 +256,13 @@ class Situation(NamedTuple):
     @property
     def rounds_mixture(self) -> bool:
         """Whether it is played in the log's proportions, up to rounding; a Control gate draws it instead."""
-        return self.plays_mixture and self.against != PRACTICE
+        return self.plays_mixture and self.against != PRACTICE and not self.in_rounds
 
     @property
     def against(self) -> str:
         """What is promised is a distance to this."""
+        if self.in_rounds and self.gate.compares_with_log:
+            return SAME_ROUNDS
         return self.gate.compared_with(self.fallback)
 
     @property
@@ -361,7 +361,10 @@ def why_not(situation: Situation) -> str:
     """Why there is no theorem, or nothing."""
     if situation.run[0]["logged"] == 0 and situation.against == LOG:
         return "no log, so nothing to compare with"
-    contradicted = why_noise_refuted(situation.confidence, situation.offline)
+    if situation.moments is not None:
+        contradicted = why_refuted(situation.gate, situation.confidence, situation.moments)
+    else:
+        contradicted = why_noise_refuted(situation.confidence, situation.offline)
     reason = situation.gate.why_unproven(situation) or contradicted
     if reason:
         return reason
@@ -457,32 +460,6 @@ def stationary_assumptions(
         "every round is played as decided, and committed before the next one is asked for": True,
     }
     return tuple(text for text, applies in texts.items() if applies)
-
-
-def certify_rounds(gate: Promising, fallback: str, confidence: Confidence, moments: Moments) -> Certificate:
-    """The certificate of a composition for rounds that bring their own arms."""
-    limits = confidence.reward_range or (-inf, inf)
-    reason = gate.why_unproven_contextual(fallback) or why_refuted(gate, confidence, moments)
-    promise = None if reason else gate.promised_contextual(confidence)
-    return Certificate(
-        holds=promise is not None,
-        theorem=promise.theorem if promise else reason,
-        delta=confidence.delta,
-        reference=None,
-        reference_interval=limits,
-        per_round=promise.per_round if promise else None,
-        constant=promise.budget if promise else None,
-        budget=promise.budget if promise else None,
-        kappa=None,
-        reward_range=limits,
-        vacuous=promise is not None and promise.per_round >= limits[1] - limits[0],
-        realised=promise is not None and promise.realised,
-        by_model=promise is not None and gate.trusts_model,
-        assumes=gate.assumptions_contextual(confidence) if promise else (),
-        not_assumed=gate.not_assumed_contextual(confidence) if promise else (),
-        against=gate.against_contextual,
-        every=promise.every if promise else None,
-    )
 
 
 def why_refuted(gate: Promising, confidence: Confidence, moments: Moments) -> str:

@@ -19,6 +19,7 @@ from linoto.core.drivers.rounds import RoundArms
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments, as_moments
 from linoto.core.offline import Offline, as_offline
+from linoto.core.parameters import why_not_in_rounds
 from linoto.core.protocols import Composition, Log, is_log
 from linoto.core.validation import as_actions, as_names, generator_for
 
@@ -95,7 +96,10 @@ class Composed:
 
     def driver_of_rounds(self, moments: Moments, features: Features | None, rng: Any) -> RoundArms:
         """What measures rounds by the arms that they bring; refuses what has no theorem for them."""
-        composition, generator = self.checked_in_rounds(), generator_for(rng)
+        reason = self.why_not(moments)
+        if reason is not None:
+            raise ValueError(reason)
+        composition, generator = self.composed_in_rounds(), generator_for(rng)
         driver = RoundArms.begin(
             composition, moments, rng=generator, coins=coins_for(rng, generator), features=features
         )
@@ -106,19 +110,22 @@ class Composed:
         """What it is composed of where rounds bring their own arms."""
         return self.composed()
 
-    def checked_in_rounds(self) -> Composition:
-        """The same; refuses an explorer that needs arms that stay the same."""
+    def why_not(self, log: Offline | Moments) -> str | None:
+        """Why it cannot play what this log is about, or None; `start` refuses with the same words.
+
+        That is arms which stay the same (an `Offline`), or rounds that bring their own (`Moments`).
+        """
+        if isinstance(log, Offline):
+            return self.composed().gate.why_not(log, self.composed().assumed)
         composition = self.composed_in_rounds()
         if self.needs_one_hot:
-            raise ValueError(
-                f"policy must be one for arms with features, got {self!r}, which needs one-hot arms"
-            )
+            return f"policy must be one for arms with features, got {self!r}, which needs one-hot arms"
         if rule_of(composition.explorer).keeps_scores:
-            raise ValueError(
+            return (
                 "explorer must score the arms in every round with contexts, got "
                 f"{type(composition.explorer).__name__}"
             )
-        return composition
+        return why_not_in_rounds(composition, log)
 
     def certificate(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats
+from linoto.core.features.moments import Moments
 from linoto.core.hints import amount
 from linoto.core.offline import Offline
 from linoto.core.units import find_units
@@ -228,13 +229,16 @@ class RadiusTerms(NamedTuple):
     constant: bool = False  # only `fixed` and `bias`, whatever is observed
 
 
-def radius_terms(confidence: Confidence, actions: Floats, offline: Offline) -> RadiusTerms:
-    """The scalars of a radius for these arms (k, d) and this log."""
+def radius_terms(confidence: Confidence, actions: Floats | None, log: Offline | Moments) -> RadiusTerms:
+    """The scalars of a radius for these arms (k, d) and this log; None: for rounds that bring their own."""
+    if isinstance(log, Moments) or actions is None:
+        assert isinstance(log, Moments)  # a log of arms comes with them
+        return terms_of_log(confidence, log.d, log.spectrum)
     if confidence.horizon is not None:
         if find_units(actions) is None:
             raise ValueError("actions must be one-hot for radius 'arms', got arms that share features")
         return terms_of_arms(confidence, len(actions), confidence.horizon)
-    spectrum = design_spectrum(actions, offline) if confidence.radius == "hkz" else np.zeros(1)
+    spectrum = design_spectrum(actions, log) if confidence.radius == "hkz" else np.zeros(1)
     return terms_of_log(confidence, actions.shape[1], spectrum)
 
 

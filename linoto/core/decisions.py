@@ -29,6 +29,11 @@ MODES = ("explore", "safe")
 OF_A_ROUND = ("name", "action", "practice")  # fields of a decision whose round brought its arms
 
 
+def source_code(source: str) -> int:
+    """The kernels' code of a source."""
+    return SOURCES.index("mixture" if source == "practice" else source)
+
+
 class NoSafeArm(ValueError):  # noqa: N818 - a refusal of the round, not a mistake
     """The gate refused every allowed arm, and no allowed arm is safe to fall back on."""
 

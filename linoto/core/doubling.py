@@ -29,6 +29,9 @@ FIXED_ARMS = (
 )
 
 
+IN_ROUNDS = "policy must not be Doubling with contexts: each epoch forgets what is owed to practice"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Doubling:
     """Run a policy in epochs of 1, 2, 4, 8, ... rounds, forgetting everything but the log between them.
@@ -53,6 +56,10 @@ class Doubling:
         """Whether it plays one-hot arms only."""
         return bool(getattr(self.policy, "needs_one_hot", False))
 
+    def why_not(self, log: Offline | Moments) -> str | None:
+        """Why it cannot play what this log is about, or None."""
+        return IN_ROUNDS if isinstance(log, Moments) else None
+
     def start(
         self,
         actions: npt.ArrayLike | Log | Moments | None = None,
@@ -69,9 +76,7 @@ class Doubling:
             or isinstance(actions, Moments)
             or (actions is None and not isinstance(offline, Offline))
         ):
-            raise ValueError(
-                "policy must not be Doubling with contexts: each epoch forgets what is owed to practice"
-            )
+            raise ValueError(IN_ROUNDS)
         arms = as_actions(actions)
         extra = {} if names is None else {"names": as_names(names, len(arms))}
         agent = DoublingAgent(

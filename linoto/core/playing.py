@@ -9,7 +9,7 @@ import numpy as np
 
 from linoto.core import coins, kernels
 from linoto.core.arrays import Bools, Floats, Ints
-from linoto.core.decisions import SOURCES, SOURCES_IN_ROUNDS
+from linoto.core.decisions import source_code
 from linoto.core.drivers.driver import Driver
 from linoto.core.drivers.fixed import FixedArms
 from linoto.core.drivers.questions import as_weights
@@ -187,7 +187,7 @@ def ask_in_world(agent: AnyAgent, world: World) -> Rounds:
     for t, draw in enumerate(draws.tolist()):
         if decide:
             decision = decide()
-            arm, rounds.sources[t] = decision.arm, SOURCES.index(decision.source)
+            arm, rounds.sources[t] = decision.arm, source_code(decision.source)
             rounds.fallbacks[t] = -1 if decision.fallback is None else decision.fallback
         else:
             arm = as_arm(agent.select(), world.means.shape[1])
@@ -214,7 +214,7 @@ def ask_in_rounds(
         arm = as_arm(decision.arm, len(actions), "the arm of a decision")
         fallback = getattr(decision, "fallback", None)
         played.arms[t], played.fallbacks[t] = arm, -1 if fallback is None else fallback
-        played.sources[t] = SOURCES_IN_ROUNDS.index(getattr(decision, "source", "explorer"))
+        played.sources[t] = source_code(getattr(decision, "source", "explorer"))
         mean = float(means[arm])
         agent.update(decision, float(draw < mean) if bernoulli else mean + draw)
     return played

@@ -22,7 +22,6 @@ from linoto.core.gates import Conservative, Control, Tolerance
 from linoto.core.intervals import student
 from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
-from linoto.core.parameters import params_in_rounds
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.protocols import Policy, PolicyForRounds, starts_without_arms
 from linoto.core.research import HUCB1, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
@@ -199,11 +198,10 @@ def why_not_with_contexts(policy: Policy, d: int) -> str:
     """Why a policy cannot play rounds that bring their own arms of d features, or nothing."""
     if not starts_without_arms(policy):
         return "it starts on fixed arms only"
+    if isinstance(policy, Composed):
+        return policy.why_not(Moments.empty(d)) or ""
     try:
-        if isinstance(policy, Composed):
-            params_in_rounds(policy.checked_in_rounds(), Moments.empty(1))  # what it refuses knows no d
-        else:
-            cast(PolicyForRounds, policy).start(offline=None, d=d, rng=0)
+        cast(PolicyForRounds, policy).start(offline=None, d=d, rng=0)
     except ValueError as error:
         return str(error)
     return ""

@@ -300,35 +300,52 @@ class KeepsItsRuns(Agent):
 class FallingBounds(Agent):
     @property
     def lcb(self) -> Any:
-        return 2 * self._state.arms[kernels.MEAN] - self.ucb
+        return 2 * self.running.state.arms[kernels.MEAN] - self.ucb
 
 
 class NarrowBounds(Agent):
     @property
     def ucb(self) -> Any:
-        return self._state.arms[kernels.MEAN] + 0.9 * (super().ucb - self._state.arms[kernels.MEAN])
+        return self.running.state.arms[kernels.MEAN] + 0.9 * (
+            self.driver.ucb - self.running.state.arms[kernels.MEAN]
+        )
 
 
 class DriftingInverse(Agent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:
-            self._state.square[kernels.INVERSE] *= 1 + 1e-6
+            self.running.state.square[kernels.INVERSE] *= 1 + 1e-6
 
 
 class DriftingDeterminant(Agent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:
-            self._state.run["log_det"] *= 1 + 1e-6
+            self.running.state.run["log_det"] *= 1 + 1e-6
 
 
 class LosesAReward(Agent):
     def update(self, decision: Any, reward: Any) -> None:
         super().update(decision, reward)
         if self.rewards == MANY_ROUNDS:
-            self._state.arms[kernels.SUMS, decision] -= float(reward)
-            from_python(estimate.refresh)(self._params[0], self._state, None, None)
+            self.running.state.arms[kernels.SUMS, decision] -= float(reward)
+            from_python(estimate.refresh)(self.running.params[0], self.running.state, None, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostInRounds(LinUCB):
+    def start(self, actions: Any = None, *given: Any, **more: Any) -> Any:
+        if actions is None:
+            raise RuntimeError("nobody tried this")
+        return super().start(actions, *given, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadsTheLogTwice(LinUCB):
+    def start(self, actions: Any = None, offline: Any = None, *given: Any, **more: Any) -> Any:
+        twice = offline if actions is not None else offline + offline
+        return super().start(actions, twice, *given, **more)
 
 
 BROKEN: list[tuple[Any, set[str]]] = [
@@ -357,6 +374,8 @@ BROKEN: list[tuple[Any, set[str]]] = [
     (Leader(ChecksTooLate), {"refused_calls_change_nothing"}),
     (Gated(explorer=WritesIntoView()), {"explorers_do_not_write_into_their_view"}),
     (Gated(explorer=FalselyDeterministic()), {"deterministic_explorers_draw_nothing"}),
+    (LostInRounds(), {"plays_or_says_why_not"}),
+    (ReadsTheLogTwice(), {"both_ways_play_the_same", "estimate_matches_what_was_observed"}),
     (faulty(PlaysBackwards), {"compiled_equals_interactive"}),
     (faulty(KeepsItsRuns), {"memory_of_the_loop_is_constant"}),
     (Leader(UnequalUpdate), {"update_is_commit_and_observe"}),

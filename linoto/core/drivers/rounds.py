@@ -13,7 +13,7 @@ import numpy.typing as npt
 from linoto.core import coins, item_changes, kernels
 from linoto.core.arm_changes import as_bound, composition_after
 from linoto.core.arrays import Bools, Floats
-from linoto.core.certificates import Certificate, certify_rounds
+from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
 from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
@@ -23,6 +23,7 @@ from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.item_changes import ItemChange
+from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_in_rounds
 from linoto.core.protocols import Composition
@@ -51,7 +52,7 @@ class RoundArms(Driver[Round]):
     ) -> None:
         super().__init__(composition, running, changes)
         self.moments, self.features = moments, features
-        self.against = self.gate.against_contextual
+        self.against = self.situation().against
         self.coin = kernels.parts_of(running.params).coin
         self.needs_practice = int(running.params[0]["fallback"]) != kernels.LCB_ARM  # in every round
         self.places = item_changes.older_places(changes)
@@ -488,8 +489,20 @@ class RoundArms(Driver[Round]):
         return Ellipsoid(center=theta, V=state.square[kernels.GRAM], radius=radius)
 
     def certified(self) -> Certificate:
-        fallback = str(self.composition.resolved_fallback())
-        return certify_rounds(self.gate, fallback, self.confidence, self.moments)
+        return certify(self.situation())
+
+    def situation(self) -> Situation:
+        """What the promise is about."""
+        return Situation(
+            gate=self.gate,
+            fallback=self.composition.resolved_fallback(),
+            confidence=self.confidence,
+            params=self.running.params,
+            run=self.running.state.run,
+            state=None,
+            offline=Offline.empty(1),
+            moments=self.moments,
+        )
 
     def first_certificate(self, policy: Any) -> Certificate:
         return self.certified()

@@ -11,6 +11,7 @@ from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate, loss_without, safe_arm_promise
+from linoto.core.offline import Offline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,8 @@ class Open(Gate):
     def needs_logged_arms(self, plays_mixture: bool) -> bool:
         return plays_mixture
 
-    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
-        p["gate"] = self.code
+    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
+        return None
 
     def bounds_sums(self, confidence: Confidence) -> bool:
         return False
@@ -33,11 +34,8 @@ class Open(Gate):
     def reads_bounds(self, confidence: Confidence) -> bool:
         return False
 
-    def why_unproven_contextual(self, fallback: str) -> str:
-        return "an open gate promises nothing about practice"
-
     def why_unproven(self, situation: Situation) -> str:
-        return "an open gate promises nothing about the log"
+        return f"an open gate promises nothing about {'practice' if situation.in_rounds else 'the log'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,22 +47,26 @@ class Closed(Gate):
     needs_every_arm = True
     arms_may_change = True
 
-    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
-        p["gate"] = self.code
+    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
+        return None
 
     def bounds_sums(self, confidence: Confidence) -> bool:
         return False
 
-    def why_unproven_contextual(self, fallback: str) -> str:
-        return "" if fallback == "mixture" else "the pessimistic arm is not compared with practice"
+    def why_unproven(self, situation: Situation) -> str:
+        if situation.in_rounds and situation.fallback != "mixture":
+            return "the pessimistic arm is not compared with practice"
+        return ""
 
-    def promised_contextual(self, confidence: Confidence) -> Promise:
-        return Promise("practice is played in every round", 0.0)
+    def assumptions(self, situation: Situation) -> tuple[str, ...]:
+        return () if situation.in_rounds else super().assumptions(situation)
 
     def counts_control(self, plays_mixture: bool) -> bool:
         return plays_mixture  # then it plays nothing else
 
     def promised(self, situation: Situation) -> Promise:
+        if situation.in_rounds:
+            return Promise("practice is played in every round", 0.0)
         return safe_arm_promise(situation)
 
     def per_round_after(self, situation: Situation) -> float | None:

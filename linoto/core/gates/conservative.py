@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import log as ln
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Promise, Situation, check_bound, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms
+from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.hints import amount
@@ -62,8 +63,11 @@ class Conservative(Gate):
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         return SHARES
 
-    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        super().fill(p, confidence, actions, offline)
+    def fill(
+        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
+    ) -> None:
+        super().fill(p, confidence, actions, log)
+        assert actions is not None and isinstance(log, Offline)  # `why_not` refuses any other
         limits, by_arm = confidence.reward_range, self.form == "arms"
         if self.mean is None and (limits is None or limits[0] < 0):
             raise ValueError(
@@ -72,9 +76,9 @@ class Conservative(Gate):
             )
         if by_arm and limits is None:
             raise ValueError("reward_range must be given for form='arms', got None: it is the floor")
-        check_logged_range(confidence, offline)
+        check_logged_range(confidence, log)
         low, high = limits or (0.0, 1.0)
-        terms = radius_terms(confidence, actions, offline)
+        terms = radius_terms(confidence, actions, log)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["epsilon"], p["relative"], p["form"] = self.alpha, 1, FORMS.index(self.form)
         p["baseline_known"], p["baseline_mean"] = self.mean is not None, self.mean or 0.0
@@ -82,7 +86,7 @@ class Conservative(Gate):
         share = confidence.delta  # where the baseline's mean is to be bounded too, on either side, a half
         share *= 0.5 if self.mean is None else 1.0
         share *= 0.5 if confidence.shift > 0 else 1.0  # with the log and without it
-        p["arm_level"], p["reference_level"] = log(2 * len(actions) / share), log(2 / share)
+        p["arm_level"], p["reference_level"] = ln(2 * len(actions) / share), ln(2 / share)
 
     def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         if self.form != "arms":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, log, sqrt
+from math import inf, sqrt
+from math import log as ln
 from typing import Literal
 
 import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import PRACTICE, Promise, Situation, check_bound, interval_text
-from linoto.core.confidence import Confidence, radius_terms, terms_of_log
+from linoto.core.certificates import Promise, Situation, check_bound, interval_text
+from linoto.core.confidence import Confidence, radius_terms
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_PART, USUAL_SHARE, Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
@@ -62,7 +63,6 @@ class Control(Gate):
     throws_coin = True
     compares_with_log = False
     rows = kernels.COIN_ROWS
-    against_contextual = PRACTICE
     parameters = ("epsilon", "budget")
     arms_may_change = True
 
@@ -135,28 +135,29 @@ class Control(Gate):
     def reads_bounds(self, confidence: Confidence) -> bool:
         return self.vouched_by == kernels.THE_MODEL
 
-    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        super().fill(p, confidence, actions, offline)
-        delta = self.fill_coin(p, confidence)
-        check_logged_range(confidence, offline)
-        terms = radius_terms(replace(confidence, delta=delta), actions, offline)
-        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
-        if self.vouched_by == kernels.THE_LOG and offline.total:
-            squares = None if offline.reward_squares is None else float(offline.reward_squares.sum())
-            total = float(offline.reward_sums.sum())
-            upper = bounds_of(total, squares, offline.total, confidence, delta / 2)[1]
-            p["log_upper"] = min(upper + confidence.shift, p["log_upper"])
+    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
+        if isinstance(log, Offline) or self.vouched_by != kernels.THE_LOG:
+            return None
+        return (
+            "promise must be 'expected' for a loan with contexts, got 'realised': a log cannot vouch for "
+            "what practice earns in another context, only a model can"
+        )
 
-    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
-        p["gate"] = self.code
-        if self.vouched_by == kernels.THE_LOG:
-            raise ValueError(
-                "promise must be 'expected' for a loan with contexts, got 'realised': a log cannot vouch for "
-                "what practice earns in another context, only a model can"
-            )
+    def fill(
+        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
+    ) -> None:
+        super().fill(p, confidence, actions, log)
         delta = self.fill_coin(p, confidence)
-        terms = terms_of_log(replace(confidence, delta=delta), moments.d, moments.spectrum)
+        terms = radius_terms(replace(confidence, delta=delta), actions, log)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
+        if isinstance(log, Moments):
+            return
+        check_logged_range(confidence, log)
+        if self.vouched_by == kernels.THE_LOG and log.total:
+            squares = None if log.reward_squares is None else float(log.reward_squares.sum())
+            total = float(log.reward_sums.sum())
+            upper = bounds_of(total, squares, log.total, confidence, delta / 2)[1]
+            p["log_upper"] = min(upper + confidence.shift, p["log_upper"])
 
     def fill_coin(self, p: np.void, confidence: Confidence) -> float:
         """What needs neither arms nor log; the share of delta that is left for what vouches for a loan."""
@@ -173,7 +174,7 @@ class Control(Gate):
         p["bounded"], p["low"], p["unit"] = confidence.noise == "bounded", low, high - low
         p["share"], p["loan"], p["every"] = self.share or 0.0, self.loan, self.every or 0
         p["vouched_by"] = self.vouched_by
-        p["coin_level"] = log(kernels.COIN_BETS / delta)
+        p["coin_level"] = ln(kernels.COIN_BETS / delta)
         p["coin_stakes"] = np.log(kernels.COIN_BETS * stakes_for(self.budget / (high - low), delta))
         p["log_upper"] = high
         return delta
@@ -248,14 +249,7 @@ class Control(Gate):
     def needs_model(self, situation: Situation) -> bool:
         return False  # a wrong one costs the loan at most, and that is in the promise
 
-    def promised_contextual(self, confidence: Confidence) -> Promise:
-        return self.promise_of_coin(confidence)
-
     def promised(self, situation: Situation) -> Promise:
-        return self.promise_of_coin(situation.confidence)
-
-    def promise_of_coin(self, confidence: Confidence) -> Promise:
-        """What the coin proves, whatever the arms are."""
         terms = [("budget", self.budget > 0), ("loan", self.loan > 0), ("epsilon t", self.epsilon > 0)]
         limit = " + ".join(name for name, there in terms if there)
         counted = "rewards as they come" if self.promise == "realised" else "mean rewards"
@@ -270,7 +264,7 @@ class Control(Gate):
             witness = "the log's arms earn what they did" if self.promise == "realised" else "the model holds"
             theorem = f"{theorem}; without the loan if {witness}"
         return Promise(
-            theorem + self.hint(confidence),
+            theorem + self.hint(situation.confidence),
             self.epsilon,
             budget=self.budget + self.loan,
             realised=self.promise == "realised",
@@ -278,19 +272,11 @@ class Control(Gate):
         )
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
-        fallback = situation.fallback
-        practice = f"arm {fallback}" if isinstance(fallback, int) else PRACTICES[fallback]
-        return self.assumed_of(situation.confidence, situation.limits, practice)
-
-    def assumptions_contextual(self, confidence: Confidence) -> tuple[str, ...]:
-        limits = confidence.reward_range or (0.0, 0.0)
-        return self.assumed_of(confidence, limits, "what the caller gives with each decision")
-
-    def assumed_of(
-        self, confidence: Confidence, between: tuple[float, float], practice: str
-    ) -> tuple[str, ...]:
-        """What the coin needs, for this practice and rewards between these limits."""
-        limits, bounded = interval_text(between), confidence.noise == "bounded"
+        fallback, confidence = situation.fallback, situation.confidence
+        practice = "what the caller gives with each decision"
+        if not situation.in_rounds:
+            practice = f"arm {fallback}" if isinstance(fallback, int) else PRACTICES[fallback]
+        limits, bounded = interval_text(situation.limits), confidence.noise == "bounded"
         texts = {
             f"every reward lies in {limits}": bounded,
             f"mean rewards lie in {limits}": not bounded,
@@ -308,14 +294,11 @@ class Control(Gate):
         return tuple(text for text, applies in texts.items() if applies)
 
     def not_assumed(self, situation: Situation) -> tuple[str, ...]:
-        return self.not_assumed_contextual(situation.confidence)
-
-    def not_assumed_contextual(self, confidence: Confidence) -> tuple[str, ...]:
         texts = {
             "that the log still holds: the arms may earn anything else at any time": True,
             "a linear model": True,
             "anything about the explorer": True,
-            "that rewards arrive, or which do": confidence.noise == "bounded",
+            "that rewards arrive, or which do": situation.confidence.noise == "bounded",
         }
         return tuple(text for text, applies in texts.items() if applies)
 
@@ -326,8 +309,8 @@ def stakes_for(budget: float, delta: float) -> Floats:
     Any shares that are fixed before the first round are valid. Those here are largest for the first bet whose
     entrance fee is a third of the budget, fall in proportion to the fractions after it, and faster before it.
     """
-    fee = kernels.FEES * log(kernels.COIN_BETS / delta)
-    first = log(max(0.9 * budget / (0.95 * fee), 1.0)) / log(1 / 0.6)
+    fee = kernels.FEES * ln(kernels.COIN_BETS / delta)
+    first = ln(max(0.9 * budget / (0.95 * fee), 1.0)) / ln(1 / 0.6)
     away = np.arange(kernels.COIN_BETS) - min(first, kernels.COIN_BETS - 1)
     stakes = np.where(away >= 0, 0.6**away, 0.4**-away)
     return np.asarray(stakes / stakes.sum())
@@ -336,7 +319,7 @@ def stakes_for(budget: float, delta: float) -> Floats:
 def opening_budget(unit: float, delta: float) -> float:
     """What may be lost, at the least, before control rounds can prove anything: a round, and the entrance fee
     of the largest bet."""
-    return unit * (1 + log(1 / (stakes_for(0.0, delta)[0] * delta)) / 0.9)
+    return unit * (1 + ln(1 / (stakes_for(0.0, delta)[0] * delta)) / 0.9)
 
 
 def bounds_of(

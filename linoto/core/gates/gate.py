@@ -11,7 +11,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import LOG, PRACTICE, SAME_ROUNDS, Promise, Situation, stationary_assumptions
+from linoto.core.certificates import LOG, PRACTICE, Promise, Situation, stationary_assumptions
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates.mixture import mixture_rounding
@@ -36,41 +36,30 @@ class Gate:
     keeps_ledger: ClassVar[bool] = False  # whether it counts every play; one that does knows mixture plays
     needs_every_arm: ClassVar[bool] = False  # whether its promise is about unrestricted rounds only
     throws_coin: ClassVar[bool] = False  # whether a coin decides: a round is then decided once
-    trusts_model: ClassVar[bool] = False  # with contexts: whether a wrong linear model breaks the promise
+    trusts_model: ClassVar[bool] = False  # where rounds bring arms: whether a wrong model breaks it
     compares_with_log: ClassVar[bool] = True  # False: what it compares with is current practice
     rows: ClassVar[Set[str]] = frozenset()  # of the state, that it keeps for itself
     arms_may_change: ClassVar[bool] = False  # whether its theorem knows arms that come and go
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
 
-    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        """Write this gate into the kernels' Params, for given arms and log."""
-        p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
+    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
+        """Why it has no theorem for what this log is about, or None.
 
-    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
-        """Write this gate into the kernels' Params for rounds that bring their own arms, or say why not."""
-        raise ValueError(
+        That is arms which stay the same (an `Offline`), or rounds that bring their own (`Moments`).
+        """
+        if isinstance(log, Offline):
+            return None
+        return (
             f"gate must be Open, Closed, Tolerance or Control with contexts, got {type(self).__name__}: what "
             "it promises is about arms that stay the same"
         )
 
-    against_contextual: ClassVar[str] = SAME_ROUNDS
-
-    def why_unproven_contextual(self, fallback: str) -> str:
-        """Why this gate promises nothing with contexts, or nothing."""
-        return ""
-
-    def promised_contextual(self, confidence: Confidence) -> Promise:
-        """The theorem with contexts, and the loss that it allows."""
-        raise TypeError(f"{type(self).__name__} must say what it promises with contexts")
-
-    def assumptions_contextual(self, confidence: Confidence) -> tuple[str, ...]:
-        """What that promise needs."""
-        return ()
-
-    def not_assumed_contextual(self, confidence: Confidence) -> tuple[str, ...]:
-        """What a reader might think that it needs, and it does not."""
-        return ()
+    def fill(
+        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
+    ) -> None:
+        """Write this gate into the kernels' Params, for given arms and log; None: rounds bring their own."""
+        p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
 
     def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         """Refuse what the log contradicts, once the estimate is there."""

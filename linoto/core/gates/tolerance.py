@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import inf
+from math import log as ln
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Promise, Situation, check_bound, interval_text, stationary_assumptions
-from linoto.core.confidence import Confidence, radius_terms, terms_of_log
+from linoto.core.confidence import Confidence, radius_terms
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_SHARE, Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
@@ -136,9 +137,30 @@ class Tolerance(Gate):
         """Whether kappa knows that arms whose average is low cannot all be high."""
         return True
 
-    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
-        super().fill(p, confidence, actions, offline)
-        if offline.total == 0:
+    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
+        if isinstance(log, Offline):
+            return None
+        if self.evidence != "model":
+            return (
+                f"evidence must be 'model' with contexts, got {self.evidence!r}: what practice earns depends "
+                "on the context, so the log's mean is no reference for rewards (a Control gate needs none)"
+            )
+        if self.relative:
+            return "relative must be False with contexts, got True: every round has its own reference"
+        if confidence.radius == "paper":
+            return "radius must be another than 'paper' with contexts: it leaves out the ridge's bias"
+        return None
+
+    def fill(
+        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
+    ) -> None:
+        super().fill(p, confidence, actions, log)
+        if isinstance(log, Moments):  # the model alone pays, and what practice earns is bounded in each round
+            terms = radius_terms(confidence, None, log)
+            p["by_model"], p["gate_fixed"], p["gate_level"] = 1, terms.fixed, terms.level
+            p["budget"], p["epsilon"] = self.budget, self.epsilon
+            return
+        if log.total == 0:
             raise ValueError("offline must hold at least one reward for a Tolerance gate, got an empty log")
         low, high = confidence.reward_range or (0.0, 1.0)
         if self.relative and (confidence.reward_range is None or low < 0):
@@ -146,10 +168,10 @@ class Tolerance(Gate):
                 f"reward_range must be given and start at 0 or above for a relative promise, got "
                 f"{confidence.reward_range!r}: a share of a negative reward promises nothing"
             )
-        check_logged_range(confidence, offline)
+        check_logged_range(confidence, log)
         by_model, by_rewards = self.uses(confidence)
         model_share, reward_share, reference_share = self.shares(by_model, by_rewards)
-        terms = radius_terms(replace(confidence, delta=confidence.delta * model_share), actions, offline)
+        terms = radius_terms(replace(confidence, delta=confidence.delta * model_share), actions, log)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["budget"], p["epsilon"], p["relative"] = self.budget, self.epsilon, self.relative
         p["realised"] = self.promise == "realised"
@@ -157,56 +179,9 @@ class Tolerance(Gate):
         self.fill_ledger(p, by_rewards)
         p["bounded"] = confidence.noise == "bounded"
         p["low"], p["unit"] = low, high - low
-        p["reward_level"] = log(1 / (confidence.delta * reward_share))
-        p["reference_level"] = log(1 / (confidence.delta * reference_share))
-        self.fill_rounding(p, offline, by_rewards)
-
-    def fill_contextual(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
-        if self.evidence != "model":
-            raise ValueError(
-                f"evidence must be 'model' with contexts, got {self.evidence!r}: what practice earns depends "
-                "on the context, so the log's mean is no reference for rewards (a Control gate needs none)"
-            )
-        if self.relative:
-            raise ValueError(
-                "relative must be False with contexts, got True: every round has its own reference"
-            )
-        if confidence.radius == "paper":
-            raise ValueError(
-                "radius must be another than 'paper' with contexts: it leaves out the ridge's bias"
-            )
-        terms = terms_of_log(confidence, moments.d, moments.spectrum)
-        p["gate"], p["by_model"] = self.code, 1
-        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
-        p["budget"], p["epsilon"] = self.budget, self.epsilon
-
-    def promised_contextual(self, confidence: Confidence) -> Promise:
-        limit = " + ".join(self.terms) or "0"
-        return Promise(
-            f"in every t rounds, plays earn at most {limit} less on average than practice in the same rounds",
-            self.epsilon,
-            budget=self.budget,
-        )
-
-    def assumptions_contextual(self, confidence: Confidence) -> tuple[str, ...]:
-        bounded, radius = confidence.noise == "bounded", confidence.radius
-        length = f"|theta| <= {confidence.bound:g}"
-        texts = {
-            f"every reward lies in {interval_text(confidence.reward_range or (0, 0))}": bounded,
-            f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
-            f"mean rewards are linear in the features, in every context, with {length}": True,
-            "which rewards arrive, and when, does not depend on their values": True,
-            "the logged actions were chosen independently of the logged rewards": radius != "self_normalised",
-            "an action with the same features earns online what it earned in the log: no drift": True,
-            "practice is what the caller says; where it is drawn, nobody knows the draw before it is decided "
-            "whether to explore": True,
-            "what a play changes in later rounds is not counted": True,
-            "every round is played as decided, and committed before the next one is asked for": True,
-        }
-        return tuple(text for text, applies in texts.items() if applies)
-
-    def not_assumed_contextual(self, confidence: Confidence) -> tuple[str, ...]:
-        return "anything about the explorer", "anything about which contexts and arms come"
+        p["reward_level"] = ln(1 / (confidence.delta * reward_share))
+        p["reference_level"] = ln(1 / (confidence.delta * reference_share))
+        self.fill_rounding(p, log, by_rewards)
 
     @property
     def terms(self) -> list[str]:
@@ -234,6 +209,10 @@ class Tolerance(Gate):
         return self.uses(situation.confidence)[0]
 
     def promised(self, situation: Situation) -> Promise:
+        if situation.in_rounds:
+            limit = " + ".join(self.terms) or "0"
+            least = f"in every t rounds, plays earn at most {limit} less on average than practice"
+            return Promise(f"{least} in the same rounds", self.epsilon, budget=self.budget)
         uses = zip(("the model", "realised rewards"), self.uses(situation.confidence), strict=True)
         payers = " or ".join(name for name, pays in uses if pays)
         limit = " + ".join([*self.terms, "kappa (hi - lo)"])
@@ -257,8 +236,34 @@ class Tolerance(Gate):
             bounds.append(situation.upper_reference(float(run["gate_radius"] + params["bias"])))
         return max(min(bounds), 0.0)
 
+    def not_assumed(self, situation: Situation) -> tuple[str, ...]:
+        if not situation.in_rounds:
+            return ()
+        return "anything about the explorer", "anything about which contexts and arms come"
+
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
+        if situation.in_rounds:
+            return assumptions_in_rounds(situation.confidence)
         return stationary_assumptions(situation, by_rewards=self.uses(situation.confidence)[1])
+
+
+def assumptions_in_rounds(confidence: Confidence) -> tuple[str, ...]:
+    """What a promise by the model needs where rounds bring their own arms."""
+    bounded, radius = confidence.noise == "bounded", confidence.radius
+    length = f"|theta| <= {confidence.bound:g}"
+    texts = {
+        f"every reward lies in {interval_text(confidence.reward_range or (0, 0))}": bounded,
+        f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
+        f"mean rewards are linear in the features, in every context, with {length}": True,
+        "which rewards arrive, and when, does not depend on their values": True,
+        "the logged actions were chosen independently of the logged rewards": radius != "self_normalised",
+        "an action with the same features earns online what it earned in the log: no drift": True,
+        "practice is what the caller says; where it is drawn, nobody knows the draw before it is decided "
+        "whether to explore": True,
+        "what a play changes in later rounds is not counted": True,
+        "every round is played as decided, and committed before the next one is asked for": True,
+    }
+    return tuple(text for text, applies in texts.items() if applies)
 
 
 def first_reference(p: np.void, offline: Offline) -> float:
@@ -276,7 +281,7 @@ def check_logged_range(confidence: Confidence, offline: Offline) -> None:
     low, high = confidence.reward_range
     give = 1e-9 * (1 + abs(low) + abs(high)) * offline.pulls
     if confidence.noise != "bounded":  # each mean may be off by its noise
-        level = 2 * log(2 * offline.pulls.size / SURELY)
+        level = 2 * ln(2 * offline.pulls.size / SURELY)
         give = confidence.scale * np.sqrt(level * offline.pulls)
         give = give + confidence.shift * np.sqrt(offline.total * offline.pulls)
     outside = (offline.reward_sums < low * offline.pulls - give) | (
