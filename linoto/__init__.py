@@ -12,8 +12,7 @@ from linoto.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from linoto import research as research
-    from linoto.audit.contexts import audit_contexts as audit_contexts
-    from linoto.audit.verdicts import audit_log as audit_log
+    from linoto.audit.audit import audit_log as audit_log
     from linoto.checks import check_policy as check_policy
     from linoto.checks import check_promise as check_promise
     from linoto.client import AsyncClient as AsyncClient
@@ -84,8 +83,7 @@ if TYPE_CHECKING:
     from linoto.worlds.simulate import simulate as simulate
 
 HOMES = {
-    "audit.contexts": ("audit_contexts",),
-    "audit.verdicts": ("audit_log",),
+    "audit.audit": ("audit_log",),
     "checks": ("check_policy", "check_promise"),
     "client": ("AsyncClient", "Client", "ServiceError"),
     "core.agent": ("Agent",),

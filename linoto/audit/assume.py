@@ -1,19 +1,23 @@
-"""What to assume of noise, bound and range where nothing was given, and what is promised then."""
+"""What is assumed of noise, bound and range: as given, or as the log suggests; and what contradicts it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import floor, log10
 from typing import Any, Literal
 
+import numpy as np
+
 from linoto.audit.bound import propose_bound
-from linoto.audit.noise import estimate_noise, noisiest_arm, sums_equal_squares
+from linoto.audit.noise import find_noise, find_noisiest, sums_equal_squares
+from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import ASSUMED, Confidence
-from linoto.core.gates import Tolerance
-from linoto.core.policies import Gated
-from linoto.logs.estimates import LEAST_EVENTS
+from linoto.core.hints import amount
+from linoto.core.intervals import Limits
+from linoto.core.offline import Offline
+from linoto.core.validation import exact, rounded_up
 from linoto.logs.read import Log
 
 
@@ -22,32 +26,12 @@ def is_binary(log: Log) -> bool:
     return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
 
 
-def too_few_events(log: Log) -> str:
-    """Why the log holds too little to judge anything by, if it does.
-
-    Rewards from 0 up count as (their sum)^2 / (sum of squares) equal ones: as many as there are clicks, and
-    one where a single sale is nearly all. Of clicks that most rows have, those without are the events.
-    """
-    offline = log.offline
-    if log.extent[0] < 0 or offline.reward_squares is None:
-        return ""
-    rows, binary, squares = offline.total, is_binary(log), float(offline.reward_squares.sum())
-    events = float(offline.reward_sums.sum()) ** 2 / squares if squares else 0.0
-    rare = "ones" if binary and log.extent[1] > 0 else "rewards above 0"
-    if binary and 2 * events > rows:
-        events, rare = rows - events, "zeros"
-    if events >= LEAST_EVENTS:
-        return ""
-    worth = f"{events:,.0f} {rare}" if binary else f"{rare} that count as {events:.2g}"
-    return f"too few events to say: {worth} among {rows:,} rewards; it takes {LEAST_EVENTS}"
-
-
-def has_rewards_outside(log: Log, limits: tuple[float, float]) -> bool:
+def has_rewards_outside(log: Log, limits: Limits) -> bool:
     """Whether some logged reward is outside a range."""
     return log.extent[0] < limits[0] or log.extent[1] > limits[1]
 
 
-def limits_of_rewards(log: Log, known: Confidence | None) -> tuple[float, float] | None:
+def limits_of_rewards(log: Log, known: Confidence | None) -> Limits | None:
     """Where every reward lies, if that is assumed and no logged one contradicts it."""
     limits = None if known is None or known.noise != "bounded" else known.reward_range
     return None if limits is None or has_rewards_outside(log, limits) else limits
@@ -58,7 +42,7 @@ def propose_confidence(
     *,
     noise: float | Literal["bounded"] | None,
     bound: float | None,
-    reward_range: tuple[float, float] | None,
+    reward_range: Limits | None,
     delta: float,
     adaptive: bool = False,
 ) -> tuple[Confidence | None, dict[str, str]]:
@@ -72,16 +56,25 @@ def propose_confidence(
         scale, why["noise"] = propose_noise(log, limits)
     if scale is None:
         return None, why
-    design: Literal["fixed", "adaptive"] = "adaptive" if adaptive else "fixed"
+    chosen = adaptive or log.contexts is not None  # what is played follows the context, if nothing else
+    design: Literal["fixed", "adaptive"] = "adaptive" if chosen else "fixed"
     started = Confidence(delta=delta, noise=scale, reward_range=limits, design=design)
     if bound is None:
-        found = propose_bound(log.arms.actions, log.offline, noise=started.scale, delta=delta)
+        found = propose_bound(*design_of(log), noise=started.scale, delta=delta)
         bound, why["bound"] = (
             round_up(found),
             "the length of the least-squares parameter and what noise can hide, "
             "along directions the log knows; others are assumed alike; rounded up",
         )
     return replace(started, bound=bound), why
+
+
+def design_of(log: Log) -> tuple[Floats, Offline]:
+    """Arms and a log of them with the same X'X and X'y; with contexts an arm for each direction."""
+    if log.contexts is None:
+        return log.arms.actions, log.offline
+    actions, outcomes = log.moments.as_rows()
+    return actions, Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
 
 
 def round_up(value: float) -> float:
@@ -96,16 +89,15 @@ def round_up(value: float) -> float:
     return next(step for step in steps if step >= value)
 
 
-def propose_noise(
-    log: Log, limits: tuple[float, float] | None
-) -> tuple[float | Literal["bounded"] | None, str]:
+def propose_noise(log: Log, limits: Limits | None) -> tuple[float | Literal["bounded"] | None, str]:
     """The word bounded where no reward leaves the range; else the upper end of what is plausible."""
     if limits is not None and not has_rewards_outside(log, limits):
         return "bounded", f"no logged reward is outside [{limits[0]:g}, {limits[1]:g}]"
-    found = estimate_noise(log.offline)
+    found = find_noise(log)
     if found is None:
-        return None, "no arm was pulled twice, so the log cannot tell"
-    noisiest = max(noisiest_arm(log.offline), found.high_if_normal)
+        few = "no arm was pulled twice" if log.contexts is None else "there are not more rows than features"
+        return None, f"{few}, so the log cannot tell"
+    noisiest = max(find_noisiest(log), found.high_if_normal)
     if noisiest == 0:
         return None, (
             "rewards of an arm are always the same, or so large that rounding hides how they differ: "
@@ -119,18 +111,65 @@ def propose_noise(
     return noisiest, why
 
 
-def certify_tolerance(log: Log, confidence: Confidence, gate: Tolerance) -> tuple[Certificate | None, str]:
-    """The certificate of a tolerance, or why there is none."""
-    policy = Gated(gate=gate, confidence=confidence)
-    try:
-        found = policy.certificate(log.arms.actions, log.offline)
-    except ValueError as error:
-        return None, str(error)
-    return (found, "") if found.holds else (None, found.theorem)
-
-
 def stated(confidence: Confidence | None, why: Mapping[str, str]) -> dict[str, Any]:
     """What is assumed of rewards, and which of it was stated: the rest has a reason."""
     known = () if confidence is None else ASSUMED
     given = (name for name in known if getattr(confidence, name) is not None)
     return {"confidence": confidence, "stated": tuple(name for name in given if name not in why)}
+
+
+# -- what contradicts it ----------------------------------------------------------------------------------
+
+FAR = 10.0  # times as far apart as logged rewards, from which a range would promise much more
+
+
+def contradictions(
+    log: Log, given: Confidence, *, least_noise: float, farthest: tuple[str, ...], shortest: float
+) -> Iterator[str]:
+    """What is assumed and cannot be so: `farthest` says that a reward is too far from its mean."""
+    limits = given.reward_range
+    if given.scale < least_noise:
+        yield f"the log is noisier ({needed(least_noise)} at least) than assumed ({exact(given.scale)})"
+    else:
+        yield from farthest
+    if given.noise == "bounded" and limits is not None and has_rewards_outside(log, limits):
+        low, high = log.extent
+        yield (
+            f"rewards are said never to leave [{exact(limits[0])}, {exact(limits[1])}], and the log has them "
+            f"from {exact(low)} to {exact(high)}"
+        )
+    if given.bound < shortest:
+        yield (
+            f"the log contradicts bound={exact(given.bound)}: a linear model needs a parameter of length "
+            f"{needed(shortest)} at least"
+        )
+
+
+def needed(value: float) -> str:
+    """A number that something must reach, rounded up: never the same text as one that is too small."""
+    return exact(rounded_up(value))
+
+
+def assumed_facts(confidence: Confidence | None, why: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Noise, bound and range, and where they come from."""
+    for name in () if confidence is None else ("noise", "bound", "reward_range"):
+        value = getattr(confidence, name)
+        if isinstance(value, tuple):
+            value = f"[{value[0]:g}, {value[1]:g}]"
+        if value is not None:
+            shown = value if isinstance(value, str) else f"{amount(value)}"
+            yield f"assumed {name}", f"{shown} ({why.get(name, 'as given')})"
+
+
+def assumed_notes(log: Log, given: Confidence | None, certificate: Certificate | None) -> Iterator[str]:
+    """What a range means where rewards leave it, and what one would be good for where there is none."""
+    if given is None:
+        return
+    limits = None if given.noise == "bounded" else given.reward_range
+    if limits is not None and has_rewards_outside(log, limits):
+        yield f"some rewards are outside [{limits[0]:g}, {limits[1]:g}]: only their means may not be"
+    if certificate is None or given.reward_range is not None or log.contexts is not None:
+        return
+    low, high = certificate.reward_range
+    if high - low > FAR * (log.extent[1] - log.extent[0]):
+        yield "the bound alone limits rewards, and loosely: a reward range would promise more"

@@ -1,32 +1,61 @@
-"""What a log cannot tell: directions and arms out of its reach."""
+"""What can a log not tell: which directions and arms are out of its reach?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.audit.regression import RANK, well_scaled
+from linoto.audit.sentences import names_of
 from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.features.moments import Moments
+from linoto.core.features.recipe import Recipe
+from linoto.core.hints import amount
 from linoto.core.offline import Offline, as_offline
 from linoto.core.theory import effective_dimension
 from linoto.core.validation import as_actions
+from linoto.logs.read import Log
 
+NOTHING = 1e-9  # of the largest eigenvalue: what is smaller is rounding
 SHOWN_DIRECTIONS = 8  # directions that are described
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Coverage:
-    """Which directions of the arm set the log has looked into."""
+    """Which directions of the arm set, or of what features can be, the log has looked into."""
 
-    eigenvalues: Floats  # of the logged design, ascending, one for each direction that the arms have
+    eigenvalues: Floats  # of the logged design, ascending, one for each direction that there is
     rank: int  # directions the log knows
     unseen: Ints  # arms without a pull
-    unknown: Ints  # arms whose action is not a combination of logged ones
-    untested: Ints  # unseen arms the log judges by the model alone
-    directions: tuple[tuple[int, ...], ...]  # features that make up each unknown direction, the largest first
-    effective: int  # d_eff over as many rounds as the log has rows
+    unknown: Ints  # arms whose action is not a combination of logged ones; none with contexts
+    untested: Ints  # unseen arms the log judges by the model alone; none with contexts
+    directions: tuple[tuple[int, ...], ...]  # features of each unknown direction, or weak one with contexts
+    ridge: float
+    effective: int | None = None  # d_eff over the horizon; None with contexts: no action is the longest
+    never: tuple[int, ...] = ()  # with contexts: features that are 0 in all rows
+
+    @property
+    def weak(self) -> int:
+        """Directions of which the log says less than the ridge does."""
+        return int((self.eigenvalues < self.ridge).sum())
+
+    @property
+    def determined(self) -> float:
+        """The sum of eigenvalue / (eigenvalue + ridge): so many features the log determines."""
+        return float((self.eigenvalues / (self.eigenvalues + self.ridge)).sum())
+
+
+def coverage_of(log: Log, *, ridge: float, rounds: int) -> Coverage:
+    """What a log has looked into: its arms, or where rounds differ what their features can be."""
+    if log.contexts is None:
+        return find_coverage(log.arms.actions, log.offline, ridge=ridge, rounds=rounds)
+    found = find_context_coverage(log.recipe, log.moments, ridge=ridge)
+    return replace(found, unseen=np.flatnonzero(log.offline.pulls == 0))
 
 
 def find_coverage(actions: npt.ArrayLike, offline: Offline, *, ridge: float, rounds: int) -> Coverage:
@@ -56,6 +85,7 @@ def find_coverage(actions: npt.ArrayLike, offline: Offline, *, ridge: float, rou
         unknown=np.flatnonzero(away > 1e-8 * lengths),
         untested=np.flatnonzero(unseen & touched(arms, log)),
         directions=tuple(main_features(direction) for direction in hidden[:SHOWN_DIRECTIONS]),
+        ridge=ridge,
         effective=effective_dimension(eigenvalues[::-1] + ridge, rounds=rounds, norm=longest),
     )
 
@@ -78,3 +108,104 @@ def main_features(direction: Floats) -> tuple[int, ...]:
     """The features that make up most of a direction, at most three."""
     order = np.argsort(-np.abs(direction), kind="stable")[:3]
     return tuple(int(i) for i in order if abs(direction[i]) > 0.3 * abs(direction[order[0]]))
+
+
+# -- with contexts ----------------------------------------------------------------------------------------
+
+
+def find_context_coverage(recipe: Recipe, moments: Moments, *, ridge: float) -> Coverage:
+    """The spectrum of X'X within what features can be: one-hot features have sums that never change."""
+    possible = possible_rows(recipe)
+    sizes, axes = np.linalg.eigh(possible.T @ possible)
+    basis = axes[:, sizes > NOTHING * sizes[-1]]
+    eigenvalues, directions = np.linalg.eigh(basis.T @ moments.gram @ basis)
+    known = eigenvalues > NOTHING * eigenvalues[-1]
+    none = np.zeros(0, dtype=np.int64)
+    found = Coverage(
+        eigenvalues=np.where(known, eigenvalues, 0.0),
+        rank=int(known.sum()),
+        unseen=none,
+        unknown=none,
+        untested=none,
+        directions=(),
+        ridge=ridge,
+        never=tuple(np.flatnonzero(np.diag(moments.gram) == 0).tolist()),
+    )
+    weakest = range(min(found.weak, SHOWN_DIRECTIONS))
+    return replace(found, directions=tuple(main_features(basis @ directions[:, place]) for place in weakest))
+
+
+def possible_rows(recipe: Recipe) -> Floats:
+    """(n, d) features of made-up contexts and items that together span all there can be.
+
+    Each feature is there once on purpose; all the rest of a row is drawn.
+    """
+    rng = np.random.default_rng(0)
+    n = 3 * recipe.d
+    levels = {column.name: len(column.labels) for column in recipe.context if column.leveled}
+    if recipe.items:
+        levels[recipe.item] = len(recipe.items)
+    codes = {name: rng.integers(0, count, n) for name, count in levels.items()}
+    for term, place in recipe.slices.items():
+        leveled = [name for name in term if name in levels]
+        shape = [levels[name] for name in leveled]
+        cells = np.indices(shape).reshape(len(shape), prod(shape))
+        for name, code in zip(leveled, cells, strict=True):
+            codes[name][place.start : place.start + len(code)] = code[: place.stop - place.start]
+    factors = {name: np.eye(levels[name])[code] for name, code in codes.items() if name != recipe.item}
+    for name, matrix in recipe.item_matrices.items():
+        factors[name] = matrix[codes[recipe.item]]
+    for name, labels in recipe.labels.items():
+        factors.setdefault(name, rng.normal(size=(n, len(labels))))
+    return recipe.assemble(factors, n)
+
+
+# -- what a person reads ----------------------------------------------------------------------------------
+
+
+def design_fact(coverage: Coverage, horizon: int) -> str:
+    """How much of what there is the log has looked into."""
+    if coverage.effective is not None:
+        return (
+            f"the log knows {coverage.rank} of the {coverage.eigenvalues.size} directions the arms have; "
+            f"effective dimension {coverage.effective} over {horizon:,} rounds"
+        )
+    return (
+        f"the log knows {coverage.rank:,} of the {coverage.eigenvalues.size:,} directions that features "
+        f"can have, and of {coverage.weak:,} it says less than the ridge of {amount(coverage.ridge)}; it "
+        f"determines as much as {coverage.determined:.0f} free features"
+    )
+
+
+def unknown_facts(coverage: Coverage, log: Log) -> Iterator[tuple[str, str]]:
+    """Directions and arms the log says little or nothing about."""
+    if log.contexts is not None:
+        names = log.recipe.names
+        if coverage.never:
+            yield "cannot tell", f"anything about {names_of(names, coverage.never)}: never in the log"
+        for direction in coverage.directions:
+            if not {*direction} & {*coverage.never}:
+                yield "cannot tell", f"much along {' and '.join(names[i] for i in direction)}"
+        return
+    for direction in () if log.arms.independent else coverage.directions:
+        yield "cannot tell", f"anything along {' and '.join(log.arms.labels[i] for i in direction)}"
+    if coverage.unknown.size:
+        yield "cannot tell", f"how good these are: {names_of(log.arms.names, coverage.unknown)}"
+
+
+def design_dict(coverage: Coverage, log: Log) -> dict[str, Any]:
+    """The spectrum, and what is out of reach by its name."""
+    labels = log.arms.labels if log.contexts is None else log.recipe.names
+    return {
+        "dimension": len(labels),
+        "rank": coverage.rank,
+        "rank_of_arms": coverage.eigenvalues.size,
+        "eigenvalues": coverage.eigenvalues,
+        "effective_dimension": coverage.effective,
+        "unknown_arms": [log.arms.names[arm] for arm in coverage.unknown],
+        "unknown_directions": [[labels[i] for i in direction] for direction in coverage.directions],
+        "never_seen": [labels[i] for i in coverage.never],
+        "weak": coverage.weak,
+        "ridge": coverage.ridge,
+        "determined": coverage.determined,
+    }

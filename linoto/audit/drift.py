@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian
 from linoto.audit.common_shift import common_shift
 from linoto.audit.noise import Scatter, scatter_of, sums_equal_squares
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
+from linoto.audit.sentences import answer_text, names_of
 from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.hints import amount
 from linoto.core.offline import Offline
+from linoto.logs.read import Log
 
 PULLS_ALONE = 10  # pulls in each half from which an arm is judged on its own
 RARE_ALONE = 5  # of the rarer of 0 and 1 from which an arm of such rewards is
@@ -130,6 +133,57 @@ def find_drift(early: Offline, late: Offline) -> Drift | None:
         early_reference=early.reference,
         late_reference=late.reference,
     )
+
+
+def drift_reasons(drift: Drift | None) -> tuple[str, ...]:
+    """That the log is not of one piece."""
+    if drift is None or not drift.rejected:
+        return ()
+    together = ", and so did all together" if drift.common_moved else ""
+    return (
+        f"arms did not earn late what they earned early (p = {drift.combined:.2g}: {drift.moved.size} of "
+        f"{drift.arms.size} arms changed for sure{together}): build on recent rows only, or promise less",
+    )
+
+
+def drift_fact(drift: Drift | None, log: Log) -> str:
+    """The comparison of the halves."""
+    if drift is None:
+        return f"cannot be tested: {why_untested(log.early, log.late)}"
+    moved = f"; changed: {names_of(log.arms.names, drift.moved)}" if drift.moved.size else ""
+    how = f"all together {drift.common:.2g}"
+    if drift.adaptive:
+        how = "their shares changed, so by betting"
+    return (
+        f"{answer_text(drift.rejected)}: p = {drift.combined:.2g} over "
+        f"{drift.arms.size} arms ({how}), early and late by {log.split}, means "
+        f"{amount(drift.early_reference)} and {amount(drift.late_reference)}{moved}"
+    )
+
+
+def drift_dict(drift: Drift, log: Log) -> dict[str, Any]:
+    """The drift, the arms that moved by name."""
+    return {
+        "split": log.split,
+        "tested_arms": drift.arms.size,
+        "p": drift.combined,
+        "p_arms": drift.overall,
+        "p_common": drift.common,
+        "p_shares": drift.shares,
+        "adaptive": drift.adaptive,
+        "rejected": drift.rejected,
+        "moved": [
+            {
+                "arm": log.arms.names[drift.arms[i]],
+                "early": drift.early[i],
+                "late": drift.late[i],
+                "p": drift.p[i],
+            }
+            for i in np.searchsorted(drift.arms, drift.moved)
+        ],
+        "early_reference": drift.early_reference,
+        "late_reference": drift.late_reference,
+    }
 
 
 def why_untested(early: Offline, late: Offline) -> str:

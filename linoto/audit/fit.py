@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,20 @@ import numpy.typing as npt
 from linoto.audit.noise import scatter_of
 from linoto.audit.pvalues import SURE, TEST_LEVEL, SquaresLaw, unequal_law
 from linoto.audit.regression import regress
+from linoto.audit.sentences import answer_text
 from linoto.core.arrays import Floats
+from linoto.core.certificates import Certificate
+from linoto.core.hints import amount
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
+from linoto.core.verdicts import is_blind
+from linoto.logs.read import Log
+from linoto.logs.rows import Rows
 
+SEEN = 0.5  # power of a test below which it would rather miss than see what matters
+DOUBTFUL = 0.2  # p of linearity below which features are not believed where rewards decided what was pulled
+FEWEST_ROWS = 10  # with the same features, from which they are a kind of row whose mean is looked at
+MOST_KINDS = 1000  # of rows, those with most of them: a test of more would take minutes
 ADAPTIVE_FACTOR = 5.0  # arms that stop being pulled after bad luck raise 2 to 4 % false alarms at 1 %
 
 
@@ -132,3 +143,182 @@ def unequal_fit(arms: Floats, log: Offline) -> tuple[float, SquaresLaw] | None:
     degrees = scatter.pulls - 1
     law = unequal_law(scatter.most / degrees, degrees, line.fitted)
     return law.p(missed), law
+
+
+# -- with contexts ----------------------------------------------------------------------------------------
+
+
+def find_fit(log: Log, rows: Rows | None, *, adaptive: bool) -> LackOfFit | None:
+    """The test of linearity of a log; None where nothing can be tested."""
+    if log.contexts is None:
+        return lack_of_fit(log.arms.actions, log.offline, adaptive=adaptive)
+    return None if rows is None else fit_of_rows(rows, adaptive=adaptive)
+
+
+def fit_of_rows(rows: Rows, *, adaptive: bool) -> LackOfFit | None:
+    """The same test for rows with contexts: rows with the same features are the pulls of one arm.
+
+    Which rows are looked at is decided by their features alone, so that the test keeps its level.
+    """
+    d = rows.known_recipe.d
+    # equal features give equal sums; different ones do not, but with probability 0
+    mark = rows.features.times(np.random.default_rng(0).standard_normal(d))
+    _, first, kind, count = np.unique(mark, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(-count, kind="stable")[:MOST_KINDS]
+    order = order[count[order] >= FEWEST_ROWS]
+    if order.size < 2:
+        return None
+    place = np.full(count.size, -1)
+    place[order] = np.arange(order.size)
+    kept = place[kind] >= 0
+    actions, shown = np.zeros((order.size, d)), first[order]
+    places = rows.features.places[shown]
+    np.add.at(actions, (np.arange(order.size)[:, None], places), rows.features.values[shown])
+    cells = Offline.from_rows(place[kind][kept], rows.rewards[kept], k=order.size)
+    return lack_of_fit(actions, cells, adaptive=adaptive)
+
+
+# -- what rests on it, and what a person reads ------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Linearity:
+    """The test of linearity, what it could have seen, and what rests on it."""
+
+    fit: LackOfFit | None
+    log: Log
+    adaptive: bool  # whether arms were not pulled late in the shares of the early half
+    untested: int  # unlogged arms that are judged by the model alone
+    certificate: Certificate | None
+    horizon: int
+
+    @property
+    def misfit_that_matters(self) -> float | None:
+        """The misfit that breaks the promise: as much per round as it allows to lose over the horizon."""
+        allowed = None if self.certificate is None else self.certificate.loss(self.horizon)
+        return None if allowed is None else allowed / self.horizon
+
+    @property
+    def power(self) -> float | None:
+        """In which part of such logs a misfit that matters would be seen; None where there is no test or no
+        promise."""
+        if self.fit is None or self.misfit_that_matters is None:
+            return None
+        return self.fit.power(self.misfit_that_matters)
+
+    @property
+    def needed(self) -> bool:
+        """Whether fixed arms are judged by features that they share."""
+        return self.log.contexts is None and not self.log.arms.independent
+
+    @property
+    def least_misfit(self) -> float:
+        """The smallest misfit that the test of linearity rather sees than misses; 0 where nothing is linear,
+        or no arm is judged by that alone."""
+        return self.fit.least_misfit(SEEN) if self.fit is not None and self.needed else 0.0
+
+    @property
+    def blind(self) -> bool:
+        """Whether the test of linearity would rather miss than see a misfit that matters."""
+        promise = self.certificate
+        return promise is not None and is_blind(promise, least_misfit=self.least_misfit, horizon=self.horizon)
+
+    def features(self) -> tuple[str, ...]:
+        """Why the features of arms alone should not be believed."""
+        if not self.needed:
+            return ()
+        if self.fit is not None and self.fit.rejected:
+            return (f"{self.rejected_text(self.fit)}, so give every arm an effect of its own",)
+        if self.fit is not None and self.adaptive and self.fit.cautious_p < DOUBTFUL:
+            return (self.blind_text,)
+        if self.fit is None and self.untested:
+            return (
+                f"whether rewards are linear cannot be tested, and {self.untested} unlogged arms "
+                "are judged by that alone, so give every arm an effect of its own",
+            )
+        return ()
+
+    def missing(self) -> tuple[str, ...]:
+        """Why a promise by a model of contexts is not to be made yet."""
+        by_model = self.certificate is not None and self.certificate.by_model
+        if self.log.contexts is None or self.fit is None or not (self.fit.rejected and by_model):
+            return ()
+        remedy = "cross columns, or state a reward range: a Control gate needs no model"
+        return (f"{self.rejected_text(self.fit)}: {remedy}",)
+
+    def unseen(self) -> tuple[str, ...]:
+        """Why they should not be believed for this promise: the log could not have shown what breaks it."""
+        return (self.blind_text,) if self.blind and not self.features() else ()
+
+    def support(self) -> tuple[str, ...]:
+        """Why the model may be believed."""
+        if self.log.contexts is not None:
+            return ()
+        if not self.needed:
+            return ("every arm has an effect of its own, so no linearity is needed",)
+        if self.fit is None:
+            return ("no unlogged arm is judged by the linear model alone",)
+        return (f"the logged means lie where a linear model puts them ({self.seen_text})",)
+
+    def notes(self) -> tuple[str, ...]:
+        """What matters to whoever rests on a model of contexts, and not to this promise."""
+        if self.log.contexts is None or self.fit is None or not self.fit.rejected or self.missing():
+            return ()
+        return (f"{self.rejected_text(self.fit)}: a promise by the model would not hold, more crosses may",)
+
+    def rejected_text(self, fit: LackOfFit) -> str:
+        """That a linear model looks wrong, and by how much."""
+        means = "an arm's mean" if self.log.contexts is None else "a mean"
+        return (
+            f"rewards are not linear in these features (p = {fit.cautious_p:.2g}): the model misses "
+            f"{means} by {fit.misfit:.2g} on average"
+        )
+
+    @property
+    def blind_text(self) -> str:
+        """That the log cannot show that rewards are linear."""
+        changed = "shares of arms changed, and " if self.adaptive else ""
+        p = "" if self.fit is None else f"p = {self.fit.cautious_p:.2g}" + ", times five" * self.adaptive
+        return (
+            f"{changed}this log cannot show that rewards are linear in these features ({p}; "
+            f"{self.seen_text}), so give every arm an effect of its own"
+        )
+
+    @property
+    def seen_text(self) -> str:
+        """How often the test would see a misfit that matters, in words, and what is asked for."""
+        part = 0.0 if self.power is None else self.power
+        size = "" if self.misfit_that_matters is None else f" of {amount(self.misfit_that_matters)}"
+        return (
+            f"a misfit{size}, as large as the loss promised per round, is seen in {part:.0%} of such logs; "
+            f"it takes {SEEN:.0%}"
+        )
+
+    def fact(self) -> str:
+        """The test of linearity."""
+        fit = self.fit
+        if self.log.contexts is None and not self.needed:
+            return "not needed: every arm has an effect of its own"
+        if fit is None and self.log.contexts is not None:
+            return (
+                "cannot tell: that takes the rows themselves, and more kinds of rows than features with "
+                f"{FEWEST_ROWS} rows each that have the same"
+            )
+        if fit is None:
+            return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
+        means = "an arm's mean" if self.log.contexts is None else "a mean"
+        misfit = f"; the model misses {means} by {fit.misfit:.2g} on average" if fit.rejected else ""
+        f = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}"
+        return f"{answer_text(fit.rejected)}: {f}, p = {fit.p:.2g}{fit.caution_text()}{misfit}"
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """The test, with the p that decides and what the test could have seen."""
+        if self.fit is None:
+            return None
+        return asdict(self.fit) | {
+            "p_decides": self.fit.cautious_p,
+            "power": self.power,
+            "misfit_that_matters": self.misfit_that_matters,
+            "least_misfit": self.least_misfit,
+            "rejected": self.fit.rejected,
+        }

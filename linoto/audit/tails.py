@@ -6,21 +6,29 @@ that this is wrong. It can never show that it is right: what is rarer than its r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
 
 from linoto.audit.assume import is_binary
-from linoto.audit.noise import MANY_PULLS, scatter_of
+from linoto.audit.noise import MANY_PULLS, centre_of, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL
 from linoto.core.arrays import Floats
+from linoto.core.confidence import Confidence
+from linoto.core.hints import amount
 from linoto.core.offline import Offline
+from linoto.core.validation import exact
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 
 UNSEEN = 3.0  # events that a log with none of them cannot exclude, in as many rows, at 95 %
 CAPPED = (0.001, 0.01)  # shares of rows that the proposed caps would change
+HEAVY = (
+    "tails are heavy: cap rewards, and the cap is the end of a reward range; or take logarithms, and the "
+    "promise is about those"
+)
 LOOKED_AT = 200  # rewards farthest from the model, whose weight in the fit is divided out
 
 
@@ -51,8 +59,10 @@ class Tails:
         return self.farthest > self.expected
 
 
-def find_tails(log: Log) -> Tails | None:
-    """The tails of a log; None where nothing is known of its noise."""
+def find_tails(log: Log, rows: Rows | None = None) -> Tails | None:
+    """The tails of a log; None where nothing is known of its noise, or only rows not given would tell."""
+    if log.contexts is not None:
+        return None if rows is None else tails_around_model(rows)
     offline = log.offline
     scales = noise_of_arms(log)
     if not scales.any():
@@ -72,7 +82,7 @@ def find_tails(log: Log) -> Tails | None:
     )
 
 
-def find_context_tails(rows: Rows) -> Tails | None:
+def tails_around_model(rows: Rows) -> Tails | None:
     """The tails of rows with contexts, around their linear model; None where it leaves no noise to see.
 
     Least squares pull the fit of a row towards its reward: of noise with scale s, s sqrt(1 - h) is left,
@@ -112,6 +122,52 @@ def scale_of(left: Floats, rows: Rows, row: int, pooled: float) -> float:
     same = left[rows.arms == rows.arms[row]]
     own = float(np.sqrt((same**2).mean()))
     return own if same.size >= MANY_PULLS and own > 0 else pooled
+
+
+def farthest_reasons(tails: Tails | None, scale: float, log: Log) -> tuple[str, ...]:
+    """A reward so far from where it belongs that noise of this scale does not allow it."""
+    if tails is None or tails.distance <= tails.expected * scale:
+        return ()
+    return (
+        f"some reward is {amount(tails.distance)} from {centre_of(log).reward}, and a noise of "
+        f"{amount(scale)} allows {amount(tails.expected * scale)} in {log.offline.total:,} rows",
+    )
+
+
+def unstated_reasons(confidence: Confidence, log: Log) -> tuple[str, ...]:
+    """That the noise is a guess, and what a promise on it survives."""
+    rows, limits = f"{log.offline.total:,}", confidence.reward_range
+    said = "nobody said how large or small a reward can be"
+    if limits is not None:
+        low, high = (exact(end) for end in log.extent)
+        said = f"rewards from {low} to {high} are outside the stated range [{limits[0]:g}, {limits[1]:g}]"
+    survives = loss_survived(confidence.scale, log.offline.total)
+    return (
+        f"{said}: the noise of {amount(confidence.scale)} is a "
+        f"guess from {rows} rows, and what is rarer than that is not in them. State a reward range (and cap "
+        "what leaves it), or the noise if you know it",
+        f"with that guess the promise survives a loss of {amount(survives)} below {centre_of(log).below} "
+        f"in 3 of {rows} rounds: one that is larger, or comes more often, can break it",
+    )
+
+
+def tails_facts(tails: Tails | None, log: Log) -> Iterator[tuple[str, str]]:
+    """How far rewards are from where they belong, and what caps would cost."""
+    if tails is None:
+        if log.contexts is not None:
+            yield "tails", "cannot tell: that takes the rows themselves"
+        return
+    top = "" if tails.top_share is None else f"; the top 1 % of rows earn {tails.top_share:.0%} of all"
+    index = f"; tail index {tails.index:.2g}" if tails.heavy and tails.index is not None else ""
+    text = (
+        f"the farthest reward is {tails.farthest:.3g} standard deviations of its own arm from "
+        f"{centre_of(log).short}, and sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
+    )
+    yield "tails", f"{'heavy' if tails.heavy else 'no sign of heavy ones'}: {text}"
+    mean = log.offline.reference
+    for cap in tails.caps if tails.heavy else ():
+        cost = f"changes {cap.rows:,} rows, and the mean from {amount(mean)} to {amount(cap.mean)}"
+        yield "possible cap", f"{amount(cap.limit)}: {cost}"
 
 
 def log_of(value: float) -> float:

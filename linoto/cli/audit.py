@@ -38,7 +38,7 @@ from linoto.cli.terminal import print_written, progress
 from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
-    from linoto.audit.verdicts import Audit
+    from linoto.audit.audit import Audit
     from linoto.logs.read import Log
 
 DESCRIPTION = """\
@@ -147,7 +147,7 @@ def run_audit(arguments: argparse.Namespace) -> None:
 
 def make_audit(arguments: argparse.Namespace) -> Audit:
     """Read both files and look at them."""
-    from linoto.audit.verdicts import audit_log
+    from linoto.audit.audit import audit_log
 
     with progress("reading") as track:
         log = read_either(arguments, skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)

@@ -41,7 +41,7 @@ from linoto.cli.terminal import (
 from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_of, typed_again
 
 if TYPE_CHECKING:
-    from linoto.audit.contexts import ContextAudit
+    from linoto.audit.audit import Audit
     from linoto.logs.estimates import Estimate
     from linoto.logs.read import Log
     from linoto.logs.rows import Rows
@@ -145,15 +145,15 @@ def run_audit_contexts(arguments: argparse.Namespace) -> None:
     fail_on(audit.verdict, arguments)
 
 
-def make_audit(arguments: argparse.Namespace) -> tuple[ContextAudit, list[Estimate]]:
+def make_audit(arguments: argparse.Namespace) -> tuple[Audit, list[Estimate]]:
     """Read the log and look at it."""
-    from linoto.audit.contexts import audit_contexts
+    from linoto.audit.audit import audit_log
     from linoto.logs.estimates import Interval
     from linoto.logs.evaluate import evaluate
 
     log, rows = read_both(arguments)
     limits = limits_of(arguments)
-    audit = audit_contexts(
+    audit = audit_log(
         log,
         rows,
         noise=arguments.noise,
@@ -193,17 +193,17 @@ def read_both(arguments: argparse.Namespace) -> tuple[Log, Rows | None]:
     return log, again(recipe=log.recipe, **columns)
 
 
-def write_files(audit: ContextAudit, estimates: list[Estimate], arguments: argparse.Namespace) -> list[Path]:
+def write_files(audit: Audit, estimates: list[Estimate], arguments: argparse.Namespace) -> list[Path]:
     """The page and the statistics, where they were asked for."""
     paths: list[Path] = []
     if arguments.out is not None:
-        from linoto.pages.contexts import write_context_audit
+        from linoto.pages.audit import write_audit
 
         source = Path(arguments.log).name
         shown: dict[str, Any] = {"source": source, "command": command_of(arguments)}
         shown["cautions"] = [text for _, text in cautions_on(estimates)]
         rows = [row_of(found) for found in estimates]
-        paths.append(write_context_audit(arguments.out, audit, rows, **shown))
+        paths.append(write_audit(arguments.out, audit, rows, **shown))
     return paths + save(audit.saved, arguments)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from linoto.cli.log_and_policy import explorers, named_policy, read_npz, told, with_facts, with_gate_options
 
 if TYPE_CHECKING:
-    from linoto.audit.context_promises import GateKind
+    from linoto.audit.promises import GateKind
     from linoto.core.features.moments import Moments
     from linoto.core.features.recipe import Recipe
     from linoto.core.policies import Gated
@@ -82,7 +82,7 @@ def read_contextual_policy(arguments: argparse.Namespace, log: ContextsAndLog) -
 
 def with_contextual_gate(policy: Gated, moments: Moments, arguments: argparse.Namespace) -> Gated:
     """Gated with the gate that was asked for, or the one that fits: as the audit chooses it."""
-    from linoto.audit.context_promises import contextual_gate
+    from linoto.audit.promises import contextual_gate
 
     for option, words in {
         "alpha": "budget or --epsilon",

@@ -97,7 +97,7 @@ def run_flights(arguments: argparse.Namespace) -> None:
 def audit_lines(log_file: Path, arms_file: Path) -> list[str]:
     """What the audit says of the log, as it would of a user's own file; nothing where DuckDB is missing."""
     try:
-        from linoto.audit.verdicts import audit_log
+        from linoto.audit.audit import audit_log
         from linoto.logs.read import read_arms, read_log
     except ImportError as error:
         print(f"linoto: the audit is left out: {error}", file=sys.stderr)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from linoto.audit.audit import Audit
 from linoto.audit.noise import arm_intervals
-from linoto.audit.reasons import names_of
-from linoto.audit.verdicts import Audit
+from linoto.audit.sentences import names_of
 from linoto.core.certificates import Certificate
 from linoto.core.hints import amount, as_sure_as
 from linoto.pages.figures import audit as figures
@@ -16,12 +17,25 @@ from linoto.pages.figures.pieces import as_svg
 from linoto.pages.shell import write_page
 
 LISTED = 200  # arms in the table
+ASSUMED = ("assumed", "promise: assumes", "promise: survives")
+GATES = ("promise", "gate", "budget")  # what each gate promises, and which of them fits
 
 
-def write_audit(path: Path, audit: Audit, *, source: str, command: str) -> Path:
-    """Write the page; the same arguments write the same bytes."""
+def write_audit(
+    path: Path,
+    audit: Audit,
+    estimates: Sequence[dict[str, str]] = (),
+    *,
+    cautions: Sequence[str] = (),
+    source: str,
+    command: str,
+) -> Path:
+    """Write the page; the same arguments write the same bytes.
+
+    `estimates` are what the log's own model would earn, one row each, with `cautions` about them.
+    """
     offline, unseen, certificate = audit.log.offline, audit.coverage.unseen, audit.certificate
-    assumed, elsewhere = ("assumed", "promise: assumes", "promise: survives"), ("verdict", "because", "note")
+    facts, elsewhere = audit.facts(), ("verdict", "because", "note", *GATES)
     return write_page(
         path,
         "audit.html",
@@ -33,13 +47,15 @@ def write_audit(path: Path, audit: Audit, *, source: str, command: str) -> Path:
         reasons=[sentence(reason) for reason in audit.reasons],
         notes=[sentence(note) for note in audit.notes],
         pictures=pictures(audit),
-        assumed=[row for row in audit.facts() if row[0].startswith(assumed)],
+        assumed=[row for row in facts if row[0].startswith(ASSUMED)],
         found=[
-            row
-            for row in audit.facts()
-            if row[0] not in elsewhere and not row[0].startswith(("promise", "assumed"))
+            row for row in facts if row[0] not in elsewhere and not row[0].startswith((*ASSUMED, "promise"))
         ],
         promise=[] if certificate is None else promise_rows(certificate, audit.horizon),
+        gates=[] if audit.log.contexts is None else [row for row in facts if row[0] in GATES],
+        heads=list(estimates[0]) if estimates else [],
+        estimates=[list(found.values()) for found in estimates],
+        cautions=[sentence(text) for text in cautions],
         arms=arm_rows(audit),
         never_pulled=f"; never pulled: {names_of(audit.log.arms.names, unseen)}" if unseen.size else "",
         named=figures.NAMED,
@@ -62,7 +78,7 @@ def pictures(audit: Audit) -> dict[str, str]:
     drawn = {"Mean reward of each arm": figures.draw_means, "What the log knows": figures.draw_spectrum}
     if audit.drift is not None:
         drawn["Early against late"] = figures.draw_drift
-    if audit.certificate is not None:
+    if audit.certificate is not None and np.isfinite(audit.certificate.possible):
         drawn["What is promised"] = figures.draw_promise
     return {
         title: as_svg(draw(audit), f"picture-{i}", title) for i, (title, draw) in enumerate(drawn.items())
@@ -70,14 +86,16 @@ def pictures(audit: Audit) -> dict[str, str]:
 
 
 def arm_rows(audit: Audit) -> list[list[str]]:
-    """Each arm's pulls, mean and interval, most pulled first."""
+    """Each arm's pulls, mean and interval, most pulled first; and what a linear model says of fixed arms."""
     pulls, names = audit.log.offline.pulls, audit.log.arms.names
     listed = np.argsort(-pulls, kind="stable")[:LISTED]
-    mean, low, high = arm_intervals(audit.log.offline, audit.confidence, arms=listed)
+    offline, adaptive = audit.log.offline, audit.adaptive
+    mean, low, high = arm_intervals(offline, audit.confidence, arms=listed, adaptive=adaptive)
     model = figures.fitted(audit)
     rows = []
     for arm in listed:
         shown, least, most = as_sure_as(mean[arm], low[arm], high[arm])
         logged = [shown, f"{least} to {most}"] if pulls[arm] else ["–", "–"]
-        rows.append([names[arm], f"{pulls[arm]:,}", *logged, amount(model[arm])])
+        fitted = [] if model is None else [amount(model[arm])]
+        rows.append([names[arm], f"{pulls[arm]:,}", *logged, *fitted])
     return rows

@@ -8,9 +8,9 @@ from helpers.audit_logs import K, log_of
 from helpers.audit_worlds import FIT, STEADY, alarm_rate, pilot
 
 from linoto.audit.adaptive import STRENGTHS, click_evidence, gaussian_evidence, share_p
+from linoto.audit.audit import audit_log
 from linoto.audit.drift import find_drift
 from linoto.audit.noise import Scatter
-from linoto.audit.verdicts import audit_log
 from linoto.core.offline import Offline
 
 
@@ -96,7 +96,7 @@ def test_a_pilot_and_its_winners_are_marked() -> None:
     audit = audit_log(log_of(early, late, extent=(0.0, 1.0)))
     assert audit.adaptive and audit.drift is not None and audit.drift.adaptive and not audit.drift.rejected
     assert any("other shares" in note for note in audit.notes)
-    assert "by betting" in audit.drift_text()
+    assert "by betting" in dict(audit.facts())["steady?"]
     data = audit.to_dict()
     assert data["shares_changed"] and data["drift"]["adaptive"] and data["drift"]["p_common"] == 1.0
     assert audit.confidence is not None and audit.confidence.design == "adaptive"

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import linoto
-from linoto import Category, Numeric, Recipe, audit_contexts, read_log, read_rows
-from linoto.audit.context_findings import find_context_coverage, possible_rows
+from linoto import Category, Numeric, Recipe, audit_log, read_log, read_rows
+from linoto.audit.coverage import find_context_coverage, possible_rows
 from linoto.cli import main
 from linoto.core.features.moments import Moments
 from linoto.core.intervals import mean_from_total
@@ -38,14 +38,14 @@ def frame(rows: int = 3000, *, effect: float = 0.4, drift: float = 0.0, p: float
 
 def audited(table: pd.DataFrame, **stated: Any) -> Any:
     log = read_log(table, **COLUMNS, **OPTIONS)
-    return audit_contexts(log, read_rows(table, recipe=log.recipe, **OPTIONS), **stated)
+    return audit_log(log, read_rows(table, recipe=log.recipe, **OPTIONS), **stated)
 
 
 def test_a_sound_log_may_be_built_on_and_contexts_are_seen_to_help() -> None:
     found = audited(frame())
     assert found.verdict == "deploy"
     assert found.gain.low > 0.02 and found.gain.low < found.gain.share < found.gain.high
-    assert found.reasons[0] == "contexts explain rewards that the means of items do not"
+    assert found.reasons[0] == "contexts explain rewards that the means of arms do not"
     assert found.confidence.noise == "bounded" and found.confidence.design == "adaptive"
     assert found.confidence.bound >= np.linalg.norm([0.3, 0.2])
 
@@ -72,8 +72,8 @@ def test_a_log_with_a_handful_of_clicks_is_not_said_to_show_anything() -> None:
 
 def test_a_log_without_any_click_is_said_to_have_none_and_allows_what_one_round_can_lose() -> None:
     found = audited(frame().assign(y=0), reward_range=(0, 1))
-    few = "too few events to say: 0 rewards above 0 among 3,000 rewards; it takes 10: more rows would help"
-    assert found.verdict == "not yet" and found.reasons == (few,)
+    none = "every reward is 0, so nothing could be tested: more rows would help"
+    assert found.verdict == "not yet" and found.reasons == (none,)
     assert {promise.certificate.budget for promise in found.promises} == {1.0}
     assert dict(found.facts())["budget"].startswith("1 is what 1 round can lose at the most; so small")
 
@@ -111,13 +111,16 @@ def test_the_mean_of_the_log_has_an_interval_that_holds_for_few_clicks() -> None
     moved = audited(table.assign(item=np.where(late & (np.arange(3000) % 3 > 0), "A", table["item"])))
     least, most = moved.mean_interval
     assert 0 < least < exact[0] < 0.01 < exact[1] < most and most - least < 2 * (exact[1] - exact[0])
-    assert audited(table.assign(y=table["y"] * 3.0), noise=2.0).mean_interval is None
+    low, high = audited(table.assign(y=table["y"] * 3.0), noise=2.0).mean_interval  # by the noise alone
+    assert high - low == pytest.approx(2 * 2.0 * np.sqrt(2 * np.log(2 / 0.05) / 3000))
 
 
-def test_drift_and_wrong_propensities_are_reasons_against_a_log() -> None:
+def test_drift_is_a_reason_against_a_log_and_wrong_propensities_are_worth_knowing() -> None:
     found = audited(frame(drift=0.3, p=0.9))
-    assert found.verdict == "do not trust" and len(found.reasons) == 2
-    assert found.miscalibrated == ("A", "B") and found.drift.rejected
+    assert found.verdict == "do not trust" and len(found.reasons) == 1 and found.drift.rejected
+    assert found.to_dict()["propensities"]["wrong"] == ["A", "B"]
+    assert "propensities do not fit how often these were pulled: A, B" in found.notes
+    assert dict(found.facts())["propensities"].endswith("they do not fit A, B")
 
 
 def test_the_noise_is_that_around_the_least_squares_fit() -> None:
@@ -129,11 +132,11 @@ def test_the_noise_is_that_around_the_least_squares_fit() -> None:
     np.add.at(X, (np.arange(len(rows))[:, None], places), values)
     theta, _, rank, _ = np.linalg.lstsq(X, table["y"].to_numpy(), rcond=None)
     around = float(((table["y"] - X @ theta) ** 2).sum())
-    found = audit_contexts(log)
+    found = audit_log(log)
     assert found.noise is not None and found.gain is None
     assert found.noise.value == pytest.approx(np.sqrt(around / (len(rows) - rank)), rel=1e-9)
-    assert audit_contexts(log, noise=0.1).verdict == "do not trust"
-    assert audit_contexts(log, noise=found.noise.high_if_normal).verdict == "deploy"
+    assert audit_log(log, noise=0.1).verdict == "do not trust"
+    assert audit_log(log, noise=found.noise.high_if_normal).verdict == "deploy"
 
 
 def test_rewards_of_any_size_must_be_stated_first() -> None:
@@ -141,7 +144,9 @@ def test_rewards_of_any_size_must_be_stated_first() -> None:
     table["y"] = table["y"] * 2.5 + np.random.default_rng(0).normal(size=len(table))
     assert audited(table).verdict == "not yet"
     assert audited(table, noise=2.0).verdict == "deploy"
-    assert audited(table, reward_range=(0, 1)).verdict == "do not trust"
+    outside = audited(table, reward_range=(0, 1))
+    assert outside.verdict == "not yet" and "are outside the stated range [0, 1]" in outside.reasons[0]
+    assert audited(table, reward_range=(0, 1), noise="bounded").verdict == "do not trust"
 
 
 def test_coverage_is_about_what_features_can_be() -> None:
@@ -155,10 +160,10 @@ def test_coverage_is_about_what_features_can_be() -> None:
     contexts = [{"age": age, "country": word} for age in (-1.0, 0.0, 1.0) for word in ("DE", "NO")]
     every = np.vstack([recipe.transform(context) for context in contexts])
     found = find_context_coverage(recipe, Moments.from_rows(every, np.zeros(len(every))), ridge=0.1)
-    assert found.rank == found.eigenvalues.size == 9 and found.unseen == () and found.weak == 0
+    assert found.rank == found.eigenvalues.size == 9 and found.never == () and found.weak == 0
     some = np.vstack([recipe.transform(context, ["A", "B"]) for context in contexts])
     part = find_context_coverage(recipe, Moments.from_rows(some, np.zeros(len(some))), ridge=0.1)
-    assert part.rank == 6 and part.weak == 3 and part.unseen[0] == "item=C"
+    assert part.rank == 6 and part.weak == 3 and recipe.names[part.never[0]] == "item=C"
 
 
 def test_the_command_writes_page_and_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

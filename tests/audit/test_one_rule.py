@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import linoto
-from linoto.audit.verdicts import Audit, audit_log
+from linoto.audit.audit import Audit, audit_log
 from linoto.cli.outputs import HORIZON as HORIZON_OF_COMMANDS
 from linoto.core.verdicts import (
     AT_RISK,
@@ -196,7 +196,7 @@ def test_heavy_tails_are_seen_with_contexts_as_without(freedom: float, verdict: 
     columns = {"numeric": ["age"], "crosses": [("item", "age")]}
     log = read_log(table, item="item", reward="y", **columns)
     rows = read_rows(table, recipe=log.recipe, reward="y")
-    found = linoto.audit_contexts(log, rows, **told)
+    found = audit_log(log, rows, **told)
     assert found.verdict == verdict, found.reasons
     fixed = audit_log(linoto.read_log(table, item="item", reward="y"), **told)
     assert fixed.verdict == verdict
@@ -212,7 +212,7 @@ def test_the_farthest_reward_is_that_of_least_squares() -> None:
     table = student(5.0, n=60)
     log = read_log(table, item="item", reward="y", numeric=["age"])
     rows = read_rows(table, recipe=log.recipe, reward="y")
-    found = linoto.audit_contexts(log, rows, noise=3.0).tails
+    found = audit_log(log, rows, noise=3.0).tails
     one = (table["item"] == "A").to_numpy(dtype=float)
     design = np.column_stack([one, 1 - one, table["age"]])
     hat = design @ np.linalg.pinv(design)
@@ -223,5 +223,5 @@ def test_the_farthest_reward_is_that_of_least_squares() -> None:
 def test_a_bound_that_the_log_contradicts_is_seen_with_contexts_too() -> None:
     table = student(200.0)
     log = read_log(table, item="item", reward="y", numeric=["age"], crosses=[("item", "age")])
-    found = linoto.audit_contexts(log, noise=1.2, bound=0.01)
+    found = audit_log(log, noise=1.2, bound=0.01)
     assert found.verdict == "do not trust" and "the log contradicts bound=0.01" in found.reasons[0]

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from helpers.audit_logs import ACTIONS, K, log_of, table_of
 
+from linoto.audit.audit import Audit, audit_log
 from linoto.audit.tails import find_tails, hill, loss_survived
-from linoto.audit.verdicts import Audit, audit_log
 from linoto.core.arrays import Floats
 from linoto.core.offline import Offline
 from linoto.logs.read import read_log

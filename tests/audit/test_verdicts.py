@@ -9,9 +9,9 @@ import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, clean_log, draw_log, log_of
 
 import linoto
+from linoto.audit.audit import audit_log
 from linoto.audit.coverage import find_coverage
 from linoto.audit.noise import estimate_noise
-from linoto.audit.verdicts import audit_log
 from linoto.core.offline import Offline
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log
@@ -263,8 +263,8 @@ def test_a_budget_is_promised_in_place_of_a_rate() -> None:
     audit = audit_log(log, noise=0.6, reward_range=(0.0, 1.0), budget=20.0)
     assert audit.certificate is not None
     assert (audit.certificate.budget, audit.certificate.per_round) == (20.0, 0.0)
-    assert (audit.tolerated, audit.to_dict()["budget"]) == ("a budget of 20", 20.0)
+    assert (audit.promise.tolerated, audit.to_dict()["budget"]) == ("a budget of 20", 20.0)
     both = audit_log(log, noise=0.6, reward_range=(0.0, 1.0), budget=20.0, epsilon=0.01)
-    assert both.tolerated == "a budget of 20 and a tolerance of 0.01"
+    assert both.promise.tolerated == "a budget of 20 and a tolerance of 0.01"
     with pytest.raises(ValueError, match="budget must be"):
         audit_log(log, budget=-1.0)

@@ -9,8 +9,8 @@ import pytest
 from helpers.audit_logs import ACTIONS, PULLS, THETA, K, clean_log, log_of
 from scipy.special import fdtrc  # type: ignore[import-untyped]
 
+from linoto.audit.audit import audit_log
 from linoto.audit.fit import LackOfFit, lack_of_fit
-from linoto.audit.verdicts import audit_log
 from linoto.core.offline import Offline
 from linoto.logs.read import Log
 
@@ -65,7 +65,7 @@ def test_what_was_done_to_a_p_is_said_where_something_was_done(
 def test_a_pilot_and_its_winner_need_arm_effects_where_linearity_cannot_be_shown() -> None:
     log = pilot_and_winner()
     audit = audit_log(log)
-    assert audit.adaptive and audit.blind
+    assert audit.adaptive and audit.linearity.blind
     assert audit.verdict == "deploy with arm effects" and "shares of arms changed" in audit.reasons[0]
     assert "cannot show that rewards are linear" in audit.caution  # nothing speaks against it either
     assert audit_log(Log(**{**vars(log), "arms": log.arms.with_effects()})).verdict == "deploy"
@@ -105,7 +105,7 @@ def test_power_is_how_often_a_misfit_is_seen(kind: str) -> None:
 
 def test_a_test_that_could_hardly_see_anything_is_no_proof() -> None:
     blind = audit_log(clean_log(), noise=0.5, epsilon=0.01)
-    assert blind.blind and blind.verdict == "deploy with arm effects"
+    assert blind.linearity.blind and blind.verdict == "deploy with arm effects"
     assert "cannot show that rewards are linear" in blind.reasons[0]
     assert (
         "as large as the loss promised per round, is seen in 2% of such logs; it takes 50%"
@@ -113,7 +113,7 @@ def test_a_test_that_could_hardly_see_anything_is_no_proof() -> None:
     )
     assert blind.verdict_of_log == "deploy", "a promise that allows more may rest on the same features"
     sharp = audit_log(clean_log(), noise=0.5, epsilon=0.2)
-    assert not sharp.blind and sharp.reasons[0].startswith("the logged means lie")
+    assert not sharp.linearity.blind and sharp.reasons[0].startswith("the logged means lie")
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,17 @@ def test_a_launch_is_commands_that_do_the_same_alone(folder: Path, capsys: Captu
 def test_a_log_with_contexts_that_is_not_to_be_trusted_stops_the_launch(
     folder: Path, capsys: Captured
 ) -> None:
-    words = ("launch-contexts", "june clicks.csv", *COLUMNS, *PRACTICE, "--reward-range", 0, 0.5)
+    words = (
+        "launch-contexts",
+        "june clicks.csv",
+        *COLUMNS,
+        *PRACTICE,
+        "--reward-range",
+        0,
+        0.5,
+        "--noise",
+        "bounded",
+    )
     assert run(*words) == 1
     assert "stopped at the verdict 'do not trust'" in capsys.readouterr().err
 
@@ -286,8 +296,8 @@ def test_a_recipe_must_be_one(stats: Path, capsys: Captured) -> None:
 def test_a_promise_that_does_not_rest_on_the_log_is_not_in_doubt_with_it(
     folder: Path, capsys: Captured
 ) -> None:
-    words = ("audit-contexts", "june clicks.csv", *COLUMNS, "--reward-range", 0, 0.5, "--save", "doubt.npz")
-    assert run(*words) == 0 and linoto.load("doubt.npz").verdict == "do not trust"
+    words = ("audit-contexts", "june clicks.csv", *COLUMNS, "--reward-range", 0, 0.5, "--noise", "bounded")
+    assert run(*words, "--save", "doubt.npz") == 0 and linoto.load("doubt.npz").verdict == "do not trust"
     options = ("--noise", "bounded", "--reward-range", 0, 1, "--budget", 30)
     for gate, text in (("control", "holds"), ("tolerance", "would hold, but the log is not to be trusted")):
         capsys.readouterr()

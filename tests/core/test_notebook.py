@@ -10,7 +10,7 @@ from helpers.audit_logs import ACTIONS, clean_log
 from helpers.html import Page
 
 import linoto
-from linoto.audit.verdicts import audit_log
+from linoto.audit.audit import audit_log
 from linoto.core.notebook import html_table
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting

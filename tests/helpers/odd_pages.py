@@ -15,7 +15,7 @@ import numpy as np
 from helpers.audit_logs import ACTIONS, clean_log
 
 import linoto
-from linoto.audit.verdicts import audit_log
+from linoto.audit.audit import audit_log
 from linoto.experiments import takeover
 from linoto.experiments.claims import CheckedClaim, Claim, Measurement
 from linoto.experiments.compare import compare

@@ -13,7 +13,7 @@ from helpers.audit_logs import ACTIONS, THETA, K, clean_log, log_of, table_of
 from helpers.html import Page
 
 import linoto
-from linoto.audit.verdicts import Audit, audit_log
+from linoto.audit.audit import Audit, audit_log
 from linoto.cli.audit import add_audit
 from linoto.cli.usage import Parser
 from linoto.core.offline import Offline
@@ -232,7 +232,7 @@ def test_directions_that_are_known_alike_have_bars_of_like_height() -> None:
     """An axis that begins just below the shortest bar would make it look as if nothing was known."""
     from helpers.audit_logs import clean_log
 
-    from linoto.audit.verdicts import audit_log
+    from linoto.audit.audit import audit_log
     from linoto.pages.figures.audit import draw_spectrum
 
     (axes,) = draw_spectrum(audit_log(clean_log())).axes

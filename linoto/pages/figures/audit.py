@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linoto.audit.contexts import ContextAudit
+from linoto.audit.audit import Audit
 from linoto.audit.noise import arm_intervals
 from linoto.audit.regression import regress
-from linoto.audit.verdicts import Audit
 from linoto.core.arrays import Floats, Ints
 from linoto.pages.figures.pieces import COLOURS, panel, styled, with_legend
 
@@ -25,12 +24,14 @@ DATA, MODEL, MOVED, GREY = "#00798c", "#edae49", "#d1495b", "#8d96a3"
 def draw_means(audit: Audit) -> Figure:
     """Arm means with intervals, the model's values, and the reference."""
     arms, offline = shown_arms(audit), audit.log.offline
-    mean, low, high = (values[arms] for values in arm_intervals(offline, audit.confidence, arms=arms))
+    intervals = arm_intervals(offline, audit.confidence, arms=arms, adaptive=audit.adaptive)
+    mean, low, high = (values[arms] for values in intervals)
     figure, axes = panel(extra=0.13 * arms.size)
     place = np.arange(arms.size)
     look: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 1.2, "color": DATA}
     axes.errorbar(mean, place, xerr=np.abs([mean - low, high - mean]), label="logged mean", **look)
-    axes.plot(fitted(audit)[arms], place, "x", color=MODEL, markersize=5, label="linear model")
+    if (model := fitted(audit)) is not None:
+        axes.plot(model[arms], place, "x", color=MODEL, markersize=5, label="linear model")
     axes.axvline(offline.reference, color="#000000", linestyle=":", linewidth=1, label="reference")
     axes.set_xlabel("reward")
     axes.set_yticks(place, [shortened(audit.log.arms.names[arm]) for arm in arms])
@@ -38,7 +39,7 @@ def draw_means(audit: Audit) -> Figure:
 
 
 @styled()
-def draw_spectrum(audit: Audit | ContextAudit) -> Figure:
+def draw_spectrum(audit: Audit) -> Figure:
     """Eigenvalues of the logged design, largest first."""
     values = audit.coverage.eigenvalues[::-1]
     known = audit.coverage.rank
@@ -53,7 +54,7 @@ def draw_spectrum(audit: Audit | ContextAudit) -> Figure:
 
 
 @styled()
-def draw_drift(audit: Audit | ContextAudit) -> Figure:
+def draw_drift(audit: Audit) -> Figure:
     """Early against late means, sized by pulls."""
     drift = audit.drift
     assert drift is not None  # only drawn where there is one
@@ -83,7 +84,8 @@ def draw_promise(audit: Audit) -> Figure:
     axes.plot(rounds, worst, color=GREY, linestyle="--", label="without a gate")
     axes.plot(rounds, promised, color=COLOURS["Gated"], label="promised at most")
     axes.set(xlim=(0, horizon), ylim=(0, None))
-    axes.set(xlabel="online round $t$", ylabel="shortfall below the log (rewards)")
+    below = "the log" if audit.log.contexts is None else "practice"
+    axes.set(xlabel="online round $t$", ylabel=f"shortfall below {below} (rewards)")
     return with_legend(figure)
 
 
@@ -96,8 +98,10 @@ def shown_arms(audit: Audit) -> Ints:
     return np.asarray(most[np.argsort(means, kind="stable")])
 
 
-def fitted(audit: Audit) -> Floats:
-    """(k,) what least squares on the features says of each arm."""
+def fitted(audit: Audit) -> Floats | None:
+    """(k,) what least squares on the features says of each arm; None with contexts: it depends on them."""
+    if audit.log.contexts is not None:
+        return None
     offline, actions = audit.log.offline, audit.log.arms.features
     return np.asarray(actions @ regress(actions, offline).theta)
 

@@ -1,0 +1,453 @@
+"""Is a log to be built on? Everything that the findings say, weighed by one rule, for every kind of log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from linoto.audit.adaptive import SHARE_LEVEL, share_p
+from linoto.audit.assume import (
+    assumed_facts,
+    assumed_notes,
+    contradictions,
+    design_of,
+    limits_of_rewards,
+    propose_confidence,
+    stated,
+)
+from linoto.audit.bound import shortest_parameter
+from linoto.audit.content import content_facts, dropped_notes, dropped_reasons, nothing_tested
+from linoto.audit.coverage import Coverage, coverage_of, design_dict, design_fact, unknown_facts
+from linoto.audit.drift import (
+    Drift,
+    drift_dict,
+    drift_fact,
+    drift_reasons,
+    find_drift,
+    size_of_drift,
+    why_untested,
+)
+from linoto.audit.fit import LackOfFit, Linearity, find_fit
+from linoto.audit.gain import Gain, find_gain, gain_facts, gain_reasons, gain_support
+from linoto.audit.noise import Noise, centre_of, find_least_noise, find_noise, noise_fact
+from linoto.audit.promises import (
+    NAMES,
+    GatePromise,
+    caution_about,
+    find_promises,
+    fitting,
+    gate_facts,
+    promise_facts,
+    promise_reasons,
+)
+from linoto.audit.propensities import find_wrong_propensities, propensity_facts, propensity_notes
+from linoto.audit.pvalues import TEST_LEVEL
+from linoto.audit.sentences import without_nan
+from linoto.audit.tails import (
+    HEAVY,
+    Tails,
+    farthest_reasons,
+    find_tails,
+    loss_survived,
+    tails_facts,
+    unstated_reasons,
+)
+from linoto.core.arrays import Ints
+from linoto.core.certificates import Certificate, mean_interval
+from linoto.core.confidence import Confidence
+from linoto.core.gates import Control, Tolerance
+from linoto.core.hints import amount, as_sure_as
+from linoto.core.intervals import Limits
+from linoto.core.notebook import html_table, text_table
+from linoto.core.validation import as_range, check_count, check_nonnegative
+from linoto.core.verdicts import HORIZON, Findings, Verdict, judged
+from linoto.logs.read import Log
+from linoto.logs.rows import Rows
+from linoto.logs.saved import SavedLog
+
+SHARES_CHANGED = (
+    "arms were pulled late in other shares than early, so rewards may have decided what was pulled: "
+    "drift and linearity are judged by tests that allow for it, and see less"
+)
+SUMMARY = {
+    *("verdict", "because", "rows", "arms", "rewards", "rewards: level", "noise", "tails", "contexts help?"),
+    *("linear?", "steady?", "promise", "promise: most lost per round", "promise: most lost in all", "gate"),
+}
+
+
+def audit_log(
+    log: Log,
+    rows: Rows | None = None,
+    *,
+    budget: float | None = None,
+    epsilon: float | None = None,
+    noise: float | Literal["bounded"] | None = None,
+    bound: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    delta: float = 0.05,
+    horizon: int = HORIZON,
+) -> Audit:
+    """Look at a log from every side, and say whether to build on it.
+
+    `noise`, `bound` and `reward_range` are proposed from the log where they are not given; a promise is only
+    as good as they are. Each test that can change the verdict raises a false alarm once in a hundred logs.
+    What is promised is that of a gate that allows `budget` in all and `epsilon` a round, or if neither is
+    given what `Gated()` promises. It is judged over `horizon` rounds to come. Of a log with contexts some
+    things are told by the `rows` themselves alone (`read_rows`, all or some of them): heavy tails, linearity,
+    and whether contexts explain more than the means of arms do.
+    """
+    seen = as_judged(log)
+    for name, value in (("budget", budget), ("epsilon", epsilon)):
+        check_nonnegative(name, value or 0.0)
+    limits = None if reward_range is None else as_range(reward_range)
+    check_count("horizon", horizon)
+    adaptive = share_p(seen.early, seen.late) < SHARE_LEVEL
+    confidence, why = propose_confidence(
+        seen, noise=noise, bound=bound, reward_range=limits, delta=delta, adaptive=adaptive
+    )
+    shortest = 0.0
+    if confidence is not None:
+        shortest = shortest_parameter(*design_of(seen), noise=confidence.scale, delta=TEST_LEVEL)
+    d = seen.arms.actions.shape[1] if seen.contexts is None else seen.recipe.d
+    ridge = (confidence or Confidence()).ridge_for(d)
+    with_rows = None if seen.contexts is None else rows
+    found = AuditFindings(
+        log=seen,
+        given=log,
+        horizon=horizon,
+        adaptive=adaptive,
+        confidence=confidence,
+        why=why,
+        noise=find_noise(seen, limits=limits_of_rewards(seen, confidence), adaptive=adaptive),
+        least_noise=find_least_noise(seen, level=TEST_LEVEL, adaptive=adaptive),
+        shortest=shortest,
+        tails=find_tails(seen, with_rows),
+        fit=find_fit(seen, with_rows, adaptive=adaptive),
+        gain=None if with_rows is None else find_gain(with_rows, ridge=ridge),
+        drift=find_drift(seen.early, seen.late),
+        coverage=coverage_of(seen, ridge=ridge, rounds=horizon),
+        wrong_propensities=find_wrong_propensities(seen),
+        promises=find_promises(seen, confidence, budget=budget, epsilon=epsilon),
+    )
+    return Audit(**vars(found), **judged(found.weighed()))
+
+
+def as_judged(log: Log) -> Log:
+    """The same log; without its recipe where that has no columns of a context: such arms are fixed arms."""
+    if not isinstance(log, Log):
+        raise ValueError(f"log must be a linoto.Log, got {type(log).__name__}")
+    if log.contexts is None:
+        return log
+    if not log.recipe.items:
+        raise ValueError("log must have items to be audited, got one of features alone: name the item column")
+    return log if log.recipe.context or log.recipe.action else replace(log, contexts=None)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditFindings:
+    """What was found, before it is weighed."""
+
+    log: Log
+    given: Log  # the same with its recipe, though it may have no columns of a context
+    horizon: int  # rounds to come that the promise is judged by
+    adaptive: bool  # whether arms were not pulled late in the shares of the early half
+    confidence: Confidence | None
+    why: dict[str, str]  # where the proposals come from
+    noise: Noise | None
+    least_noise: float  # what the noise is not below, as far as the log can tell
+    shortest: float  # what |theta| does not fall below, under these assumptions
+    tails: Tails | None
+    fit: LackOfFit | None
+    gain: Gain | None  # None without contexts, or without the rows themselves
+    drift: Drift | None
+    coverage: Coverage
+    wrong_propensities: Ints  # arms whose propensities cannot be right
+    promises: tuple[GatePromise, ...]  # what each gate would promise
+
+    @property
+    def promise(self) -> GatePromise:
+        """The promise that is judged: that of the gate with the fewest assumptions."""
+        return fitting(self.promises, "deploy") or self.promises[-1]
+
+    @property
+    def gate(self) -> Control | Tolerance | None:
+        """The gate that would promise it."""
+        return self.promise.gate
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What is promised; None where nothing is."""
+        return self.promise.certificate
+
+    @property
+    def linearity(self) -> Linearity:
+        """The test of linearity, and what rests on it."""
+        return Linearity(
+            fit=self.fit,
+            log=self.log,
+            adaptive=self.adaptive,
+            untested=self.coverage.untested.size,
+            certificate=self.certificate,
+            horizon=self.horizon,
+        )
+
+    @property
+    def least_misfit(self) -> float:
+        """The smallest misfit that the test of linearity rather sees than misses; 0: nothing rests on it."""
+        return self.linearity.least_misfit
+
+    @property
+    def bounded(self) -> bool:
+        """Whether rewards are taken never to leave a range."""
+        return self.confidence is not None and self.confidence.noise == "bounded"
+
+    @property
+    def survives(self) -> float | None:
+        """The loss below an arm's mean that noise of this scale allows in 3 of as many rows as the log has;
+        None where rewards never leave a range."""
+        if self.confidence is None or self.bounded:
+            return None
+        return loss_survived(self.confidence.scale, self.log.offline.total)
+
+    @property
+    def mean_interval(self) -> Limits | None:
+        """Where the true mean of what was logged lies; None where that is not known."""
+        if self.log.contexts is None or self.confidence is None:
+            return None if self.certificate is None else self.certificate.reference_interval
+        limits = self.confidence.reward_range or (-np.inf, np.inf)
+        if self.bounded and limits_of_rewards(self.log, self.confidence) is None:
+            return None
+        sums = self.log.moments
+        known = replace(self.confidence, design="adaptive" if self.adaptive else "fixed")
+        return mean_interval(sums.reward_sum, sums.count, sums.reward_squares, known, limits)
+
+    def weighed(self) -> Findings:
+        """What speaks for the log and against it, for the one rule of `core.verdicts`."""
+        log, confidence, lines = self.log, self.confidence, self.linearity
+        tested = self.fit is not None or self.drift is not None
+        return Findings(
+            against=(*dropped_reasons(log), *drift_reasons(self.drift), *self.contradicted()),
+            missing=(
+                *(unstated_reasons(confidence, log) if confidence and self.guessed else ()),
+                *nothing_tested(log, tested=tested),
+                *gain_reasons(self.gain),
+                *lines.missing(),
+            ),
+            features=lines.features(),
+            blind=lines.unseen(),
+            promise=promise_reasons(self.promise, log, confidence, self.horizon),
+            support=(
+                *gain_support(self.gain),
+                *lines.support(),
+                *(["early and late rows agree"] if self.drift else []),
+            ),
+        )
+
+    @property
+    def guessed(self) -> bool:
+        """Whether nobody stated the noise, and no range limits it."""
+        return self.survives is not None and "noise" in self.why
+
+    def contradicted(self) -> Iterator[str]:
+        """What is assumed and cannot be so."""
+        log, given = self.log, self.confidence
+        if given is None:
+            yield f"nothing is known of the noise ({self.why['noise']}): give it"
+            return
+        said = not self.bounded and "noise" not in self.why
+        farthest = farthest_reasons(self.tails, given.scale, log) if said else ()
+        facts: dict[str, Any] = {"least_noise": self.least_noise, "shortest": self.shortest}
+        yield from contradictions(log, given, farthest=farthest, **facts)
+        if self.certificate is None:
+            yield f"the assumptions contradict the log: {self.promise.reason}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a deployer should know, without being a reason for or against."""
+        log = self.log
+        heavy = self.tails is not None and self.tails.heavy and not self.bounded
+        untested = self.drift is None
+        return (
+            *(*log.arms.notes, *log.notes, *dropped_notes(log)),
+            *([HEAVY] if heavy else []),
+            *([SHARES_CHANGED] if self.adaptive else []),
+            *assumed_notes(log, self.confidence, self.certificate),
+            *self.linearity.notes(),
+            *([f"drift could not be tested: {why_untested(log.early, log.late)}"] if untested else []),
+            *propensity_notes(self.wrong_propensities, log),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audit(AuditFindings):
+    """Everything there is to say about a log before anything is built on it."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]  # for the verdict
+    verdict_of_log: Verdict  # whatever is promised
+    reasons_of_log: tuple[str, ...]
+
+    def saved(self, source: str = "") -> SavedLog:
+        """What the next step needs: `.save(path)` writes it. `source` is what messages call the log."""
+        return self.given.saved(
+            source=source or self.log.source,
+            verdict=self.verdict,
+            reasons=self.reasons,
+            verdict_of_log=self.verdict_of_log,
+            reasons_of_log=self.reasons_of_log,
+            least_misfit=self.least_misfit,
+            drift=size_of_drift(self.log.early, self.log.late),
+            **stated(self.confidence, self.why),
+        )
+
+    @property
+    def caution(self) -> str:
+        """Why the promise is not to be counted on, or nothing."""
+        return caution_about(self.verdict, rejected=self.fit is not None and self.fit.rejected)
+
+    # -- as data ------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data: null where a number is unknown, never NaN."""
+        plain: dict[str, Any] = without_nan({**self.verdict_dict(), **self.log_dict(), **self.promise_dict()})
+        return plain
+
+    def verdict_dict(self) -> dict[str, Any]:
+        """The verdict, and what it rests on."""
+        return {
+            "verdict": self.verdict,
+            "reasons": self.reasons,
+            "verdict_of_log": self.verdict_of_log,
+            "horizon": self.horizon,
+            "assumes": [] if self.certificate is None else self.certificate.assumes,
+            "loss_survived": self.survives,
+            "proposed": ({} if self.confidence is None else asdict(self.confidence)) | {"why": self.why},
+            "notes": self.notes,
+        }
+
+    def log_dict(self) -> dict[str, Any]:
+        """What was found of the log."""
+        log, offline, tails = self.log, self.log.offline, self.tails
+        names, likely = log.arms.names, log.propensities
+        wrong = [names[arm] for arm in self.wrong_propensities]
+        return {
+            "rows": {"read": log.rows, "used": offline.total, "bad": log.bad, "unknown_ids": log.unknown},
+            "arms": {
+                "known": len(names),
+                "seen": np.count_nonzero(offline.pulls),
+                "unseen": [names[arm] for arm in self.coverage.unseen],
+                "effects": log.arms.effects,
+                "one_hot": log.arms.featureless,
+                "features": log.arms.labels,
+            },
+            "recipe": None if log.contexts is None else log.recipe.to_dict(),
+            "rewards": {
+                "mean": offline.reference,
+                "mean_interval": self.mean_interval,
+                "low": log.extent[0],
+                "high": log.extent[1],
+            },
+            "noise": None if self.noise is None else asdict(self.noise),
+            "tails": None if tails is None else asdict(tails) | {"heavy": tails.heavy},
+            "shares_changed": self.adaptive,
+            "design": design_dict(self.coverage, log),
+            "gain": None if self.gain is None else asdict(self.gain),
+            "lack_of_fit": self.linearity.to_dict(),
+            "drift": None if self.drift is None else drift_dict(self.drift, log),
+            "propensities": None
+            if likely is None
+            else {"low": likely.low, "high": likely.high, "wrong": wrong},
+        }
+
+    def promise_dict(self) -> dict[str, Any]:
+        """What would be promised, by the gate that is judged and by others."""
+        gate, certificate, fits = self.gate, self.certificate, fitting(self.promises, self.verdict)
+        several = {
+            NAMES[found.kind]: {"reason": found.reason}
+            if found.certificate is None
+            else found.certificate.to_dict()
+            for found in self.promises
+        }
+        return {
+            "budget": 0.0 if gate is None else gate.budget,
+            "epsilon": 0.0 if gate is None else gate.epsilon,
+            "relative": getattr(gate, "relative", False),
+            "certificate": None if certificate is None else certificate.to_dict(rounds=self.horizon),
+            "promises": {} if self.log.contexts is None else several,
+            "gate": None if fits is None or self.log.contexts is None else fits.kind,
+        }
+
+    # -- as words -----------------------------------------------------------------------------------------
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What a person reads, line by line."""
+        log, verdict, horizon = self.log, self.verdict, self.horizon
+        promised = (
+            promise_facts(self.certificate, self.caution, horizon)
+            if log.contexts is None
+            else gate_facts(self.promises, log, verdict, horizon)
+        )
+        return [
+            ("verdict", verdict),
+            *(("because", reason) for reason in self.reasons),
+            *assumed_facts(self.confidence, self.why),
+            *self.promise_assumes(),
+            *content_facts(log),
+            *self.reward_facts(),
+            ("noise", noise_fact(self.noise, log)),
+            *(() if self.bounded else tails_facts(self.tails, log)),
+            ("design", design_fact(self.coverage, horizon)),
+            *unknown_facts(self.coverage, log),
+            *gain_facts(self.gain),
+            ("linear?", self.linearity.fact()),
+            ("steady?", drift_fact(self.drift, log)),
+            *propensity_facts(self.wrong_propensities, log),
+            ("horizon", f"{horizon:,} rounds to come, over which the promise is judged"),
+            *promised,
+            *(("note", note) for note in self.notes),
+        ]
+
+    def promise_assumes(self) -> Iterator[tuple[str, str]]:
+        """What the promise rests on besides noise, bound and range."""
+        for text in () if self.certificate is None else self.certificate.assumes:
+            yield "promise: assumes", text
+        if self.survives is not None:
+            often = f"in 3 of {self.log.offline.total:,} rounds"
+            below = centre_of(self.log).below
+            yield "promise: survives", f"a loss of {amount(self.survives)} below {below} {often}, not more"
+
+    def reward_facts(self) -> Iterator[tuple[str, str]]:
+        """The mean with its interval, the extremes, and how sure the interval is."""
+        low, high = (end + 0.0 for end in self.log.extent)  # never "-0"
+        mean, within, interval = amount(self.log.offline.reference + 0.0), "", self.mean_interval
+        if interval is not None:
+            mean, *ends = as_sure_as(self.log.offline.reference, *interval)
+            within = f"; the true mean of what was logged lies in [{', '.join(ends)}]"
+        yield "rewards", f"mean {mean}, from {amount(low)} to {amount(high)}{within}"
+        if interval is None or self.confidence is None:
+            return
+        sure = f"this interval holds the true mean with probability {1 - self.confidence.delta:g}"
+        if self.guessed:
+            # Of 150 logs of 2,000 Pareto rewards (tail index 1.2) 52 had their true mean above the interval.
+            sure += (
+                f" only if the noise of {amount(self.confidence.scale)} is right, and it is a guess: "
+                "rewards too rare to be in the log can put the true mean outside"
+            )
+        yield "rewards: level", sure
+
+    def summary(self) -> list[tuple[str, str]]:
+        """The verdict, its reasons, and the numbers a person needs."""
+        return [(name, text) for name, text in self.facts() if name in SUMMARY]
+
+    def full_text(self) -> str:
+        """Everything that was found, one fact a line."""
+        return text_table(self.facts())
+
+    def __str__(self) -> str:
+        return text_table(self.summary())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.summary(), caption="Audit of a log")
