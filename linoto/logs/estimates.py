@@ -66,7 +66,8 @@ class Found(NamedTuple):
     low: float
     high: float
     kind: str
-    skewness: float = 0.0  # of the terms whose mean it is, where it is a normal one
+    terms: int = 0  # whose mean it is, where it is a normal one
+    needed: float = 0.0  # so many of them make a mean normal enough
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,8 @@ class Interval:
             half = width * sqrt(log(2 / miss) / (2 * n))
         elif kind == "bernstein":
             half = sqrt(2 * log(4 / miss)) * error + 7 * width * log(4 / miss) / (3 * (n - 1))
-        return Found(value - half, value + half, kind, skewness(terms) if kind == "normal" else 0.0)
+        needed = COCHRAN * skewness(terms) ** 2 if kind == "normal" else 0.0
+        return Found(value - half, value + half, kind, n, needed)
 
 
 def skewness(terms: Floats) -> float:
@@ -314,13 +316,11 @@ class Weighted:
         Cochran (1977, section 2.15): with n > 25 G^2 terms of skewness G a 95 % interval misses in 6 % of
         cases at most. (Edgeworth's term of order 1 / n for Student's ratio is about 0.25 G^2 / n.)
         """
-        n = len(self.rows)
-        needed = COCHRAN * found.skewness**2
-        if n >= needed:
+        if found.terms >= found.needed:
             return ""
         return (
-            f"too skewed to say: the rewards by their weights have a skewness of {found.skewness:.2g}, so a "
-            f"normal interval needs {needed:,.0f} rows and not {n:,}; give the range of rewards, if known"
+            f"too skewed to say: by how rewards are skewed, with their weights, a normal interval needs "
+            f"{found.needed:,.0f} rows, got {found.terms:,}; give the range of rewards, if known"
         )
 
     def when(self, kind: str, proven: bool) -> str:

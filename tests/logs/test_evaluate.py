@@ -404,7 +404,7 @@ def test_a_normal_interval_without_a_caution_seldom_misses_even_where_rewards_ar
         (found,) = evaluate(rows, 0, methods=("ips",))
         wrong = not found.low <= np.exp(1.5**2 / 2) <= found.high
         missed, silent = missed + wrong, silent + (wrong and found.enough)
-        assert found.enough or found.reason.startswith("too skewed to say: the rewards by their weights")
+        assert found.enough or found.reason.startswith("too skewed to say: by how rewards are skewed")
     assert missed > 12 and silent <= 24
 
 
