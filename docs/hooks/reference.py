@@ -75,7 +75,11 @@ def describe(command: argparse.ArgumentParser) -> Iterator[str]:
 def arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
     """What a command takes, apart from help and the commands below it."""
     left_out = (argparse._HelpAction, argparse._SubParsersAction)
-    return [action for action in command._actions if not isinstance(action, left_out)]
+    return [
+        action
+        for action in command._actions
+        if not isinstance(action, left_out) and action.help != argparse.SUPPRESS  # of earlier versions
+    ]
 
 
 def argument(command: argparse.ArgumentParser, action: argparse.Action) -> tuple[str, str, str]:

@@ -59,7 +59,7 @@ from linoto.core.arrays import Ints
 from linoto.core.certificates import Certificate, mean_interval
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Control, Tolerance
-from linoto.core.hints import amount, as_sure_as
+from linoto.core.hints import amount, as_sure_as, counted
 from linoto.core.intervals import Limits
 from linoto.core.notebook import html_table, text_table
 from linoto.core.validation import as_range, check_count, check_nonnegative
@@ -405,7 +405,7 @@ class Audit(AuditFindings):
             ("linear?", self.linearity.fact()),
             ("steady?", drift_fact(self.drift, log)),
             *propensity_facts(self.wrong_propensities, log),
-            ("horizon", f"{horizon:,} rounds to come, over which the promise is judged"),
+            ("horizon", f"{counted(horizon, 'round')} to come, over which the promise is judged"),
             *promised,
             *(("note", note) for note in self.notes),
         ]

@@ -15,7 +15,7 @@ from linoto.audit.sentences import names_of
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
-from linoto.core.hints import amount
+from linoto.core.hints import amount, counted
 from linoto.core.offline import Offline, as_offline
 from linoto.core.theory import effective_dimension
 from linoto.core.validation import as_actions
@@ -168,7 +168,7 @@ def design_fact(coverage: Coverage, horizon: int) -> str:
     if coverage.effective is not None:
         return (
             f"the log knows {coverage.rank} of the {coverage.eigenvalues.size} directions the arms have; "
-            f"effective dimension {coverage.effective} over {horizon:,} rounds"
+            f"effective dimension {coverage.effective} over {counted(horizon, 'round')}"
         )
     return (
         f"the log knows {coverage.rank:,} of the {coverage.eigenvalues.size:,} directions that features "

@@ -156,7 +156,9 @@ def promise_facts(certificate: Certificate | None, caution: str, rounds: int) ->
         yield "promise", caution
     allowed, part = certificate.loss(rounds), certificate.part_of_log(rounds)
     total = (
-        f"; {amount(allowed)} in {rounds:,} rounds, {part} of what the log earns in as many" if part else ""
+        f"; {amount(allowed)} in {counted(rounds, 'round')}, {part} of what the log earns in as many"
+        if part
+        else ""
     )
     for name, text in certificate.rows():
         if name in PROMISED:

@@ -11,12 +11,11 @@ from linoto.cli.arms import add_arms
 from linoto.cli.audit import add_audit
 from linoto.cli.certificate import add_certificate
 from linoto.cli.compare import add_compare
-from linoto.cli.contexts import add_audit_contexts
 from linoto.cli.create import add_create
 from linoto.cli.database import add_db, add_token
 from linoto.cli.demo import add_demo
 from linoto.cli.evaluate import add_evaluate
-from linoto.cli.launch import add_launch, add_launch_contexts
+from linoto.cli.launch import add_launch
 from linoto.cli.preview import add_preview
 from linoto.cli.reproduce import add_reproduce
 from linoto.cli.serve import add_serve
@@ -26,7 +25,6 @@ from linoto.cli.usage import Commands, Parser
 COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_demo,
     add_audit,
-    add_audit_contexts,
     add_certificate,
     add_preview,
     add_evaluate,
@@ -34,7 +32,6 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_study,
     add_compare,
     add_launch,
-    add_launch_contexts,
     add_create,
     add_serve,
     add_arms,

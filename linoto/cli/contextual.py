@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from linoto.logs.saved import SavedLog
 
 CONTEXTS_HELP = (
-    "STATS that `linoto audit-contexts --save` wrote are of a log with contexts: they hold the recipe\n"
+    "STATS that `linoto audit --save` wrote of a log with contexts: they hold the recipe\n"
     "of its features, and Gated then compares with practice in the same rounds."
 )
 

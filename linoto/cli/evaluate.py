@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from linoto.cli.evaluate_contexts import check_kind, estimate_in_context, read_rows_in_context
+from linoto.cli.contextual import read_contexts
 from linoto.cli.log_and_policy import add_gate_options, noise, read_policy, with_gate_options
 from linoto.cli.outputs import limits_of, with_known_columns
 from linoto.cli.reading import (
@@ -17,10 +17,12 @@ from linoto.cli.reading import (
     add_arms_notation,
     add_format,
     add_id,
+    add_item,
     add_reading_options,
     known_format,
     named_columns,
     own_arms,
+    read_known,
     read_known_arms,
 )
 from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
 
+ONLY_FIXED = ("arms", "item", "id", "row", "policy", "arm_effects")
+ONLY_CONTEXTS = ("candidates", "greedy")
+
 
 def add_evaluate(commands: Commands) -> None:
     """`linoto evaluate`."""
@@ -47,15 +52,15 @@ def add_evaluate(commands: Commands) -> None:
         "The target is one arm (--play), a distribution over arms (--probabilities), or a policy that\n"
         "learns (--policy). A policy is warm-started from one part of the rows and replayed on the other:\n"
         "rows that a policy started from never evaluate it.\n\n"
-        "With --recipe, what `linoto audit-contexts --save` wrote, LOG is one with contexts, such as the\n"
+        "With --recipe, what `linoto audit --save` wrote, LOG is one with contexts, such as the\n"
         "export of a loop: the target is then one item, a distribution over items, or the best item in\n"
         "each context by a linear model of earlier rows (--greedy).\n\n"
         "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
         "columns.",
-        examples="  linoto evaluate orders.csv --action variant --reward order --uniform --play B\n"
-        "  linoto evaluate log.parquet --arms arms.csv --action arm --reward click "
+        examples="  linoto evaluate orders.csv --item variant --reward order --uniform --play B\n"
+        "  linoto evaluate log.parquet --arms arms.csv --item arm --reward click "
         "--propensity p --play B\n"
-        "  linoto evaluate log.csv --arms arms.csv --action arm --reward click --uniform "
+        "  linoto evaluate log.csv --arms arms.csv --item arm --reward click --uniform "
         "--policy Gated --budget 40\n"
         "  linoto evaluate played.parquet --recipe clicks.npz --reward reward --propensity propensity "
         "--greedy\n"
@@ -91,11 +96,11 @@ def add_log_options(command: Parser) -> None:
     """The rows, and what their columns mean."""
     command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
     command.add_argument(
-        "--arms", help="one row per arm: its id and its features (default: the values of --action)"
+        "--arms", help="one row per arm: its id and its features (default: the values of --item)"
     )
     add_id(command)
     add_arm_effects(command)
-    command.add_argument("--action", metavar="COL", help="column of the chosen arm; a table needs it")
+    add_item(command)
     command.add_argument(
         "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of --arms"
     )
@@ -147,6 +152,49 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
         print_facts(notes)
 
 
+def check_kind(arguments: argparse.Namespace) -> None:
+    """Refuse options of fixed arms beside a recipe, and the other way round."""
+    other_package = known_format(arguments, ("reward",)) is not None
+    if not other_package and arguments.propensity is None and not arguments.uniform:
+        arguments.refuse("one of the arguments --propensity --uniform is required")
+    if arguments.recipe is None and not other_package and arguments.item is None:
+        arguments.refuse("--item is needed, or --recipe for a log with contexts")
+    wrong, why = (
+        (ONLY_CONTEXTS, "is for a log with contexts: give --recipe")
+        if arguments.recipe is None
+        else (ONLY_FIXED, "is for a log of fixed arms: leave it out beside --recipe")
+    )
+    for name in wrong:
+        if getattr(arguments, name):
+            arguments.refuse(f"--{name.replace('_', '-')} {why}")
+
+
+def read_rows_in_context(arguments: argparse.Namespace) -> Rows:
+    """The rows of a log, read by the recipe of this or of an earlier one."""
+    from linoto.logs.read_rows import read_rows
+
+    asked = argparse.Namespace(stats=arguments.recipe, paper=False)
+    found = read_contexts(asked)
+    if found is None:
+        raise ValueError(f"{arguments.recipe} must be what linoto audit --save wrote, got something else")
+    columns = named_columns(arguments)
+    if arguments.candidates is not None:
+        columns["candidates"] = arguments.candidates
+    if known_format(arguments, ()) is None:
+        rows = read_rows(arguments.log, recipe=found.recipe, **columns)
+    else:
+        rows = read_known(arguments).rows(recipe=found.recipe, **columns)
+    return rows.uniform() if arguments.uniform else rows
+
+
+def estimate_in_context(rows: Rows, target: Any, interval: Interval) -> list[Estimate]:
+    """What the target would have earned, by each method whose interval is of this kind."""
+    from linoto.logs.evaluate import evaluate
+
+    methods = None if interval.kind in ("auto", "normal") else ("ips",)
+    return evaluate(rows, target, methods=methods, interval=interval)
+
+
 def check_options(arguments: argparse.Namespace) -> None:
     """Refuse what would be ignored."""
     if arguments.policy is not None:
@@ -192,7 +240,7 @@ def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows, b
         if found.candidates is not None:
             raise ValueError(
                 f"{arguments.log}: not every action could be played in every row, so a target must choose "
-                "among those that could: give --recipe, what linoto audit-contexts --save writes"
+                "among those that could: give --recipe, what linoto audit --save writes"
             )
         arms, rows, in_time = found.arms, found.rows(**options), in_time or found.time is not None
     return arms, replace(rows, propensities="uniform") if arguments.uniform else rows, in_time

@@ -12,12 +12,12 @@ from typing import Any
 
 from linoto.cli.audit import add_audit, add_log_options, log_options_again
 from linoto.cli.certificate import add_certificate
-from linoto.cli.contexts import add_audit_contexts, add_columns, columns_again
 from linoto.cli.contextual import PRACTICE
 from linoto.cli.create import add_create, add_loop_options, loop_options_again
 from linoto.cli.database import DATABASE
 from linoto.cli.log_and_policy import add_gate, read_policy, read_statistics, with_gate_options
 from linoto.cli.preview import add_preview, show_preview
+from linoto.cli.reading import has_context
 from linoto.cli.serve import add_serve, port
 from linoto.cli.usage import Commands, Parser, add_command, shown, typed_again
 
@@ -26,25 +26,15 @@ Audit a log, choose a policy, print what it promises, preview what it could lose
 loop of it and serve it. Every step is a command of its own, and is printed before it runs: to do
 one again with other options, copy the line. Nothing is served before you say yes.
 
-Without --budget or --epsilon it takes the budget that the preview finds best. A verdict other than
+With contexts, --practice says what is done today, which a promise is then compared with. Without
+--budget or --epsilon it takes the budget that the preview finds best. A verdict other than
 "deploy", of the audit or of the preview, stops the launch; --force goes on."""
-
-CONTEXTS_DESCRIPTION = """\
-Audit a log with contexts, preview what could be lost and gained against what is done today
-(--practice), print what is promised, make a loop of it and serve it. Every step is a command of its
-own, and is printed before it runs: to do one again with other options, copy the line. Nothing is
-served before you say yes.
-
-Without --budget or --epsilon it takes the budget that the preview finds best. A verdict other than
-"deploy", of the audit or of the preview, stops the launch; --force goes on."""
-
-CONTEXTS_EXAMPLES = """\
-  linoto launch-contexts clicks.csv --item item --reward click --numeric age --category country \\
-    --cross item country --practice A=0.5 --practice B=0.5 --budget 40"""
 
 EXAMPLES = """\
-  linoto launch orders.csv --action variant --reward order
-  linoto launch log.csv --arms arms.csv --action arm --reward clicked --budget 40 --yes"""
+  linoto launch orders.csv --item variant --reward order
+  linoto launch log.csv --arms arms.csv --item arm --reward clicked --budget 40 --yes
+  linoto launch clicks.csv --item item --reward click --category country --cross item country \\
+    --practice A=0.5 --practice B=0.5 --budget 40"""
 
 
 GO_ON = "--force goes on all the same"
@@ -61,21 +51,7 @@ def add_launch(commands: Commands) -> None:
     )
     add_log_options(launch)
     add_launching(launch)
-    launch.set_defaults(run=run_launch)
-
-
-def add_launch_contexts(commands: Commands) -> None:
-    """`linoto launch-contexts`."""
-    launch = add_command(
-        commands,
-        "launch-contexts",
-        help="from a log with user columns to a served loop: audit, preview, certificate, create and serve",
-        description=CONTEXTS_DESCRIPTION,
-        examples=CONTEXTS_EXAMPLES,
-    )
-    add_columns(launch)
-    add_launching(launch)
-    launch.set_defaults(run=run_launch_contexts, refuse=launch.error)
+    launch.set_defaults(run=run_launch, refuse=launch.error)
 
 
 def add_launching(launch: Parser) -> None:
@@ -91,9 +67,13 @@ def add_launching(launch: Parser) -> None:
 
 def run_launch(arguments: argparse.Namespace) -> None:
     """`linoto launch`."""
+    if has_context(arguments) and not arguments.practice:
+        arguments.refuse(f"the following arguments are required: --practice ({PRACTICE})")
     stats = audited(arguments)
-    if arguments.budget is None and arguments.epsilon is None:
-        arguments.budget = previewed(arguments, stats, [])
+    asked = arguments.budget is not None or arguments.epsilon is not None
+    if has_context(arguments) or not asked:
+        best = previewed(arguments, stats, grid_of(arguments) if asked else [])
+        arguments.budget = arguments.budget if asked else best
         run_step("What is promised?", certificate_of(arguments, stats))
     else:
         certificate = certificate_of(arguments, stats)
@@ -121,23 +101,6 @@ def previewed(arguments: argparse.Namespace, stats: Path, options: Sequence[str]
         found = f": --{'budget' if by_budget else 'epsilon'} {shown(best.value)} would pass" if best else ""
         raise ValueError(f"stopped at the verdict {verdict!r} of the preview{found}; {GO_ON}")
     return best.value if best is not None and by_budget else None
-
-
-def run_launch_contexts(arguments: argparse.Namespace) -> None:
-    """`linoto launch-contexts`."""
-    if not arguments.practice:
-        arguments.refuse(f"the following arguments are required: --practice ({PRACTICE})")
-    stats, page = files_in(arguments.out)
-    words = ["audit-contexts", arguments.log, *columns_again(arguments), "--save", stats, "--out", page]
-    run_step("Is the log worth building on?", words)
-    asked = arguments.budget is not None or arguments.epsilon is not None
-    saved = load(stats)  # a budget that nobody chose yet is not judged
-    check_verdict(saved.verdict if asked else saved.verdict_of_log, arguments)
-    best = previewed(arguments, stats, grid_of(arguments) if asked else [])
-    if not asked:
-        arguments.budget = best
-    run_step("What is promised?", certificate_of(arguments, stats))
-    make_and_serve(arguments, stats)
 
 
 def make_and_serve(arguments: argparse.Namespace, stats: Path) -> None:
@@ -233,7 +196,7 @@ def steps() -> argparse.ArgumentParser:
     """The commands that a launch is made of."""
     top = Parser(prog="linoto", allow_abbrev=False)
     commands = top.add_subparsers(required=True, parser_class=Parser)
-    for add in (add_audit, add_audit_contexts, add_certificate, add_preview, add_create, add_serve):
+    for add in (add_audit, add_certificate, add_preview, add_create, add_serve):
         add(commands)
     return top
 

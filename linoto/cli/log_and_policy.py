@@ -30,8 +30,8 @@ FILE_HELP = (
     "`reward_sums`, what it earned in all; and if you like `reward_squares`, `names`, and `actions`,\n"
     "one row of features for each arm. One that `linoto audit --save` wrote also holds noise, bound\n"
     "and reward range: they are used where no option says otherwise.\n\n"
-    '  {"actions": [[1, 0], [0.6, 0.8]], "pulls": [900, 100], "reward_sums": [310.0, 52.0],\n'
-    '   "names": ["old banner", "new banner"]}'
+    '  {"actions": [[1, 0], [0.6, 0.8]], "names": ["old banner", "new banner"],\n'
+    '   "pulls": [900, 100], "reward_sums": [310.0, 52.0]}'
 )
 
 noise = above_zero_or("bounded")  # the type of --noise

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.usage import Parser
+from linoto.cli.terminal import positive
+from linoto.cli.usage import Parser, typed_again
 
 if TYPE_CHECKING:
     from linoto.logs.arms import ArmTable
     from linoto.logs.foreign import ForeignLog
 
 FORMATS = ("vw-dsjson", "vw-text", "open-bandit")  # as in linoto.logs.foreign, without its imports
+SEVERAL: dict[str, Any] = {"action": "append", "default": []}
 COLUMNS = ("item", "reward", "propensity", "time", "where")
 
 
@@ -30,6 +32,68 @@ def add_reading_options(command: Parser) -> None:
         choices=(".", ",", " ", "'", "_"),
         help="mark between thousands in text (default: none)",
     )
+
+
+def add_item(command: Parser) -> None:
+    """The column of what was played; version 0.2 called it the action."""
+    command.add_argument("--action", dest="item", help=argparse.SUPPRESS)
+    command.add_argument(
+        "--item", metavar="COL", help="column of LOG with what was played, the id of an arm; a table needs it"
+    )
+
+
+def add_context(command: Parser) -> None:
+    """The columns that say who asked."""
+    command.add_argument(
+        "--numeric", metavar="COL", help="a context column of numbers; may be repeated", **SEVERAL
+    )
+    command.add_argument(
+        "--category", metavar="COL", help="a context column of words; may be repeated", **SEVERAL
+    )
+    command.add_argument(
+        "--cross", nargs=2, metavar=("COL", "COL"), help="two columns to multiply; may be repeated", **SEVERAL
+    )
+    command.add_argument(
+        "--min-count",
+        type=positive,
+        help="rows that a level of a context column needs for a feature of its own (default: 1)",
+    )
+    command.add_argument(
+        "--contexts",
+        action="store_true",
+        help="take all context columns that the log of another package has (--format)",
+    )
+
+
+def has_context(arguments: argparse.Namespace) -> bool:
+    """Whether columns of a context were asked for."""
+    a = arguments
+    return bool(a.contexts or a.numeric or a.category or a.cross or a.min_count)
+
+
+def context_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The context, as `read_log` takes it; nothing where there is none."""
+    if not has_context(arguments):
+        return {}
+    if arguments.contexts and known_format(arguments, ()) is None:
+        arguments.refuse("--contexts is for a log of another package: give --numeric and --category")
+    return {
+        "numeric": arguments.numeric,
+        "categories": arguments.category,
+        "crosses": [(one, other) for one, other in arguments.cross],
+        "min_count": arguments.min_count or 1,
+    }
+
+
+def context_again(arguments: argparse.Namespace) -> list[str]:
+    """The context as it would be typed again."""
+    words = []
+    for option in ("numeric", "category"):
+        for column in getattr(arguments, option):
+            words += [f"--{option}", column]
+    for one, other in arguments.cross:
+        words += ["--cross", one, other]
+    return [*words, *typed_again(arguments, ("min_count", "contexts"))]
 
 
 def add_arms_notation(command: Parser) -> None:
@@ -139,7 +203,6 @@ def own_arms(arguments: argparse.Namespace, **made: Any) -> ArmTable | None:
 def named_columns(arguments: argparse.Namespace) -> dict[str, Any]:
     """The columns that were named, and how their numbers are written."""
     named = {name: getattr(arguments, name, None) for name in COLUMNS}
-    named["item"] = named["item"] or getattr(arguments, "action", None)
     return {name: value for name, value in named.items() if value is not None} | notation_of(arguments)
 
 

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from linoto.cli.terminal import positive
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
+FEW_OPTIONS = 12  # more than these are not named in the first line of a help page
 ELSEWHERE = {"categories": "--category", "crosses": "--cross", "offline": "the log"}  # by other names
 
 
@@ -70,7 +72,11 @@ class Parser(argparse.ArgumentParser):
 
     def in_options(self, message: str) -> str:
         """A sentence about arguments of Python, with the options that were typed in their place."""
-        known = {action.dest: action.option_strings[-1] for action in self._actions if action.option_strings}
+        known = {
+            action.dest: action.option_strings[-1]
+            for action in self._actions
+            if action.option_strings and action.help != argparse.SUPPRESS
+        }
         for name, option in {**known, **ELSEWHERE}.items():
             message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
             message = re.sub(rf"\b{name}=(?:True|False)", option, message)
@@ -101,11 +107,27 @@ class Parser(argparse.ArgumentParser):
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Defaults shown where they say something, examples left as they are written."""
+    """Defaults where they say something, examples as they are written, and no list of forty options."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        plain = action.default is None or action.default is False
+        plain = action.default is None or action.default is False or action.default == []
         return action.help if plain else super()._get_help_string(action)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Paragraphs as wide as the terminal; those with lines that begin with a space as they are."""
+        parts = text.split("\n\n")
+        return "\n\n".join(
+            part if "\n " in f"\n{part}" else fill(" ".join(part.split()), width, break_on_hyphens=False)
+            for part in parts
+        )
+
+    def _format_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any) -> str:
+        """What must be given; of many options only that there are some."""
+        if usage is None and len(actions) > FEW_OPTIONS:
+            words = [" ".join([self._prog, "[options]"])]
+            words += [self._format_args(one, one.dest) for one in actions if not one.option_strings]
+            usage = " ".join(words).replace("%", "%%")
+        return super()._format_usage(usage, actions, groups, prefix)
 
 
 def add_command(commands: Commands, name: str, *, help: str, description: str, examples: str) -> Parser:

@@ -169,7 +169,7 @@ def test_coverage_is_about_what_features_can_be() -> None:
 def test_the_command_writes_page_and_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame(800).to_csv(tmp_path / "log.csv", index=False)
     words = [
-        "audit-contexts",
+        "audit",
         str(tmp_path / "log.csv"),
         "--item",
         "item",

@@ -32,7 +32,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
         likes = 0.2 + 0.5 * ((item, country) == ("A", "DE"))
         lines.append(f"{item},{country},{age},{1 / 3},{int(rng.random() < likes)}")
     (folder / "june clicks.csv").write_text("\n".join(lines))
-    assert run("audit-contexts", folder / "june clicks.csv", *CROSSED, "--save", folder / "stats.npz") == 0
+    assert run("audit", folder / "june clicks.csv", *CROSSED, "--save", folder / "stats.npz") == 0
     return folder
 
 
@@ -58,7 +58,7 @@ def loop_in(db: Path | str, name: str) -> Loop:
 
 
 def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path, capsys: Captured) -> None:
-    words = ("audit-contexts", "june clicks.csv", *CROSSED, "--budget", 30, "--epsilon", 0.01)
+    words = ("audit", "june clicks.csv", *CROSSED, "--budget", 30, "--epsilon", 0.01)
     assert run(*words) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "promise Control: at most 30 in all and 0.01 a round less than practice" in out
@@ -88,15 +88,15 @@ def test_an_audit_says_what_each_gate_would_promise_and_which_fits(folder: Path,
 
 
 def test_a_gate_fits_only_where_what_it_rests_on_is_not_in_doubt(folder: Path, capsys: Captured) -> None:
-    words = ("audit-contexts", "june clicks.csv", *COLUMNS, "--json")
+    words = ("audit", "june clicks.csv", *COLUMNS, "--json")
     assert run(*words, "--noise", 2) == 0  # 0 and 1 are known to be the range
     assert json.loads(capsys.readouterr().out)["gate"] == "control"
     Path("money.csv").write_text(Path("june clicks.csv").read_text().replace(",1\n", ",7.5\n"))
-    assert run("audit-contexts", "money.csv", *COLUMNS) == 0
+    assert run("audit", "money.csv", *COLUMNS) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "verdict not yet" in out and "promise Control: none, state the reward range" in out
     assert "gate none fits yet" in out
-    assert run("audit-contexts", "money.csv", *COLUMNS, "--noise", 4) == 0
+    assert run("audit", "money.csv", *COLUMNS, "--noise", 4) == 0
     assert "gate Tolerance by the model fits" in " ".join(capsys.readouterr().out.split())
 
 
@@ -104,14 +104,14 @@ def test_numbers_that_are_not_to_be_acted_on_say_so(folder: Path, capsys: Captur
     rows = Path("june clicks.csv").read_text().splitlines()
     few = [line[:-1] + ("1" if row % 100 == 0 else "0") for row, line in enumerate(rows[1:])]
     Path("few.csv").write_text("\n".join([rows[0], *few]))
-    assert run("audit-contexts", "few.csv", *CROSSED, "--out", "page.html") == 0
+    assert run("audit", "few.csv", *CROSSED, "--out", "page.html") == 0
     out, page = capsys.readouterr().out, Path("page.html").read_text()
     assert "caution" in out and "too few events to say:" in out.partition("would have earned")[2]
     assert "Too few events to say" in page
 
 
 def test_a_budget_beyond_what_the_whole_log_earned_is_named(folder: Path, capsys: Captured) -> None:
-    assert run("audit-contexts", "june clicks.csv", *COLUMNS, "--budget", 900) == 0
+    assert run("audit", "june clicks.csv", *COLUMNS, "--budget", 900) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert re.search(r"budget 900 is what the log earns in 3,\d\d\d rows, more than it has, and what", out)
 
@@ -119,7 +119,7 @@ def test_a_budget_beyond_what_the_whole_log_earned_is_named(folder: Path, capsys
 def test_an_audit_refuses_to_write_over_what_it_reads(folder: Path, capsys: Captured) -> None:
     before = Path("june clicks.csv").read_bytes()
     for option in ("--save", "--out"):
-        assert run("audit-contexts", "june clicks.csv", *CROSSED, option, "june clicks.csv") == 2
+        assert run("audit", "june clicks.csv", *CROSSED, option, "june clicks.csv") == 2
         assert "must be another file than june clicks.csv, which is read" in capsys.readouterr().err
     assert Path("june clicks.csv").read_bytes() == before
 
@@ -213,14 +213,14 @@ def test_practice_is_not_for_a_loop_of_fixed_arms(tmp_path: Path, capsys: Captur
 
 def test_a_launch_is_commands_that_do_the_same_alone(folder: Path, capsys: Captured) -> None:
     """So few rounds gain nothing, and --force goes on."""
-    words = ("launch-contexts", "june clicks.csv", *CROSSED, "--budget", 30, "--horizon", 40, "--force")
+    words = ("launch", "june clicks.csv", *CROSSED, "--budget", 30, "--horizon", 40, "--force")
     assert run(*words) == 2
     assert "required: --practice" in capsys.readouterr().err
     options = (*PRACTICE, "--missing-reward", "default", "--unit", "clicks", "--window", 60)
     assert run(*words, *options) == 0
     out = capsys.readouterr().out
     commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
-    assert [command[0] for command in commands] == ["audit-contexts", "preview", "certificate", "create"]
+    assert [command[0] for command in commands] == ["audit", "preview", "certificate", "create"]
     assert commands[1][-len(PRACTICE) :] == [*PRACTICE], "worlds have the practice of the loop"
     assert "To serve it: linoto serve --db linoto-launch/loops.sqlite" in out
     loop = loop_in("linoto-launch/loops.sqlite", "june-clicks")
@@ -234,7 +234,7 @@ def test_a_log_with_contexts_that_is_not_to_be_trusted_stops_the_launch(
     folder: Path, capsys: Captured
 ) -> None:
     words = (
-        "launch-contexts",
+        "launch",
         "june clicks.csv",
         *COLUMNS,
         *PRACTICE,
@@ -270,7 +270,7 @@ def test_evaluate_takes_the_recipe_of_an_audit(stats: Path, capsys: Captured) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--uniform", "--greedy"), "--action is needed, or --recipe for a log with contexts"),
+        (("--uniform", "--greedy"), "--item is needed, or --recipe for a log with contexts"),
         (("--uniform", "--greedy", "--arms", "x", "--action", "y"), "--greedy is for a log with contexts"),
         (
             ("--uniform", "--play", "A", "--recipe", "stats.npz", "--arms", "x"),
@@ -290,13 +290,13 @@ def test_a_recipe_must_be_one(stats: Path, capsys: Captured) -> None:
     for wrong in ("june clicks.csv", "nothing.npz"):
         words = ("evaluate", "june clicks.csv", "--reward", "click", "--uniform", "--greedy")
         assert run(*words, "--recipe", wrong) == 1
-        assert f"{wrong} must be what linoto audit-contexts --save wrote" in capsys.readouterr().err
+        assert f"{wrong} must be what linoto audit --save wrote" in capsys.readouterr().err
 
 
 def test_a_promise_that_does_not_rest_on_the_log_is_not_in_doubt_with_it(
     folder: Path, capsys: Captured
 ) -> None:
-    words = ("audit-contexts", "june clicks.csv", *COLUMNS, "--reward-range", 0, 0.5, "--noise", "bounded")
+    words = ("audit", "june clicks.csv", *COLUMNS, "--reward-range", 0, 0.5, "--noise", "bounded")
     assert run(*words, "--save", "doubt.npz") == 0 and linoto.load("doubt.npz").verdict == "do not trust"
     options = ("--noise", "bounded", "--reward-range", 0, 1, "--budget", 30)
     for gate, text in (("control", "holds"), ("tolerance", "would hold, but the log is not to be trusted")):

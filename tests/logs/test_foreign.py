@@ -295,17 +295,17 @@ def test_commands_know_the_formats() -> None:
         read_foreign("log.csv")
 
 
-@pytest.mark.parametrize("command", ["audit", "audit-contexts"])
+@pytest.mark.parametrize("contexts", [(), ("--contexts",)], ids=["arms", "contexts"])
 @pytest.mark.parametrize("form", ["vw-dsjson", "adf"])
 def test_commands_read_a_vowpalwabbit_log_by_its_ending(
-    command: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    contexts: tuple[str, ...], form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_log(tmp_path, ROWS, form)
-    assert run(command, path, "--noise", 1, "--save", tmp_path / "stats.npz", "--json") == 0
+    assert run("audit", path, *contexts, "--noise", 1, "--save", tmp_path / "stats.npz", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["verdict"] and "vowpalwabbit logs costs: a reward is minus the cost" in found["notes"]
     other = path.rename(tmp_path / "log.txt")
-    assert run(command, other, "--format", format_of(form), "--noise", 1) == 0
+    assert run("audit", other, *contexts, "--format", format_of(form), "--noise", 1) == 0
 
 
 def test_commands_read_an_open_bandit_table(
@@ -316,7 +316,7 @@ def test_commands_read_an_open_bandit_table(
     words = ("--format", "open-bandit", "--reward-range", 0, 1, "--out", page)
     assert run("audit", path, *words) == 0
     assert "linoto audit all.csv --format open-bandit --reward-range 0 1" in page.read_text()
-    assert run("audit-contexts", path, *words, "--cross", "item_feature_1", "position") == 0
+    assert run("audit", path, *words, "--cross", "item_feature_1", "position") == 0
     assert "What the best items by the log's own model would have earned" in capsys.readouterr().out
     items = path.with_name("item_context.csv")
     assert run("audit", path, "--format", "open-bandit", "--save", items) == 2
@@ -349,7 +349,7 @@ def test_a_table_needs_the_names_of_its_columns(tmp_path: Path, capsys: pytest.C
     path.write_text("arm,r\na,1\n")
     assert run("audit", path, "--action", "arm") == 2
     assert "the following arguments are required: --reward" in capsys.readouterr().err
-    assert run("audit-contexts", path) == 2
+    assert run("audit", path) == 2
     assert "the following arguments are required: --item, --reward" in capsys.readouterr().err
 
 
@@ -400,7 +400,7 @@ def test_evaluate_judges_among_what_was_offered_by_a_recipe(
     path, stats = write_log(tmp_path, decisions(60, varied=True), "adf"), tmp_path / "stats.npz"
     assert run("evaluate", path, "--play", "x") == 1
     assert "not every action could be played in every row" in capsys.readouterr().err
-    assert run("audit-contexts", path, "--noise", 1, "--save", stats) == 0
+    assert run("audit", path, "--contexts", "--noise", 1, "--save", stats) == 0
     capsys.readouterr()
     assert run("evaluate", path, "--recipe", stats, "--greedy", "--json") == 0
     told = json.loads(capsys.readouterr().out)
@@ -429,7 +429,7 @@ def test_evaluate_of_a_table_needs_names_and_propensities(
     assert run("evaluate", path, "--play", "a", "--reward", "r") == 2
     assert "one of the arguments --propensity --uniform is required" in capsys.readouterr().err
     assert run("evaluate", path, "--play", "a", "--reward", "r", "--uniform") == 2
-    assert "--action is needed" in capsys.readouterr().err
+    assert "--item is needed" in capsys.readouterr().err
 
 
 def test_an_evaluation_has_arm_effects_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

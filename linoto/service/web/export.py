@@ -45,7 +45,7 @@ COLUMNS = {
 def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
     """A Parquet file with one row per decision; those still without a reward only if asked for.
 
-    `linoto audit` reads it with `--action action --reward reward --propensity propensity --time time`. With
+    `linoto audit` reads it with `--item action --reward reward --propensity propensity --time time`. With
     contexts it has a column for each of their fields: `read_log(..., recipe=recipe)` reads it.
     """
     import pyarrow as pa
