@@ -12,6 +12,7 @@ from linoto.checks.problems import ROUNDS, SmallProblem, expect, expect_same, in
 from linoto.core import kernels
 from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.certificates import Certificate
 from linoto.core.codec import encode, foreign_types
 from linoto.core.decisions import Decision
 from linoto.core.features.moments import Moments
@@ -33,6 +34,15 @@ class InRounds:
         log = moments_of(arms, offline)
         return SameArms(self.policy.start(offline=log, d=log.d, rng=rng), arms, practice_of(offline))
 
+    def composed(self) -> Any:
+        """What the policy is made of where rounds bring their own arms."""
+        return self.policy.composed_in_rounds()
+
+    def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
+        """What it promises on these arms, where every round brings them."""
+        found: Certificate = self.policy.certificate(moments_of(np.array(actions, np.float64), offline))
+        return found
+
     def restore(self, blob: bytes) -> SameArms:
         """The agent of a snapshot, on the small problem that laws play."""
         problem = problem_for(self)
@@ -49,13 +59,17 @@ class SameArms:
         self.committed: dict[int, list[Decision]] = {}  # by the arm that was asked for, until the reward
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("theta", "ellipsoid", "rounds", "snapshot"):
+        if name in ("theta", "ellipsoid", "rounds", "snapshot", "gate"):
             return getattr(self.inner, name)
         raise AttributeError(f"rounds that bring their own arms have no {name!r}")
 
     def decide(self) -> Any:
         """What to play of these arms."""
         return self.inner.decide(actions=self.actions, practice=self.practice)
+
+    def guard(self, arm: int) -> Any:
+        """Somebody else's proposal through the gate."""
+        return self.inner.guard(arm, actions=self.actions, practice=self.practice)
 
     def select(self) -> int:
         """The arm of `decide`."""
@@ -90,6 +104,8 @@ class SameArms:
 
     def _decision_for(self, arm: Any) -> Any:
         """The decision of this round if it plays this arm, or one that does; what is drawn stands."""
+        if isinstance(arm, Decision):
+            return arm
         index, decision = as_arm(arm, len(self.actions)), self.decide()
         driver = getattr(self.inner, "driver", None)
         if decision.arm == index or not isinstance(decision, Decision) or driver is None:

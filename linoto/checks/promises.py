@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 from typing import cast
 
 import numpy as np
 
+from linoto.checks.in_rounds import InRounds, SameArms, plays_rounds
 from linoto.checks.suite import LawError
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
+from linoto.core.composed import Composed
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.intervals import chance_of_at_least
@@ -39,6 +41,7 @@ class PromiseReport:
     explored: float  # the share of rounds in which the gate accepted an arm
     at_risk: int  # runs in which the worst arm, played in every round, would have violated the promise
     adversary: bool  # False where an agent has no `guard`: then it played what it selects
+    in_rounds: PromiseReport | None = None  # the same where rounds bring the arms, if that is promised too
 
     def __str__(self) -> str:
         return (
@@ -55,7 +58,8 @@ def check_promise(
 
     Every run has a problem and a log of its own, as the policy's `Confidence` assumes them. In every round an
     adversary who knows the means plays the worst arm that the gate accepts. A promise that holds fails this
-    check for one seed in a million.
+    check for one seed in a million. Where the policy promises something about rounds that bring their own
+    arms, as many runs have the same arms in every round, and practice as the log's shares.
 
     >>> import linoto
     >>> check_promise(linoto.Gated(), runs=20).violations
@@ -64,6 +68,22 @@ def check_promise(
     for name, count in (("runs", runs), ("rounds", rounds)):
         check_count(name, count)
     check_seed(seed)
+    report = kept_promises(policy, runs=runs, rounds=rounds, seed=seed)
+    if not promises_in_rounds(policy):
+        return report
+    there = kept_promises(InRounds(policy=policy), runs=runs, rounds=rounds, seed=seed)
+    return replace(report, in_rounds=there)
+
+
+def promises_in_rounds(policy: PolicyWithPromise) -> bool:
+    """Whether a policy of ours promises something where rounds bring their own arms."""
+    if not isinstance(policy, Composed) or not plays_rounds(policy):
+        return False
+    return policy.certificate(d=FEATURES).holds
+
+
+def kept_promises(policy: PolicyWithPromise, *, runs: int, rounds: int, seed: int) -> PromiseReport:
+    """The report of one way to state a log; LawError where its promise is broken too often."""
     generators = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(runs)]
     played = [play_run(policy, rounds, LOG_SIZES[i % 2], rng) for i, rng in enumerate(generators)]
     promised = [run for run in played if run.certificate.holds]
@@ -124,6 +144,8 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
         if throws_coin(agent):  # against practice's arm of the same round, in explored rounds alone
             assert isinstance(decision, Decision) and decision.fallback is not None
             owed[t] = means[decision.fallback] if decision.mode == "explore" else earned[t]
+        elif isinstance(agent, SameArms) and isinstance(decision, Decision) and decision.by_practice:
+            owed[t] = earned[t]  # a play of practice's own loses nothing below practice
     return PlayedRun(
         certificate=certificate,
         shortfall=np.cumsum(owed - earned),
@@ -148,7 +170,7 @@ def worst_decision(agent: FullAgent, means: Floats) -> Decision | int:
     """
     if not hasattr(agent, "guard"):
         return int(agent.select())
-    if throws_coin(agent):  # who asks about every arm would know the coin
+    if throws_coin(agent) or isinstance(agent, SameArms):  # who asks about every arm would know what is drawn
         decision: Decision = agent.guard(int(means.argmin()))
         return decision
     decisions: list[Decision] = [agent.guard(arm) for arm in range(means.size)]

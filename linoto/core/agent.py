@@ -13,7 +13,7 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
-from linoto.core.decisions import Decision
+from linoto.core.decisions import Decision, check_reward
 from linoto.core.drivers.driver import Driver
 from linoto.core.drivers.questions import Features
 from linoto.core.explorers import Rule
@@ -221,8 +221,7 @@ class Agent:
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
-        value = self.running.check_reward(reward)
-        self.driver.update(decision, value)
+        self.driver.update(decision, check_reward(self.running.params, reward))
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
         """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""

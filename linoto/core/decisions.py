@@ -62,9 +62,12 @@ class Decision:
 
     @classmethod
     def of(cls, **values: Any) -> Decision:
-        """A decision in a third of the time: a frozen record sets its fields one by one."""
+        """A decision in a third of the time: a frozen record sets its fields one by one.
+
+        What is left out is the default, which the class has.
+        """
         decision = object.__new__(cls)
-        decision.__dict__.update(DEFAULTS, **values)
+        decision.__dict__.update(values)
         return decision
 
     def to_dict(self) -> dict[str, Any]:

@@ -209,6 +209,8 @@ class Guard:
         }
         if self.gate.throws_coin:
             arrays["against"] = self._against
+        if self.gate.reads_squares and self.offline.reward_squares is not None:
+            arrays["reward_squares"] = self.offline.reward_squares
         self._open.save(header, arrays)
         return codec.pack(header, arrays)
 

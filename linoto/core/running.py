@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from linoto.core import coins, kernels
+from linoto.core import kernels
 from linoto.core.arrays import Records
-from linoto.core.coins import Coins
+from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds
@@ -54,7 +54,7 @@ class Running:
     def draw_coins(self) -> None:
         """Practice's draw and the coin of the next round, where there are any."""
         if self.coins is not None:
-            coins.draw_coins(self.state.run, self.coins)
+            draw_coins(self.state.run, self.coins)
 
     def forget_decision(self) -> None:
         """The next question is decided anew."""

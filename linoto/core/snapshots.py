@@ -20,7 +20,7 @@ from linoto.core.coins import KeyedCoins, decode_coins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.doubling import Doubling, DoublingAgent
-from linoto.core.drivers.fixed import FixedArms
+from linoto.core.drivers.fixed import FixedArms, offline_of
 from linoto.core.drivers.questions import Features, Round
 from linoto.core.drivers.rounds import RoundArms
 from linoto.core.features.moments import Moments
@@ -163,15 +163,16 @@ def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None)
         needed |= kernels.PRACTICE_ROWS
     rows = by_name(arrays) if header["format"] == 1 else arrays
     state = restored_state(rows, header["format"], needed, shifted=composition.assumed.shift > 0)
-    offline = Offline(pulls=state.counts[kernels.LOGGED], reward_sums=state.arms[kernels.OFFLINE_SUMS])
-    params = composition.params(kernels.actions_of(state), offline)
+    squares = arrays.get("reward_squares")
+    known = squares if header.get("by_squares", False) else None  # older versions bounded nothing by them
+    params = composition.params(kernels.actions_of(state), offline_of(state, known))
     if params[0]["explorer"] >= kernels.UCB1:
         kernels.tally(params, state)
     driver = FixedArms(
         composition=composition,
         running=running_of(header, arrays, params, state),
         names=None if names is None else tuple(names),
-        reward_squares=arrays.get("reward_squares"),
+        reward_squares=squares,
         changes=changes,
     )
     return Agent(policy, driver)
@@ -350,7 +351,11 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None)
     if policy is not None:
         raise ValueError("policy must be None for the snapshot of a Guard, which has none")
     guard = Guard.of(
-        Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"]),
+        Offline(
+            pulls=arrays["pulls"],
+            reward_sums=arrays["reward_sums"],
+            reward_squares=arrays.get("reward_squares"),
+        ),
         from_dict(header["gate"], stored=True),
         from_dict(header["confidence"], stored=True),
     )

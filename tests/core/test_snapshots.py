@@ -18,7 +18,8 @@ from linoto.checks.problems import small_problem
 from linoto.core import kernels
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.doubling import Doubling
-from linoto.core.gates import Budget, Closed, Open, Tolerance
+from linoto.core.gates import Budget, Closed, Control, Open, Tolerance
+from linoto.core.guard import Guard
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.saving import SNAPSHOT_FORMAT, lasting_arrays
@@ -369,3 +370,15 @@ def test_a_log_is_kept_by_doubling() -> None:
     assert restored.offline == Offline(pulls=log.pulls, reward_sums=log.reward_sums)
     whole = restore(agent_after(Doubling(policy=LinTS()), 5).snapshot())  # an epoch starts from its squares
     assert whole.offline == log
+
+
+def test_an_agent_that_is_read_back_has_the_same_parameters_whatever_its_log_knows() -> None:
+    """The squares of a log bound what it can vouch for: a snapshot that lost them would go on otherwise."""
+    log = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0], reward_squares=[25.0, 12.0, 0.0])
+    clicks = Confidence(noise="bounded", reward_range=(0, 1))
+    for explorer in (LinUCB(), LinUCB(scale=0.25)):
+        policy = Gated(explorer=explorer, gate=Control(budget=20.0, loan=5.0), confidence=clicks)
+        agent = policy.start(np.eye(3), log, rng=0)
+        assert restore(agent.snapshot()).running.params == agent.running.params
+    guard = Guard(log, gate=Control(budget=20.0, loan=5.0), reward_range=(0, 1), noise="bounded", rng=0)
+    assert restore(guard.snapshot())._params == guard._params

@@ -198,9 +198,12 @@ class Driver(ABC, Generic[Q]):
 
     def draw(self) -> None:
         """Fresh random numbers for the next round, so that deciding twice is deciding once."""
-        self.running.stays_safe = False
-        self.running.draw_coins()
-        self.draw_for_explorer()
+        running = self.running
+        running.stays_safe = False
+        if running.coins is not None:
+            running.draw_coins()
+        if self.rule.draws != kernels.NO_DRAWS:
+            self.draw_for_explorer()
 
     def draw_for_explorer(self) -> None:
         """What the explorer needs for the next round."""

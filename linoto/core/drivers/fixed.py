@@ -51,6 +51,8 @@ class FixedArms(Driver[Bools | None]):
         self.names, self.reward_squares = names, reward_squares
         self.against = self.gate.compared_with(composition.resolved_fallback())
         self.parts = kernels.parts_of(running.params)
+        fallback = int(running.params[0]["fallback"])
+        self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
         warm_up(self.parts)
 
     @classmethod
@@ -457,11 +459,6 @@ class FixedArms(Driver[Bools | None]):
         return self.gate.counts_control(self.practice_is_drawn(None))
 
     @property
-    def plays_mixture(self) -> bool:
-        """Whether the logging mixture is what is safe, always or at times."""
-        return bool(self.running.params[0]["fallback"] in (kernels.MIXTURE, kernels.CERTIFIED))
-
-    @property
     def mixture_plays(self) -> Ints:
         """(k,) plays of the logging mixture so far; since practice last lost an arm."""
         return np.array(self.running.state.counts[kernels.MIXED])
@@ -556,8 +553,10 @@ class FixedArms(Driver[Bools | None]):
         state, params = self.running.state, self.running.params[0]
         header: dict[str, Any] = {"agent": "linear", "names": self.names}
         arrays = lasting_arrays(state, rows_left_out(state, params, self.gate, own=self.own))
-        if params["estimates_noise"] and self.reward_squares is not None:  # else nothing reads them
-            arrays["reward_squares"] = self.reward_squares
+        squares = self.reward_squares
+        if squares is not None and (params["estimates_noise"] or self.gate.reads_squares):
+            arrays["reward_squares"] = squares  # else nothing reads them
+            header |= {"by_squares": True} if self.gate.reads_squares else {}
         return header, arrays
 
     # -- what is drawn

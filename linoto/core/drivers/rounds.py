@@ -155,7 +155,8 @@ class RoundArms(Driver[Round]):
 
     def answer(self, wanted: int | None, asked: Round, safe: bool = False) -> Decision:
         running = self.running
-        coins.check_before_coin(safe, self.coin_is_thrown)
+        if safe:
+            coins.check_before_coin(safe, self.coin_is_thrown)
         if self.standing is not None:
             before, decision = self.standing
             if not before.same_as(asked) or wanted not in (None, decision.proposal):

@@ -132,6 +132,10 @@ class Control(Gate):
             return kernels.NOBODY
         return kernels.THE_LOG if self.promise == "realised" else kernels.THE_MODEL
 
+    @property
+    def reads_squares(self) -> bool:
+        return self.vouched_by == kernels.THE_LOG
+
     def reads_bounds(self, confidence: Confidence) -> bool:
         return self.vouched_by == kernels.THE_MODEL
 

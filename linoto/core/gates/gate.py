@@ -61,6 +61,11 @@ class Gate:
         """Write this gate into the kernels' Params, for given arms and log; None: rounds bring their own."""
         p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
 
+    @property
+    def reads_squares(self) -> bool:
+        """Whether what it writes into the Params depends on the squares of the log."""
+        return False
+
     def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
         """Refuse what the log contradicts, once the estimate is there."""
 
