@@ -111,10 +111,10 @@ def restore(
     a snapshot holds no code.
     """
     readers: dict[str, Callable[..., Any]] = {
-        "linear": restore_linear,
+        "linear": restore_fixed,
         "doubling": restore_doubling,
         "guard": restore_guard,
-        "contextual": partial(restore_contextual, features=features),
+        "contextual": partial(restore_rounds, features=features),
     }
     try:
         header, arrays = read_snapshot(blob)
@@ -152,7 +152,7 @@ def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
     return header, arrays
 
 
-def restore_linear(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> Agent:
+def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> Agent:
     """An agent of fixed arms from its header and arrays; its parameters are made anew from its policy."""
     policy = known_policy(header["policy"], given)
     changes = tuple(ArmChange.from_dict(change) for change in header.get("changes", ()))
@@ -269,7 +269,7 @@ def copy_fields(arrays: Arrays, target: npt.NDArray[Any]) -> None:
         target[name] = source[name]
 
 
-def restore_contextual(
+def restore_rounds(
     header: dict[str, Any], arrays: Arrays, given: Policy | None, *, features: Features | None
 ) -> Agent:
     """An agent whose rounds bring their arms, from its log, its estimate and its books."""
