@@ -9,6 +9,7 @@ import pytest
 from helpers.plain_policies import Kept, KeptAgent, Leader, PatientAgent
 
 import linoto
+from linoto import research
 from linoto.checks.in_rounds import draws_nothing
 from linoto.checks.problems import small_problem
 from linoto.checks.suite import LAWS, Law, LawError, all_checks, check_policy
@@ -137,8 +138,9 @@ def test_cucb_clucb_clucb2_and_the_widest_thompson_obey_every_law(policy: Any) -
 
 
 def test_every_exported_policy_is_checked() -> None:
-    exported = {getattr(linoto, name) for name in linoto.__all__ if inspect.isclass(getattr(linoto, name))}
-    policies = {cls for cls in exported if dataclasses.is_dataclass(cls) and hasattr(cls, "start")}
+    exported = [getattr(module, name) for module in (linoto, research) for name in module.__all__]
+    policies = {cls for cls in exported if inspect.isclass(cls) and dataclasses.is_dataclass(cls)}
+    policies = {cls for cls in policies if hasattr(cls, "start")}
     assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED + ONE_HOT} | {OOPE}
 
 
