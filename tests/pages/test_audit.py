@@ -49,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arms = rng.choice(K - 2, 4000)
     clicks = (rng.random(4000) < (ACTIONS @ THETA)[arms]).astype(int)
     log = pd.DataFrame({"at": np.arange(4000), "shown": np.array(names)[arms], "clicked": clicks})
-    log.to_parquet(folder / "log.parquet")
+    log.assign(note="none").to_parquet(folder / "log.parquet")
     bad = log.astype({"clicked": object})
     bad.loc[2, "clicked"] = "oops"
     bad.to_csv(folder / "bad.csv", index=False)
@@ -82,7 +82,7 @@ def run(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: Any) -> tu
 def test_the_command_prints_and_writes(
     capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
 ) -> None:
-    page, stats = tmp_path / "new" / "audit.html", tmp_path / "stats.npz"
+    page, stats = tmp_path / "audit.html", tmp_path / "stats.npz"
     code, out, err = run(
         capsys,
         files,
@@ -141,11 +141,8 @@ def test_a_bad_row_writes_nothing_and_skipping_completes(
         (["log.parquet", "--reward-range", "1", "0"], 2, "--reward-range must be LO HI with LO < HI"),
         (["log.parquet", "--arm-efects"], 2, "did you mean '--arm-effects'?"),
         (["none.parquet"], 1, "none.parquet must be a file or match some, got none"),
-        (
-            ["log.parquet", "--reward", "shown"],
-            1,
-            "row 1, column 'shown': the reward must be a finite number",
-        ),
+        (["log.parquet", "--reward", "shown"], 1, "'shown' must have one meaning, got item and reward"),
+        (["log.parquet", "--reward", "note"], 1, "row 1, column 'note': the reward must be a finite number"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(
