@@ -108,11 +108,6 @@ def audit_log(
     confidence, why = propose_confidence(
         seen, noise=noise, bound=bound, reward_range=limits, delta=delta, adaptive=adaptive
     )
-    shortest = 0.0
-    if confidence is not None:
-        shortest = shortest_parameter(*design_of(seen), noise=confidence.scale, delta=TEST_LEVEL)
-    d = seen.arms.actions.shape[1] if seen.contexts is None else seen.recipe.d
-    ridge = (confidence or Confidence()).ridge_for(d)
     with_rows = None if seen.contexts is None else rows
     found = AuditFindings(
         log=seen,
@@ -121,18 +116,32 @@ def audit_log(
         adaptive=adaptive,
         confidence=confidence,
         why=why,
-        noise=find_noise(seen, limits=limits_of_rewards(seen, confidence), adaptive=adaptive),
-        least_noise=find_least_noise(seen, level=TEST_LEVEL, adaptive=adaptive),
-        shortest=shortest,
-        tails=find_tails(seen, with_rows),
-        fit=find_fit(seen, with_rows, adaptive=adaptive),
-        gain=None if with_rows is None else find_gain(with_rows, ridge=ridge),
-        drift=find_drift(seen.early, seen.late),
-        coverage=coverage_of(seen, ridge=ridge, rounds=horizon),
-        wrong_propensities=find_wrong_propensities(seen),
         promises=find_promises(seen, confidence, budget=budget, epsilon=epsilon),
+        **look_at(seen, with_rows, confidence, adaptive=adaptive, horizon=horizon),
     )
     return Audit(**vars(found), **judged(found.weighed()))
+
+
+def look_at(
+    log: Log, rows: Rows | None, confidence: Confidence | None, *, adaptive: bool, horizon: int
+) -> dict[str, Any]:
+    """What each test finds in a log under these assumptions."""
+    shortest = 0.0
+    if confidence is not None:
+        shortest = shortest_parameter(*design_of(log), noise=confidence.scale, delta=TEST_LEVEL)
+    d = log.arms.actions.shape[1] if log.contexts is None else log.recipe.d
+    ridge = (confidence or Confidence()).ridge_for(d)
+    return {
+        "noise": find_noise(log, limits=limits_of_rewards(log, confidence), adaptive=adaptive),
+        "least_noise": find_least_noise(log, level=TEST_LEVEL, adaptive=adaptive),
+        "shortest": shortest,
+        "tails": find_tails(log, rows),
+        "fit": find_fit(log, rows, adaptive=adaptive),
+        "gain": None if rows is None else find_gain(rows, ridge=ridge),
+        "drift": find_drift(log.early, log.late),
+        "coverage": coverage_of(log, ridge=ridge, rounds=horizon),
+        "wrong_propensities": find_wrong_propensities(log),
+    }
 
 
 def as_judged(log: Log) -> Log:
