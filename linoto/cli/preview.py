@@ -113,7 +113,7 @@ def run_preview(arguments: argparse.Namespace) -> None:
 
 def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     """Print and write the preview: its verdict, and the best value that passes it whatever the limit is."""
-    from linoto.pages.preview import TITLE, UNIT, answers, judge, suggested, write_preview
+    from linoto.pages.preview import TITLE, UNIT, answers, judge, suggested, trust_text, write_preview
     from linoto.pages.shell import check_installed
 
     check_installed()
@@ -147,7 +147,8 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     print(TITLE)
     rounds = ("Verdict", f"{verdict}, over {counted(result.horizon, 'round')} to come")
     beside = [] if result.no_better is None else [("Below", f"as above | {result.if_no_better}")]
-    print_facts([rounds, *lines, *assumption_rows(policy, log, arguments), *beside])
+    trust = ("How far to trust it", trust_text(result))
+    print_facts([rounds, *lines, trust, *assumption_rows(policy, log, arguments), *beside])
     print()
     print_table([table_row(row, result) for row in result.table()])
     if gates is not None:

@@ -12,9 +12,10 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.features.columns import Category
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
-from linoto.worlds.posterior import Choice
+from linoto.worlds.posterior import Choice, beta_shapes
 from linoto.worlds.reward_laws import RewardLaw
 
+EDGE = 1e-6  # of a range: how near to its ends an average is, at the most
 MOST_ROUNDS = 1000  # from which those of a world are drawn
 MOST_NUMBERS = 4_000_000  # features of all their arms
 
@@ -63,14 +64,27 @@ class LoggedRounds(NamedTuple):
         around = means - self.every(np.add.reduceat(means, self.begins) / counts)
         return float(np.sqrt(around @ around / max(means.size - counts.size, 1)))
 
-    def chosen(self, means: Floats, choice: Choice, own: float, rng: np.random.Generator) -> Floats:
+    def chosen(
+        self,
+        means: Floats,
+        choice: Choice,
+        own: float,
+        limits: tuple[float, float] | None,
+        rng: np.random.Generator,
+    ) -> Floats:
         """(arms,) the same means with effects of a standard deviation `own` that no feature shows.
 
         Whoever chose what was played knew of them as `choice` says: so the other arms of its round have less.
+        Within limits they are Beta laws, whose mean a limit does not move: what was played earns on
+        average what it earned in the log.
         """
-        scatter = own * rng.standard_normal(means.size)
-        others = choice.untried * scatter - choice.apart * own
-        return np.asarray(means + np.where(self.played, choice.logged * scatter, others))
+        lower = means - np.where(self.played, 0.0, choice.apart * own)
+        spread = own * np.where(self.played, choice.logged, choice.untried)
+        if limits is None:
+            return np.asarray(lower + spread * rng.standard_normal(means.size))
+        low, width = limits[0], limits[1] - limits[0]
+        centre = np.clip((lower - low) / width, EDGE, 1 - EDGE)
+        return np.asarray(low + width * rng.beta(*beta_shapes(centre, np.maximum(spread / width, EDGE))))
 
     def capped(self, means: Floats) -> Floats:
         """(arms,) the same, where no arm of a round is better than the one that was played."""

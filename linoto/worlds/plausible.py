@@ -291,9 +291,7 @@ class LogOfRounds:
         offered = max(round(rounds.items.size / rounds.ends.size), 1)
         ways = choices(1, offered, logged_arms)
         own = rng.choice(OWN) * rounds.spread_within(means)
-        means = rounds.chosen(means, ways[rng.integers(len(ways))], own, rng)
-        if law.limits is not None:
-            means = np.clip(means, *law.limits)
+        means = rounds.chosen(means, ways[rng.integers(len(ways))], own, law.limits, rng)
         if logged_arms == "best":
             means = rounds.capped(means)
         pool = GivenRounds(rounds.ends, rounds.actions, rounds.weights, means)

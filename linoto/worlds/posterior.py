@@ -304,7 +304,7 @@ def draw_shares(
     return Draws(low + (high - low) * means, spreads)
 
 
-def beta_shapes(centre: Any, spread: float) -> tuple[Any, Any]:
+def beta_shapes(centre: Any, spread: Any) -> tuple[Any, Any]:
     """Both shapes of a Beta law with this mean and standard deviation, as far as there is one."""
     strength = np.maximum(centre * (1 - centre) / spread**2 - 1, 0.05)
     return centre * strength, (1 - centre) * strength

@@ -379,12 +379,22 @@ def parameter_of(policy: Policy, known: Plausible) -> str:
 
 
 def usual_grid(policy: ComposedPolicy, known: Plausible, horizon: int) -> list[float]:
-    """The values that are tried where none are given: shares of what the log earns."""
-    parameter_of(policy, known)  # there must be one
+    """The values that are tried where none are given: shares of what the log earns that a gate can have."""
+    parameter = parameter_of(policy, known)
     sure = policy.composed().assumed
     # how much a reward scatters, where what the log earns may be 0 or less
     scale = surely_earned(known.whole, sure) or known.law(sure).noise
-    return list(known.gate_of(policy).grid(scale, horizon))
+    values = known.gate_of(policy).grid(scale, horizon)
+    return [v for v in values if can_start(policy.with_parameter(parameter, v), known)] or list(values)
+
+
+def can_start(policy: ComposedPolicy, known: Plausible) -> bool:
+    """Whether its gate can ever open: a Control gate needs the budget of one round."""
+    try:
+        known.certificate(policy)
+    except ValueError:
+        return False
+    return True
 
 
 def value_for(policy: ComposedPolicy, known: Plausible, *, limit: float, horizon: int) -> float | None:
@@ -396,11 +406,18 @@ def value_for(policy: ComposedPolicy, known: Plausible, *, limit: float, horizon
     parameter = parameter_of(policy, known)
     if parameter == "alpha":  # its promise does not grow in proportion
         return None
-    at_zero, at_one = (
-        known.certificate(policy.with_parameter(parameter, value)).loss(horizon) for value in (0.0, 1.0)
-    )
-    if at_zero is None or at_one is None or at_one <= at_zero or limit <= at_zero:
+    least = 0.0 if can_start(policy.with_parameter(parameter, 0.0), known) else limit  # for Control a round's
+    if least and not can_start(policy.with_parameter(parameter, least), known):
         return None
-    most = (limit - at_zero) / (at_one - at_zero)
+    low, high = (
+        known.certificate(policy.with_parameter(parameter, value)).loss(horizon)
+        for value in (least, least + 1.0)
+    )
+    if low is None or high is None or high <= low:
+        return None
+    most = least + (limit - low) / (high - low)  # the promise is a line
+    if most <= 0:
+        return None
     unit = 10.0 ** (floor(log10(most)) - 1)
-    return float(f"{floor(most / unit * (1 + 1e-12)) * unit:.2g}")
+    found = float(f"{floor(most / unit * (1 + 1e-12)) * unit:.2g}")
+    return found if can_start(policy.with_parameter(parameter, found), known) else None

@@ -20,6 +20,7 @@ from linoto.logs.saved import Audited
 from linoto.pages.figures.preview import draw_all
 from linoto.pages.preview import (
     TITLE,
+    TRUSTED,
     amount,
     answers,
     chosen_point,
@@ -446,3 +447,36 @@ def test_a_promise_on_assumptions_that_the_audit_doubts_is_not_called_guaranteed
         said = dict(answers(preview, limit, audited=doubted))["The most we can lose"]
         assert "probability of 95\u00a0% if what it assumes is true" in said
         assert "if what it assumes" not in dict(answers(preview, limit))["The most we can lose"]
+
+
+def test_a_page_claims_what_the_table_of_known_truths_shows() -> None:
+    """The smallest and the largest share of every kind of problem in docs/preview.md."""
+    text = (Path(__file__).parents[2] / "docs" / "preview.md").read_text(encoding="utf-8")
+    found: dict[str, list[tuple[int, int]]] = {}
+    for line in re.findall(r"^\| (.*%.*) \|$", text, re.MULTILINE):
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 10:
+            shares = int(cells[2].rstrip("%")), int(cells[7].rstrip("%"))
+            found.setdefault(kind_of_line(cells[0], cells[1]), []).append(shares)
+    for kind, said in TRUSTED.items():
+        for shares, words in zip(zip(*found[kind], strict=True), said, strict=True):
+            ends = sorted({min(shares), max(shares)})
+            assert words.partition("\u00a0%")[0] == " to ".join(map(str, ends)), kind
+
+
+def kind_of_line(problems: str, worlds: str) -> str:
+    """Which kind of preview a line of the table is about; "" where nobody is told so."""
+    if "contexts" in problems:
+        ways = {"`good`": "were believed good", "`random`": "were drawn at random"}
+        at_random = "at random" in problems and worlds == "second band"
+        way = ways.get(worlds, "are the best")
+        return "" if at_random else f"rounds bring their own arms and those played {way}"
+    if worlds == "second band":
+        return "the logged arms are the best" if problems.endswith("the best") else ""
+    kinds = {
+        "all arms tried": "averages move" if "moving" in problems else "every arm was tried",
+        "features alone": "untried arms are known by their features alone",
+        "`good`": "the logged arms were believed good",
+        "`random`": "the logged arms were drawn at random",
+    }
+    return kinds[worlds]

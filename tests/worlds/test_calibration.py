@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from helpers.preview_problems import KINDS, Foretold, foretell
 
-PROBLEMS, HORIZON, WORLDS = 40, 1500, 20
+PROBLEMS, HORIZON, WORLDS = 30, 1500, 20
+IN_CONTEXTS = {"horizon": 400, "worlds": 12}  # rounds that bring their own arms take longer
+FRESH = 200  # the first seed of those: smaller ones were looked at when worlds with contexts were made
 AT_RANDOM = [kind for kind in KINDS if kind.endswith("at random")]
 BELIEVED = [kind for kind in KINDS if kind.endswith("winners of a pilot")]
 OF_BEST = [kind for kind in KINDS if kind.endswith("the best")]
@@ -26,10 +28,9 @@ def table_row(kind: str, how: str, found: list[Foretold]) -> str:
 
 def measured(kind: str, logged_arms: str) -> tuple[list[Foretold], list[Foretold]]:
     """Both bands of all problems of a kind, printed."""
-    pairs = [
-        foretell(kind, seed, horizon=HORIZON, worlds=WORLDS, logged_arms=logged_arms)
-        for seed in range(PROBLEMS)
-    ]
+    sizes = IN_CONTEXTS if "contexts" in kind else {"horizon": HORIZON, "worlds": WORLDS}
+    begin = FRESH if "contexts" in kind else 0
+    pairs = [foretell(kind, begin + i, **sizes, logged_arms=logged_arms) for i in range(PROBLEMS)]
     first, second = ([pair[place] for pair in pairs] for place in (0, 1))
     print(table_row(kind, logged_arms, first))
     if second != first:
@@ -47,14 +48,14 @@ def measured(kind: str, logged_arms: str) -> tuple[list[Foretold], list[Foretold
     ],
 )
 def test_the_truth_lies_in_the_worlds_that_a_preview_shows(kind: str, logged_arms: str) -> None:
-    """40 problems of each kind. At a true rate of 80 % fewer than 24 are right in 0.1 % of choices of seeds;
-    at 90 % fewer than 29 keep to the shortfall in 0.1 %. Of logs whose arms were drawn at random and taken
-    for good ones only the shortfall is foretold rightly: gains are larger."""
+    """30 problems of each kind. At a true rate of 80 % fewer than 17 are right in 0.1 % of choices of seeds;
+    at 90 % fewer than 21 keep to the shortfall in 0.05 %. Of logs whose arms were drawn at random and taken
+    for good ones, or in contexts, only the shortfall is foretold rightly: gains are larger."""
     first, second = measured(kind, logged_arms)
     judged = second if kind in OF_BEST else first  # no first band is for logs of the best arms there are
-    assert sum(each.kept for each in judged) >= 29
-    if kind not in AT_RANDOM or logged_arms == "random":
-        assert sum(each.right for each in judged) >= 24
+    assert sum(each.kept for each in judged) >= 21
+    if kind not in AT_RANDOM or (logged_arms == "random" and "contexts" not in kind):
+        assert sum(each.right for each in judged) >= 17
 
 
 @pytest.mark.parametrize("kind", ["clicks, 4 %", "prices, heavy tail"])
@@ -85,3 +86,14 @@ def test_where_practice_is_the_best_the_second_band_holds_the_truth() -> None:
     found = [foretell(kind, seed, horizon=500, worlds=12) for seed in range(12)]
     assert sum(second.right for _, second in found) >= 6
     assert sum(second.kept for _, second in found) >= 8
+
+
+def test_the_shortfall_in_contexts_is_foretold_where_practice_knows_more_than_features() -> None:
+    """Real digits, whose truth is known: practice sees every pixel, a preview five components. 4 problems: at
+    90 %, fewer than 2 keep to it in 0.4 % of choices of seeds. As if nobody had known more, none does."""
+    kind = "digits as contexts, rows at hand"
+    good, plain = (
+        [foretell(kind, seed, horizon=120, worlds=6, logged_arms=how)[0] for seed in range(4)]
+        for how in ("good", "random")
+    )
+    assert sum(each.kept for each in good) >= 2 and not any(each.kept for each in plain)
