@@ -13,6 +13,7 @@ from linoto.core import policies, research
 from linoto.core.confidence import Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import GATES
+from linoto.core.gates.older import OlderTolerance
 
 SCHEMAS = "#/components/schemas/{name}"
 
@@ -50,7 +51,7 @@ def any_policy() -> Any:
     """The type of a `policy`: a union, of which the field `type` says which one it is."""
     confidence: Any = describe(Confidence)
     maybe = confidence | None
-    gates = any_of(map(describe, GATES))
+    gates = any_of(map(describe, (*GATES, OlderTolerance)))
     explorers = [
         describe(explorer, **({"confidence": maybe} if "confidence" in get_type_hints(explorer) else {}))
         for explorer in (*policies.EXPLORERS, *research.RESEARCH_EXPLORERS)
