@@ -76,7 +76,9 @@ class Agent:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in OF_THE_DRIVER and hasattr(self.driver, name):
+            if name not in OF_THE_DRIVER:
+                raise AttributeError(f"an Agent has no attribute {name!r}")
+            if hasattr(self.driver, name):
                 return getattr(self.driver, name)
             kind = "rounds bring their own arms" if self.driver.brings_arms else "arms stay the same"
             raise AttributeError(f"an Agent whose {kind} has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """A running policy: what it decides, what it may decide among, and what it does with commits and rewards."""
 
+import copy
 import os
 import shutil
 import subprocess
@@ -528,3 +529,16 @@ def test_where_nothing_can_be_written_it_compiles_for_the_process(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1", "None"]
     assert "once per machine" in done.stderr
+
+
+@pytest.mark.parametrize("start", [{"actions": np.eye(2), "offline": Offline.empty(2)}, {"d": 2}])
+def test_an_agent_is_copied_and_says_what_it_does_not_have(start: Any) -> None:
+    agent = LinUCB().start(**start, rng=0)
+    again = copy.deepcopy(agent)
+    assert again.snapshot() == agent.snapshot() and again.running is not agent.running
+    missing = "lcb" if agent.brings_arms else "moments"
+    kind = "rounds bring their own arms" if agent.brings_arms else "arms stay the same"
+    with pytest.raises(AttributeError, match=f"an Agent whose {kind} has no attribute '{missing}'"):
+        getattr(again, missing)
+    with pytest.raises(AttributeError, match="an Agent has no attribute 'wings'"):
+        agent.wings  # type: ignore[attr-defined]  # noqa: B018

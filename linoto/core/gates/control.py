@@ -134,6 +134,7 @@ class Control(Gate):
 
     @property
     def reads_squares(self) -> bool:
+        """Where the log vouches for a loan: its squares narrow what its arms earned."""
         return self.vouched_by == kernels.THE_LOG
 
     def reads_bounds(self, confidence: Confidence) -> bool:
