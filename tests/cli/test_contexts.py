@@ -130,7 +130,7 @@ def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> 
     assert out.startswith("made loop with contexts 'shop' in loops.sqlite, from stats.npz")
     assert "compared with     current practice in the explored rounds" in out
     loop, saved = loop_in("loops.sqlite", "shop"), linoto.load(stats)
-    agent, contexts = loop.contextual
+    agent, contexts = loop.agent, loop.contexts
     assert contexts.recipe == saved.recipe and (agent.moments.gram == saved.moments.gram).all()
     assert contexts.practice == {"A": 0.25, "C": 0.75} and loop.spec.default_reward == 0.0
     assert agent.policy == linoto.Gated(gate=linoto.Control(budget=40), confidence=saved.confidence)

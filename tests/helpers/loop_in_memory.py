@@ -20,8 +20,10 @@ def fresh(name: str = "loop", **changes: Any) -> Loop:
 
 
 def decide(loop: Loop, **request: Any) -> DecisionMade:
-    options: dict[str, Any] = {"key": None, "proposal": None, "allowed": None, "expires_at": 0.0, **request}
-    event = make_decision(loop, **options)
+    options: dict[str, Any] = {"key": None, "proposal": None, "expires_at": 0.0, **request}
+    allowed = options.pop("allowed", None)
+    question = loop.contexts.question(None, allowed and [loop.names[arm] for arm in allowed], None)
+    event = make_decision(loop, question, **options)
     loop.apply(event, float(event.number))
     return event
 

@@ -138,7 +138,7 @@ def test_requests_that_are_repeated_change_nothing(tmp_path: Path) -> None:
         (lambda s: remove_arms(s, "a", "b"), "arms must leave one that the log has"),
         (lambda s: remove_arms(s, "a", fallback="b"), "fallback must be None"),
         (lambda s: (remove_arms(s, "c"), decide(s, proposal="c")), "proposal must be an arm that is present"),
-        (lambda s: (remove_arms(s, "c"), decide(s, allowed=["c"])), "allowed must hold an arm"),
+        (lambda s: (remove_arms(s, "c"), decide(s, allowed=["c"])), "arms must hold one that is present"),
         (lambda s: (remove_arms(s, "c"), add_arms(s, "c")), "arm 'c' is or was one of loop"),
     ],
 )

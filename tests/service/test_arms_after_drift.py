@@ -12,7 +12,8 @@ from msgspec.structs import replace
 import linoto
 from linoto.service.loops import views
 from linoto.service.loops.arm_views import arm_views
-from linoto.service.loops.loop import Loop, read_agent
+from linoto.service.loops.loop import Loop
+from linoto.service.loops.records import read_agent
 from linoto.service.loops.spec import LogStatistics
 
 CONFIDENCE = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
@@ -29,7 +30,7 @@ def test_after_a_drift_alarm_an_arm_shows_what_it_earned_since_and_nothing_of_th
     for draw in rng.random(1000).tolist():
         event, reward = decide(loop), float(draw < 0.45)
         if alarm is None:
-            agent = loop.fixed_agent
+            agent = loop.agent
             shown = [(arm.mean, arm.lcb, arm.ucb) for arm in arm_views(loop)]
             assert shown == list(zip(agent.means, agent.lcb, agent.ucb, strict=True))
             assert views.loop_view(loop).drifted_at is None

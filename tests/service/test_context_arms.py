@@ -53,7 +53,7 @@ def test_a_loop_whose_items_changed_is_the_fold_of_its_events(tmp_path: Path, na
     with opened(tmp_path / "x.sqlite", clock=clock) as service:
         assert set(digests(service)) == {digest}
         loop = service.loops.get("loop")
-        assert loop.arm_count == 3 and loop.contextual[0].d == RECIPE.with_items(["D", "E"]).d
+        assert loop.arm_count == 3 and loop.agent.d == RECIPE.with_items(["D", "E"]).d
 
 
 def test_practice_that_lost_an_item_is_renormalised_and_it_is_said(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_practice_that_is_sent_is_renormalised_too(tmp_path: Path) -> None:
         remove_arms(service, "A")
         made = decide(service, context=GERMAN, practice={"A": 0.5, "B": 0.5})
         assert (made.arm, made.propensity) == ("B", 1.0)
-        with pytest.raises(Refused, match=r"practice must play an item that is present.* removed: A$"):
+        with pytest.raises(Refused, match=r"practice must play an arm that is present.* removed: A$"):
             decide(service, context=GERMAN, practice="A")
-        with pytest.raises(Refused, match=r"arms must hold an item that is present.* removed: A$"):
+        with pytest.raises(Refused, match=r"arms must hold one that is present.* removed: A$"):
             decide(service, context=GERMAN, arms=["A"], practice="A")
 
 
@@ -128,7 +128,7 @@ def test_where_items_have_columns_a_new_one_brings_its_numbers(tmp_path: Path) -
         create(service, recipe=msgspec.convert(PRICED.to_dict(), RecipeSpec), moments=log)
         add_arms(service, "D", features=[2.5])
         loop = service.loops.get("loop")
-        assert loop.contextual[0].d == PRICED.d
+        assert loop.agent.d == PRICED.d
         add_arms(service, "D", features=[2.5])  # again: nothing changes
         with pytest.raises(Refused, match="arm 'D' is or was one of loop"):
             add_arms(service, "D", features=[9.0])

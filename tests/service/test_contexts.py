@@ -78,7 +78,7 @@ def test_a_loop_does_what_an_agent_does(tmp_path: Path) -> None:
             agent.update(wanted, value)
             reward(service, made.decision_id, value)
         loop = service.loops.get("loop")
-        assert (loop.contextual[0].theta == agent.theta).all()
+        assert (loop.agent.theta == agent.theta).all()
         assert loop.state.groups["explore"].plays > 5
 
 
@@ -90,7 +90,7 @@ def test_a_lost_reward_and_an_expired_one_are_learnt_from_as_such(tmp_path: Path
         clock.now += 10.0
         assert close_due(service) == 8
         assert reward(service, made[0], 1.0).status == "expired"
-        agent = service.loops.get("loop").contextual[0]
+        agent = service.loops.get("loop").agent
         assert (agent.rounds, agent.rewards, agent.awaited) == (8, 8, 0)
         assert agent.running.run["lost_sum"] > 0
         assert len(set(digests(service))) == 1
@@ -105,7 +105,7 @@ def test_a_coin_that_was_thrown_is_committed_with_candidates_too(tmp_path: Path)
             for _ in range(40)
         }
         assert {"explorer", "control"} <= sources
-        assert service.loops.get("loop").contextual[0].rounds == 40
+        assert service.loops.get("loop").agent.rounds == 40
 
 
 # -- what is asked
@@ -127,9 +127,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"context": YOUNG_GERMAN, "arms": ["A"]},
         "arms must hold an item that practice plays",
     ),
-    "allowed": (
-        {"context": YOUNG_GERMAN, "allowed": ["A"]},
-        "allowed must be left out in a loop with contexts",
+    "arms twice": (
+        {"context": YOUNG_GERMAN, "allowed": ["A"], "arms": ["A"]},
+        "arms must be given once, as arms or as allowed, got both",
     ),
     "practice": ({"context": YOUNG_GERMAN, "practice": "A"}, "practice must be left out: this loop knows"),
     "proposal": ({"context": YOUNG_GERMAN, "proposal": "X"}, "arm must be one of loop 'loop', got 'X'"),
@@ -201,7 +201,10 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no practice": ({"practice": None}, "practice must be given for a Tolerance gate, got none"),
     "unknown practice": ({"practice": "X"}, "practice must be among the 3 items"),
-    "holdback": ({"holdback": 0.1}, "holdback must be 0 in a loop with contexts"),
+    "holdback": (
+        {"holdback": 0.1, "policy": POLICIES["open"], "practice": None},
+        "holdback must be 0 where practice is not known",
+    ),
     "gate": ({"policy": linoto.LinOtO()}, "gate must be Open, Closed, Tolerance or Control with contexts"),
     "moments": ({"moments": as_statistics(linoto.Moments.empty(3))}, "d|features"),
     "noise": (
@@ -294,7 +297,7 @@ def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) 
     with opened(tmp_path / "x.sqlite") as service:
         create(service)
         made = decide(service, context=YOUNG_GERMAN)
-        agent, contexts = service.loops.get("loop").contextual
+        agent, contexts = service.loops.get("loop").agent, service.loops.get("loop").contexts
         event = event_of(service, made.decision_id)
         played, practice = RECIPE.transform(YOUNG_GERMAN, [made.arm, "C"])
         by_name = dict(zip(RECIPE.names, agent.theta * (played - practice), strict=True))
@@ -322,12 +325,11 @@ def test_arms_are_played_as_often_as_their_propensity_says(
         chances, plays = np.zeros(3), np.zeros(3)
         for _ in range(120):
             loop = service.loops.get("loop")
-            agent, contexts = loop.contextual
+            agent, contexts = loop.agent, loop.contexts
             question = contexts.question(YOUNG_GERMAN, None, None)
             wanted = None if proposal is None else 1
             chances += [
-                agent.propensity(arm, proposal=wanted, redraws=0, **question.asked()) or 0.0
-                for arm in range(3)
+                agent.propensity(arm, proposal=wanted, redraws=0, **question.asked) or 0.0 for arm in range(3)
             ]
             made = decide(service, context=YOUNG_GERMAN, proposal=proposal)
             plays["ABC".index(made.arm)] += 1
@@ -372,11 +374,13 @@ def test_a_mode_that_plays_safe_plays_practice_and_records_the_rest(tmp_path: Pa
 def test_a_fixed_loop_refuses_what_is_only_for_contexts(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         create_fixed(service)
-        for field, value in (("context", {}), ("arms", ["a"]), ("practice", "a")):
-            with pytest.raises(Refused, match=f"{field} must be left out in a loop without contexts"):
-                decide(service, **{field: value})
-        made = decide(service)
-        assert made.reason is None and made.because == []
+        with pytest.raises(Refused, match=r"context must be empty or left out, .* stay the same: got age"):
+            decide(service, context={"age": 3})
+        with pytest.raises(Refused, match="practice must be left out: this loop knows"):
+            decide(service, practice="a")
+        made = decide(service, context={}, arms=["a"], key="k")
+        assert made.arm == "a" and made.reason is None and made.because == []
+        assert decide(service, allowed=["a"], key="k") == made  # the name of `arms` in version 0.2
 
 
 def test_a_value_that_the_log_never_had_is_named(tmp_path: Path) -> None:
@@ -391,7 +395,7 @@ def test_a_value_that_the_log_never_had_is_named(tmp_path: Path) -> None:
         for known in ("DE", None):
             made = decide(service, context={"age": 25, "country": known})
             assert made.reason is not None and "Nothing is known" not in made.reason
-        contexts = service.loops.get("loop").contextual[1]
+        contexts = service.loops.get("loop").contexts
         country = linoto.Category(name="country", levels=("DE", "NO"))  # a log without missing values
         complete = replace(contexts, recipe=replace(RECIPE, context=(RECIPE.context[0], country)))
         assert complete.unseen({"age": 25, "country": None}) == ["country=(missing)"]

@@ -153,7 +153,7 @@ def test_a_world_that_no_longer_fits_the_logs_model_is_noticed_although_rewards_
         assert found is not None and found < 350
         assert loops.get("loop").open_alarms[0].kind == "drift"
         add_arms(service, "D")  # features of open decisions get new places
-        assert len(loops.get("loop").state.books.pages[0].played) == loops.get("loop").contextual[0].d
+        assert len(loops.get("loop").state.books.pages[0].played) == loops.get("loop").agent.d
         assert len(set(digests(service))) == 1
 
 

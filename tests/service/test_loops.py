@@ -174,7 +174,7 @@ def test_the_recorded_propensity_is_the_explorers_own(tmp_path: Path) -> None:
         assert decide(service, "even").propensity == pytest.approx(1 / 3)
         assert decide(service, "none").propensity is None
         fresh, made = Loop.fresh("drawn", spec_of(THOMPSON)), decide(service, "drawn")
-        agent, rng = fresh.fixed_agent, fresh.draws.redraws(1)
+        agent, rng = fresh.agent, fresh.draws.redraws(1)
         assert made.arm == fresh.names[agent.select()]
         assert made.propensity == agent.propensity(agent.select(), redraws=50, rng=rng)
 
@@ -244,7 +244,7 @@ def test_a_proposal_within_allowed_arms_never_leaves_them(tmp_path: Path) -> Non
             made = decide(service, proposal="b", allowed=["a", "b"])
             assert made.arm in ("a", "b")
             reward(service, made.decision_id, 1.0)
-        with pytest.raises(Refused, match="among the allowed"):
+        with pytest.raises(Refused, match="among the arms of the decision"):
             decide(service, proposal="c", allowed=["a"])
 
 

@@ -48,7 +48,7 @@ def play(service: Service, rounds: int, factor: float, seed: int, name: str = "l
 def test_the_bounds_are_those_of_the_confidence_set_of_the_log() -> None:
     """Plain NumPy: V = ridge I + X'X, the ridge estimate, and |S| in the norm of V^-1."""
     loop = Loop.fresh("loop", spec_of())
-    claim, agent = loop.watch.model, loop.contextual[0]
+    claim, agent = loop.watch.model, loop.agent
     assert claim is not None
     log = log_of()
     ridge, bound = agent.confidence.ridge_for(log.d), agent.confidence.bound

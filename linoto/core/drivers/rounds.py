@@ -351,7 +351,8 @@ class RoundArms(Driver[Round]):
         action, practice = self.vectors_of(decision)
         if running.stays_safe:
             coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
-        if self.standing is not None and decision != self.standing[1]:
+        stands = None if self.standing is None else self.standing[1]
+        if stands is not None and replace(decision, budget=stands.budget) != stands:
             raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
         if self.gate.throws_coin:
             coins.enter_round(running.state.run, decision)

@@ -170,7 +170,7 @@ function showNumbers($, { loop, lift }) {
 function showSides($, loop) {
   $("coin").hidden = !loop.practice;
   $("log").hidden = Boolean(loop.practice || loop.context_fields);
-  $("compared").hidden = $("rewards").hidden = loop.context_fields !== null && !loop.practice;
+  $("rewards").hidden = loop.context_fields !== null && !loop.practice;
   if (!loop.practice) return;
   const { would, range, from, earned, same, missing } = sidesOf(loop);
   const texts = { would, "would-range": range, "would-from": from, earned, "earned-same": same, "earned-missing": missing };

@@ -111,6 +111,7 @@ const CHANGED = " The control group, played like the log, does not clearly earn 
 export function leftOf(loop, lift = null) {
   const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
   if (left !== null && loop.practice) return leftBelowPractice(loop);
+  if (left === null && loop.context_fields) return { value: "not known", note: "The promise compares with current practice in the same contexts, by the model: there is no sum of rewards to compare with.", range: "", sentence: "" };
   if (left === null) return { value: "no limit", note: "Nothing is promised: that needs a log and a policy with a gate, such as Gated.", range: "", sentence: "" };
   if (left < 0 && upper >= 0) return { value: "not clear", note: loop.standing, range: "", sentence: loop.standing, kind: "" };
   const over = upper < 0 ? `${counted(-left, loop)} more than the promise allows` : "";
@@ -137,10 +138,9 @@ function leftBelowPractice(loop) {
 }
 
 /** Why no control group is drawn now, and what would give one; "" where one is drawn. */
-export function noControl({ practice, context_fields: fields, reference, mode, holdback, archived }) {
+export function noControl({ practice, no_control: why, mode, holdback, archived }) {
   if (practice) return "control rounds, which the coin of the gate draws";
-  if (fields) return "none: with contexts a Control gate has one";
-  if (reference === null) return "none: that needs a log, whose choices it would repeat";
+  if (why) return `none ${why}`;
   if (archived) return "none: the loop is archived";
   if (mode === "safe-only") return `none in safe-only mode${holdback ? `; ${percent(holdback)} again in live mode` : ""}`;
   return "";
@@ -148,11 +148,11 @@ export function noControl({ practice, context_fields: fields, reference, mode, h
 
 function howToCompare(loop) {
   if (loop.practice && loop.mode === "live") return "Compared when explored decisions and control rounds have their rewards.";
-  if (loop.reference === null) return "There is no log, so there is no current practice to compare with. Make a loop with a log.";
+  if (!loop.practice && loop.no_control) return `There is no control group, and there can be none ${loop.no_control}.`;
   if (loop.archived) return "There was no control group to compare with.";
   if (loop.mode === "safe-only") return "Nothing is compared in safe-only mode: no control group is drawn, and nothing is explored.";
   if (loop.mode === "shadow") return "Nothing is compared in shadow mode: only the fallback is played. Set the mode to live.";
-  if (loop.holdback === 0) return "There is no control group. Choose 5 % under “Control group”, and one decision in twenty is played as before, to compare with.";
+  if (loop.holdback === 0) return "There is no control group. Choose 5 % under “Control group”, and one decision in twenty is played as practice does, to compare with.";
   return "Compared when rewards of both groups have come.";
 }
 

@@ -101,10 +101,10 @@ class ItemNumbers(NamedTuple):
 
 def arm_numbers(loop: Loop) -> ArmNumbers | ItemNumbers:
     """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
-    if loop.contexts is not None:
+    if not loop.contexts.stay:
         totals = [replace(totals) for totals in loop.state.items]
         return ItemNumbers(loop.names, totals, loop.limits, loop.contexts.removed())
-    agent = loop.fixed_agent
+    agent = loop.agent
     since = loop.state.since_drift
     known = (agent.means, agent.lcb, agent.ucb) if since is None else means_since(loop, since)
     found = (agent.pending, agent.offline.pulls, *known, agent.present)

@@ -20,11 +20,10 @@ def most_in_batch(loop: Loop) -> int:
     """
     agent = loop.agent
     draws = loop.spec.redraws if agent.rule.needs_redraws else 0
-    if agent.brings_arms:
-        work = len(loop.names) * agent.d * max(agent.d * (1 + draws), LEAST_WIDTH)
-    else:
-        k, d = agent.actions.shape
-        work = k * d + d * (k + d) * draws
+    k, d = len(loop.names), agent.d
+    work = k * d + d * (k + d) * draws
+    if not loop.contexts.stay:
+        work = k * d * max(d * (1 + draws), LEAST_WIDTH)
     return min(MOST_IN_BATCH, max(1, MOST_WORK // work))
 
 

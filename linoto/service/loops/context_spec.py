@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 from linoto.core.agent import Agent
-from linoto.core.explorers import Rule
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
+from linoto.core.offline import Offline
 from linoto.core.protocols import starts_without_arms
 from linoto.core.snapshots import from_dict
 from linoto.core.validation import as_generator
@@ -20,7 +21,6 @@ from linoto.service.loops.context_practice import GIVEN, Practice, read_practice
 
 LONGEST_NAME = 200  # characters
 MOST_WORK = 200_000_000  # multiplications of one decision, k d^2: about a tenth of a second
-MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite
@@ -115,6 +115,25 @@ def read_moments(statistics: MomentStatistics | None) -> Moments | None:
     return None if statistics is None else Moments(**msgspec.structs.asdict(statistics))
 
 
+def knows_items_only(recipe: Recipe) -> bool:
+    """Whether an effect of each item is all that a recipe has: the intercept adds nothing to that."""
+    others = recipe.context, recipe.crosses, recipe.item_columns, recipe.action
+    return recipe.item_effects and not any(others)
+
+
+def by_item(recipe: Recipe, statistics: MomentStatistics) -> Offline:
+    """The log of such a recipe by item; squares are known of each where all rewards are 0 or 1."""
+    first, k = int(recipe.intercept), len(recipe.items)
+    moments = Moments(**msgspec.structs.asdict(statistics))
+    if moments.d != first + k:
+        raise invalid(f"moments must be of the {first + k} features of the recipe, got {moments.d}")
+    pulls, sums = moments.gram.diagonal()[first:], moments.reward_vector[first:]
+    clicks = moments.reward_squares == moments.reward_sum
+    return Offline(
+        pulls=np.rint(pulls).astype(np.int64), reward_sums=sums, reward_squares=sums if clicks else None
+    )
+
+
 def check_contexts(recipe: RecipeSpec, practice: Practice | None, most_features: int) -> None:
     """Refuse what no decision could be made with."""
     known = read_recipe(recipe)
@@ -138,7 +157,6 @@ def start_in_contexts(
     policy: Mapping[str, Any],
     recipe: RecipeSpec,
     moments: MomentStatistics | None,
-    practice: Practice | None,
     seed: int,
 ) -> Agent:
     """The agent of a loop with contexts, before its first decision."""
@@ -148,16 +166,4 @@ def start_in_contexts(
     agent: Agent = known.start(
         offline=read_moments(moments), features=read_recipe(recipe), rng=as_generator(seed)
     )
-    if agent.needs_practice and practice is None:
-        raise invalid(
-            f"practice must be given for a {type(agent.gate).__name__} gate, got none: an item, weights of "
-            f"items, or {GIVEN!r} to send it with each decision"
-        )
     return agent
-
-
-def check_redraws(redraws: int, rule: Rule, items: int, d: int) -> None:
-    """Refuse draws that would keep every caller waiting at each decision."""
-    most = MOST_DRAWN // (items * d**2)
-    if rule.needs_redraws and redraws > most:
-        raise invalid(f"redraws must be at most {most} for {items} items with {d} features, got {redraws}")

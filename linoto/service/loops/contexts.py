@@ -1,4 +1,4 @@
-"""Questions to a loop with contexts: checked, made into the arms of a round, and explained."""
+"""Questions to a loop: checked, made into the arms of a round, and explained."""
 
 from __future__ import annotations
 
@@ -11,57 +11,56 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of
 from linoto.core.features.columns import MISSING
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
-from linoto.core.item_changes import ItemChange, recipe_of, removed_by
+from linoto.core.item_changes import recipe_of, removed_by
 from linoto.service.errors import invalid
 from linoto.service.loops.context_practice import GIVEN, Practice, Weights, read_practice, spread
 from linoto.service.loops.context_spec import read_recipe
-from linoto.service.loops.events import Context, Contribution
-from linoto.service.loops.spec import LoopSpec
+from linoto.service.loops.events import Context, Contribution, DecisionMade
+from linoto.service.loops.spec import LoopAgent, LoopSpec
 
 MOST_PARTS = 3  # that an explanation names
 ITSELF = "the arm itself"  # the part of an explanation that no field of the context has to do with
 
 
 class Question(NamedTuple):
-    """What a loop with contexts is asked: everything that its answer depends on."""
+    """What a loop is asked: everything that its answer depends on."""
 
-    context: Context
-    among: list[int] | None  # the items that were asked for; None: all
+    context: Context | None
+    among: list[int] | None  # the arms that were asked for; None: all
     practice: Weights | None
     items: Sequence[int]  # the arms of the round
-    actions: Floats  # (k, d) their features
+    actions: Floats | None  # (k, d) their features; None: the agent knows them, because they stay the same
 
-    def same_as(self, context: Context | None, among: list[int] | None, practice: Weights | None) -> bool:
-        """Whether this was asked before."""
-        return (self.context, self.among, self.practice) == (context, among, practice)
+    def same_as(self, event: DecisionMade) -> bool:
+        """Whether this was asked for when a decision was made."""
+        return (self.context, self.among, self.practice) == (event.context, event.allowed, event.practice)
 
     def without(self, removed: Set[int], names: Sequence[str]) -> Question:
-        """The same without items that were removed; practice is what is left of it."""
+        """The same without arms that were removed; practice is what is left of it."""
         if not removed:
             return self
         places = [place for place, item in enumerate(self.items) if item not in removed]
         kept = [(item, weight) for item, weight in self.practice or () if item not in removed]
         if not places:
             gone = shortened_list([names[item] for item in self.items])
-            raise invalid(f"arms must hold an item that is present, got only items that were removed: {gone}")
+            raise invalid(f"arms must hold one that is present, got only arms that were removed: {gone}")
         if self.practice is not None and not kept:
             gone = shortened_list([names[item] for item, _ in self.practice])
             raise invalid(
-                "practice must play an item that is present, and that the decision may play, got only items "
+                "practice must play an arm that is present, and that the decision may play, got only arms "
                 f"that were removed: {gone}"
             )
         total = sum(weight for _, weight in kept)
         return self._replace(
             practice=self.practice and [(item, weight / total) for item, weight in kept],
             items=[self.items[place] for place in places],
-            actions=self.actions[places],
+            actions=None if self.actions is None else self.actions[places],
         )
 
     @property
@@ -69,41 +68,71 @@ class Question(NamedTuple):
         """(k,) what practice does, by arm of the round."""
         return None if self.practice is None else spread(self.practice, self.items)
 
+    @property
     def asked(self) -> dict[str, Any]:
         """The same for an agent."""
+        if self.actions is None:
+            return {"allowed": self.among}
         return {"actions": self.actions, "practice": self.weights}
+
+    def place(self, item: int | None) -> int | None:
+        """What the agent calls an arm."""
+        return item if item is None or self.actions is None else list(self.items).index(item)
+
+    def item(self, place: int) -> int:
+        """The arm that the agent means."""
+        return place if self.actions is None else self.items[place]
 
 
 @dataclass(frozen=True)
 class LoopContexts:
-    """What a loop knows of contexts: how they become features, and what practice does."""
+    """What a loop is asked with, and how that becomes features.
+
+    Arms that stay the same are a recipe whose only column is the item, or what is known of it.
+    """
 
     recipe: Recipe
-    practice: Practice | None  # "given": it is sent with each decision; None: nobody needs to know
-    changes: tuple[ItemChange, ...] = ()  # of the items so far
+    practice: Practice | None = None  # "given": it is sent with each decision; None: nobody needs to know
+    stay: bool = False  # whether the arms stay the same: then the agent knows their features
+    changes: tuple[Any, ...] = ()  # of the arms so far
+    gone: frozenset[int] = frozenset()  # the arms that were removed
 
     @classmethod
-    def of(cls, spec: LoopSpec) -> LoopContexts | None:
-        """Those of a loop with a recipe, before its first event; None for any other."""
-        return None if spec.recipe is None else cls(read_recipe(spec.recipe), spec.practice)
+    def of(cls, spec: LoopSpec) -> LoopContexts:
+        """Those of a loop before its first event."""
+        if spec.recipe is not None:
+            return cls(read_recipe(spec.recipe), spec.practice)
+        names = tuple(arm.name for arm in spec.arms)
+        return cls(Recipe(items=names, item="action", intercept=False), stay=True)
 
-    def after(self, agent: Agent) -> LoopContexts:
-        """The same with the items that have come and gone since."""
-        return replace(self, recipe=recipe_of(agent.features), changes=agent.changes)
+    def after(self, agent: LoopAgent) -> LoopContexts:
+        """The same with the arms that have come and gone since."""
+        if self.stay:
+            gone = frozenset(np.flatnonzero(~agent.present).tolist())
+            recipe = replace(self.recipe, items=tuple(agent.names or ()))
+            return replace(self, recipe=recipe, changes=agent.changes, gone=gone)
+        found = replace(self, recipe=recipe_of(agent.features), changes=agent.changes)
+        return replace(found, gone=found.removed_by(inf))
 
     def removed(self, round: float = inf) -> frozenset[int]:
-        """The items that are gone, or were in an earlier round."""
+        """The arms that are gone; where rounds bring their own, those that were in an earlier round."""
+        return self.gone if self.stay or round == inf else self.removed_by(round)
+
+    def removed_by(self, round: float) -> frozenset[int]:
+        """The items that were gone by a round."""
         return frozenset(self.recipe.item_places[name] for name in removed_by(self.changes, round))
+
+    def known_practice(self) -> Weights | None:
+        """What practice does, unless it is sent with each decision or nobody knows."""
+        if self.practice is None or self.practice == GIVEN:
+            return None
+        return read_practice(self.recipe, self.practice, None)
 
     @property
     def practice_left(self) -> float | None:
         """The share of practice's weight on items that are present; None where practice is not known."""
-        if self.practice is None or self.practice == GIVEN:
-            return None
-        gone = self.removed()
-        return sum(
-            weight for item, weight in read_practice(self.recipe, self.practice, None) if item not in gone
-        )
+        known = self.known_practice()
+        return None if known is None else sum(weight for item, weight in known if item not in self.gone)
 
     @property
     def fields(self) -> list[str]:
@@ -116,12 +145,24 @@ class LoopContexts:
         """What is asked, checked; the order of the arms does not matter."""
         try:
             among = None if arms is None else sorted(set(self.recipe.item_indices(arms).tolist()))
+            offered = range(len(self.recipe.items)) if among is None else among
+            if self.stay:
+                self._refuse_others(context, practice)
+                return Question(None, among, None, offered, None)
             items = None if among is None else [self.recipe.items[item] for item in among]
             actions = self.recipe.transform(context or {}, items)
         except ValueError as error:
             raise invalid(str(error)) from error
-        offered = range(len(actions)) if among is None else among
         return Question(dict(context or {}), among, self.weights_of(practice, among), offered, actions)
+
+    def _refuse_others(self, context: Context | None, practice: Practice | None) -> None:
+        if context:
+            raise ValueError(
+                f"context must be empty or left out, because the arms of this loop stay the same: got "
+                f"{shortened_list(list(context))}"
+            )
+        if practice is not None:
+            raise ValueError("practice must be left out: this loop knows what practice does")
 
     def weights_of(self, given: Practice | None, among: list[int] | None) -> Weights | None:
         """What practice does in this round: as it was sent, or as the loop knows it."""
@@ -137,17 +178,17 @@ class LoopContexts:
 
     def check_left(self, removed: Sequence[int]) -> None:
         """Refuse to remove all items that practice plays."""
-        gone = self.removed().union(removed)
-        if self.practice is None or self.practice == GIVEN:
-            return
-        if not any(item not in gone for item, _ in read_practice(self.recipe, self.practice, None)):
+        known, gone = self.known_practice(), self.gone.union(removed)
+        if known is not None and not any(item not in gone for item, _ in known):
             raise ValueError(
                 "arms must leave an item that practice plays, got all of them: there would be no practice to "
                 "compare with; make a new loop, with the practice of then"
             )
 
-    def known_of(self, item: int) -> list[float]:
-        """The numbers of an item in the item columns of the recipe."""
+    def known_of(self, item: int, agent: LoopAgent) -> list[float]:
+        """The numbers that are known of an arm: its features, or those of the recipe's item columns."""
+        if self.stay:
+            return list(agent.actions[item].tolist())
         return [number for column in self.recipe.item_columns for number in column.values[item]]
 
     # -- explaining

@@ -60,39 +60,31 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     gain: float | None = None  # how much more than practice it is expected to earn
     because: list[Contribution] = []  # the largest parts of that
 
-    def as_decision(self, changes: int = 0) -> Decision:
-        """The play, as the agent commits it after so many changes of its arms, and learns from it."""
-        return Decision(
-            arm=self.arm,
-            mode=self.mode,
-            source="mixture" if self.source == "practice" else self.source,
-            proposal=self.favourite,
-            fallback=self.fallback,
-            budget=self.budget,
-            round=self.round,
-            control_share=self.control_share,
-            centre=self.centre,
-            changes=changes,
-        )
+    def as_decision(self, changes: int = 0, removed: Set[int] = frozenset()) -> Decision:
+        """The play, as the agent commits it after so many changes of its arms, and learns from it.
 
-    def as_contextual(self, removed: Set[int] = frozenset()) -> Decision:
-        """The same in a loop with contexts: arms are counted among those of the round, none that was gone."""
+        Where the round brought its arms they are counted among those, without any that was gone.
+        """
+        brought = self.action is not None
         return Decision(
             arm=self.place(self.arm, removed),
             mode=self.mode,
-            source=self.source,
+            source="mixture" if self.source == "practice" and not brought else self.source,
             proposal=self.place(self.favourite, removed),
             fallback=None if self.fallback is None else self.place(self.fallback, removed),
             budget=self.budget,
             round=self.round,
-            action=tuple(self.action or ()),
-            practice=None if self.practice_action is None else tuple(self.practice_action),
             control_share=self.control_share,
             centre=self.centre,
+            changes=0 if brought else changes,
+            action=None if self.action is None else tuple(self.action),
+            practice=None if self.practice_action is None else tuple(self.practice_action),
         )
 
     def place(self, item: int, removed: Set[int]) -> int:
-        """Where an item is among the arms of the round."""
+        """Where an arm is among those that the round brought."""
+        if self.action is None:
+            return item
         before = range(item) if self.allowed is None else self.allowed[: self.allowed.index(item)]
         return sum(other not in removed for other in before) if removed else len(before)
 

@@ -169,7 +169,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
 
 def reason(event: DecisionMade, loop: Loop) -> str | None:
     """The decision in one sentence, in a loop with contexts."""
-    if loop.contexts is None:
+    if event.context is None:
         return None
     said = gain_reason(event, loop) if event.source == "explorer" else decided_reasons(event, loop)[-1]
     return " ".join([said, *unseen_reasons(event, loop)])
@@ -177,11 +177,10 @@ def reason(event: DecisionMade, loop: Loop) -> str | None:
 
 def unseen_reasons(event: DecisionMade, loop: Loop) -> list[str]:
     """What the log never had: a misspelt word, or a number in other units, must not stay unnoticed."""
-    if loop.contexts is None:
+    if not event.context:
         return []
-    agent, contexts = loop.contextual
-    unseen = contexts.unseen(event.context or {})
-    beyond = contexts.beyond(event.context or {}, agent.moments)
+    unseen = loop.contexts.unseen(event.context)
+    beyond = loop.contexts.beyond(event.context, loop.agent.moments)
     said = [f"Nothing is known of {' and '.join(unseen)}: the log has no such level."] if unseen else []
     far = f"{' and '.join(beyond)} is farther from the mean than any row of the log: are the units right?"
     return [*said, far] if beyond else said

@@ -52,7 +52,14 @@ class LoopKey:
 
     def holdback(self, number: int) -> float:
         """A number in [0, 1): whether a decision is one of the control group."""
-        return (int.from_bytes(keyed(self._key, "holdback", number)[:8], "big") >> 11) * 2.0**-53
+        return self._uniform("holdback", number)
+
+    def practice(self, number: int) -> float:
+        """A number in [0, 1): what practice plays in a decision of the control group, where it draws."""
+        return self._uniform("practice", number)
+
+    def _uniform(self, use: str, number: int) -> float:
+        return (int.from_bytes(keyed(self._key, use, number)[:8], "big") >> 11) * 2.0**-53
 
     def _generator(self, use: str, number: int, into: np.random.Generator | None) -> np.random.Generator:
         bits = keyed(self._key, use, number)

@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.agent import Agent
 from linoto.core.certificates import Certificate
 from linoto.core.coins import SEEDED
-from linoto.core.doubling import DoublingAgent
-from linoto.core.snapshots import from_dict, restore
-from linoto.core.units import same_arms
+from linoto.core.decisions import Decision
+from linoto.core.snapshots import from_dict
 from linoto.service.errors import restored
 from linoto.service.loops import spec as specs
+from linoto.service.loops.alarms import change_mode, check_claims, shows_drift
+from linoto.service.loops.arm_changes import change_arms
 from linoto.service.loops.contexts import LoopContexts
 from linoto.service.loops.events import (
     ArmsChanged,
@@ -29,32 +29,23 @@ from linoto.service.loops.events import (
     LoopArchived,
     LoopKeyed,
     LoopRestored,
-    Mode,
     RewardRecorded,
     SettingsChanged,
 )
 from linoto.service.loops.history import Point
-from linoto.service.loops.item_changes import change_items
 from linoto.service.loops.keys import LoopKey
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.readings import (
     close_in_books,
     in_order,
-    model_evidence,
     open_in_books,
-    practice_evidence,
-    promise_evidence,
 )
-from linoto.service.loops.references import reference_now
 from linoto.service.loops.restores import first_since_restore, restored_text, skipped_by
-from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
+from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.state import (
     Alarm,
-    AlarmState,
-    ArmsChange,
     Epoch,
     LoopState,
-    ModeChange,
     RewardTotals,
 )
 from linoto.service.loops.watch import Watch
@@ -62,33 +53,6 @@ from linoto.service.loops.watch import Watch
 DECISION_ID = re.compile(
     r"(?P<loop>[1-9][0-9]*)-((?P<epoch>[0-9a-f]{10})-)?(?P<number>[1-9][0-9]{0,14})", re.A
 )
-ALARMS = {
-    "promise": "realised rewards are lower than what was promised allows",
-    "drift": "plays of the logging mixture no longer earn what they earned in the log",
-    "practice": "current practice would have earned more than the explored rounds did",
-    "restored": "the database was restored from a backup",
-}
-MODEL_REFUTED = "plays do not earn what the linear model of the log says they earn in their contexts"
-
-
-def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
-    """The agent of a snapshot; refuses one of other arms or of another policy."""
-    contexts = LoopContexts.of(spec)
-    agent: LoopAgent = restore(blob, features=None if contexts is None else contexts.recipe)
-    same_policy = agent.policy == from_dict(spec.policy, stored=True)
-    if not (same_policy and (agent.brings_arms or has_arms(agent, spec))):
-        raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
-    return agent
-
-
-def has_arms(agent: FixedAgent, spec: LoopSpec) -> bool:
-    """Whether its first arms are those of the spec; the others came later."""
-    names, k = [arm.name for arm in spec.arms], len(spec.arms)
-    features = specs.features(spec)
-    first = agent.actions[:k, : features.shape[1]]
-    came = sum(len(change.added) for change in agent.changes)
-    same_names = list(agent.names or ())[:k] == names and agent.k == k + came
-    return same_names and same_arms(features, first)
 
 
 def without_seed(certificate: Certificate) -> Certificate:
@@ -121,7 +85,7 @@ class Loop:
     names: list[str]
     index: dict[str, int]
     log_mean: float | None
-    contexts: LoopContexts | None = None
+    contexts: LoopContexts
     secret: bytes | None = field(default=None, repr=False)  # of the database; None: it is in none yet
     key: LoopKey | None = None  # of this epoch
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
@@ -147,8 +111,8 @@ class Loop:
         asked, spec = spec, specs.settled(spec, name)
         agent = specs.start_agent(spec) if known is None else known[0]
         promised = without_seed(agent.certificate) if known is None else known[1]
-        contexts = LoopContexts.of(spec)
-        names = specs.names_of(spec) if agent.brings_arms else list(agent.names or ())
+        contexts = LoopContexts.of(spec).after(agent)
+        names = list(contexts.recipe.items)
         zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
         state = LoopState(
             mode=spec.mode,
@@ -157,7 +121,7 @@ class Loop:
             uncounted=zeros.copy(),
             at=created_at,
             practice=None if practice is None else PracticeBooks(),
-            items=[] if contexts is None else [RewardTotals() for _ in names],
+            items=[] if contexts.stay else [RewardTotals() for _ in names],
         )
         loop = cls(
             id=id,
@@ -169,7 +133,7 @@ class Loop:
             agent=agent,
             state=state,
             first_certificate=promised,
-            certificate=promised if agent.brings_arms else agent.amended(promised),
+            certificate=agent.amended(promised),
             watch=Watch.of(agent, promised, spec),
             practice=practice,
             names=names,
@@ -187,7 +151,7 @@ class Loop:
         """Make every draw from here on with the key of this epoch, unless the loop has none yet."""
         self._know_key()
         if self.key is not None and self.is_keyed:
-            if self.agent.gate.throws_coin or self.agent.brings_arms:
+            if self.agent.gate.throws_coin or not self.contexts.stay:
                 self.agent.use_coins(self.key.coins())
             self._draw()
 
@@ -246,7 +210,7 @@ class Loop:
             self._apply_reward(event)
         elif isinstance(event, SettingsChanged):
             answered = self.spec.version > 1  # in version 1, only another mode was an answer to an alarm
-            self._change_mode(event.mode, event.by, answered=answered)
+            change_mode(self, event.mode, event.by, answered=answered)
             state.holdback = event.holdback
         elif isinstance(event, LoopArchived):
             state.archived = True
@@ -272,43 +236,22 @@ class Loop:
         self._begin_epoch(event.epoch, restored_at=state.at, **lost)
         message = restored_text(**lost)
         state.alarms.append(Alarm(kind="restored", at=state.at, seq=state.seq, message=message))
-        self._change_mode("safe-only", "restored alarm")
+        change_mode(self, "safe-only", "restored alarm")
 
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
-        if self.contexts is not None:
-            change_items(self, event, at)
-            self._know_arms()
-            self.watch = Watch.of(self.agent, self.certificate, self.spec)
-            return
-        agent, state = self.fixed_agent, self.state
-        if event.added:
-            added = [name for name, _ in event.added]
-            agent.add_arms(specs.new_features(agent, event.added), names=added)
-            for counts in (state.plays, state.uncounted):
-                counts.extend([0] * len(added))
-        else:
-            agent.remove_arms(event.removed, fallback=event.fallback)
+        change_arms(self, event, at)
         self._know_arms()
-        text = self.certificate.changes[-1]
-        state.arm_changes.append(ArmsChange(at=at, by=event.by, decisions=state.decided, text=text))
-        if agent.changes[-1].left:  # practice has lost an arm, and there is something left of it
-            state.references.append(reference_now(agent, self.first_certificate, state.counted.plays))
-            state.uncounted = [0] * len(self.names)
-            state.drift = AlarmState()
-            state.detector.reset()
-        self.watch = Watch.of(agent, self.certificate, self.spec, state.references)
+        self.watch = Watch.of(self.agent, self.certificate, self.spec, self.state.references)
 
     def _know_arms(self) -> None:
         """The names of all arms there were, and what changes of them did to the promise."""
-        if self.contexts is not None:
-            self.contexts = self.contexts.after(self.contextual[0])
-            self.names = list(self.contexts.recipe.items)
-            texts = tuple(change.text for change in self.state.arm_changes)
-            self.certificate = replace(self.first_certificate, changes=texts)
-        else:
-            self.names = list(self.fixed_agent.names or ())
-            self.certificate = self.fixed_agent.amended(self.first_certificate)
+        self.contexts = self.contexts.after(self.agent)
+        self.names = list(self.contexts.recipe.items)
         self.index = {arm: i for i, arm in enumerate(self.names)}
+        self.certificate = self.agent.amended(self.first_certificate)
+        if not self.contexts.stay:  # what is left of practice is only known here
+            texts = tuple(change.text for change in self.state.arm_changes)
+            self.certificate = replace(self.certificate, changes=texts)
 
     def _apply_decision(self, event: DecisionMade) -> None:
         state = self.state
@@ -328,19 +271,19 @@ class Loop:
         if self.watch.model is not None and event.action is not None:
             before = state.played or [0.0] * len(event.action)
             state.played = [total + x for total, x in zip(before, event.action, strict=True)]
-        if self._shows_drift(event):
+        if shows_drift(self, event):
             state.detector.add_play(event.number, event.source == "mixture")
-        if event.allowed is not None and self.agent.gate.needs_every_arm and self.contexts is None:
+        if event.allowed is not None and self.agent.gate.needs_every_arm and self.contexts.stay:
             state.promise_void = True
 
     def _apply_reward(self, event: RewardRecorded) -> None:
         state = self.state
         decision = self.pending.pop(event.number)
         if decision.counted:
-            learn = self.agent.lose if self._is_lost(event) else self.agent.observe
+            learn = self.agent.lose if self.is_lost(event) else self.agent.observe
             learn(self._play_of(decision), event.reward)
             state.learned += 1
-        moved = close_in_books(self, decision, None if self._is_lost(event) else event.reward)
+        moved = close_in_books(self, decision, None if self.is_lost(event) else event.reward)
         default, unheard = event.origin == "default", self._is_unheard(event)
         for totals in self._totals_of(decision):
             totals.add(event.reward, default=default, unheard=unheard)
@@ -355,15 +298,13 @@ class Loop:
             )
         if decision.counted:
             state.history.add(self.now())
-        self._check_claims(decision, event, moved)
+        check_claims(self, decision, event, moved)
 
-    def _play_of(self, event: DecisionMade) -> Any:
+    def _play_of(self, event: DecisionMade) -> Decision:
         """A decision as the agent of this loop commits it and learns from it."""
-        if self.contexts is not None:
-            return event.as_contextual(self.contexts.removed(event.round))
-        return event.as_decision(len(self.fixed_agent.changes))
+        return event.as_decision(len(self.agent.changes), self.contexts.removed(event.round))
 
-    def _is_lost(self, event: RewardRecorded) -> bool:
+    def is_lost(self, event: RewardRecorded) -> bool:
         """Whether nobody knows the reward that closed a decision."""
         unknown = event.origin == "default" and self.spec.missing_reward == "unknown"
         return unknown or self._is_unheard(event)
@@ -371,13 +312,6 @@ class Loop:
     def _is_unheard(self, event: RewardRecorded) -> bool:
         """Whether a reward may have been told and lost with the database, as the decision was open then."""
         return event.origin == "default" and event.number < first_since_restore(self)
-
-    def _shows_drift(self, decision: DecisionMade) -> bool:
-        """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
-        if self.spec.version == 1 or self.watch.claim is None or not self.watch.watches_drift:
-            return False
-        certified = self.watch.certified and decision.mode == "safe" and decision.source == "lcb"
-        return decision.source == "mixture" or certified
 
     def _totals_of(self, decision: DecisionMade) -> list[RewardTotals]:
         """The totals that a decision counts in."""
@@ -392,68 +326,6 @@ class Loop:
         if state.since_drift is not None:
             found.append(state.since_drift.setdefault(decision.arm, RewardTotals()))
         return found
-
-    def _check_claims(self, closed: DecisionMade, event: RewardRecorded, moved: bool) -> None:
-        """What one more reward says about the promise, and about the log; `moved`: more of it is closed."""
-        state, watch, m = self.state, self.watch, self.state.mixture
-        if self.coin_books is not None:
-            evidence = practice_evidence(self, moved)
-            self._raise_alarm("practice", state.promise, state.promise.update(evidence, watch.threshold))
-        elif (closed.counted or moved) and not state.promise_void:
-            evidence = promise_evidence(self, closed.counted, moved)
-            due = state.promise.update(evidence, watch.threshold)
-            self._raise_alarm("promise", state.promise, due)
-            self._drop_model(due)
-        if watch.model is not None:
-            due = state.drift.update(model_evidence(self, moved), watch.threshold)
-            self._raise_alarm("drift", state.drift, due, MODEL_REFUTED)
-            self._drop_model(due)
-        elif watch.claim is not None and self._shows_drift(closed):
-            rewards = watch.rewards_of(event.reward, self._is_lost(event))
-            state.detector.add_reward(closed.number, closed.source == "mixture", rewards)
-            if state.detector.is_due:
-                evidence = state.detector.evidence(watch.claim, now=not in_order(self))
-                self._raise_alarm("drift", state.drift, state.drift.follow(evidence, watch.drift_threshold))
-        elif self.spec.version == 1 and closed.source == "mixture":
-            evidence = watch.drift(m.plays, *watch.known(m))
-            self._raise_alarm("drift", state.drift, state.drift.update(evidence, watch.threshold))
-
-    def _raise_alarm(self, kind: str, alarm: AlarmState, due: bool, message: str = "") -> None:
-        if not due:
-            return
-        state = self.state
-        state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=message or ALARMS[kind]))
-        anew = kind == "drift" and state.since_drift is None  # later ones say the same again
-        if anew and self.contexts is None and self.spec.version > 4:
-            state.since_drift = {}
-        if self.spec.on_alarm == "safe-only":
-            self._change_mode("safe-only", f"{kind} alarm")
-        else:
-            alarm.rearm()
-
-    def _drop_model(self, refuted: bool) -> None:
-        """A model that rewards have refuted pays for nothing any more, whatever an alarm does besides."""
-        agent = self.agent
-        if refuted and in_order(self) and agent.gate.trusts_model and not isinstance(agent, DoublingAgent):
-            agent.drop_model()
-            self.state.model_dropped = True
-
-    def _change_mode(self, mode: Mode, by: str, *, answered: bool = False) -> None:
-        state = self.state
-        if mode == state.mode and not answered:
-            return
-        if mode != state.mode:
-            state.mode, state.mode_change = mode, ModeChange(at=state.at, by=by)
-        if answered:
-            state.answered = len(state.alarms)
-        elif mode == "safe-only":
-            return
-        state.promise.acknowledge()
-        if self.spec.version == 1 or self.watch.model is not None:
-            state.drift.acknowledge()
-        elif state.drift.raised or state.drift.next_threshold is not None:
-            state.drift = AlarmState()
-            state.detector.reset()
 
     def now(self) -> Point:
         """Where the loop stands, as a point of its history."""
@@ -519,29 +391,26 @@ class Loop:
         return later[-1].mean if later else self.log_mean
 
     @property
-    def fixed_agent(self) -> FixedAgent:
-        """The agent of a loop without contexts."""
-        assert not self.agent.brings_arms
-        return self.agent
+    def first_centre(self) -> float | None:
+        """About what a decision earns before any reward has come; None without a log."""
+        if self.contexts.stay:
+            return self.reference
+        moments = self.agent.moments
+        return moments.reward_sum / moments.count if moments.count else None
 
     @property
-    def contextual(self) -> tuple[Agent, LoopContexts]:
-        """The agent of a loop with contexts, and what it knows of them."""
-        assert isinstance(self.agent, Agent) and self.contexts is not None
-        return self.agent, self.contexts
+    def counts_control(self) -> bool:
+        """Whether the agent counts plays of the control group, like its own safe ones."""
+        return not self.contexts.stay or self.agent.counts_control
 
     @property
     def arm_count(self) -> int:
         """How many arms can be played now."""
-        if self.contexts is not None:
-            return len(self.names) - len(self.contexts.removed())
-        return int(self.fixed_agent.present.sum())
+        return len(self.names) - len(self.contexts.gone)
 
     def is_present(self, arm: int) -> bool:
         """Whether an arm was not removed."""
-        if self.contexts is not None:
-            return arm not in self.contexts.removed()
-        return bool(self.fixed_agent.present[arm])
+        return arm not in self.contexts.gone
 
     @property
     def limits(self) -> tuple[float, float] | None:

@@ -21,9 +21,9 @@ from linoto.core.confidence import why_noise_refuted
 from linoto.core.decisions import NoSafeArm
 from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, invalid, not_found
+from linoto.service.loops.arm_changes import check_growth
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
-from linoto.service.loops.context_choice import decide_in_context
 from linoto.service.loops.events import (
     DECISIONS,
     ArmsChanged,
@@ -36,7 +36,6 @@ from linoto.service.loops.events import (
     RewardRecorded,
     SettingsChanged,
 )
-from linoto.service.loops.item_changes import check_growth
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, keep_promise, recover
 from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
@@ -243,17 +242,15 @@ class Loops:
         known = self._known(connection, loop, request)
         if known is not None:
             return known
-        key, proposal, among, _ = request
         question = request.now(loop)
         self.close_due(connection, loop, self.closing)
         expires_at = self.now(loop) + loop.spec.window
         try:
-            if question is None:
-                event = make_decision(loop, key=key, proposal=proposal, allowed=among, expires_at=expires_at)
-            else:
-                event = decide_in_context(loop, question, key=key, proposal=proposal, expires_at=expires_at)
+            event = make_decision(
+                loop, question, key=request.key, proposal=request.proposal, expires_at=expires_at
+            )
         except NoSafeArm as error:
-            if proposal is None and loop.agent.rule.draws != NO_DRAWS:  # it tells what the explorer drew
+            if request.proposal is None and loop.agent.rule.draws != NO_DRAWS:  # it tells what was drawn
                 self.record(connection, loop, DrawnAnew())
             raise Refused(409, "no_safe_arm", str(error)) from error
         self.record(connection, loop, event)
@@ -320,7 +317,7 @@ class Loops:
         state = loop.state
         mode = state.mode if mode is None else mode
         holdback = state.holdback if holdback is None else holdback
-        check_holdback(holdback, loop.agent)
+        check_holdback(holdback, loop.agent, loop.spec.practice)
         if (mode, holdback) != (state.mode, state.holdback) or (loop.open_alarms and loop.spec.version > 1):
             self.record(connection, loop, SettingsChanged(mode=mode, holdback=holdback, by=by))
         return loop
@@ -334,8 +331,7 @@ class Loops:
         if known:
             raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
         added = [(arm.name, arm.features) for arm in arms]
-        if loop.contexts is not None:
-            check_growth(loop, added)
+        check_growth(loop, added)
         self._change_arms(connection, loop, ArmsChanged(by=by, added=added))
         return loop
 
@@ -394,11 +390,8 @@ def is_same_arm(loop: Loop, arm: Arm) -> bool:
     index = loop.index[arm.name]
     if not loop.is_present(index):
         return False
-    if loop.contexts is not None:
-        return arm.features is None or loop.contexts.known_of(index) == [float(x) for x in arm.features]
-    return arm.features is None or loop.fixed_agent.actions[index].tolist() == [
-        float(x) for x in arm.features
-    ]
+    known = loop.contexts.known_of(index, loop.agent)
+    return arm.features is None or known == [float(x) for x in arm.features]
 
 
 def why_refuted(agent: LoopAgent) -> str:

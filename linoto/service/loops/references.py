@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from linoto.core.certificates import Certificate
 from linoto.core.intervals import mean_from_total
-from linoto.service.loops.spec import FixedAgent
+from linoto.service.loops.spec import LoopAgent
 
 Part = Literal["mean", "low", "high"]
 MOST_SURPRISE = 30.0  # nats: beyond, how many ways there were to choose leaves nothing to say
@@ -36,7 +36,7 @@ def beyond_first(first: float, later: Sequence[ReferenceSince], part: Part, play
     return added
 
 
-def reference_now(agent: FixedAgent, certificate: Certificate, plays: int) -> ReferenceSince:
+def reference_now(agent: LoopAgent, certificate: Certificate, plays: int) -> ReferenceSince:
     """What is left of practice, in numbers; `certificate` is the one from before the first round.
 
     Whoever chose which arms go may have looked at the log: the interval of what is left holds for every
@@ -64,7 +64,7 @@ def by_share(certificate: Certificate, gain: float) -> tuple[float, float]:
 
 
 def by_rows(
-    agent: FixedAgent, certificate: Certificate, total: float, rows: int, error: float, squares: float | None
+    agent: LoopAgent, certificate: Certificate, total: float, rows: int, error: float, squares: float | None
 ) -> tuple[float, float]:
     """The same by the rewards of its own rows."""
     confidence, mean = agent.confidence, total / rows

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from math import inf
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from linoto.service.errors import Refused, invalid
 from linoto.service.loops.context_practice import Practice
@@ -14,53 +11,44 @@ from linoto.service.loops.contexts import Question
 from linoto.service.loops.events import Context, DecisionMade
 from linoto.service.loops.loop import Loop
 
-ONLY_WITH = {"context": "", "arms": ": the arms that may be played are `allowed`", "practice": ""}
-ONLY_WITHOUT = {"allowed": ": the arms that may be played are `arms`"}
-
 
 class DecisionRequest(NamedTuple):
-    """What a loop is asked: arms by their index, and with contexts all that the answer depends on."""
+    """What a loop is asked: all that the answer depends on."""
 
     key: str | None
     proposal: int | None
-    among: list[int] | None  # the arms that may be played; None: all
-    question: Question | None
+    question: Question
 
     def check(self, loop: Loop) -> None:
         """Refuse what cannot be decided now."""
-        if self.proposal is not None and self.among is not None and self.proposal not in self.among:
-            what = "allowed arms" if self.question is None else "arms of the decision"
-            raise invalid(f"proposal must be among the {what}, got {loop.names[self.proposal]!r}")
+        among = self.question.among
+        if self.proposal is not None and among is not None and self.proposal not in among:
+            raise invalid(
+                f"proposal must be among the arms of the decision, got {loop.names[self.proposal]!r}"
+            )
         if loop.state.archived:
             raise Refused(409, "archived", f"loop {loop.name!r} is archived and decides no more")
-        if self.question is None:
-            check_present(loop, self.proposal, self.among)
-        else:
-            self.now(loop)
-            check_proposal(loop, self.proposal, loop.contextual[1].removed())
+        if self.proposal is not None and self.proposal in loop.contexts.removed():
+            raise invalid(
+                f"proposal must be an arm that is present, got {loop.names[self.proposal]!r}, which was "
+                "removed"
+            )
+        self.now(loop)
 
-    def now(self, loop: Loop) -> Question | None:
-        """The question without the items that were removed."""
-        return None if self.question is None else without(self.question, loop, inf)
+    def now(self, loop: Loop, round: float = inf) -> Question:
+        """The question without the arms that were gone by a round; without it, now."""
+        return self.question.without(loop.contexts.removed(round), loop.names)
 
     def same_as(self, event: DecisionMade, loop: Loop) -> DecisionMade:
         """The decision that the key got before, if it was asked for in the same way then."""
-        question = None if self.question is None else without(self.question, loop, event.round)
-        same = question is None or question.same_as(event.context, event.allowed, event.practice)
-        if not same:
+        before = self.question if loop.contexts.stay else self.now(loop, event.round)
+        if event.proposal != self.proposal or not before.same_as(event):
             raise Refused(
-                409, "key_reused", f"key {event.key!r} was used with another context, arms or practice"
-            )
-        if (event.proposal, event.allowed) != (self.proposal, self.among):
-            raise Refused(
-                409, "key_reused", f"key {event.key!r} was used with another proposal or allowed set"
+                409,
+                "key_reused",
+                f"key {event.key!r} was used with another proposal, context, practice or choice of arms",
             )
         return event
-
-
-def without(question: Question, loop: Loop, round: float) -> Question:
-    """A question without the items that were gone by a round."""
-    return question.without(loop.contextual[1].removed(round), loop.names)
 
 
 def read_request(
@@ -74,13 +62,10 @@ def read_request(
     practice: Practice | None = None,
 ) -> DecisionRequest:
     """The same as the loop knows it; refuses fields and arms that are not its own."""
-    check_fields(loop, allowed=allowed, context=context, arms=arms, practice=practice)
-    wanted = None if proposal is None else arm_of(loop, proposal)
-    if loop.contexts is not None:
-        question = loop.contexts.question(context, arms, practice)
-        return DecisionRequest(key, wanted, question.among, question)
-    among = None if allowed is None else sorted({arm_of(loop, arm) for arm in allowed})
-    return DecisionRequest(key, wanted, among, None)
+    if allowed is not None and arms is not None:
+        raise invalid("arms must be given once, as arms or as allowed, got both")
+    question = loop.contexts.question(context, allowed if arms is None else arms, practice)
+    return DecisionRequest(key, None if proposal is None else arm_of(loop, proposal), question)
 
 
 def arm_of(loop: Loop, name: str) -> int:
@@ -89,28 +74,3 @@ def arm_of(loop: Loop, name: str) -> int:
     if arm is None:
         raise invalid(f"arm must be one of loop {loop.name!r}, got {name!r}")
     return arm
-
-
-def check_present(loop: Loop, proposal: int | None, allowed: list[int] | None) -> None:
-    """Refuse a proposal that was removed, and a choice among removed arms only."""
-    present = loop.fixed_agent.present
-    check_proposal(loop, proposal, set(np.flatnonzero(~present).tolist()))
-    if allowed is not None and not present[allowed].any():
-        raise invalid("allowed must hold an arm that is present, got only arms that were removed")
-
-
-def check_proposal(loop: Loop, proposal: int | None, removed: Set[int]) -> None:
-    """Refuse a proposal that was removed."""
-    if proposal is not None and proposal in removed:
-        raise invalid(
-            f"proposal must be an arm that is present, got {loop.names[proposal]!r}, which was removed"
-        )
-
-
-def check_fields(loop: Loop, **given: Any) -> None:
-    """Refuse what is only for a loop with contexts, or only for one without."""
-    with_contexts = loop.contexts is not None
-    for name, instead in ONLY_WITHOUT.items() if with_contexts else ONLY_WITH.items():
-        if given[name] is not None:
-            kind = "with" if with_contexts else "without"
-            raise invalid(f"{name} must be left out in a loop {kind} contexts{instead}")

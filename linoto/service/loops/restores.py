@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linoto.core.doubling import DoublingAgent
 from linoto.service.loops.events import DecisionMade, Event, LoopRestored
 from linoto.service.loops.state import Epoch
 from linoto.service.storage.expected import Note, tag_of
@@ -71,7 +70,6 @@ def is_spent(loop: Loop) -> bool:
     """Whether a gate that throws a coin has no room besides the debt; known before it is thrown."""
     if not loop.state.epochs or not loop.agent.gate.throws_coin or debt(loop) == 0:
         return False
-    assert not isinstance(loop.agent, DoublingAgent)
     return loop.agent.proven_room < debt(loop)
 
 

@@ -9,7 +9,6 @@ from math import inf
 from typing import NamedTuple
 
 from linoto.core import kernels
-from linoto.core.doubling import DoublingAgent
 from linoto.core.hints import amount
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.readings import left_at_most
@@ -61,7 +60,7 @@ def room_now(loop: Loop) -> float | None:
     What a restore has lost is taken from it.
     """
     room = loop.state.budget
-    if loop.contexts is None:
+    if loop.contexts.stay:
         room = room_left(loop, room_to_show(loop))
     return None if room is None else room - debt(loop)
 
@@ -71,11 +70,10 @@ def room_to_show(loop: Loop) -> float | None:
 
     Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
     """
-    agent, before = loop.fixed_agent, loop.state.budget
+    agent, before = loop.agent, loop.state.budget
     if agent.gate.throws_coin:
         if getattr(agent.gate, "loan", 0.0) == 0.0:
             return agent.budget
-        assert not isinstance(agent, DoublingAgent)
         return agent.proven_room if before is None else before
     return before if agent.rule.draws != kernels.NO_DRAWS else agent.budget
 

@@ -14,6 +14,7 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.doubling import DoublingAgent
+from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
 from linoto.core.snapshots import from_dict, to_dict
@@ -21,9 +22,9 @@ from linoto.core.units import find_units, one_hot, recognising
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops import context_spec
+from linoto.service.loops.context_practice import GIVEN, Practice
 from linoto.service.loops.context_spec import (
     LONGEST_NAME,
-    MOST_DRAWN,
     Count,
     MomentStatistics,
     Number,
@@ -36,13 +37,13 @@ from linoto.service.storage.log_files import count_context_log, count_log
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
 MOST_NUMBERS = 4_000_000  # of all features together
+MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
 Share = Annotated[float, Meta(ge=0.0, le=0.9)]
 Weight = Annotated[float, Meta(ge=0.0, le=1.0)]
 PracticeGiven = ArmName | dict[ArmName, Weight]  # an item, or weights of items
-FixedAgent = Agent | DoublingAgent
-LoopAgent = FixedAgent
+LoopAgent = Agent | DoublingAgent
 
 
 class Arm(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
@@ -195,13 +196,21 @@ def counted_contexts(spec: LoopSpec, recipe: RecipeSpec, logs: Path | None) -> d
             "given as moments or log"
         )
     context_spec.check_contexts(recipe, spec.practice, MOST_FEATURES)
-    if spec.log is None:
-        return {}
-    if spec.moments is not None:
+    known, log, moments = context_spec.read_recipe(recipe), spec.log, spec.moments
+    if log is not None and moments is not None:
         raise invalid("a log must be given once, as moments or log, got both")
-    known, log = context_spec.read_recipe(recipe), spec.log
-    moments = count_context_log(logs, log.file, action=log.action, reward=log.reward, recipe=known)
-    return {"moments": context_spec.as_statistics(moments)}
+    if log is not None:
+        found = count_context_log(logs, log.file, action=log.action, reward=log.reward, recipe=known)
+        moments = context_spec.as_statistics(found)
+    stays = spec.practice is None and context_spec.knows_items_only(known)
+    return as_arms(known, moments) if stays else {"moments": moments}
+
+
+def as_arms(recipe: Recipe, moments: MomentStatistics | None) -> dict[str, Any]:
+    """A recipe whose only column is the item, as arms that stay the same: practice is what the log did."""
+    offline = None if moments is None else as_statistics(context_spec.by_item(recipe, moments))
+    arms = [Arm(name=name) for name in recipe.items]
+    return {"arms": arms, "offline": offline, "recipe": None, "moments": None}
 
 
 def one_control_group(policy: Policy, holdback: float) -> tuple[Policy, float]:
@@ -283,7 +292,7 @@ def features(spec: LoopSpec) -> Floats:
     return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
 
 
-def new_features(agent: FixedAgent, added: list[tuple[str, list[float] | None]]) -> Floats:
+def new_features(agent: LoopAgent, added: list[tuple[str, list[float] | None]]) -> Floats:
     """(j, d + n) the actions of arms that come: without features, each brings one of its own."""
     k, d = agent.actions.shape
     given = [features for _, features in added]
@@ -326,11 +335,9 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
         agent.check_reward(spec.default_reward)
     except ValueError as error:
         raise invalid(f"default_{error}") from error
-    check_holdback(spec.holdback, agent)
-    if agent.brings_arms:
-        context_spec.check_redraws(spec.redraws, agent.rule, len(names_of(spec)), agent.d)
-    else:
-        check_fixed(agent, spec.redraws)
+    check_holdback(spec.holdback, agent, spec.practice)
+    check_gate(agent, spec.practice)
+    check_redraws(spec.redraws, agent, len(names_of(spec)), agent.d)
     return agent
 
 
@@ -338,18 +345,25 @@ def fresh_agent(spec: LoopSpec) -> LoopAgent:
     """The agent that the policy starts; what it draws is of no use once the loop has its key."""
     seed = spec.seed or 0
     if spec.recipe is not None:
-        return context_spec.start_in_contexts(spec.policy, spec.recipe, spec.moments, spec.practice, seed)
+        return context_spec.start_in_contexts(spec.policy, spec.recipe, spec.moments, seed)
     with recognising(spec.version > 2):
         agent: Any = from_dict(spec.policy, stored=True).start(
             features(spec), log_of(spec), rng=as_generator(seed), names=names_of(spec)
         )
-    if not isinstance(agent, FixedAgent) or not hasattr(agent, "gate"):
+    if not isinstance(agent, Agent | DoublingAgent) or not hasattr(agent, "gate"):
         raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
     return agent
 
 
-def check_fixed(agent: FixedAgent, redraws: int) -> None:
-    """Refuse what a loop cannot tell or serve, where its arms stay the same."""
+def check_gate(agent: LoopAgent, practice: Practice | None) -> None:
+    """Refuse a promise that a loop could not tell or keep."""
+    if agent.brings_arms:
+        if agent.needs_practice and practice is None:
+            raise invalid(
+                f"practice must be given for a {type(agent.gate).__name__} gate, got none: an item, weights "
+                f"of items, or {GIVEN!r} to send it with each decision"
+            )
+        return
     if agent.gate.throws_coin and isinstance(agent, DoublingAgent):
         raise invalid("policy must not begin anew in epochs where its gate throws a coin, got a Doubling")
     if agent.against not in (LOG, PRACTICE):  # every number of a loop is told beside one of these
@@ -357,26 +371,26 @@ def check_fixed(agent: FixedAgent, redraws: int) -> None:
             "gate must compare with the log or with current practice in a loop, got "
             f"{type(agent.gate).__name__} against {agent.against}"
         )
-    if not agent.rule.needs_redraws:
-        return
-    k, d = agent.actions.shape
-    most = MOST_DRAWN // (d * (k + d))  # otherwise every caller would be kept waiting at each decision
-    if redraws > most:
+
+
+def check_redraws(redraws: int, agent: LoopAgent, k: int, d: int) -> None:
+    """Refuse draws that would keep every caller waiting at each decision."""
+    most = MOST_DRAWN // (k * d**2 if agent.brings_arms else d * (k + d))
+    if agent.rule.needs_redraws and redraws > most:
         raise invalid(f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}")
 
 
-def check_holdback(holdback: float, agent: LoopAgent) -> None:
-    """Refuse a control group where there is no mixture to play, and a second one beside the gate's own."""
-    if holdback > 0 and agent.gate.throws_coin:
-        raise invalid(
-            f"holdback must be 0 in a loop whose gate throws a coin, got {holdback:g}: its control rounds "
-            "are the control group, and the share of the gate says how many"
-        )
+def check_holdback(holdback: float, agent: LoopAgent, practice: Practice | None) -> None:
+    """Refuse a control group where nobody knows what it would play, or the gate has its own."""
+    why = why_no_control(agent, practice)
+    if holdback > 0 and why:
+        raise invalid(f"holdback must be 0 {why}, got {holdback:g}")
+
+
+def why_no_control(agent: LoopAgent, practice: Practice | None) -> str:
+    """Why a loop can have no control group of its own; "" where it can."""
+    if agent.gate.throws_coin:
+        return "in a loop whose gate throws a coin: its control rounds are the control group, by their share"
     if agent.brings_arms:
-        if holdback > 0:
-            raise invalid(
-                f"holdback must be 0 in a loop with contexts, got {holdback:g}: take a Control gate, whose "
-                "control rounds are a control group"
-            )
-    elif holdback > 0 and agent.offline.total == 0:
-        raise invalid("holdback must be 0 where there is no log, got a share of the logging mixture")
+        return "" if practice is not None else "where practice is not known, which it would play"
+    return "" if agent.offline.total else "where there is no log, whose mixture it would play"

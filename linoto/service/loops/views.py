@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from linoto.core.codec import finite
@@ -19,6 +20,7 @@ from linoto.service.loops.practice_views import PracticeView, practice_view
 from linoto.service.loops.readings import in_order, lift_of
 from linoto.service.loops.restores import restores_of
 from linoto.service.loops.rooms import loss_and_left, room_now, standing
+from linoto.service.loops.spec import why_no_control
 from linoto.service.loops.state import Epoch, RewardTotals
 from linoto.service.loops.sums import (
     alarm_below,
@@ -102,6 +104,7 @@ class LoopView(Struct):
     left_to_lose: float | None  # how much of that is left, by the mean reward of the log or the gate's books
     left_lower: float | None  # and by the two ends of the interval of the log's mean
     left_upper: float | None
+    no_control: str  # why there can be no control group; "" where there can
     standing: str  # where the books stand while they are below the promise; "" where they are not
     practice: PracticeView | None  # None unless the gate throws a coin
     unit: str  # what rewards are counted in, "" if nobody said
@@ -227,63 +230,84 @@ def lift_view(loop: Loop) -> LiftView:
 
 def loop_view(loop: Loop) -> LoopView:
     """The numbers of now."""
+    return LoopView(**settings_of(loop), **earnings_of(loop), **promise_of(loop), **watch_of(loop))
+
+
+def settings_of(loop: Loop) -> dict[str, Any]:
+    """What a loop is, and how it is set."""
+    state, switched = loop.state, loop.state.mode_change
+    return {
+        "name": loop.name,
+        "description": loop.spec.description,
+        "unit": loop.spec.unit,
+        "policy": str(loop.spec.policy.get("type")),
+        "created_at": loop.created_at,
+        "mode": state.mode,
+        "switched_at": None if switched is None else switched.at,
+        "switched_by": None if switched is None else switched.by,
+        "holdback": state.holdback,
+        "no_control": why_no_control(loop.agent, loop.spec.practice),
+        "archived": state.archived,
+        "arms": loop.arm_count,
+        "context_fields": None if loop.contexts.stay else loop.contexts.fields,
+        "arm_changes": [ArmsChangeView(**msgspec.structs.asdict(change)) for change in state.arm_changes],
+        "restores": [
+            RestoreView(made.restored_at or 0.0, made.first - 1, made.missing) for made in restores_of(loop)
+        ],
+    }
+
+
+def earnings_of(loop: Loop) -> dict[str, Any]:
+    """What it has decided and earned."""
+    state, counted = loop.state, loop.state.counted
+    return {
+        "decisions": state.decided,
+        "tried": state.tried if in_order(loop) else None,
+        "pending": len(loop.pending),
+        "rewards": sum(state.groups[group].closed for group in GROUPS),
+        "model_version": state.learned,
+        "reference": loop.reference,
+        "closed": counted.closed,
+        "realised": counted.rewards,
+        "lost": loop.lost,
+        "known": counted.rewards - loop.lost * loop.spec.default_reward,
+        "gain": gain(loop, counted.closed, counted.rewards, loop.lost),
+        "groups": {group: group_view(state.groups[group], loop.limits) for group in GROUPS},
+        "practice": practice_view(loop),
+    }
+
+
+def promise_of(loop: Loop) -> dict[str, Any]:
+    """What is promised, and how much of that is left."""
+    (expected, least), left = expected_and_least(loop, loop.state.counted.closed), loss_and_left(loop)
+    return {
+        "budget": finite(room_now(loop)),
+        "expected_by_log": expected,
+        "promised_least": least,
+        "promised_loss": left.promised,
+        "left_to_lose": left.now,
+        "left_lower": left.lower,
+        "left_upper": left.upper,
+        "standing": standing(loop),
+        "alarm_below": alarm_below(loop),
+    }
+
+
+def watch_of(loop: Loop) -> dict[str, Any]:
+    """The evidence against what is claimed, and the alarms."""
     state, watch = loop.state, loop.watch
-    counted, switched = state.counted, state.mode_change
-    expected, least = expected_and_least(loop, counted.closed)
-    left = loss_and_left(loop)
-    return LoopView(
-        name=loop.name,
-        description=loop.spec.description,
-        mode=state.mode,
-        holdback=state.holdback,
-        archived=state.archived,
-        created_at=loop.created_at,
-        decisions=state.decided,
-        tried=state.tried if in_order(loop) else None,
-        pending=len(loop.pending),
-        rewards=sum(state.groups[group].closed for group in GROUPS),
-        model_version=state.learned,
-        arms=loop.arm_count,
-        context_fields=None if loop.contexts is None else loop.contexts.fields,
-        policy=str(loop.spec.policy.get("type")),
-        switched_at=None if switched is None else switched.at,
-        switched_by=None if switched is None else switched.by,
-        budget=finite(room_now(loop)),
-        reference=loop.reference,
-        closed=counted.closed,
-        realised=counted.rewards,
-        lost=loop.lost,
-        known=counted.rewards - loop.lost * loop.spec.default_reward,
-        gain=gain(loop, counted.closed, counted.rewards, loop.lost),
-        expected_by_log=expected,
-        promised_least=least,
-        promised_loss=left.promised,
-        left_to_lose=left.now,
-        left_lower=left.lower,
-        left_upper=left.upper,
-        standing=standing(loop),
-        practice=practice_view(loop),
-        unit=loop.spec.unit,
-        alarm_below=alarm_below(loop),
-        evidence_against_promise=as_factor(state.promise.evidence) if promised(loop) else None,
-        promise_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
-        evidence_for_practice=None if loop.practice is None else as_factor(state.promise.evidence),
-        practice_alarm_at=as_factor(state.promise.threshold(watch.threshold)),
-        drift_alarm_at=as_factor(state.drift.threshold(drift_threshold(loop))),
-        evidence_of_drift=as_factor(state.drift.evidence) if watch.watches_drift else None,
-        drifted_at=drifted_at(loop),
-        arms_since_drift=state.since_drift is not None,
-        groups={group: group_view(state.groups[group], loop.limits) for group in GROUPS},
-        alarms=alarm_views(loop),
-        arm_changes=[
-            ArmsChangeView(change.at, change.by, change.decisions, change.text)
-            for change in state.arm_changes
-        ],
-        restores=[
-            RestoreView(epoch.restored_at or 0.0, epoch.first - 1, epoch.missing)
-            for epoch in restores_of(loop)
-        ],
-    )
+    evidence, next_alarm = as_factor(state.promise.evidence), state.promise.threshold(watch.threshold)
+    return {
+        "evidence_against_promise": evidence if promised(loop) else None,
+        "promise_alarm_at": as_factor(next_alarm),
+        "evidence_for_practice": None if loop.practice is None else evidence,
+        "practice_alarm_at": as_factor(next_alarm),
+        "evidence_of_drift": as_factor(state.drift.evidence) if watch.watches_drift else None,
+        "drift_alarm_at": as_factor(state.drift.threshold(drift_threshold(loop))),
+        "drifted_at": drifted_at(loop),
+        "arms_since_drift": state.since_drift is not None,
+        "alarms": alarm_views(loop),
+    }
 
 
 def loop_views(loops: list[Loop]) -> list[LoopView]:
@@ -314,7 +338,7 @@ def drifted_at(loop: Loop) -> float | None:
 
     Later ones compare with the same log, so they say the same again.
     """
-    if loop.contexts is not None:
+    if not loop.contexts.stay:
         return None
     return next((alarm.at for alarm in loop.state.alarms if alarm.kind == "drift"), None)
 

@@ -22,7 +22,7 @@ from linoto.service.loops.detector import Claim
 from linoto.service.loops.log_sums import log_mean_exp
 from linoto.service.loops.model_watch import ModelClaim
 from linoto.service.loops.references import ReferenceSince, beyond_first
-from linoto.service.loops.spec import FixedAgent, LoopAgent, LoopSpec
+from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
 
 TILTS = tuple(4.0 * 0.7**j for j in range(20))  # l, of a reward scaled to [0, 1], or in units of its noise
@@ -244,7 +244,7 @@ class Watch:
         return log(self.run) if self.model is None else self.threshold
 
 
-def claim_of(agent: FixedAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:
+def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:
     """No drift: the mixture earns what the log earned. A stretch of it lacks what two prefixes lack."""
     bounded = agent.confidence.noise == "bounded"
     rounding = 2 * most_rounding(agent, spec.version)
@@ -256,7 +256,7 @@ def claim_of(agent: FixedAgent, c: Certificate, spec: LoopSpec, later: Sequence[
     return Claim.about(interval, c.reward_range, noise, rounding)
 
 
-def most_rounding(agent: FixedAgent, version: int) -> float:
+def most_rounding(agent: LoopAgent, version: int) -> float:
     """How many plays the mixture can be behind its shares: at most n / e for n logged arms, whatever the log.
 
     Where the agent does not count control plays, they have a schedule of their own, which adds as much.
@@ -266,7 +266,7 @@ def most_rounding(agent: FixedAgent, version: int) -> float:
     return schedules * float((agent.offline.pulls > 0).sum()) / e
 
 
-def range_is_given(agent: FixedAgent, c: Certificate) -> bool:
+def range_is_given(agent: LoopAgent, c: Certificate) -> bool:
     """Whether the range of rewards was given, and the log keeps to it: a guess would look like drift.
 
     A policy that begins anew in every epoch leaves the mixture's schedule each time, and is not watched.

@@ -68,8 +68,6 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
 
 def columns_of(loop: Loop) -> dict[str, str]:
     """The columns of the file with their kinds; those of the context keep their names."""
-    if loop.contexts is None:
-        return COLUMNS
     recipe = loop.contexts.recipe
     own = {column.name: column.holds for column in recipe.context}
     return {own_name(loop, name): kind for name, kind in COLUMNS.items()} | {recipe.item: "text"} | own
@@ -77,8 +75,6 @@ def columns_of(loop: Loop) -> dict[str, str]:
 
 def own_name(loop: Loop, column: str) -> str:
     """What a column of ours is called where a field of the context, or the item, has its name already."""
-    if loop.contexts is None:
-        return column
     recipe = loop.contexts.recipe
     taken = {recipe.item, *(field.name for field in recipe.context)} - {"action"}
     return f"decision_{column}" if column in taken else column
@@ -87,8 +83,6 @@ def own_name(loop: Loop, column: str) -> str:
 def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
     found, event = plain_row(loop, row)
-    if loop.contexts is None:
-        return found
     named = {own_name(loop, column): value for column, value in found.items()}
     return named | {loop.contexts.recipe.item: found["action"]} | loop.contexts.columns(event.context or {})
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from linoto.service.loops.loop import ALARMS
+from linoto.service.loops.alarms import ALARMS
 from linoto.service.loops.views import LoopView
 from linoto.service.storage.store import Store
 from linoto.service.web.access_log import BUCKETS, Latency
