@@ -200,8 +200,9 @@ class Operations:
     ) -> Request[ServedDecision]:
         """What to play. Without a key of yours one is made up, so that repeating is safe.
 
-        In a loop with contexts, `context` has the fields of its recipe, `arms` are the items that may be
-        played (all if left out), and `practice` is what is done today, if the loop has it given.
+        `arms` are those that may be played, all if left out (`allowed` means the same). In a loop with
+        contexts, `context` has the fields of its recipe, and `practice` is what is done today, if the loop
+        has it given.
         """
         body = asked(key, proposal, allowed, context, arms, practice)
         path = f"{path_to(loop)}/decide"

@@ -173,7 +173,6 @@ WRONG = {
     ("--practice", "A", "--evidence", "both"): (1, "--evidence both is not for contexts"),
     ("--practice", "A", "--alpha", "0.1"): (1, "--alpha 0.1 is not for contexts"),
     ("--practice", "A", "--policy", "LinOtO"): (1, "contexts"),
-    ("--practice", "A", "--gate", "tolerance", "--holdback", "0.1"): (1, "holdback must be 0"),
 }
 
 

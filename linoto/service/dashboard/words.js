@@ -10,7 +10,7 @@ export const WORDS = {
   awaited: "plays of an arm whose reward has not come yet",
   "awaiting a reward": "decisions whose reward has not come yet; until it comes, each counts against the budget",
   "closed by default": "decisions that counted the default reward because no reward came within the window",
-  "control group": "a share of decisions that is played like the log did, to compare with; with a Control gate, its control rounds",
+  "control group": "a share of decisions (holdback) that plays practice, to compare with; with a Control gate, its control rounds",
   decision: "one answer of the loop: which arm to play now",
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
@@ -105,7 +105,7 @@ function promise(loop) {
   return `The promise allows ${number(loss)} less on average${chance}. ${leftOf(loop).sentence}`;
 }
 
-const CHANGED = " The control group, played like the log, does not clearly earn more: the times may have become worse, not the choices.";
+const CHANGED = " The control group, played as practice does, does not clearly earn more: the times may have become worse, not the choices.";
 
 /** How much may still be lost before the promise is broken. */
 export function leftOf(loop, lift = null) {
@@ -207,5 +207,5 @@ export function groupsOf({ groups }) {
 
 /** A decision's group as people say it. */
 export const GROUP = { explore: "policy", safe: "safe", holdback: "control" };
-export const PLAYED = { explore: "the policy's own choice", safe: "the safe choice", holdback: "like the log" };
+export const PLAYED = { explore: "the policy's own choice", safe: "the safe choice", holdback: "as practice does" };
 export const PLAYED_BY_COIN = { explore: "what the policy wants to try", safe: "current practice, without a coin", holdback: "current practice, by the coin" };

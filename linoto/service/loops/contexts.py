@@ -43,7 +43,7 @@ class Question(NamedTuple):
 
     def without(self, removed: Set[int], names: Sequence[str]) -> Question:
         """The same without arms that were removed; practice is what is left of it."""
-        if not removed:
+        if not removed or (self.actions is None and self.among is None):  # the agent knows which are present
             return self
         places = [place for place, item in enumerate(self.items) if item not in removed]
         kept = [(item, weight) for item, weight in self.practice or () if item not in removed]

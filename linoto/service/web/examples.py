@@ -45,7 +45,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {},
         {"context": {"age": 31, "country": "DE"}, "arms": ["blue", "green"]},
         {"key": "visit-17"},
-        {"key": "visit-18", "allowed": ["blue", "green"]},
+        {"key": "visit-18", "arms": ["blue", "green"]},
     ],
     "DecideBatch": [
         {
@@ -54,7 +54,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
                 {"key": "visit-20", "context": {"age": 58, "country": None}, "arms": ["blue", "green"]},
             ]
         },
-        {"decisions": [{"key": "visit-21"}, {"key": "visit-22", "allowed": ["blue", "green"]}]},
+        {"decisions": [{"key": "visit-21"}, {"key": "visit-22", "arms": ["blue", "green"]}]},
     ],
     "RewardValue": [{"reward": 1.0}],
     "RewardReport": [{"key": "visit-17", "reward": 1.0}, {"decision_id": "1-1", "reward": 1.0}],

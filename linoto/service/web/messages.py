@@ -33,7 +33,13 @@ class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     key: Key | None = None
     proposal: ArmName | None = None  # the arm that the caller's own model would play
-    allowed: Annotated[list[ArmName], Meta(min_length=1, max_length=100_000)] | None = None
+    allowed: (
+        Annotated[
+            list[ArmName],
+            Meta(min_length=1, max_length=100_000, description="the name of `arms` in version 0.2"),
+        ]
+        | None
+    ) = None
     context: (
         Annotated[
             dict[FieldName, FieldValue],
@@ -44,9 +50,7 @@ class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
     arms: (
         Annotated[
             list[ArmName],
-            Meta(
-                min_length=1, max_length=100_000, description="in a loop with contexts: those to choose from"
-            ),
+            Meta(min_length=1, max_length=100_000, description="those to choose from; all if left out"),
         ]
         | None
     ) = None
