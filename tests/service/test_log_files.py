@@ -210,7 +210,7 @@ def test_errors_about_a_log_do_not_tell_its_folder(folder: Path) -> None:
             spec_of("bad.csv"),
             "bad.csv, row 2, column 'click': the reward must be a finite number, got 'many'",
         ),
-        (spec_of("none.csv"), "none.csv, row 2, column 'arm': the action is missing"),
+        (spec_of("none.csv"), "none.csv, row 2, column 'arm': the item is missing"),
         (spec_of("nobody.parquet"), "nobody.parquet, column 'arm': must name at least one arm, got none"),
         (spec_of("empty.csv"), "empty.csv must have at least one row, got none"),
         (spec_of("long.csv"), "long.csv, column 'arm': an arm must have 1 to 200 characters, got 201"),
