@@ -56,7 +56,7 @@ TRUSTED = {
         "0\u00a0% (it was larger in all)",
         "97\u00a0%",
     ),
-    "rounds bring their own arms and those played are the best": ("70\u00a0%", "90\u00a0%"),
+    "rounds bring their own arms and those played are the best": ("70 to 80\u00a0%", "90\u00a0%"),
 }
 BLIND = "the promise breaks with a misfit of the linear model that this log could not have shown"
 
