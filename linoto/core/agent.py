@@ -22,6 +22,7 @@ from linoto.core.gates import Gate
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.playing import Rounds
+from linoto.core.protocols import PolicyWithPromise
 from linoto.core.validation import as_arm
 
 
@@ -83,7 +84,7 @@ class Agent:
             kind = "rounds bring their own arms" if self.driver.brings_arms else "arms stay the same"
             raise AttributeError(f"an Agent whose {kind} has no attribute {name!r}")
 
-    def __init__(self, policy: Any, driver: Driver[Any]) -> None:
+    def __init__(self, policy: PolicyWithPromise, driver: Driver[Any]) -> None:
         self.policy, self.driver = policy, driver
         self.running = driver.running
 

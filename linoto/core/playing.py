@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def as_world(
     return World(means, draws, starts, first, bernoulli, reward_range, steps)
 
 
-def play(agent: Any, driver: Driver[Any], means: Floats, draws: Floats, **world: Any) -> Rounds:
+def play(agent: AnyAgent, driver: Driver[Any], means: Floats, draws: Floats, **world: Any) -> Rounds:
     """What an agent with this driver plays in a world: compiled, unless its explorer is the caller's own."""
     if isinstance(driver, FixedArms):
         known = as_world(means, draws, driver.k, **world)
@@ -97,7 +97,7 @@ def play(agent: Any, driver: Driver[Any], means: Floats, draws: Floats, **world:
     bernoulli = bool(world.pop("bernoulli", False))
     given = GivenRounds(means=means, **world)
     if driver.own:
-        return ask_in_rounds(agent, given.each(), draws, bernoulli)
+        return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli)
     return play_given(driver, given, draws, bernoulli)
 
 

@@ -12,6 +12,7 @@ from linoto.core import codec, kernels
 from linoto.core.drivers.driver import Driver
 from linoto.core.gates import Gate
 from linoto.core.kernels import State
+from linoto.core.protocols import PolicyWithPromise
 
 # 1 held whole arrays and the parameters, 2 knew nothing of lost rewards, 3 held the zeros of one-hot arms and
 # knew nothing of arms that come and go, 4 knew coins of a generator
@@ -23,7 +24,7 @@ SQUARES_OF_ROUNDS = ("gram", "inverse", "factor", "lost")
 VECTORS_OF_ROUNDS = ("target", "theta", "half", "excess", "normals")  # the others are of one round, or unused
 
 
-def snapshot_of(policy: Any, driver: Driver[Any]) -> bytes:
+def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
     """An agent as bytes; what only one call needs, and what is recomputed, is left out."""
     running = driver.running
     header, arrays = driver.saved()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
 from linoto.core.offline import Offline, as_offline
-from linoto.core.protocols import Policy, starts_without_arms
+from linoto.core.protocols import AnyAgent, Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm, check_choice, check_seed
 from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import Found, Weighted
@@ -38,6 +38,9 @@ from linoto.logs.targets import (
     needed_propensities,
     per_arm,
 )
+
+if TYPE_CHECKING:
+    from linoto.core.agent import Agent
 
 METHODS = ("replay", "ips", "snips", "dr")
 
@@ -291,7 +294,7 @@ def start_for_replay(
     return policy.start(arms, as_offline(offline, rows.k), rng=rng)
 
 
-def answers(agent: Any, rows: Rows) -> Callable[[int], tuple[Any, int]]:
+def answers(agent: AnyAgent, rows: Rows) -> Callable[[int], tuple[Any, int]]:
     """What an agent wants to play in a row, as it says it and as an arm."""
     if rows.recipe is None:
         ask = agent.decide if hasattr(agent, "decide") else agent.select
@@ -301,16 +304,16 @@ def answers(agent: Any, rows: Rows) -> Callable[[int], tuple[Any, int]]:
             return choice, as_arm(getattr(choice, "arm", choice), rows.k)
 
         return of_arms
-    places = rows.recipe.item_places
+    places, decide = rows.recipe.item_places, cast("Agent", agent).decide
 
     def in_context(row: int) -> tuple[Any, int]:
-        choice = agent.decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
-        return choice, places[choice.name]
+        choice = decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
+        return choice, places[str(choice.name)]
 
     return in_context
 
 
-def replayed(agent: Any, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
+def replayed(agent: AnyAgent, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
     """The rows seen from a learning agent, and (n,) which it keeps.
 
     Whatever the agent asks for, a row is kept with the same probability, the least propensity: how many are

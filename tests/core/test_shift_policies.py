@@ -10,8 +10,6 @@ import pytest
 
 import linoto
 from linoto import (
-    OOPE,
-    UCB1,
     Budget,
     Closed,
     Confidence,
@@ -25,15 +23,13 @@ from linoto import (
     LinTS,
     LinUCB,
     Offline,
-    OtO,
     Random,
-    RareLinUCB,
     Tolerance,
     least_shift,
     shifted_bounds,
 )
 from linoto.core import kernels
-from linoto.research import OlderTolerance
+from linoto.research import OOPE, UCB1, OlderTolerance, OtO, RareLinUCB
 from tests.core.test_shift import D, K, moved_world
 
 MOVED = Confidence(noise=0.3, delta=0.2, shift=0.3)

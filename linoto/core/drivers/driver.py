@@ -17,7 +17,7 @@ from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.explorers import is_own, rule_of
-from linoto.core.protocols import Composition
+from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 
 Q = TypeVar("Q")  # the question of a round, checked
@@ -183,7 +183,7 @@ class Driver(ABC, Generic[Q]):
         """What is guaranteed, before the first round."""
 
     @abstractmethod
-    def first_certificate(self, policy: Any) -> Certificate:
+    def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         """What was guaranteed before the first round, in any later one."""
 
     @abstractmethod

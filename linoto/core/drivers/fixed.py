@@ -22,7 +22,7 @@ from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
-from linoto.core.protocols import Composition
+from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
 from linoto.core.validation import as_arm, as_counts
@@ -522,7 +522,7 @@ class FixedArms(Driver[Bools | None]):
     def certified(self) -> Certificate:
         return certify(self.situation())
 
-    def first_certificate(self, policy: Any) -> Certificate:
+    def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         k = self.k - sum(len(change.added) for change in self.changes)
         d = self.running.state.vectors.shape[1] - sum(change.features for change in self.changes)
         log, squares = self.offline, self.reward_squares

@@ -26,7 +26,7 @@ from linoto.core.item_changes import ItemChange
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_in_rounds
-from linoto.core.protocols import Composition
+from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows
 from linoto.core.validation import as_arm, exact, rounded_up
@@ -506,7 +506,7 @@ class RoundArms(Driver[Round]):
             moments=self.moments,
         )
 
-    def first_certificate(self, policy: Any) -> Certificate:
+    def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         return self.certified()
 
     def amended(self, certificate: Certificate) -> Certificate:
