@@ -88,7 +88,6 @@ def test_where_practice_is_the_best_the_second_band_holds_the_truth() -> None:
     assert sum(second.kept for _, second in found) >= 8
 
 
-@pytest.mark.slow
 def test_the_shortfall_in_contexts_is_foretold_where_practice_knows_more_than_features() -> None:
     """Real digits, whose truth is known: practice sees every pixel, a preview five components. 4 problems: at
     90 %, fewer than 2 keep to it in 0.4 % of choices of seeds. As if nobody had known more, none does."""
