@@ -13,6 +13,7 @@ from helpers.reference_arms import ChangingReference, ChangingTolerance
 import linoto
 from linoto import Agent, Budget, Closed, Confidence, Gated, LinTS, LinUCB, Offline, Open
 from linoto.core import kernels
+from linoto.research import OlderTolerance
 
 D = 3
 THETA = np.array([0.5, 0.15, -0.1, 0.35, 0.6])  # the last two are of features that come later
@@ -104,8 +105,8 @@ def test_a_tolerance_gate_is_its_oracle_when_arms_come_and_go(
             continue
         confidence = Confidence(noise=noise, reward_range=(low, 1.0), bound=2.0)
         words = {"epsilon": 0.15, "budget": 1.0, "evidence": evidence, "relative": relative}
+        gate = linoto.Tolerance(**words) if ledger == "joint" else OlderTolerance(**words, rounding="low")
         words["ledger"] = ledger
-        gate = linoto.Tolerance(**words)
         policy = Gated(explorer=LinUCB(scale=0.5), gate=gate, fallback=fallback, confidence=confidence)
         agent = policy.start(actions, log)
         oracle = ChangingTolerance(

@@ -58,7 +58,7 @@ CASES: dict[str, Case] = {
     ),
     "ragged actions": (lambda: start([[1.0], [1.0, 2.0]]), "actions must be an array of numbers, got list"),
     "words for actions": (lambda: start([["a", "b"]]), "actions must be an array of numbers, got list"),
-    "no actions": (lambda: start(None), r"actions must have 2 dimension.*, got shape \(\)"),
+    "no actions": (lambda: start(None), "actions must be given with a log of fixed arms, got None"),
     "no arm": (lambda: start(np.ones((0, 3))), r"actions must hold at least one arm .*, got shape \(0, 3\)"),
     "no feature": (lambda: start(np.ones((2, 0))), r"actions must hold .* one feature, got shape \(2, 0\)"),
     "huge action": (lambda: start([[10**400, 1], [0, 1]]), "actions must be an array of numbers, got list"),

@@ -250,7 +250,10 @@ def test_the_usual_budget_is_in_rounds_of_the_log_or_of_the_noise() -> None:
 
 def test_a_gate_that_was_stored_is_the_gate_that_is_read() -> None:
     """The default gate changed; a policy that was written with the old one keeps it."""
-    stored = {**linoto.to_dict(linoto.Gated()), "gate": {"type": "Tolerance", "epsilon": 0.1}}
+    stored = {
+        **linoto.to_dict(linoto.Gated()),
+        "gate": {"type": "Tolerance", "epsilon": 0.1, "bias": "tight"},
+    }
     gate = linoto.from_dict(stored, stored=True).composed().gate
     assert (gate.epsilon, gate.budget, gate.ledger) == (0.1, 0.0, "union")
     assert linoto.from_dict(linoto.to_dict(linoto.Gated())) == linoto.Gated()
