@@ -109,6 +109,8 @@ def kind_of(preview: Preview) -> str:
 
 def trust_text(preview: Preview) -> str:
     """How often such previews were right, where the truth is known."""
+    if preview.worlds < FEW:
+        return f"with fewer than {FEW} worlds nothing was compared with a known truth: take more (--worlds)"
     kind = kind_of(preview)
     right, kept = TRUSTED[kind]
     return (
