@@ -323,7 +323,7 @@ def test_a_restored_loop_says_so_until_somebody_goes_on(browser: Chrome, tmp_pat
         page = Page(browser, f"http://127.0.0.1:{server.port}/")
         page.open("shop")
         page.until(lambda: "Restored: the database was restored" in page.text("[data-alarms]"))
-        assert "of the 4 events after it" in page.text("[data-alarms]")
+        assert "lost: 4 events, among them 2 decisions, counted at the worst" in page.text("[data-alarms]")
         assert "Exploring was stopped at once" in page.text("[data-alarms]")
         page.click("[data-stop]")
         page.until(lambda: page.text("[data-mode]") == "live" and page.text("[data-alarms]") == "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linoto.core.hints import counted
 from linoto.service.loops.events import DecisionMade, Event, LoopRestored
 from linoto.service.loops.state import Epoch
 from linoto.service.storage.expected import Note, tag_of
@@ -133,11 +134,8 @@ def restored_text(missing: int | None, costly: int | None) -> str:
     elif missing == 0:
         lost = "no event came after it"
     elif costly is None:
-        lost = (
-            f"of the {missing} events after it each counts as a decision at its worst, because they are lost"
-        )
+        lost = f"what came after it is lost: {counted(missing, 'event')}, each counted as a play at its worst"
     else:
-        lost = (
-            f"the {missing} events after it are lost, and {costly} decisions among them count at their worst"
-        )
+        events, decisions = counted(missing, "event"), counted(costly, "decision")
+        lost = f"what came after it is lost: {events}, among them {decisions}, counted at the worst"
     return f"the database was restored from a backup: {lost}; set the mode to go on"
