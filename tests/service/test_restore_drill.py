@@ -81,7 +81,8 @@ def test_a_restore_gives_nothing_out_twice_and_every_reward_is_accounted_for(tmp
 
     said = command("db", "restore", str(copy), "--db", str(path))
     missing = 5 + ROUNDS + ROUNDS // 2
-    assert f"loop: now safe-only; the database was restored from a backup: what came after it is lost: {missing} events" in said
+    assert "loop: now safe-only; the database was restored from a backup: " in said
+    assert f"what came after it is lost: {missing} events, among them" in said
     assert "tokens: boss, leaver revoked" in said and "linoto token create NAME --role ROLE" in said
     new = command("token", "create", "boss", "--role", "admin", "--db", str(path)).strip()
     with served(path) as server:

@@ -16,13 +16,14 @@ def open_ledger(p: Any, r: Any, ledger: Part) -> None:
     r.mixed = r.mixed_pending = r.ventured = r.pending = r.vetoed = 0
     r.mixed_rewards = r.earned = r.secured = 0.0
     r.upper_reference, r.lower_reference = inf, -inf
-    if ledger is None or r.logged == 0:
+    if r.logged == 0:
         return
     move_reference(p, r)
     r.bet_base = (r.upper_reference - p.low) / p.unit
     for j in range(BETS):
         r.bets[j] = 0.0
-    if p.joint == 1:  # elsewhere these stay 0, as in the snapshots of versions that had no such fields
+    # elsewhere these stay 0, as in the snapshots of versions that had no such fields
+    if ledger is not None and p.joint == 1:
         r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
         secure_surplus(p, r, r.ventured, r.ventured == 0)  # 0 and True: constants are compiled apart
 
@@ -314,7 +315,7 @@ def enter_reward(p: Any, r: Any, reward: float, mixture: bool, ledger: Part) -> 
     if mixture:
         r.mixed_pending -= 1
         r.mixed_rewards += reward
-        if ledger is not None and (p.bounded == 1 or p.joint == 1):
+        if p.bounded == 1 or p.joint == 1:
             move_reference(p, r)
     else:
         r.pending -= 1
