@@ -148,6 +148,7 @@ class Page:
         return next(iter(self.texts(selector)), "")
 
     def click(self, selector: str) -> None:
+        self.until(lambda: self.one(selector).is_enabled())
         self.one(selector).click()
 
     def until(self, condition: Callable[[], Any]) -> None:

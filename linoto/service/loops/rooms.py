@@ -42,7 +42,7 @@ def may_be_chance(loop: Loop) -> bool:
     if loop.practice is not None or loop.watch.per_round is None or left_at_most(loop) < 0:
         return False
     left = loss_and_left_below_log(loop)[2]
-    return left is not None and left < 0
+    return left is not None and left + debt(loop) < 0
 
 
 def room_left(loop: Loop, room: float | None) -> float | None:
@@ -90,6 +90,11 @@ def standing(loop: Loop) -> str:
         )
     if left.now >= 0:
         return ""
+    if not may_be_chance(loop):
+        return (
+            "Decisions that a restored backup has lost count at their worst, and that is more than the promise "
+            "still allows."
+        )
     return (
         f"By the log's mean reward the loop is {amount(-left.now)} {unit} below what the promise allows, but "
         f"within the uncertainty of its books, which reach from {amount(-left.lower)} below it to "
