@@ -92,8 +92,8 @@ def standing(loop: Loop) -> str:
         return ""
     if not may_be_chance(loop):
         return (
-            "Decisions that a restored backup has lost count at their worst, and that is more than the promise "
-            "still allows."
+            "Decisions that a restored backup has lost count at their worst, and that is more than the "
+            "promise still allows."
         )
     return (
         f"By the log's mean reward the loop is {amount(-left.now)} {unit} below what the promise allows, but "
