@@ -34,12 +34,12 @@ class Running:
     @property
     def rounds(self) -> int:
         """Decisions committed so far."""
-        return int(self.state.run["rounds"].item())
+        return int(self.state.run["rounds"].item(0))
 
     @property
     def rewards(self) -> int:
         """Rewards observed so far, and those that a value stands in for."""
-        return int(self.state.run["rewards"].item())
+        return int(self.state.run["rewards"].item(0))
 
     @property
     def by_model(self) -> bool:

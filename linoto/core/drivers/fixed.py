@@ -206,7 +206,7 @@ class FixedArms(Driver[Bools | None]):
     # -- how likely an arm is
 
     def peek(self, wanted: int | None, asked: Bools | None) -> Decision:
-        thrown = self.running.run["thrown"].item()
+        thrown = self.running.run["thrown"].item(0)
         decision = self.answer(wanted, asked)
         self.running.state.run["thrown"] = thrown
         return decision
