@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 from yarl import URL
 
 from linoto.client.endpoint import BODY_HEADERS, CLOSED, Endpoint
@@ -90,6 +91,7 @@ class Sessions:
             connector=aiohttp.TCPConnector(
                 limit=0,
                 keepalive_timeout=self.endpoint.idle,
+                enable_cleanup_closed=NEEDS_CLEANUP_CLOSED,  # no wait for the other end of TLS
                 ssl=True if self._tls is None else self._tls,
             ),
             headers=self.endpoint.headers,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import threading
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from helpers.scripted_service import DECISION, answer, scripted
+from helpers.scripted_service import DECISION, Handler, answer, scripted
 from helpers.service_process import TOLERANT, Server, served
 
 import linoto
@@ -230,6 +233,26 @@ def test_a_client_stays_in_one_event_loop() -> None:
         with pytest.raises(RuntimeError, match="one event loop"):
             asyncio.run(client.loops())
         asyncio.run(client.close())
+
+
+def test_a_service_that_is_slow_to_end_tls_leaves_no_connection_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "loopback.pem"))
+    closed = threading.Event()
+    monkeypatch.setattr(Handler, "finish", lambda handler: closed.wait(60))
+
+    async def work(url: str) -> str | None:
+        async with AsyncClient(url) as client:
+            return (await client.decide("loop")).arm
+
+    with scripted(answer(200, DECISION), folder=tmp_path) as script:
+        assert asyncio.run(work(script.url)) == "a"
+        with warnings.catch_warnings(record=True) as left:
+            warnings.simplefilter("always", ResourceWarning)
+            gc.collect()
+        closed.set()
+    assert [str(warning.message) for warning in left] == []
 
 
 def test_a_client_needs_at_least_one_connection() -> None:
