@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import linoto
-from linoto.core.units import recognising
+from linoto.core.one_hot import recognising
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 LINUCB = "LinUCB"

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from linoto.core.gates import Tolerance as Tolerance
     from linoto.core.guard import Guard as Guard
     from linoto.core.offline import Offline as Offline
+    from linoto.core.one_hot import one_hot as one_hot
     from linoto.core.policies import Gated as Gated
     from linoto.core.policies import Greedy as Greedy
     from linoto.core.policies import LinLCB as LinLCB
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from linoto.core.snapshots import from_dict as from_dict
     from linoto.core.snapshots import restore as restore
     from linoto.core.snapshots import to_dict as to_dict
-    from linoto.core.units import one_hot as one_hot
     from linoto.engines import Engine as Engine
     from linoto.experiments.run import run_experiment as run_experiment
     from linoto.experiments.settings import ContextualSetting as ContextualSetting
@@ -102,7 +102,7 @@ HOMES = {
     "core.protocols": ("Policy",),
     "core.shift": ("least_shift", "shifted_bounds"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),
-    "core.units": ("one_hot",),
+    "core.one_hot": ("one_hot",),
     "engines": ("Engine",),
     "experiments.run": ("run_experiment",),
     "experiments.settings": ("ContextualSetting", "Experiment", "Setting"),

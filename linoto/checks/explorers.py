@@ -13,7 +13,7 @@ from linoto.checks.problems import expect, expect_same, innermost, problem_for
 from linoto.checks.rewards import BEFORE, PENDING
 from linoto.checks.symmetries import is_deterministic
 from linoto.core.agent import Agent
-from linoto.core.explorers import View, is_own, is_proposer
+from linoto.core.explorers import View, is_proposer, is_users_own
 from linoto.core.protocols import Policy
 
 
@@ -37,7 +37,7 @@ def deterministic_explorers_draw_nothing(policy: Policy) -> None:
 def own_explorer(policy: Policy) -> Any:
     """The explorer of a policy, if it is one of your own, or None."""
     agent = innermost(problem_for(policy).start_agent(policy))
-    return agent.explorer if isinstance(agent, Agent) and is_own(agent.explorer) else None
+    return agent.explorer if isinstance(agent, Agent) and is_users_own(agent.explorer) else None
 
 
 def call_and_compare(method: Callable[[View], Any], view: View) -> Any:

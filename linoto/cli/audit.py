@@ -43,7 +43,7 @@ from linoto.cli.reading import (
     read_known_arms,
 )
 from linoto.cli.terminal import positive, print_facts, print_table, print_written, progress
-from linoto.cli.usage import Commands, Parser, add_command, add_engine, engine_of, typed_again
+from linoto.cli.usage import Commands, Parser, add_command, add_engine, as_typed, engine_of
 
 if TYPE_CHECKING:
     from linoto.audit.audit import Audit
@@ -263,12 +263,12 @@ def command_of(arguments: argparse.Namespace) -> str:
 
 def log_options_again(arguments: argparse.Namespace) -> list[str]:
     """The options of the log as they would be typed again."""
-    words = [*typed_again(arguments, ("arms", *VALUES)), *context_again(arguments)]
+    words = [*as_typed(arguments, ("arms", *VALUES)), *context_again(arguments)]
     for column in arguments.categorical:
         words += ["--categorical", column]
     return [
         *words,
-        *typed_again(arguments, FLAGS),
+        *as_typed(arguments, FLAGS),
         *arm_effects_again(arguments),
         *horizon_again(arguments),
     ]

@@ -26,7 +26,7 @@ from linoto.cli.log_and_policy import (
     with_gate_options,
 )
 from linoto.cli.terminal import above_zero, number, print_facts
-from linoto.cli.usage import Commands, Parser, add_command, typed_again
+from linoto.cli.usage import Commands, Parser, add_command, as_typed
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
@@ -111,7 +111,7 @@ def add_loop_options(command: Parser) -> None:
 
 def loop_options_again(arguments: argparse.Namespace) -> list[str]:
     """The options of the loop as they would be typed again."""
-    words = typed_again(arguments, ["default_reward", "window", "holdback"])
+    words = as_typed(arguments, ["default_reward", "window", "holdback"])
     if arguments.missing_reward != "unknown":
         words += ["--missing-reward", arguments.missing_reward]
     if arguments.unit:
@@ -178,9 +178,9 @@ def fixed_parts(arguments: argparse.Namespace, log: ArmsAndLog) -> dict[str, Any
 
 def with_features(log: ArmsAndLog) -> list[tuple[str, list[float] | None]]:
     """Every arm with its features; without where each is a feature of its own: then others can be added."""
-    from linoto.core.units import find_units, is_identity
+    from linoto.core.one_hot import find_one_hot, is_identity
 
-    units = find_units(log.actions)
+    units = find_one_hot(log.actions)
     if units is not None and is_identity(units):
         return [(name, None) for name in log.names]
     return list(zip(log.names, log.actions.tolist(), strict=True))

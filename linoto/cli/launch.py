@@ -19,7 +19,7 @@ from linoto.cli.log_and_policy import add_gate, read_policy, read_statistics, wi
 from linoto.cli.preview import add_preview, show_preview
 from linoto.cli.reading import has_context
 from linoto.cli.serve import add_serve, port
-from linoto.cli.usage import Commands, Parser, add_command, shown, typed_again
+from linoto.cli.usage import Commands, Parser, add_command, as_typed, shown
 
 DESCRIPTION = """\
 Audit a log, choose a policy, print what it promises, preview what it could lose and gain, make a
@@ -84,13 +84,13 @@ def run_launch(arguments: argparse.Namespace) -> None:
 
 def certificate_of(arguments: argparse.Namespace, stats: Path) -> list[Any]:
     """The command that prints what is promised."""
-    gate = typed_again(arguments, ["gate", "budget", "epsilon"])
+    gate = as_typed(arguments, ["gate", "budget", "epsilon"])
     return ["certificate", stats, *gate, "--horizon", arguments.horizon]
 
 
 def previewed(arguments: argparse.Namespace, stats: Path, options: Sequence[str]) -> float | None:
     """Preview, and stop where its verdict says so; the budget that it finds best, if there is one."""
-    words = ["preview", stats, *typed_again(arguments, ["gate"]), *options]
+    words = ["preview", stats, *as_typed(arguments, ["gate"]), *options]
     words += ["--horizon", arguments.horizon, "--out", arguments.out / "preview.html"]
     words += ["--unit", arguments.unit] if arguments.unit else []
     for practice in arguments.practice:
@@ -107,7 +107,7 @@ def make_and_serve(arguments: argparse.Namespace, stats: Path) -> None:
     """The last two steps."""
     name = arguments.name or loop_name(arguments.log)
     db = arguments.out / DATABASE
-    options = [*typed_again(arguments, ["gate", "budget", "epsilon"]), *loop_options_again(arguments)]
+    options = [*as_typed(arguments, ["gate", "budget", "epsilon"]), *loop_options_again(arguments)]
     run_step("Make the loop", ["create", name, stats, *options, "--db", db])
     serve = ["serve", "--db", db, "--port", arguments.port]
     if arguments.yes or agreed(f"Serve loop {name!r} now?"):

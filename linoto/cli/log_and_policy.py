@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import above_zero, above_zero_or, at_least_zero, number, seed
-from linoto.cli.usage import Parser, Words, typed_again
+from linoto.cli.usage import Parser, Words, as_typed
 from linoto.core.hints import nearest
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def log_and_policy_again(arguments: argparse.Namespace) -> list[str]:
     if arguments.policy != "Gated":
         words += ["--policy", arguments.policy]
     names = ("explorer", "gate", "evidence", "noise", "reward_range", "bound", "delta", "shift")
-    return [shlex.quote(word) for word in [*words, *typed_again(arguments, names)]]
+    return [shlex.quote(word) for word in [*words, *as_typed(arguments, names)]]
 
 
 # -- the log ----------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
 def as_arms_and_log(data: Mapping[str, Any], source: str) -> ArmsAndLog:
     """Checked arms, log and names, and what an audit kept with them."""
     from linoto.core.offline import Offline, as_offline
-    from linoto.core.units import one_hot
+    from linoto.core.one_hot import one_hot
     from linoto.core.validation import as_actions
     from linoto.logs.saved import read_saved
 

@@ -37,7 +37,7 @@ from linoto.cli.terminal import (
     print_written,
     progress,
 )
-from linoto.cli.usage import Commands, add_command, add_engine, engine_of, shown, typed_again
+from linoto.cli.usage import Commands, add_command, add_engine, as_typed, engine_of, shown
 from linoto.core.hints import counted
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def command_of(arguments: argparse.Namespace) -> str:
     return " ".join(
         [
             *words,
-            *typed_again(
+            *as_typed(
                 arguments, ("horizon", "worlds", "limit", "prior", "logged_arms", "drift", "unit", "seed")
             ),
         ]

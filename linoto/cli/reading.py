@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import positive
-from linoto.cli.usage import Parser, typed_again
+from linoto.cli.usage import Parser, as_typed
 
 if TYPE_CHECKING:
     from linoto.logs.arms import ArmTable
@@ -93,7 +93,7 @@ def context_again(arguments: argparse.Namespace) -> list[str]:
             words += [f"--{option}", column]
     for one, other in arguments.cross:
         words += ["--cross", one, other]
-    return [*words, *typed_again(arguments, ("min_count", "contexts"))]
+    return [*words, *as_typed(arguments, ("min_count", "contexts"))]
 
 
 def add_arms_notation(command: Parser) -> None:

@@ -166,7 +166,7 @@ def engine_of(arguments: argparse.Namespace) -> Engine:
     return Engine(kind=arguments.engine, jobs=arguments.jobs, scheduler=arguments.scheduler)
 
 
-def typed_again(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
+def as_typed(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
     """Options as they would be typed again, without those that were not given."""
     words: list[str] = []
     for name in names:

@@ -23,7 +23,7 @@ from linoto.core.gates import Gate
 from linoto.core.hints import amount, shortened_list
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
-from linoto.core.units import Units
+from linoto.core.one_hot import OneHotArms
 from linoto.core.validation import as_arm, as_arms, as_floats, exact, is_number
 
 
@@ -193,7 +193,7 @@ def empty_state(state: State, new: Floats) -> State:
         together = np.append(state.arms[kernels.PLACE].astype(np.int64), places)
         if np.unique(together).size == k + j:
             scales = np.append(state.actions[0], new[np.arange(j), places])
-            return kernels.empty_state(new, Units(together, scales, width))
+            return kernels.empty_state(new, OneHotArms(together, scales, width))
     actions = np.zeros((k + j, width))
     actions[:k, :d], actions[k:] = kernels.actions_of(state), new
     return kernels.empty_state(actions, None)

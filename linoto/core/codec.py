@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from linoto.core.explorers import is_own
+from linoto.core.explorers import is_users_own
 
 GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
@@ -22,7 +22,7 @@ def encode(record: Any) -> Any:
         return [encode(part) for part in record]
     if isinstance(record, np.generic):
         return record.item()
-    if isinstance(record, type) or not (is_dataclass(record) or is_own(record)):
+    if isinstance(record, type) or not (is_dataclass(record) or is_users_own(record)):
         return record
     names = [field.name for field in fields(record)] if is_dataclass(record) else []
     return {"type": type_name(type(record)), **{name: encode(getattr(record, name)) for name in names}}

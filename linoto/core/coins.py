@@ -156,7 +156,7 @@ def with_seed(certificate: Certificate, gate: Gate, coins: Coins | None) -> Cert
 def proven_room(params: Records, run: Records) -> float:
     """What the books of the coin leave to lose, whatever the next round is asked; no coin is thrown."""
     looked = run.copy()
-    looked["thrown"] = 0
+    looked["coin_thrown"] = 0
     kernels.coin_decide(params, looked, -np.inf)
     return float(looked[0]["room"])
 
@@ -181,7 +181,7 @@ def check_same_round(run: Records, proposal: int, mask: Bools | None) -> None:
 
 def with_coin(decision: Decision, run: Records) -> Decision:
     """A decision with what its reward needs, where the coin is thrown."""
-    if not run[0]["thrown"]:
+    if not run[0]["coin_thrown"]:
         return decision
     return replace(decision, control_share=float(run[0]["entry_share"]), centre=float(run[0]["entry_centre"]))
 
@@ -196,7 +196,7 @@ def forget_coin(run: Records) -> None:
     agreed = run[0]["proposal"] == run[0]["fallback"]
     run["arm"], run["explored"], run["source"] = run["fallback"], 0, run["fallback_source"]
     write(run, kernels.NO_ENTRY if agreed else kernels.PRACTICE_PLAY, 0.0, 0.0, int(run[0]["fallback"]))
-    run["thrown"] = 0
+    run["coin_thrown"] = 0
 
 
 def check_before_coin(safe: bool, thrown: bool) -> None:
@@ -219,7 +219,7 @@ def enter_play(run: Records, decision: Decision) -> None:
     Where the coin of this round is thrown, that is what counts: a decision of the same round from before the
     throw must not take its place, or who keeps one in reserve could let every control round disappear.
     """
-    if run[0]["thrown"]:
+    if run[0]["coin_thrown"]:
         enter_arm(run, decision.arm)
     else:
         enter_decision(run, decision)

@@ -13,7 +13,7 @@ from linoto.core.arrays import Floats
 from linoto.core.features.moments import Moments
 from linoto.core.hints import amount
 from linoto.core.offline import Offline
-from linoto.core.units import find_units
+from linoto.core.one_hot import find_one_hot
 from linoto.core.validation import (
     as_floats,
     as_range,
@@ -235,7 +235,7 @@ def radius_terms(confidence: Confidence, actions: Floats | None, log: Offline | 
         assert isinstance(log, Moments)  # a log of arms comes with them
         return terms_of_log(confidence, log.d, log.spectrum)
     if confidence.horizon is not None:
-        if find_units(actions) is None:
+        if find_one_hot(actions) is None:
             raise ValueError("actions must be one-hot for radius 'arms', got arms that share features")
         return terms_of_arms(confidence, len(actions), confidence.horizon)
     spectrum = design_spectrum(actions, log) if confidence.radius == "hkz" else np.zeros(1)
@@ -281,7 +281,7 @@ def quadratic_form(spectrum: Floats, ridge: float, delta: float) -> float:
 
 def design_spectrum(actions: Floats, offline: Offline) -> Floats:
     """The eigenvalues of the logged design, those that must be 0 for one-hot arms left out."""
-    units = find_units(actions)
+    units = find_one_hot(actions)
     if units is not None:
         return np.asarray(offline.pulls * units.scales**2)
     return np.asarray(np.linalg.eigvalsh(actions.T @ (offline.pulls[:, None] * actions)))

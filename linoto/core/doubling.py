@@ -17,10 +17,10 @@ from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
 from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
+from linoto.core.one_hot import RECOGNISED, is_compact, recognising
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import FullAgent, Log, Policy, is_log
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.units import RECOGNISED, is_compact, recognising
 from linoto.core.validation import as_actions, as_arm, as_floats, as_names, as_reward, generator_for
 
 FIXED_ARMS = (

@@ -121,7 +121,7 @@ def has_rule(explorer: object) -> bool:
     return isinstance(getattr(type(explorer), "rule", None), Rule)
 
 
-def is_own(explorer: object) -> bool:
+def is_users_own(explorer: object) -> bool:
     """Whether this is an explorer that somebody else wrote."""
     return (
         not has_rule(explorer) and not isinstance(explorer, type) and isinstance(explorer, Scorer | Proposer)

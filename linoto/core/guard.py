@@ -16,7 +16,7 @@ from linoto.core.decisions import SOURCES, Decision, check_reward, check_round, 
 from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.saving import SNAPSHOT_FORMAT
+from linoto.core.saving import SNAPSHOT_FORMAT, under_stored_names
 from linoto.core.validation import as_arm, generator_for
 
 
@@ -203,7 +203,7 @@ class Guard:
         arrays = {
             "counts": self._counts,
             "mixed": self._mixed,
-            "run": self._run,
+            "run": under_stored_names(self._run),
             "pulls": self.offline.pulls,
             "reward_sums": self.offline.reward_sums,
         }
@@ -224,7 +224,7 @@ class Guard:
         if self._coins is None:
             return
         self._coins = source
-        if not self._run[0]["thrown"]:
+        if not self._run[0]["coin_thrown"]:
             coins.draw_coins(self._run, source)
 
     @property
@@ -239,7 +239,7 @@ class Guard:
 
     def _decide_by_coin(self, arm: int) -> Decision:
         run = self._run
-        if run[0]["thrown"]:
+        if run[0]["coin_thrown"]:
             coins.check_same_round(run, arm, None)
         else:
             run["proposal"], run["fallback"], run["fallback_source"] = (
@@ -262,10 +262,10 @@ class Guard:
     def _vouched_room(self) -> float:
         """The room that the log sees, where it vouches for a loan."""
         run, p = self._run[0], self._params[0]
-        if p["vouched_by"] != kernels.THE_LOG:
+        if p["loan_from"] != kernels.THE_LOG:
             return -np.inf
         upper, lower = self._bounds
-        log = self.offline.pulls, int(self.offline.total), int(run["ventured"]) + 1, self._against
+        log = self.offline.pulls, int(self.offline.total), int(run["explored_plays"]) + 1, self._against
         most = kernels.most_by_practice(*log, upper, lower, float(p["log_upper"]), int(run["fallback"]))
         earned = run["earned"] + p["low"] * (run["pending"] + 1)
         return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)
@@ -288,7 +288,7 @@ class Guard:
 
 def check_gate(gate: object, rates: Mapping[str, object]) -> None:
     """Refuse a gate that needs features, and numbers that the gate has already."""
-    if not getattr(gate, "throws_coin", False) or getattr(gate, "vouched_by", 0) == kernels.THE_MODEL:
+    if not getattr(gate, "throws_coin", False) or getattr(gate, "loan_from", 0) == kernels.THE_MODEL:
         raise ValueError(f"gate must be a Control, and its loan not vouched for by a model, got {gate!r}")
     for name, value in rates.items():
         if value not in (0.0, False, "expected"):

@@ -15,8 +15,8 @@ from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
 from linoto.core.gates import mixture_rounding
 from linoto.core.offline import Offline
+from linoto.core.one_hot import find_one_hot, squared_lengths
 from linoto.core.protocols import Composition
-from linoto.core.units import find_units, squared_lengths
 from linoto.core.validation import as_arm
 
 FALLBACK_CODES: dict[str | int, int] = {
@@ -61,7 +61,7 @@ def params_with(
     """The same for one estimate."""
     explorer, gate, fallback = composition.explorer, composition.gate, composition.fallback
     check_scales(confidence.ridge_for(actions.shape[1]), actions, offline)
-    if rule_of(explorer).one_hot and find_units(actions) is None:
+    if rule_of(explorer).one_hot and find_one_hot(actions) is None:
         name = type(explorer).__name__
         raise ValueError(f"actions must be one-hot for {name}, got arms that share features")
     if confidence.radius == "arms" and gate.bounds_sums(confidence):

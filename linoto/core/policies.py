@@ -14,12 +14,21 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence, check_confidence
-from linoto.core.explorers import Proposer, Rule, Scorer, by_redrawing, has_rule, is_own, rule_of, uniform
+from linoto.core.explorers import (
+    Proposer,
+    Rule,
+    Scorer,
+    by_redrawing,
+    has_rule,
+    is_users_own,
+    rule_of,
+    uniform,
+)
 from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
 from linoto.core.offline import Offline
 from linoto.core.parameters import REACHES, is_arm, params_of
-from linoto.core.usual import usual_contextual_gate, usual_gate
+from linoto.core.usual import usual_gate, usual_gate_in_rounds
 from linoto.core.validation import (
     check_choice,
     check_count,
@@ -232,7 +241,7 @@ class Gated(Composed):
 
     def __post_init__(self) -> None:
         normalise(self)
-        if not has_rule(self.explorer) and not is_own(self.explorer):
+        if not has_rule(self.explorer) and not is_users_own(self.explorer):
             raise ValueError(
                 f"explorer must be {one_of(EXPLORERS)}, or have a score or propose method, got "
                 f"{self.explorer!r}"
@@ -295,7 +304,7 @@ class Gated(Composed):
 
     def composed_in_rounds(self) -> Gated:
         gate: Any = self.gate
-        return self if gate is not None else replace(self, gate=usual_contextual_gate(self.assumed))
+        return self if gate is not None else replace(self, gate=usual_gate_in_rounds(self.assumed))
 
     def with_parameter(self, name: str, value: float) -> Gated:
         gate = self.composed().gate

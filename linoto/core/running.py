@@ -45,7 +45,7 @@ class Running:
     def by_model(self) -> bool:
         """Whether something is promised that rests on the linear model."""
         p = self.params[0]
-        return bool(p["by_model"] or p["vouched_by"] == kernels.THE_MODEL)
+        return bool(p["by_model"] or p["loan_from"] == kernels.THE_MODEL)
 
     def check_reward(self, reward: Any) -> float:
         """One reward as a number, or why it cannot be one."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec, kernels
+from linoto.core.arrays import Records
 from linoto.core.drivers.driver import Driver
 from linoto.core.gates import Gate
 from linoto.core.kernels import State
@@ -18,6 +19,13 @@ from linoto.core.protocols import PolicyWithPromise
 # knew nothing of arms that come and go, 4 knew coins of a generator
 # only, and not which rounds await their reward
 SNAPSHOT_FORMAT = 5
+# how fields of a run are named in files, where that is not what they are called here
+STORED_NAMES = {
+    "explored_plays": "ventured",
+    "coin_thrown": "thrown",
+    "lost_radius": "doubt",
+    "earlier_baselines": "arrears",
+}
 
 
 SQUARES_OF_ROUNDS = ("gram", "inverse", "factor", "lost")
@@ -66,7 +74,7 @@ def is_lasting(name: str, without: set[str]) -> bool:
 def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
     """The state row by row, each under its name, but for some rows and a decision that may change."""
     run = state.run.copy()
-    for name in () if run[0]["thrown"] else kernels.DECIDED:
+    for name in () if run[0]["coin_thrown"] else kernels.DECIDED:
         run[name] = 0
     for name in set(kernels.RUN.names or ()) - kernels.ONLINE_FIELDS:
         run[1:][name] = 0
@@ -76,7 +84,13 @@ def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
         for index, name in enumerate(names)
         if is_lasting(name, without)
     }
-    return {"actions": state.actions, "run": run, **rows}
+    return {"actions": state.actions, "run": under_stored_names(run), **rows}
+
+
+def under_stored_names(run: Records) -> Records:
+    """The same numbers with their fields named as every version has stored them."""
+    fields = [(STORED_NAMES.get(name, name), run.dtype[name]) for name in run.dtype.names or ()]
+    return run.view(np.dtype(fields))
 
 
 def lasting_rows(state: State) -> dict[str, npt.NDArray[Any]]:

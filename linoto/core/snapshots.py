@@ -29,13 +29,13 @@ from linoto.core.gates.older import OlderTolerance
 from linoto.core.guard import Guard
 from linoto.core.item_changes import ItemChange, recipe_after
 from linoto.core.offline import Offline
+from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
 from linoto.core.oope import OOPE
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.parameters import params_in_rounds
 from linoto.core.protocols import Policy
 from linoto.core.running import Running
-from linoto.core.saving import SNAPSHOT_FORMAT, lasting_rows
-from linoto.core.units import Units, find_units, is_compact, same_arms
+from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, lasting_rows
 from linoto.core.validation import as_actions
 
 KNOWN: dict[str, type] = {
@@ -237,7 +237,7 @@ def restored_state(arrays: Arrays, format: int, special: Set[str], *, shifted: b
     return state
 
 
-def units_of(arrays: Arrays) -> Units | None:
+def units_of(arrays: Arrays) -> OneHotArms | None:
     """One-hot arms as they are stored, by place and scale; those stored with all their zeros keep them.
 
     Without them the same rewards would give other last digits, and a service compares to the last one.
@@ -248,7 +248,7 @@ def units_of(arrays: Arrays) -> Units | None:
     d = 0 if target is None else target.size
     if places.shape != actions.shape[1:] or not np.isin(places, np.arange(d)).all():
         raise ValueError(f"snapshot must hold arms.place of {actions.shape[1]} features, got another array")
-    return Units(places.astype(np.int64), actions[0], d)
+    return OneHotArms(places.astype(np.int64), actions[0], d)
 
 
 def copy_exactly(name: str, arrays: Arrays, target: npt.NDArray[Any]) -> None:
@@ -265,8 +265,9 @@ def copy_fields(arrays: Arrays, target: npt.NDArray[Any]) -> None:
     source = arrays.get("run", np.zeros(0))
     if source.shape != target.shape or not source.dtype.names:
         raise ValueError(f"snapshot must hold run of shape {target.shape}, got {source.shape}")
-    for name in set(source.dtype.names) & set(target.dtype.names or ()):
-        target[name] = source[name]
+    for name in target.dtype.names or ():
+        if (stored := STORED_NAMES.get(name, name)) in source.dtype.names:
+            target[name] = source[stored]
 
 
 def restore_rounds(
@@ -336,7 +337,7 @@ def keeps_zeros(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
     """Whether an agent goes on with the zeros of one-hot arms, because an older version began it so."""
     if isinstance(agent, DoublingAgent):
         return not agent.recognises
-    return not agent.running.run["one_hot"] and find_units(actions) is not None
+    return not agent.running.run["one_hot"] and find_one_hot(actions) is not None
 
 
 def compact_arms(agent: Agent) -> kernels.Floats:

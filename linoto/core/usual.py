@@ -13,7 +13,7 @@ def usual_gate(confidence: Confidence) -> Tolerance:
     return Tolerance().usual(confidence)
 
 
-def usual_contextual_gate(confidence: Confidence, *, earned: float = inf, rows: int = 0) -> Gate:
+def usual_gate_in_rounds(confidence: Confidence, *, earned: float = inf, rows: int = 0) -> Gate:
     """The same with contexts, in units of the noise: a log's mean is no reference where rounds differ.
 
     Where the range of rewards is known it is a Control gate: that a linear model holds in every context is

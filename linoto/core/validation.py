@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.units import compact_form
+from linoto.core.one_hot import compact_form
 
 
 def exact(value: float) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing, number_of, text_of
 from linoto.core.hints import nearest, shortened_list
-from linoto.core.units import one_hot as unit_vectors
+from linoto.core.one_hot import one_hot as unit_vectors
 from linoto.core.validation import as_actions, as_arms, check_positive
 from linoto.logs.notation import looks_like_compact_dates, looks_like_dates, other_notation
 from linoto.logs.values import Table, check_columns

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
-from linoto.core.units import find_units
+from linoto.core.one_hot import find_one_hot
 from linoto.core.validation import (
     as_actions,
     as_counts,
@@ -141,7 +141,7 @@ class LinearBandit(World):
     @property
     def means(self) -> Floats:
         """(k,) mean reward of each arm."""
-        units = find_units(self.actions)
+        units = find_one_hot(self.actions)
         return np.asarray(
             self.actions @ self.theta if units is None else units.scales * self.theta[units.places]
         )

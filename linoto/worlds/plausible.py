@@ -15,9 +15,9 @@ from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.gates import Gate
 from linoto.core.offline import Offline, as_offline
+from linoto.core.one_hot import find_one_hot
 from linoto.core.playing import GivenRounds
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.units import find_units
 from linoto.core.validation import as_actions, check_choice, check_positive
 from linoto.worlds.bandits import World
 from linoto.worlds.contexts import ContextualBandit, PooledRounds
@@ -146,7 +146,7 @@ class LogOfArms:
     def cost(self) -> int:
         """Among k arms with d features about d (d + k); one-hot arms cost less."""
         k, d = self.actions.shape
-        return int(20 * k if find_units(self.actions) is not None else d * (d + k))
+        return int(20 * k if find_one_hot(self.actions) is not None else d * (d + k))
 
     def gate_of(self, policy: ComposedPolicy) -> Gate:
         """What the policy compares by."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline
-from linoto.core.units import find_units
+from linoto.core.one_hot import find_one_hot
 from linoto.worlds.reward_laws import RewardLaw
 
 SPREADS = np.geomspace(1 / 64, 8, 28)  # how much arms may differ, in units of `usual_spread`
@@ -181,7 +181,7 @@ def are_unrelated(actions: Floats) -> bool:
     k, d = actions.shape
     if d < k:
         return False
-    units = find_units(actions)
+    units = find_one_hot(actions)
     if units is not None:  # no array of k x k
         return bool(np.ptp(units.scales**2) <= 1e-9 * (units.scales**2).max())
     products = actions @ actions.T

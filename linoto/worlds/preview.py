@@ -20,7 +20,7 @@ from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
-from linoto.core.usual import usual_contextual_gate
+from linoto.core.usual import usual_gate_in_rounds
 from linoto.core.validation import (
     as_floats,
     check_count,
@@ -346,7 +346,7 @@ def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     if not known.rounds_from:
         return Gated(gate=Tolerance(epsilon=0.1), confidence=sure)
     whole = known.whole
-    gate = usual_contextual_gate(sure, earned=float(whole.reward_sums.sum()), rows=whole.total)
+    gate = usual_gate_in_rounds(sure, earned=float(whole.reward_sums.sum()), rows=whole.total)
     return Gated(gate=gate, confidence=sure)
 
 

@@ -308,7 +308,7 @@ def test_a_fixed_fallback_that_goes_is_replaced_by_the_named_one() -> None:
 
 def test_a_thrown_coin_and_epochs_refuse_changes() -> None:
     agent = started(POLICIES["control-by-model"])
-    while not agent.running.run["thrown"]:
+    while not agent.running.run["coin_thrown"]:
         agent.update(agent.decide(), 0.5)
         agent.decide()
     with pytest.raises(ValueError, match="arms must change between rounds"):

@@ -54,7 +54,7 @@ def ask_how_likely_it_is(play: Fixed, wanted: str, spare: Any) -> Any:
     """A propensity throws the coin in secret: is anything of it left?"""
     if hasattr(play.agent, "propensity"):
         play.likely()
-    decision = play.ask(1 - play.practice()) if play.run["thrown"] else play.ask()
+    decision = play.ask(1 - play.practice()) if play.run["coin_thrown"] else play.ask()
     return decision if is_wanted(decision, wanted) else play.ask(play.practice())
 
 

@@ -442,10 +442,10 @@ def test_propensities_are_the_frequencies(explorer: Any, allowed: Any) -> None:
     policy = Gated(explorer=explorer, gate=Control(budget=4.0), confidence=CLICKS)
     agent = policy.start(ACTIONS, LOG, rng=0)
     said = np.array([agent.propensity(arm, allowed, redraws=2000) for arm in range(3)])
-    assert agent.running.run["thrown"] == 0  # nobody was shown the coin
+    assert agent.running.run["coin_thrown"] == 0  # nobody was shown the coin
     counts = np.zeros(3)
     for turn in range(2000):
-        agent.running.state.run["thrown"], agent.running.coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
+        agent.running.state.run["coin_thrown"], agent.running.coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
         agent.driver.draw()
         counts[agent.decide(allowed).arm] += 1
     assert said.sum() == pytest.approx(1.0, abs=0.1)
@@ -461,7 +461,7 @@ def test_propensities_of_a_proposal_are_the_frequencies(explorer: Any, loan: flo
     said = np.array([agent.propensity(arm, proposal=0) for arm in range(3)])
     counts, shares = np.zeros(3), set()
     for turn in range(2000):
-        agent.running.state.run["thrown"], agent.running.coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
+        agent.running.state.run["coin_thrown"], agent.running.coins = 0, KeyedCoins(turn.to_bytes(32, "big"))
         agent.driver.draw()
         decision = agent.guard(0)
         counts[decision.arm] += 1

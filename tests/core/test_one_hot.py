@@ -26,9 +26,9 @@ from linoto import (
     Tolerance,
 )
 from linoto.core import codec, gates, kernels
+from linoto.core.one_hot import compact_form, find_one_hot, one_hot, same_arms, squared_lengths
 from linoto.core.policies import EXPLORERS
 from linoto.core.snapshots import read_snapshot
-from linoto.core.units import compact_form, find_units, one_hot, same_arms, squared_lengths
 from linoto.research import OlderTolerance
 from linoto.worlds.posterior import are_unrelated
 
@@ -125,7 +125,7 @@ def test_the_estimate_is_the_ridge_estimate_of_each_arm_alone() -> None:
     rng = np.random.default_rng(0)
     for arm in rng.integers(6, size=600):  # past the refresh after 512 rewards
         agent.update(int(arm), 1.0)
-    _, scales, _ = find_units(MOVED) or pytest.fail("not found")
+    _, scales, _ = find_one_hot(MOVED) or pytest.fail("not found")
     seen = LOG.pulls + np.bincount(np.random.default_rng(0).integers(6, size=600), minlength=6)
     sums = LOG.reward_sums + (seen - LOG.pulls)
     np.testing.assert_allclose(MOVED @ agent.theta, scales**2 * sums / (2 + seen * scales**2), rtol=1e-12)
@@ -192,9 +192,9 @@ def test_only_scaled_unit_vectors_of_their_own_are_one_hot() -> None:
     shared, several, zero, endless = IDENTITY.copy(), IDENTITY.copy(), IDENTITY.copy(), IDENTITY.copy()
     shared[1], several[5, 0], zero[2], endless[3, 3] = IDENTITY[0], 1e-300, 0.0, np.inf
     for actions in (shared, several, zero, endless, IDENTITY[:, :3], np.ones((6, 1))):
-        assert find_units(actions) is None
-    assert find_units(MOVED) is not None
-    assert find_units(-2 * IDENTITY[:4]) is not None
+        assert find_one_hot(actions) is None
+    assert find_one_hot(MOVED) is not None
+    assert find_one_hot(-2 * IDENTITY[:4]) is not None
 
 
 def test_the_compact_identity_is_the_identity() -> None:

@@ -112,7 +112,7 @@ def is_good(agent: Any, reference: float, explored: float, referred: float) -> b
     below -b(q). Jointly: both sums of noise lie in the ellipse.
     """
     p, r = agent.running.params[0], agent.running.run
-    q, rows, head = int(r["ventured"]), int(r["logged"] + r["mixed"]), r["logged"] / 8
+    q, rows, head = int(r["explored_plays"]), int(r["logged"] + r["mixed"]), r["logged"] / 8
     if not p["by_rewards"]:
         return True
     if not p["joint"]:

@@ -12,7 +12,7 @@ import pytest
 import linoto
 from linoto import Budget, Confidence, Doubling, Gated, LinUCB, Offline, Tolerance
 from linoto.core import kernels
-from linoto.core.units import one_hot
+from linoto.core.one_hot import one_hot
 from linoto.research import HUCB1, UCB1, MinUCB, OtO
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))

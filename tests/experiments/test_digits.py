@@ -21,8 +21,9 @@ def test_the_gates_keep_their_promise_and_the_coin_keeps_it_when_the_world_turns
 
 @pytest.mark.slow
 def test_with_all_images_a_gate_costs_little_and_a_turn_breaks_the_promise_of_the_model_alone() -> None:
-    """Five runs of fixed seed. A right gate breaks its promise in 1 run of 20 at most, and does so much less
-    often; with its model wrong, the model's gate broke it in 12 of 20 runs of another program."""
+    """Five runs of fixed seed. A right gate breaks its promise in 1 run of 20 at most: more than two of five
+    is a false alarm in 0.0012 of seeds, for each of three. With its model wrong, the model's gate broke it in
+    12 of 20 runs of another program."""
     results = run_experiment(experiment(), runs=5)
 
     def lift(setting: str, label: str) -> float:
@@ -30,9 +31,8 @@ def test_with_all_images_a_gate_costs_little_and_a_turn_breaks_the_promise_of_th
 
     assert 0.06 < lift("as it is", "control") < lift("as it is", "no gate") < 0.11
     assert 0.06 < lift("as it is", "model") < lift("as it is", "no gate")
-    assert (results.promise_violation("as it is", "model") <= 0).all()
-    for setting in ("as it is", "turning"):
-        assert (results.promise_violation(setting, "control") <= 0).all()
+    for setting, label in (("as it is", "model"), ("as it is", "control"), ("turning", "control")):
+        assert (results.promise_violation(setting, label) > 0).sum() <= 2
     assert (
         lift("turning", "no gate") < -0.1 < lift("turning", "model") < 0 < lift("turning", "control") + 0.01
     )

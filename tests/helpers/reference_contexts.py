@@ -32,7 +32,9 @@ class ContextReference:
     bound: float = 1.0
     played: list[Floats] = field(default_factory=list)  # of which the reward has come, and
     rewards: list[float] = field(default_factory=list)
-    ventured: list[tuple[Floats, Floats]] = field(default_factory=list)  # plays outside practice, and b_s
+    explored_plays: list[tuple[Floats, Floats]] = field(
+        default_factory=list
+    )  # plays outside practice, and b_s
     rounds: int = 0
 
     @property
@@ -68,7 +70,7 @@ class ContextReference:
     def room(self, actions: Floats, practice: Floats) -> Floats:
         """(k,) what is left of the allowance if the arm is played and everything is as bad as it can be."""
         allowance = self.budget + self.epsilon * (self.rounds + 1)
-        owed = sum((a - b for a, b in self.ventured), np.zeros(self.d)) - practice
+        owed = sum((a - b for a, b in self.explored_plays), np.zeros(self.d)) - practice
         return np.array([allowance + self.least(owed + a, owed, a) for a in actions])
 
     def scores(self, actions: Floats, normals: Floats) -> Floats:
@@ -108,7 +110,7 @@ class ContextReference:
     def commit(self, action: Floats, practice: Floats, by_practice: bool) -> None:
         self.rounds += 1
         if not by_practice:
-            self.ventured.append((action, practice))
+            self.explored_plays.append((action, practice))
 
     def observe(self, action: Floats, reward: float) -> None:
         self.played.append(action)

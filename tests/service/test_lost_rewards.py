@@ -128,7 +128,7 @@ def test_lost_rewards_survive_a_restart(tmp_path: Any) -> None:
             clock.now += 1.0
         close_due(service)
         run = service.loops.get("loop").agent.running.run
-        assert run["doubt"] > 0 and run["mixed_pending"] > 0
+        assert run["lost_radius"] > 0 and run["mixed_pending"] > 0
         assert len(set(digests(service))) == 1
 
 

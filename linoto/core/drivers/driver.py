@@ -16,7 +16,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
-from linoto.core.explorers import is_own, rule_of
+from linoto.core.explorers import is_users_own, rule_of
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 
@@ -33,7 +33,7 @@ class Driver(ABC, Generic[Q]):
     def __init__(self, composition: Composition, running: Running, changes: tuple[Any, ...]) -> None:
         self.composition, self.running, self.changes = composition, running, changes
         self.explorer, self.gate = composition.explorer, composition.gate
-        self.rule, self.own = rule_of(self.explorer), is_own(self.explorer)
+        self.rule, self.own = rule_of(self.explorer), is_users_own(self.explorer)
 
     @property
     def confidence(self) -> Confidence:

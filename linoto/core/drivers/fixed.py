@@ -116,7 +116,7 @@ class FixedArms(Driver[Bools | None]):
         decision = self.latest()
         running.stays_safe |= safe and self.gate.throws_coin
         if running.stays_safe:
-            run["thrown"] = 0
+            run["coin_thrown"] = 0
         if wanted is not None:
             running.forget_decision()  # an arm committed by number is judged by decide(), not by this
         return decision
@@ -128,7 +128,7 @@ class FixedArms(Driver[Bools | None]):
         """
         running, state = self.running, self.running.state
         run, counts = state.run, state.counts
-        if run[0]["thrown"]:
+        if run[0]["coin_thrown"]:
             coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
@@ -150,7 +150,7 @@ class FixedArms(Driver[Bools | None]):
     def latest(self) -> Decision:
         """The decision that the kernels made last."""
         run = self.running.run
-        explored, fallback, thrown = bool(run["explored"]), int(run["fallback"]), bool(run["thrown"])
+        explored, fallback, thrown = bool(run["explored"]), int(run["fallback"]), bool(run["coin_thrown"])
         return Decision.of(
             arm=int(run["arm"]),
             mode="explore" if explored else "safe",
@@ -180,7 +180,7 @@ class FixedArms(Driver[Bools | None]):
 
     @property
     def coin_is_thrown(self) -> bool:
-        return bool(self.running.run["thrown"])
+        return bool(self.running.run["coin_thrown"])
 
     def propose(self, mask: Bools | None) -> int:
         """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
@@ -206,9 +206,9 @@ class FixedArms(Driver[Bools | None]):
     # -- how likely an arm is
 
     def peek(self, wanted: int | None, asked: Bools | None) -> Decision:
-        thrown = self.running.run["thrown"].item(0)
+        thrown = self.running.run["coin_thrown"].item(0)
         decision = self.answer(wanted, asked)
-        self.running.state.run["thrown"] = thrown
+        self.running.state.run["coin_thrown"] = thrown
         return decision
 
     def offered(self, asked: Bools | None) -> Bools:
@@ -240,7 +240,7 @@ class FixedArms(Driver[Bools | None]):
         )
         state.counts[kernels.ALLOWED], state.run["restricted"] = self.offered(asked), 1
         for row in draws:
-            normals[:], state.run["thrown"] = row, 0
+            normals[:], state.run["coin_thrown"] = row, 0
             kernels.decide(self.running.params, state, -1, *self.parts)
             arms.append(int(state.run[0][chosen]))
         state.counts[kernels.ALLOWED] = present
@@ -254,7 +254,7 @@ class FixedArms(Driver[Bools | None]):
         state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
         for other in np.flatnonzero(weights):
             chance = float(weights[other] / weights.sum())
-            state.run["thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
+            state.run["coin_thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
             kernels.decide(self.running.params, state, proposal, *self.parts)
             share = float(state.run[0]["entry_share"])
             likely += chance * coins.mixed_propensity(float(arm == proposal), share, float(arm == other))
@@ -511,7 +511,7 @@ class FixedArms(Driver[Bools | None]):
         return Ellipsoid(
             center=np.array(state.vectors[kernels.THETA]),
             V=kernels.square_of(state, kernels.GRAM),
-            radius=float(run["radius"] + run["doubt"]) + moved,
+            radius=float(run["radius"] + run["lost_radius"]) + moved,
         )
 
     @property
@@ -573,7 +573,7 @@ def upper_bounds(state: State) -> Floats:
     """(k,) of one estimate, lost rewards included."""
     run = state.run[0]
     mean, width = state.arms[kernels.MEAN], state.arms[kernels.WIDTH]
-    return np.array(mean + float(run["radius"] + run["doubt"]) * width)
+    return np.array(mean + float(run["radius"] + run["lost_radius"]) * width)
 
 
 def offline_of(state: State, squares: Floats | None) -> Offline:

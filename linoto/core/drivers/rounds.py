@@ -28,7 +28,7 @@ from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_in_rounds
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
-from linoto.core.saving import lasting_rows
+from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.validation import as_arm, exact, rounded_up
 from linoto.core.warm_up import warm_up_contexts
 
@@ -172,7 +172,7 @@ class RoundArms(Driver[Round]):
         decision = self.latest(asked)
         running.stays_safe |= safe and (self.gate.throws_coin or self.is_bound_by(asked))
         if running.stays_safe:
-            running.state.run["thrown"] = 0
+            running.state.run["coin_thrown"] = 0
         elif decision.control_share is not None or (
             decision.source == "practice" and self.is_bound_by(asked)
         ):
@@ -194,7 +194,7 @@ class RoundArms(Driver[Round]):
             practice = asked.actions[:, fallback] if coin else self.running.state.vectors[kernels.XBAR]
         if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
-        thrown = coin and bool(run["thrown"].item())
+        thrown = coin and bool(run["coin_thrown"].item())
         return Decision.of(
             arm=arm if played else None,
             name=asked.names[arm] if asked.names and played else None,
@@ -262,7 +262,7 @@ class RoundArms(Driver[Round]):
         run, k = self.running.run, asked.offered
         rows = self.running.state.arms
         mean, width = (np.array(rows[row, :k]) for row in (kernels.MEAN, kernels.WIDTH))
-        bonus = float(run["radius"] + run["doubt"]) * width
+        bonus = float(run["radius"] + run["lost_radius"]) * width
         return View(
             actions=np.ascontiguousarray(asked.actions[:, :k].T),
             mean=mean,
@@ -280,14 +280,14 @@ class RoundArms(Driver[Round]):
     # -- how likely an arm is
 
     def peek(self, wanted: int | None, asked: Round) -> Decision:
-        kept, thrown = self.standing, self.running.state.run["thrown"].item()
+        kept, thrown = self.standing, self.running.state.run["coin_thrown"].item()
         decision = self.answer(wanted, asked)
         if kept is not None and not self.gate.throws_coin:
             self.standing = None  # what stands is practice's draw, and nothing is kept of its round
             decision = self.answer(wanted, asked)
         self.standing = kept  # nobody was shown the coin, nor practice's draw
         if self.gate.throws_coin:
-            self.running.state.run["thrown"] = thrown
+            self.running.state.run["coin_thrown"] = thrown
         return decision
 
     def offered(self, asked: Round) -> Bools:
@@ -312,7 +312,7 @@ class RoundArms(Driver[Round]):
         state, normals = self.running.state, self.running.state.vectors[kernels.NORMALS]
         run, drawn, arms = state.run.copy(), normals.copy(), []
         for row in draws:
-            normals[:], state.run["thrown"] = row, 0
+            normals[:], state.run["coin_thrown"] = row, 0
             self.ask(asked, -1)
             arms.append(int(state.run[0][chosen]))
         state.run[:], normals[:] = run, drawn
@@ -470,7 +470,7 @@ class RoundArms(Driver[Round]):
         played: int | None = decision.arm
         column = asked.offered if played is None else played
         mean, width = float(arms[kernels.MEAN, column]), float(arms[kernels.WIDTH, column])
-        bonus = float(run["radius"] + run["doubt"]) * width
+        bonus = float(run["radius"] + run["lost_radius"]) * width
         return mean - bonus, mean + bonus
 
     @property
@@ -486,7 +486,7 @@ class RoundArms(Driver[Round]):
     @property
     def ellipsoid(self) -> Ellipsoid:
         state, run = self.running.state, self.running.run
-        radius = float(run["radius"] + run["doubt"])
+        radius = float(run["radius"] + run["lost_radius"])
         theta = np.array(state.vectors[kernels.THETA])
         return Ellipsoid(center=theta, V=state.square[kernels.GRAM], radius=radius)
 
@@ -522,7 +522,11 @@ class RoundArms(Driver[Round]):
             "reward_sum": moments.reward_sum,
             "reward_squares": moments.reward_squares,
         }
-        arrays = {"run": run, "gram": moments.gram, "reward_vector": moments.reward_vector}
+        arrays = {
+            "run": under_stored_names(run),
+            "gram": moments.gram,
+            "reward_vector": moments.reward_vector,
+        }
         if self.standing is not None:
             asked, decision = self.standing
             header |= {"thrown": decision.to_dict(), "offered": asked.offered, "names": asked.names}

@@ -126,7 +126,7 @@ class Control(Gate):
         return f"the coin plays practice in at least {least}, in more where less may still be lost"
 
     @property
-    def vouched_by(self) -> int:
+    def loan_from(self) -> int:
         """Who vouches for the loan: the log knows rewards as they come, the model means."""
         if self.loan == 0:
             return kernels.NOBODY
@@ -135,13 +135,13 @@ class Control(Gate):
     @property
     def reads_squares(self) -> bool:
         """Where the log vouches for a loan: its squares narrow what its arms earned."""
-        return self.vouched_by == kernels.THE_LOG
+        return self.loan_from == kernels.THE_LOG
 
     def reads_bounds(self, confidence: Confidence) -> bool:
-        return self.vouched_by == kernels.THE_MODEL
+        return self.loan_from == kernels.THE_MODEL
 
     def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
-        if isinstance(log, Offline) or self.vouched_by != kernels.THE_LOG:
+        if isinstance(log, Offline) or self.loan_from != kernels.THE_LOG:
             return None
         return (
             "promise must be 'expected' for a loan with contexts, got 'realised': a log cannot vouch for "
@@ -158,7 +158,7 @@ class Control(Gate):
         if isinstance(log, Moments):
             return
         check_logged_range(confidence, log)
-        if self.vouched_by == kernels.THE_LOG and log.total:
+        if self.loan_from == kernels.THE_LOG and log.total:
             squares = None if log.reward_squares is None else float(log.reward_squares.sum())
             total = float(log.reward_sums.sum())
             upper = bounds_of(total, squares, log.total, confidence, delta / 2)[1]
@@ -170,7 +170,7 @@ class Control(Gate):
             raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")
         if confidence.reward_range is None:
             raise ValueError("reward_range must be given for a Control gate, got None: a round can lose that")
-        if self.vouched_by == kernels.THE_MODEL and confidence.radius == "paper":
+        if self.loan_from == kernels.THE_MODEL and confidence.radius == "paper":
             raise ValueError("radius must be another than 'paper' for a loan: it leaves out the ridge's bias")
         low, high = confidence.reward_range
         self.check_budget(high - low, confidence.delta)
@@ -178,7 +178,7 @@ class Control(Gate):
         p["budget"], p["epsilon"], p["realised"] = self.budget, self.epsilon, self.promise == "realised"
         p["bounded"], p["low"], p["unit"] = confidence.noise == "bounded", low, high - low
         p["share"], p["loan"], p["every"] = self.share or 0.0, self.loan, self.every or 0
-        p["vouched_by"] = self.vouched_by
+        p["loan_from"] = self.loan_from
         p["coin_level"] = ln(kernels.COIN_BETS / delta)
         p["coin_stakes"] = np.log(kernels.COIN_BETS * stakes_for(self.budget / (high - low), delta))
         p["log_upper"] = high
@@ -223,14 +223,14 @@ class Control(Gate):
         return f"{told} Without an epsilon it opens again only by rewards that are still to come."
 
     def bounds_sums(self, confidence: Confidence) -> bool:
-        return self.vouched_by == kernels.THE_MODEL
+        return self.loan_from == kernels.THE_MODEL
 
     def practice_bounds(self, confidence: Confidence, offline: Offline) -> Floats:
         """(2, k) upper and lower bounds on each arm's mean from the log, where it vouches for a loan."""
         low, high = confidence.reward_range or (0.0, 0.0)
         bounds = np.repeat([[high], [low]], offline.pulls.size, axis=1)
         logged = np.flatnonzero(offline.pulls)
-        for arm in logged if self.vouched_by == kernels.THE_LOG else ():
+        for arm in logged if self.loan_from == kernels.THE_LOG else ():
             error = confidence.delta / 4 / logged.size  # half of the log's half; the rest is its mean's
             pulls, total = int(offline.pulls[arm]), float(offline.reward_sums[arm])
             squares = None if offline.reward_squares is None else float(offline.reward_squares[arm])
@@ -240,7 +240,7 @@ class Control(Gate):
         return np.asarray(np.clip(bounds, low, high))
 
     def check_start(self, state: State, confidence: Confidence, offline: Offline) -> None:
-        if self.vouched_by == kernels.THE_MODEL:
+        if self.loan_from == kernels.THE_MODEL:
             check_bound(state, confidence.bound)
         rows = [kernels.PRACTICE_UPPER, kernels.PRACTICE_LOWER]
         state.arms[rows] = self.practice_bounds(confidence, offline)

@@ -159,7 +159,7 @@ def loss_without(situation: Situation, earned: float) -> float | None:
     run = situation.run[0]
     if run["logged"] == 0:
         return None
-    return max(situation.upper_reference(float(run["radius"] + run["doubt"])) - earned, 0.0)
+    return max(situation.upper_reference(float(run["radius"] + run["lost_radius"])) - earned, 0.0)
 
 
 def safe_arm_promise(situation: Situation) -> Promise:

@@ -52,7 +52,7 @@ def open_control(p: Any, r: Any) -> None:
     r.centre = min(max(mean, p.low), p.low + p.unit)
     r.centre_weight = CENTRE_WEIGHT
     r.upper_practice = 0.0
-    r.stretches = r.thrown = 0
+    r.stretches = r.coin_thrown = 0
     r.root_is_known = 0
     for j in range(COIN_BETS):
         r.coin_bets[j] = p.coin_stakes[j]
@@ -237,7 +237,7 @@ def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
     r.entry_share = share_of_control(p, r)
     if r.entry == NO_ENTRY or barred or r.entry_share == 1.0:
         return
-    r.thrown = 1
+    r.coin_thrown = 1
     if r.coin < r.entry_share:
         r.source, r.entry = FROM_CONTROL, CONTROL_PLAY
     else:
@@ -289,7 +289,7 @@ def enter_coin_play(p: Any, r: Any) -> None:
         place_control(p, r)
         r.root_is_known = 0
     elif r.entry == EXPLORED_PLAY or r.entry == UNASKED_PLAY:
-        r.ventured += 1
+        r.explored_plays += 1
         r.pending += 1
         guess = r.upper_practice + (r.entry_centre if p.realised == 1 else 0.0)
         r.upper_practice += most
@@ -395,7 +395,7 @@ def coin_begin(params: Records, run: Records) -> None:
 @compiled
 def coin_decide(params: Records, run: Records, vouched: float) -> None:
     """Decide between `proposal` and `fallback`."""
-    if run[0].thrown == 0:
+    if run[0].coin_thrown == 0:
         throw_coin(params[0], run[0], vouched, False)
 
 
@@ -404,7 +404,7 @@ def coin_commit(params: Records, run: Records) -> None:
     """Enter a play."""
     enter_coin_play(params[0], run[0])
     run[0].rounds += 1
-    run[0].fresh = run[0].thrown = 0
+    run[0].fresh = run[0].coin_thrown = 0
 
 
 @compiled

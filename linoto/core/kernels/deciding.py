@@ -115,7 +115,7 @@ def fall_back(params: Records, s: State, shift: Part, model: Part) -> None:
 def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model: Part, extras: Part) -> int:
     """The explorer's favourite or practice's arm: where they differ and there is room, the coin decides."""
     p, r, score = params[0], s.run[0], s.arms[SCORE]
-    if r.thrown == 1:
+    if r.coin_thrown == 1:
         return int(r.arm)
     if proposal < 0:
         score_arms(p, s, shift, extras, extras)
@@ -136,7 +136,7 @@ def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model:
         r.arm, r.explored, r.fresh = -1, 0, 1
         return -1
     vouched = vouched_room(p, s, shift, model)
-    if shift is not None and p.vouched_by == THE_MODEL:
+    if shift is not None and p.loan_from == THE_MODEL:
         tell_online(s)
         vouched = max(vouched, vouched_room(params[1], online(s), None, model))
     throw_coin(p, r, vouched, s.counts[ALLOWED, r.proposal] == 0)

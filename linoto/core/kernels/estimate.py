@@ -326,10 +326,10 @@ def raise_bounds(p: Any, s: State, shift: Part) -> None:
     if r.one_hot == 0:  # else `settle` did: a reward changes one of them
         for a in range(mean.size):
             width[a] = sqrt(variance[a])
-    r.doubt = dot(s.arms[LOST], width)
+    r.lost_radius = dot(s.arms[LOST], width)
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
-    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
-    bonus = r.radius + r.doubt
+    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.lost_radius
+    bonus = r.radius + r.lost_radius
     if shift is not None:
         raise_by_both(p, s, bonus)
         return

@@ -78,9 +78,9 @@ def move_with_arms(p: Any, s: State, y: Floats, image: Floats) -> None:
     log_image(s, image, log_of)
     solve(s, log_of, back)
     project(s, back, move)
-    base, doubt = dot(image, log_of), ROUNDING * r.widest * (dot(y, y) + r.longest)
+    base, rounding = dot(image, log_of), ROUNDING * r.widest * (dot(y, y) + r.longest)
     for a in range(move.size):
-        square = max(base + 2.0 * move[a] + moved[a], 0.0) + doubt
+        square = max(base + 2.0 * move[a] + moved[a], 0.0) + rounding
         move[a] = p.shift * sqrt(r.logged * square)
 
 
@@ -89,7 +89,7 @@ def lower_bound(p: Any, s: State, y: Floats, shift: Part) -> float:
     """inf over C_t of <theta, y>."""
     image = s.vectors[STEP]
     solve(s, y, image)
-    bonus = s.run[0].radius + s.run[0].doubt
+    bonus = s.run[0].radius + s.run[0].lost_radius
     least = dot(s.vectors[THETA], y) - bonus * sqrt(max(dot(y, image), 0.0))
     return float(least - move_of(p, s, y, image, shift))
 
@@ -102,7 +102,7 @@ def measure_budget(p: Any, s: State, shift: Part) -> None:
     if r.logged == 0:  # nothing was promised
         room[:] = inf
         return
-    due = (r.rounds + 1) * r.baseline + r.arrears  # t r_b
+    due = (r.rounds + 1) * r.baseline + r.earlier_baselines  # t r_b
     if p.horizon > 0.0:
         due -= (p.horizon - r.rounds - 1.0) * p.alpha * r.slack
     past = -inf
@@ -124,7 +124,7 @@ def join_aggregate(p: Any, s: State, due: float, shift: Part) -> None:
     solve(s, total, image)
     project(s, image, cross)
     base, square = dot(s.vectors[THETA], total), dot(total, image)
-    bonus = s.run[0].radius + s.run[0].doubt
+    bonus = s.run[0].radius + s.run[0].lost_radius
     if shift is not None:
         move_with_arms(p, s, total, image)
     for a in range(room.size):
@@ -159,9 +159,9 @@ def measure_excess(p: Any, s: State, owed: float, besides: float, shift: Part) -
     project(s, image, cross)
     base, square = dot(s.vectors[THETA], y) + besides, cautious_square(s, y, image)
     shared = inf if p.loose_bias == 1 else p.bias * sqrt(p.ridge * dot(image, image))
-    doubt = ROUNDING * r.widest * (dot(y, y) + r.longest)
+    rounding = ROUNDING * r.widest * (dot(y, y) + r.longest)
     for a in range(room.size):
-        spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0) + doubt)
+        spread = sqrt(max(square + 2.0 * cross[a] + variance[a], 0.0) + rounding)
         bias = min(p.bias * spread, shared + p.bias * width[a])
         room[a] = base + mean[a] - r.gate_radius * spread - bias
     if shift is not None:
@@ -184,11 +184,11 @@ def measure_conservative(p: Any, s: State, shift: Part) -> None:
     multiplies that. Otherwise it is in y (joint), or bounded apart, as Kazerouni et al. (2017) do.
     """
     r = s.run[0]
-    owed, held = (1.0 - p.epsilon) * (r.rounds + 1), r.rounds - r.ventured
+    owed, held = (1.0 - p.epsilon) * (r.rounds + 1), r.rounds - r.explored_plays
     if p.form == BY_ARM:
         measure_by_arms(p, s, owed, held)
     elif p.baseline_known == 1:
-        measure_excess(p, s, -1.0 * r.ventured, (held - owed) * p.baseline_mean, shift)
+        measure_excess(p, s, -1.0 * r.explored_plays, (held - owed) * p.baseline_mean, shift)
     elif p.form == JOINT:
         measure_excess(p, s, 1.0 - allowance(p, r.rounds + 1), 0.0, shift)
     else:
@@ -199,9 +199,8 @@ def measure_conservative(p: Any, s: State, shift: Part) -> None:
         margin = r.gate_radius * spread + min(p.bias * spread, bias) + move_of(p, s, xbar, image, shift)
         middle = dot(s.vectors[THETA], xbar)
         saved = p.epsilon * max(held * (middle - margin), 0.0)
-        measure_excess(
-            p, s, -1.0 * r.ventured, saved - (owed - (1.0 - p.epsilon) * held) * (middle + margin), shift
-        )
+        due = (owed - (1.0 - p.epsilon) * held) * (middle + margin)
+        measure_excess(p, s, -1.0 * r.explored_plays, saved - due, shift)
 
 
 @inner
@@ -251,8 +250,9 @@ def tell_online(s: State) -> None:
     """What a gate asks besides the estimate, for the state of online rewards alone."""
     other = online(s)
     r, o = s.run[0], other.run[0]
-    o.rounds, o.ventured, o.logged, o.longest = r.rounds, r.ventured, r.logged, r.longest
-    o.vetoed, o.premium, o.slack, o.baseline, o.arrears = r.vetoed, r.premium, r.slack, r.baseline, r.arrears
+    o.rounds, o.explored_plays, o.logged, o.longest = r.rounds, r.explored_plays, r.logged, r.longest
+    o.vetoed, o.premium, o.slack = r.vetoed, r.premium, r.slack
+    o.baseline, o.earlier_baselines = r.baseline, r.earlier_baselines
     o.lower_reference, o.upper_reference = r.lower_reference, r.upper_reference
     o.proposal, o.fallback = r.proposal, r.fallback
     copy(s.arms[PLAYS], other.arms[PLAYS])
@@ -325,13 +325,13 @@ def vouched_room(p: Any, s: State, shift: Part, model: Part) -> float:
     """The room that the log, or the model, sees for the proposal in place of practice's arm."""
     r = s.run[0]
     allowed = p.budget + p.epsilon * (r.rounds + 1)
-    if p.vouched_by == THE_LOG:
+    if p.loan_from == THE_LOG:
         upper, lower = s.arms[PRACTICE_UPPER], s.arms[PRACTICE_LOWER]
         counts, logged = s.arms[AGAINST], s.counts[LOGGED]
-        rounds = r.ventured + 1  # the explored ones, and this
+        rounds = r.explored_plays + 1  # the explored ones, and this
         most = most_by_practice(logged, r.logged, rounds, counts, upper, lower, p.log_upper, r.fallback)
         return float(allowed + r.earned + p.low * (r.pending + 1) - most)
-    if model is not None and p.vouched_by == THE_MODEL:
+    if model is not None and p.loan_from == THE_MODEL:
         y, image = s.vectors[WORK], s.vectors[STEP]
         copy(s.vectors[EXCESS], y)
         add_action(s, r.proposal, 1.0, y)

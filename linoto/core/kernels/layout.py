@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints, Records
-from linoto.core.units import Units, dense, find_units
+from linoto.core.one_hot import OneHotArms, dense, find_one_hot
 
 BETS = 12  # betting fractions of the bounded-reward boundary
 TILTS = 20  # exponential tilts of the bounded-reward reference
@@ -85,7 +85,7 @@ PARAMS = np.dtype(
         ("kappa", np.float64),  # rounding of the logging mixture
         ("share", np.float64),  # of control plays; 0: as the room asks for
         ("loan", np.float64),  # what evidence other than the coin's may spend beyond the coin's own
-        ("vouched_by", np.int64),
+        ("loan_from", np.int64),
         ("every", np.int64),  # rounds between the starts of stretches; 0: only the first round is one
         ("coin_level", np.float64),  # log(16/d), d the share of delta of the coin
         ("coin_stakes", np.float64, (COIN_BETS,)),  # log(16 w_j), w_j the share of the stake on bet j
@@ -112,19 +112,19 @@ RUN = np.dtype(
         ("radius", np.float64),  # sqrt(rho_t)
         ("gate_radius", np.float64),  # its noise part at the gate's share of delta
         (
-            "doubt",
+            "lost_radius",
             np.float64,
         ),  # how much lost rewards may have moved the estimate; in gate_radius too
         ("lost_sum", np.float64),  # with contexts: how wrong stand-ins for lost rewards can be, summed, and
         ("lost_squares", np.float64),  # the same squared
         ("slack", np.float64),  # S
         ("baseline", np.float64),  # r_b, eq. (4)
-        ("arrears", np.float64),  # what earlier, higher baselines add to t r_b
+        ("earlier_baselines", np.float64),  # what earlier, higher baselines add to t r_b
         ("logged_rewards", np.float64),  # sum of the logged rewards
         ("mixed", np.int64),  # mixture plays so far
         ("mixed_pending", np.int64),
         ("mixed_rewards", np.float64),  # sum of the observed rewards of mixture plays
-        ("ventured", np.int64),  # q, all other plays so far
+        ("explored_plays", np.int64),  # q, all other plays so far
         ("pending", np.int64),  # of those, rewards still to come
         ("earned", np.float64),  # sum of the observed rewards of those plays
         ("premium", np.float64),  # above 0: practice lost arms, and earns at most 1 + premium times mu_off
@@ -145,7 +145,10 @@ RUN = np.dtype(
         ("vetoed", np.int64),  # 1: realised rewards contradict the model, which has no say any more
         ("practice_draw", np.float64),  # uniform: which arm practice plays in the next round
         ("coin", np.float64),  # uniform: whether it is a control play
-        ("thrown", np.int64),  # 1: the coin is thrown, and the decision below stands until it is committed
+        (
+            "coin_thrown",
+            np.int64,
+        ),  # 1: the decision below stands until it is committed
         ("centre", np.float64),  # c, about what practice earns now
         ("centre_weight", np.float64),
         (
@@ -297,7 +300,7 @@ ONLINE_ROWS = {  # of the second state, that rewards have taught; `tell_online` 
 }
 ONLINE_FIELDS = {
     *("rewards", "since_refresh", "one_hot", "widest", "log_det", "log_det_base"),
-    *("radius", "gate_radius", "doubt"),
+    *("radius", "gate_radius", "lost_radius"),
 }
 SCRATCH = {"root", "root_t", "step", "work", "residue", "refined", "score", "room", "cross", "move"}
 DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads without deciding again
@@ -353,7 +356,7 @@ def parts_of(params: Records) -> Parts:
         ledger=p["by_rewards"] == 1 or gate == CONSERVATIVE,
         shift=p["shift"] > 0,
         own=gate == CONSERVATIVE,
-        model=by_plays or fallback == CERTIFIED or p["vouched_by"] == THE_MODEL,
+        model=by_plays or fallback == CERTIFIED or p["loan_from"] == THE_MODEL,
         budget=gate in (OPEN, CLOSED, BUDGET),
         extras=p["memory"] > 0 or explorer in (THOMPSON, RARE) or explorer >= UCB1,
     )
@@ -373,14 +376,14 @@ class State(NamedTuple):
 
 def allocate(actions: Floats, pulls: Ints, reward_sums: Floats, shifted: bool = False) -> State:
     """An empty state for these arms (k, d) and their log, which may have moved; `begin` fills it."""
-    state = empty_state(actions, find_units(actions), shifted)
+    state = empty_state(actions, find_one_hot(actions), shifted)
     state.counts[LOGGED] = pulls
     state.counts[ALLOWED] = 1
     state.arms[OFFLINE_SUMS] = reward_sums
     return state
 
 
-def empty_state(actions: Floats, units: Units | None, shifted: bool = False) -> State:
+def empty_state(actions: Floats, units: OneHotArms | None, shifted: bool = False) -> State:
     """Zeros for these arms: (k, d), of which nothing is read where they are given as units."""
     k, d = actions.shape if units is None else (units.scales.size, units.d)
     squares, rows = len(SQUARE_ROWS), len(ARM_ROWS)
@@ -404,7 +407,7 @@ def actions_of(s: State) -> Floats:
     """(k, d) the arms; of one-hot ones the compact form, where there is one."""
     if s.run[0]["one_hot"] == 0:
         return np.array(s.actions.T, order="C")  # a copy, with one arm or one feature too
-    return dense(Units(s.arms[PLACE].astype(np.int64), s.actions[0], s.vectors.shape[1]))
+    return dense(OneHotArms(s.arms[PLACE].astype(np.int64), s.actions[0], s.vectors.shape[1]))
 
 
 def is_shifted(s: State) -> bool:

@@ -132,7 +132,7 @@ def begin(
     s.counts[PENDING_MIXTURE] = 0
     s.counts[MIXED] = 0
     r.rounds = r.rewards = r.logged = r.fresh = r.practised = r.turns = 0
-    r.logged_rewards = r.arrears = r.premium = r.premiums = 0.0
+    r.logged_rewards = r.earlier_baselines = r.premium = r.premiums = 0.0
     for a in range(k):
         pulls = s.counts[LOGGED, a]
         s.arms[SEEN, a] = pulls
@@ -209,7 +209,7 @@ def commit(params: Records, s: State, arm: int, mixture: bool, coin: Part, ledge
         keep_ticket(s, arm)
         enter_coin_play(p, r)
     r.rounds += 1
-    r.fresh = r.thrown = 0
+    r.fresh = r.coin_thrown = 0
     if mixture:  # counts as xbar itself: its rounding is nobody's to spend (H1)
         s.counts[MIXED, arm] += 1
         s.counts[PENDING_MIXTURE, arm] += 1
@@ -220,7 +220,7 @@ def commit(params: Records, s: State, arm: int, mixture: bool, coin: Part, ledge
     if coin is None and (mixture or p.keeps_ledger == 1):
         enter_play(p, r, mixture, ledger)
     elif p.gate == CONSERVATIVE and not is_baseline(p, arm):
-        r.ventured += 1
+        r.explored_plays += 1
 
 
 @compiled
@@ -306,7 +306,7 @@ def meet_arms(params: Records, s: State, first: int) -> None:
     p, r = params[0], s.run[0]
     x, step = s.vectors[WORK], s.vectors[STEP]
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
-    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
+    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.lost_radius
     r.fresh = 0
     for a in range(first, s.arms.shape[1]):
         x[:] = 0.0
@@ -317,7 +317,7 @@ def meet_arms(params: Records, s: State, first: int) -> None:
         s.arms[MEAN, a] = dot(s.vectors[THETA], x)
         s.arms[VARIANCE, a] = max(dot(x, step), 0.0)
         s.arms[WIDTH, a] = sqrt(s.arms[VARIANCE, a])
-        s.arms[LCB, a] = s.arms[MEAN, a] - (r.radius + r.doubt) * s.arms[WIDTH, a]
+        s.arms[LCB, a] = s.arms[MEAN, a] - (r.radius + r.lost_radius) * s.arms[WIDTH, a]
         s.arms[FIRST_LCB, a] = s.arms[LCB, a]
         r.longest = max(r.longest, dot(x, x))
 
@@ -342,7 +342,7 @@ def lose_arms(params: Records, s: State, ledger: Part) -> None:
     if p.gate == BUDGET and r.logged > 0:
         safe = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
         if s.arms[LCB, safe] < r.baseline:
-            r.arrears += r.rounds * (r.baseline - s.arms[LCB, safe])
+            r.earlier_baselines += r.rounds * (r.baseline - s.arms[LCB, safe])
             r.baseline = s.arms[LCB, safe]
 
 

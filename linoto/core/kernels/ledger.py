@@ -12,8 +12,8 @@ from linoto.core.kernels.layout import BETS, GAP, HEAD_START, LOG_START, NEWTON_
 
 @inner
 def open_ledger(p: Any, r: Any, ledger: Part) -> None:
-    """Nothing ventured, nothing earned; the reference as the log gives it."""
-    r.mixed = r.mixed_pending = r.ventured = r.pending = r.vetoed = 0
+    """Begin with no explored plays, and with the reference that the log gives."""
+    r.mixed = r.mixed_pending = r.explored_plays = r.pending = r.vetoed = 0
     r.mixed_rewards = r.earned = r.secured = 0.0
     r.upper_reference, r.lower_reference = inf, -inf
     if r.logged == 0:
@@ -25,7 +25,7 @@ def open_ledger(p: Any, r: Any, ledger: Part) -> None:
     # elsewhere these stay 0, as in the snapshots of versions that had no such fields
     if ledger is not None and p.joint == 1:
         r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
-        secure_surplus(p, r, r.ventured, r.ventured == 0)  # 0 and True: constants are compiled apart
+        secure_surplus(p, r, r.explored_plays, r.explored_plays == 0)  # 0, True: constants compile apart
 
 
 @inner
@@ -55,7 +55,7 @@ def move_reference(p: Any, r: Any) -> None:
 
     A joint bound says something of the reference alone only while nothing was explored.
     """
-    rows, joined = r.logged + r.mixed, p.joint == 1 and r.ventured > 0
+    rows, joined = r.logged + r.mixed, p.joint == 1 and r.explored_plays > 0
     if p.bounded == 0:
         mean = r.logged_rewards / r.logged
         spread = p.noise * sqrt(2.0 * p.reference_level / r.logged) + p.shift
@@ -136,7 +136,7 @@ def explored_evidence(r: Any, total: float) -> tuple[float, float, float]:
     """
     top, mass, first, second, fraction = -inf, 0.0, 0.0, 0.0, 0.9 / r.bet_base
     for j in range(BETS):
-        power = r.bets[j] - fraction * (total - r.ventured * r.bet_base)
+        power = r.bets[j] - fraction * (total - r.explored_plays * r.bet_base)
         if power > top:
             shrink = exp(top - power)
             top, mass, first, second = power, mass * shrink, first * shrink, second * shrink
@@ -157,7 +157,7 @@ def least_by_bets(p: Any, r: Any, owed: float) -> float:
     is convex and lies on one side of the tangent at any point, so the bound holds wherever the method stops.
     """
     most = (r.upper_reference - p.low) / p.unit
-    if r.ventured == 0:
+    if r.explored_plays == 0:
         return float(-owed * most)
     s, u = r.border_sum, min(r.border_reference, most)
     f1 = h1 = over = 0.0
@@ -187,9 +187,9 @@ def least_by_bets(p: Any, r: Any, owed: float) -> float:
 @inner
 def least_by_sums(p: Any, r: Any, owed: float) -> float:
     """The same for sub-Gaussian rewards, in their own units: a mixture over two normal tilts, an ellipse."""
-    if r.ventured == 0:
+    if r.explored_plays == 0:
         return float(-owed * r.upper_reference)
-    rows, grown = r.logged + r.mixed, r.ventured + HEAD_START
+    rows, grown = r.logged + r.mixed, r.explored_plays + HEAD_START
     grown_rows = rows + r.logged / LOG_START
     level = 2.0 * p.reference_level + log(grown / HEAD_START) + log(grown_rows * LOG_START / r.logged)
     spread = p.noise * sqrt(level * (grown + owed * owed * grown_rows / (rows * rows)))
@@ -211,7 +211,7 @@ def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
     practice has lost an arm, every bound is found anew.
     """
     extra = r.premiums + r.premium
-    owed = r.ventured + 1.0 + extra
+    owed = r.explored_plays + 1.0 + extra
     search = search or extra > 0.0
     if p.relative == 1:
         owed -= allowance(p, r.rounds + 1)
@@ -220,7 +220,7 @@ def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
     if r.border_sum > 0.0:
         r.border_sum += plays * r.border_reference  # where the search begins: any start is valid
     if owed <= 0.0:  # nothing can be lost yet, whatever the reference is
-        least = p.low * (r.ventured + 1.0 + extra) - owed * r.lower_reference
+        least = p.low * (r.explored_plays + 1.0 + extra) - owed * r.lower_reference
         r.surplus = max(least, 1e-12 * p.unit)
         return
     kept = r.surplus + p.low * plays - change * (r.upper_reference if change > 0.0 else p.low)
@@ -230,7 +230,7 @@ def secure_surplus(p: Any, r: Any, plays: int, search: bool) -> None:
     if p.bounded == 0:
         least = p.low + least_by_sums(p, r, owed)
     else:
-        least = p.low * (r.ventured + 1.0 - owed) + p.unit * least_by_bets(p, r, owed)
+        least = p.low * (r.explored_plays + 1.0 - owed) + p.unit * least_by_bets(p, r, owed)
     if extra > 0.0:
         r.surplus = least + p.low * extra
         return
@@ -248,13 +248,13 @@ def boundary(p: Any, plays: int) -> float:
 def certain_sum(p: Any, r: Any) -> float:
     """A lower bound on the summed means of all plays but the mixture's; a pending reward is the lowest."""
     if p.bounded == 0:
-        return float(r.earned + p.low * r.pending - boundary(p, r.ventured))
+        return float(r.earned + p.low * r.pending - boundary(p, r.explored_plays))
     wealth, fraction = -inf, 0.9 / r.bet_base
     for j in range(BETS):
         bound = (r.bets[j] - p.reward_level - log(float(BETS))) / fraction
         wealth = bound if bound > wealth else wealth
         fraction *= 0.65
-    return float(p.low * r.ventured + p.unit * (r.ventured * r.bet_base + wealth))
+    return float(p.low * r.explored_plays + p.unit * (r.explored_plays * r.bet_base + wealth))
 
 
 @inner
@@ -278,14 +278,14 @@ def close_books(p: Any, r: Any, plays: int, search: bool, mixture: bool) -> None
         return
     if p.joint == 0:
         r.secured = max(r.secured + p.low * plays, certain_sum(p, r))
-    owed = r.ventured * r.lower_reference - allowance(p, r.rounds)
+    owed = r.explored_plays * r.lower_reference - allowance(p, r.rounds)
     if p.relative == 1:
-        share = r.ventured - allowance(p, r.rounds)
+        share = r.explored_plays - allowance(p, r.rounds)
         owed = share * (r.lower_reference if share >= 0.0 else r.upper_reference)
     if r.premiums > 0.0:  # what practice has lost may have earned the most
         owed -= r.premiums * (p.low + p.unit - r.lower_reference)
     highest = r.earned + (p.low + p.unit) * r.pending
-    if highest + boundary(p, r.ventured) < owed:
+    if highest + boundary(p, r.explored_plays) < owed:
         r.vetoed = 1
 
 
@@ -298,7 +298,7 @@ def enter_play(p: Any, r: Any, mixture: bool, ledger: Part) -> None:
         r.mixed += 1
         r.mixed_pending += 1
     else:
-        r.ventured += 1
+        r.explored_plays += 1
         r.pending += 1
         r.premiums += r.premium
         if ledger is not None and p.bounded == 1:
@@ -334,7 +334,7 @@ def room_by_rewards(p: Any, r: Any) -> float:
         return float(r.surplus + (allowed if p.relative == 0 else 0.0))
     credit = r.earned + p.low * r.pending if p.realised == 1 else r.secured
     extra = r.premiums + r.premium
-    plays = r.ventured + 1.0 + extra
+    plays = r.explored_plays + 1.0 + extra
     if extra > 0.0:
         credit += p.low * extra
     if p.relative == 0:

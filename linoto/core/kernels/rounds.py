@@ -125,14 +125,14 @@ def widen(p: Any, s: State) -> None:
     and at most sqrt(sum of e times trace of V^-1 L), L = sum of e x x', which falls as others arrive.
     """
     r = s.run[0]
-    r.doubt = 0.0
+    r.lost_radius = 0.0
     if r.lost_sum > 0.0:
         trace = 0.0
         for i in range(s.vectors.shape[1]):
             trace += dot(s.square[INVERSE, i], s.square[LOST_GRAM, i])
-        r.doubt = sqrt(min(r.lost_squares, r.lost_sum * max(trace, 0.0)))
+        r.lost_radius = sqrt(min(r.lost_squares, r.lost_sum * max(trace, 0.0)))
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
-    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.doubt
+    r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.lost_radius
 
 
 @compiled
@@ -203,7 +203,7 @@ def fall_back_on_practice(p: Any, s: State, offered: int) -> None:
     if p.fallback == MIXTURE:
         return
     mean, width, lcb = s.arms[MEAN], s.arms[WIDTH], s.arms[LCB]
-    bonus = r.radius + r.doubt
+    bonus = r.radius + r.lost_radius
     for a in range(lcb.size):
         lcb[a] = mean[a] - bonus * width[a] if a < offered else -inf
     arm = best(lcb)
@@ -226,7 +226,7 @@ def context_decide(
     `weights` (k,) are practice's; they are all 0 where there is none. `whitened` (d, k) is scratch.
     """
     p, r = params[0], s.run[0]
-    if r.thrown == 1:
+    if r.coin_thrown == 1:
         return int(r.arm)
     measure_arms(s, whitened)
     score, room = s.arms[SCORE], s.arms[ROOM]
@@ -260,7 +260,7 @@ def context_commit(
     if coin is not None:
         enter_coin_play(p, r)
     r.rounds += 1
-    r.fresh = r.thrown = 0
+    r.fresh = r.coin_thrown = 0
     if not by_practice:
         for i in range(excess.size):
             excess[i] += action[i] - practice[i]
@@ -313,7 +313,7 @@ def context_pay(
     """Commit the decision in s.run, draw for the next round, and observe: what an agent does in `update`."""
     r = s.run[0]
     by_practice = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
-    if r.thrown == 0:
+    if r.coin_thrown == 0:
         r.entry_share = r.entry_centre = 0.0
     context_commit(params, s, action, practice, by_practice, coin)
     r.practice_draw, r.coin = coins[0], coins[1]

@@ -108,7 +108,7 @@ class Loop:
 
         `known` are its agent and its promise where both were kept, so that nothing has to be fitted again.
         """
-        asked, spec = spec, specs.settled(spec, name)
+        asked, spec = spec, specs.with_defaults(spec, name)
         agent = specs.start_agent(spec) if known is None else known[0]
         promised = without_seed(agent.certificate) if known is None else known[1]
         contexts = LoopContexts.of(spec).after(agent)
@@ -382,7 +382,7 @@ class Loop:
         """Whether this loop is what the spec asks for; what it leaves out is as it is here."""
         same = msgspec.structs.replace(asked, version=self.spec.version, policy=self.spec.policy)
         there = from_dict(self.spec.policy, stored=True)  # it may have been written with fewer fields
-        return specs.settled(same, self.name) == self.spec and from_dict(asked.policy) == there
+        return specs.with_defaults(same, self.name) == self.spec and from_dict(asked.policy) == there
 
     @property
     def reference(self) -> float | None:

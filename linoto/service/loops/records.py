@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from linoto.core.certificates import Certificate
+from linoto.core.one_hot import same_arms
 from linoto.core.snapshots import from_dict, restore
-from linoto.core.units import same_arms
 from linoto.service.loops.contexts import LoopContexts
 from linoto.service.loops.events import DECISIONS, EVENTS, DecisionMade, Event, RewardRecorded
 from linoto.service.loops.loop import Loop

@@ -16,9 +16,9 @@ from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.doubling import DoublingAgent
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
+from linoto.core.one_hot import find_one_hot, one_hot, recognising
 from linoto.core.protocols import Policy
 from linoto.core.snapshots import from_dict, to_dict
-from linoto.core.units import find_units, one_hot, recognising
 from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
 from linoto.service.loops import context_spec
@@ -145,7 +145,7 @@ DEFAULTS: dict[int, dict[str, Any]] = {
 }
 
 
-def settled(spec: LoopSpec, name: str) -> LoopSpec:
+def with_defaults(spec: LoopSpec, name: str) -> LoopSpec:
     """The spec with what was left out filled in, as it was meant when the loop was made."""
     defaults = DEFAULTS[spec.version]
     if spec.version < KEYED:
@@ -296,7 +296,7 @@ def new_features(agent: LoopAgent, added: list[tuple[str, list[float] | None]]) 
     """(j, d + n) the actions of arms that come: without features, each brings one of its own."""
     k, d = agent.actions.shape
     given = [features for _, features in added]
-    without = find_units(agent.actions) is not None and not any(given)
+    without = find_one_hot(agent.actions) is not None and not any(given)
     if not without and any(features is None or len(features) != d for features in given):
         raise invalid(f"features must be the {d} numbers that the arms of this loop have, for every new arm")
     width = d + len(given) if without else d

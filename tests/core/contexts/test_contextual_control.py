@@ -86,7 +86,7 @@ def test_a_loan_is_what_the_model_sees_and_no_more() -> None:
     for _ in range(150):
         actions = world.arms(4)
         decision = agent.decide(actions=actions, practice=world.rng.dirichlet(np.ones(4)))
-        owed = sum((a - b for a, b in model.ventured), np.zeros(3))
+        owed = sum((a - b for a, b in model.explored_plays), np.zeros(3))
         y = owed + actions[decision.proposal] - np.array(decision.practice)
         vouched = 1.0 + 0.01 * decision.round + model.least(y, y, 0 * y)
         expected = max(oracle.room, min(vouched, oracle.room + 3.0))

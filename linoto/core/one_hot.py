@@ -14,7 +14,7 @@ RECOGNISED: ContextVar[bool] = ContextVar("RECOGNISED", default=True)
 BLOCK = 1 << 22  # numbers looked at together: a few milliseconds, and no array of k x d
 
 
-class Units(NamedTuple):
+class OneHotArms(NamedTuple):
     """Arms that are scaled unit vectors, each of a feature of its own: arm a is scales[a] e_places[a]."""
 
     places: npt.NDArray[np.int64]  # (k,) all different
@@ -63,13 +63,13 @@ def is_compact(actions: Any) -> bool:
     return bool(first_row[0] == 1 and not first_row[1:].any() and not first_column[1:].any())
 
 
-def find_units(actions: npt.NDArray[np.float64]) -> Units | None:
+def find_one_hot(actions: npt.NDArray[np.float64]) -> OneHotArms | None:
     """The arms (k, d) as scaled unit vectors, or None where two share a feature or one has several."""
     k, d = actions.shape
     if not RECOGNISED.get():
         return None
     if is_compact(actions):
-        return Units(np.arange(k), np.ones(k), d)
+        return OneHotArms(np.arange(k), np.ones(k), d)
     if k > d or np.count_nonzero(actions[0]) != 1:  # the usual arms cost one look at one of them
         return None
     places, rows = np.empty(k, np.int64), max(BLOCK // d, 1)
@@ -80,7 +80,7 @@ def find_units(actions: npt.NDArray[np.float64]) -> Units | None:
         places[start : start + rows] = there.argmax(axis=1)
     scales = actions[np.arange(k), places]
     distinct = np.bincount(places, minlength=d).max() == 1
-    return Units(places, scales, d) if distinct and np.isfinite(scales).all() else None
+    return OneHotArms(places, scales, d) if distinct and np.isfinite(scales).all() else None
 
 
 def compact_form(value: Any) -> npt.NDArray[np.float64] | None:
@@ -89,11 +89,11 @@ def compact_form(value: Any) -> npt.NDArray[np.float64] | None:
         return value  # type: ignore[no-any-return] # read-only, as it should be
     if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.ndim != 2 or not value.size:
         return None
-    units = find_units(value) if value.shape[0] == value.shape[1] else None
+    units = find_one_hot(value) if value.shape[0] == value.shape[1] else None
     return one_hot(units.d) if units is not None and is_identity(units) else None
 
 
-def is_identity(units: Units) -> bool:
+def is_identity(units: OneHotArms) -> bool:
     """Whether arm a is the unit vector of feature a."""
     same = units.scales.size == units.d and (units.places == np.arange(units.scales.size)).all()
     return bool(same and (units.scales == 1).all())
@@ -101,13 +101,13 @@ def is_identity(units: Units) -> bool:
 
 def same_arms(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> bool:
     """Whether two arm sets are equal."""
-    one, other = find_units(left), find_units(right)
+    one, other = find_one_hot(left), find_one_hot(right)
     if one is None or other is None or left.shape != right.shape:
         return np.array_equal(left, right)
     return bool((one.places == other.places).all() and (one.scales == other.scales).all())
 
 
-def dense(units: Units) -> npt.NDArray[np.float64]:
+def dense(units: OneHotArms) -> npt.NDArray[np.float64]:
     """(k, d) the actions: the compact form of an identity, else with all their zeros."""
     k = units.scales.size
     if is_identity(units):
@@ -119,5 +119,5 @@ def dense(units: Units) -> npt.NDArray[np.float64]:
 
 def squared_lengths(actions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """(k,) |a|^2 of each action."""
-    units = find_units(actions)
+    units = find_one_hot(actions)
     return np.asarray((actions**2).sum(axis=1) if units is None else units.scales**2)
