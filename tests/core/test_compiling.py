@@ -58,8 +58,16 @@ def test_policies_and_logs_are_made_without_the_compiler() -> None:
 @pytest.mark.parametrize(
     "policy, needed, left_out",
     [
-        ("LinOtO", {"measure_budget"}, {"enter_coin_play", "enter_play", "begin_online", "measure_excess"}),
-        ("Gated", {"enter_play", "measure_excess"}, {"enter_coin_play", "begin_online", "measure_budget"}),
+        (
+            "LinOtO",
+            {"measure_budget"},
+            {"enter_coin_play", "secure_surplus", "begin_online", "measure_excess"},
+        ),
+        (
+            "Gated",
+            {"secure_surplus", "measure_excess"},
+            {"enter_coin_play", "begin_online", "measure_budget"},
+        ),
     ],
 )
 def test_what_a_policy_has_no_use_for_is_not_compiled(
