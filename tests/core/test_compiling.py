@@ -61,11 +61,11 @@ def test_policies_and_logs_are_made_without_the_compiler() -> None:
         (
             "LinOtO",
             {"measure_budget"},
-            {"enter_coin_play", "secure_surplus", "begin_online", "measure_excess"},
+            {"enter_coin_play", "allowance", "begin_online", "measure_excess"},
         ),
         (
             "Gated",
-            {"secure_surplus", "measure_excess"},
+            {"allowance", "measure_excess"},
             {"enter_coin_play", "begin_online", "measure_budget"},
         ),
     ],
