@@ -509,7 +509,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -
     cells = tmp_path / "cut" / "mine.cells.sqlite"
     wait_for_cells(cells)
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=240)
     assert child.returncode == 130
     assert "interrupted" in err and "--resume" in err and str(tmp_path / "cut") in err
     assert "Traceback" not in err

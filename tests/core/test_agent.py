@@ -528,7 +528,7 @@ def test_where_nothing_can_be_written_it_compiles_for_the_process(tmp_path: Path
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1", "None"]
-    assert "once per machine" in done.stderr
+    assert "once on this machine" in done.stderr
 
 
 @pytest.mark.parametrize("start", [{"actions": np.eye(2), "offline": Offline.empty(2)}, {"d": 2}])

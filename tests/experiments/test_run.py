@@ -190,7 +190,7 @@ def test_a_process_that_is_stopped_loses_no_finished_cell(tmp_path: Path, how: s
         try:
             wait_for_cells(cells)
             process.send_signal(how)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=240)
         finally:
             process.kill()
     if how == signal.SIGINT:

@@ -24,7 +24,7 @@ def change(path: Path, statement: str, *values: Any) -> None:
 def wait_for_cells(path: Path, size: int = 200_000) -> None:
     """Wait until a run in another process, which has locked the file, has written so many bytes."""
     log = path.with_name(path.name + "-wal")
-    until = time.monotonic() + 120  # a cold machine compiles first
+    until = time.monotonic() + 240  # a cold machine compiles first
     while not (log.exists() and log.stat().st_size > size):
         assert time.monotonic() < until, f"{log} must grow to {size} bytes"
         time.sleep(0.05)

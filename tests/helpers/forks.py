@@ -110,7 +110,7 @@ class ForkedServer:
             self.returncode = parent().ask(child=self.pid)
         return self.returncode
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = 240.0) -> int:
         end = time.monotonic() + timeout
         while (code := self.poll()) is None:
             assert time.monotonic() < end, f"the server is still there after {timeout:g} seconds"

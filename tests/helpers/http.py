@@ -14,7 +14,7 @@ def ask(
     server: Server | Process, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any]:
     """(status, JSON or text) of a plain request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     try:
         connection.request(method, path, data, {"content-type": "application/json", **(headers or {})})

@@ -160,7 +160,7 @@ class Reader:
         self.names.clear()
         for server in self.servers:
             server.send_signal(signal.SIGTERM)
-            server.wait(60)
+            server.wait()
 
 
 def words_of(line: str) -> list[str]:

@@ -77,7 +77,7 @@ def listening(**limits: Any) -> Iterator[int]:
 
 
 def connect(port: int, sent: bytes = b"") -> socket.socket:
-    raw = socket.create_connection(("127.0.0.1", port), timeout=60)
+    raw = socket.create_connection(("127.0.0.1", port), timeout=240)
     raw.sendall(sent)
     return raw
 
@@ -242,7 +242,7 @@ def test_a_stop_waits_for_a_body_only_as_long_as_it_is_told_to(tmp_path: Path) -
         assert ask(server, "POST", "/v1/loops/loop/decide", {"key": "k"})[0] == 200
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(timeout=60) == 0 and time.monotonic() - began > 0.4
+        assert server.process.wait(timeout=240) == 0 and time.monotonic() - began > 0.4
         status, said = answer(raw)
         assert (status, said["error"]["code"]) == (503, "unavailable")
     assert decided(path) == ["k"]
@@ -256,7 +256,7 @@ def test_a_request_that_is_completed_while_the_service_stops_is_answered(tmp_pat
         time.sleep(0.3)
         raw.sendall(b"}")
         assert answer(raw)[0] == 200
-        assert server.process.wait(timeout=60) == 0
+        assert server.process.wait(timeout=240) == 0
     assert decided(path) == [None]
 
 

@@ -247,7 +247,7 @@ def asked(
     server: Server, method: str, url: str, body: dict[str, Any]
 ) -> Iterator[http.client.HTTPConnection]:
     """A request that was sent; its answer is still to be read."""
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)) as connection:
         connection.request(method, url, json.dumps(body), {"content-type": "application/json"})
         yield connection
 

@@ -192,7 +192,7 @@ def mend(body: dict[str, Any], fields: dict[str, Any], rng: random.Random) -> di
 
 def send(aimed_at: Target, label: str, case: Any) -> None:
     """One request, and everything that must be true of its answer."""
-    response = case.call(base_url=aimed_at.url, session=aimed_at.session, timeout=60)
+    response = case.call(base_url=aimed_at.url, session=aimed_at.session, timeout=240)
     aimed_at.seen[label, response.status_code] += 1
     with_body = [] if case.method in READS else [conformance.negative_data_rejection]
     case.validate_response(response, checks=CONFORMS + with_body)
@@ -238,7 +238,7 @@ def test_requests_made_from_the_description_never_cause_a_500_and_refusals_chang
     tmp_path: Path, examples: int, most: int
 ) -> None:
     with target(tmp_path / "x.sqlite") as aimed_at:
-        described = aimed_at.session.get(f"{aimed_at.url}/v1/openapi.json", timeout=60).json()
+        described = aimed_at.session.get(f"{aimed_at.url}/v1/openapi.json", timeout=240).json()
         schema = schemathesis.openapi.from_dict(described, config=schemathesis.Config.from_dict(ACCEPTS))
         operations = [found.ok() for found in schema.get_all_operations()]
         for operation in operations:
@@ -350,7 +350,7 @@ WHOLE = {"flipped": flipped, "cut off": cut_off, "mismeasured": mismeasured, "to
 def exchange(port: int, request: bytes, complete: bool) -> bytes:
     """All that is answered until the server closes, or falls silent."""
     said = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection, suppress(ConnectionError):
+    with socket.create_connection(("127.0.0.1", port), timeout=240) as connection, suppress(ConnectionError):
         connection.sendall(request)
         if not complete:
             connection.shutdown(socket.SHUT_WR)

@@ -106,7 +106,7 @@ def test_a_body_too_large_is_refused(server: Server, how: str) -> None:
     length = "content-length: 1100000" if how == "said" else "transfer-encoding: chunked"
     head = "POST /v1/loops/loop/decide HTTP/1.1\r\nhost: 127.0.0.1\r\n"
     head += f"content-type: application/json\r\n{length}"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=240) as raw:
         raw.sendall(head.encode() + b"\r\n\r\n")
         if how == "chunked":
             raw.sendall(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
@@ -157,9 +157,9 @@ def test_random_bodies_are_refused_without_a_500_and_change_nothing(server: Serv
 def test_raw_bytes_do_not_stop_the_server(server: Server) -> None:
     rng = random.Random(4)
     for size in (1, 10, 1000, 5000):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=240) as raw:
             raw.sendall(rng.randbytes(size) + b"\r\n\r\n")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as half:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=240) as half:
         half.sendall(b"POST /v1/loops/loop/decide HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 50\r\n\r\n{")
     assert ask(server, "GET", "/healthz") == (200, "ok")
 
@@ -221,7 +221,7 @@ def test_a_stop_is_clean_is_logged_and_leaves_a_snapshot(
         ask(server, "PUT", "/v1/loops/loop", SPEC)
         ask(server, "POST", "/v1/loops/loop/decide", {})
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(timeout=60) == 0
+        assert server.process.wait(timeout=240) == 0
     lines = [json.loads(line) for line in path.with_suffix(".log").read_text().splitlines()]
     assert [line["message"] for line in lines] == ["recovered", "serving", "loop created", "stopped"]
     command("db", "check", "--db", str(path))
@@ -246,7 +246,7 @@ def test_a_stop_under_load_is_clean_too(tmp_path: Path) -> None:
             thread.start()
         wait_for(lambda: len(answered) > 50)
         server.process.terminate()
-        assert server.process.wait(timeout=60) == 0
+        assert server.process.wait(timeout=240) == 0
         stop.set()
         for thread in threads:
             thread.join()

@@ -119,7 +119,7 @@ def test_too_many_requests_are_answered_429_and_change_nothing(
 
 
 def retry_after(port: int, headers: dict[str, str]) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     connection.request("GET", "/v1/loops", None, headers)
     response = connection.getresponse()
     response.read()
@@ -258,7 +258,7 @@ def test_the_command_line_switches_both_on(tmp_path: Path) -> None:
 
 
 def status_of(port: int) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     try:
         connection.request("GET", "/v1/loops")
         return connection.getresponse().status
