@@ -31,8 +31,7 @@ help: ## show this list
 demo: $(DEMO_READY) ## real flights: who may take over, and at what risk
 	@$(BIN)/linoto demo
 
-# Each worker takes whole files until it is idle, then tests of the others. Many tests wait for a server, a browser
-# or a clock: on two cores a third worker uses that time. The slow ones compute: there it is one for each core.
+# Each worker takes whole files until it is idle, then tests of the others.
 WORKERS ?= 2
 test: $(READY) ## the tests, the examples in docstrings, the snippets of the docs
 	@$(BIN)/pytest $(PLUGINS) -n $(WORKERS) --dist worksteal $(TESTS)

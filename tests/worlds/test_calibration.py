@@ -60,9 +60,9 @@ def test_the_truth_lies_in_the_worlds_that_a_preview_shows(kind: str, logged_arm
 
 @pytest.mark.parametrize("kind", ["clicks, 4 %", "prices, heavy tail"])
 def test_the_band_of_a_preview_is_not_far_from_the_truth(kind: str) -> None:
-    """15 problems: at 80 %, fewer than 8 are right in 0.4 % of choices of seeds."""
-    found = [foretell(kind, seed, horizon=300, worlds=15)[0] for seed in range(15)]
-    assert sum(each.right for each in found) >= 8
+    """10 problems: at 80 %, fewer than 5 are right in 0.6 % of choices of seeds."""
+    found = [foretell(kind, seed, horizon=150, worlds=12)[0] for seed in range(10)]
+    assert sum(each.right for each in found) >= 5
 
 
 def test_the_shortfall_of_a_log_of_pilot_winners_is_foretold() -> None:
@@ -70,7 +70,7 @@ def test_the_shortfall_of_a_log_of_pilot_winners_is_foretold() -> None:
     at random, hardly one does: untried ones are worse than the log lets them look."""
     kind = "unrelated arms, winners of a pilot"
     good, plain = (
-        [foretell(kind, seed, horizon=500, worlds=12, logged_arms=how)[0] for seed in range(12)]
+        [foretell(kind, seed, horizon=300, worlds=12, logged_arms=how)[0] for seed in range(12)]
         for how in ("good", "random")
     )
     assert sum(each.kept for each in good) >= 8
@@ -90,10 +90,11 @@ def test_where_practice_is_the_best_the_second_band_holds_the_truth() -> None:
 
 def test_the_shortfall_in_contexts_is_foretold_where_practice_knows_more_than_features() -> None:
     """Real digits, whose truth is known: practice sees every pixel, a preview five components. 4 problems: at
-    90 %, fewer than 2 keep to it in 0.4 % of choices of seeds. As if nobody had known more, none does."""
+    90 %, fewer than 2 keep to it in 0.4 % of choices of seeds. As if nobody had known more, not one of two
+    does."""
     kind = "digits as contexts, rows at hand"
     good, plain = (
-        [foretell(kind, seed, horizon=400, worlds=8, logged_arms=how)[0] for seed in range(4)]
-        for how in ("good", "random")
+        [foretell(kind, seed, horizon=200, worlds=6, logged_arms=how)[0] for seed in range(problems)]
+        for how, problems in (("good", 4), ("random", 2))
     )
     assert sum(each.kept for each in good) >= 2 and not any(each.kept for each in plain)
