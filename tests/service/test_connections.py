@@ -207,15 +207,15 @@ def read_slowly(port: int) -> int:
     """How many bytes come where the answer is read for longer than the service waits for a silent reader."""
     with connect(port, WHOLE.replace(b"/healthz", b"/big")) as raw:
         began, read = time.monotonic(), 0
-        while time.monotonic() - began < 2.5:
+        while time.monotonic() - began < 1.6:
             time.sleep(0.05)
             read += len(raw.recv(1 << 20))
         return read + len(everything(raw))
 
 
 def test_an_answer_that_is_read_slowly_is_complete_and_then_the_connection_is_closed() -> None:
-    """A machine that stands still for 1.5 seconds is a silent reader too: then it is read once more."""
-    with listening(idle=1.5) as port:
+    """A machine that stands still for a second is a silent reader too: then it is read once more."""
+    with listening(idle=1.0) as port:
         assert any(read_slowly(port) > BIG for _ in range(4))
 
 
@@ -300,7 +300,7 @@ def test_without_file_descriptors_the_answer_is_503_once_logged_and_it_recovers(
                 assert server.process.poll() is None
             time.sleep(0.5)
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (hard, hard))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while ask(server, "POST", "/v1/loops/loop/decide", {})[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)

@@ -142,7 +142,7 @@ def random_body(rng: random.Random) -> bytes:
 
 def test_random_bodies_are_refused_without_a_500_and_change_nothing(server: Server) -> None:
     rng = random.Random(3)
-    for _ in range(300):
+    for _ in range(120):
         before = state(server) if rng.random() < 0.1 else None
         status, answer = ask(
             server, rng.choice(["POST", "PUT", "PATCH"]), rng.choice(PATHS), random_body(rng)
@@ -207,9 +207,9 @@ def test_tokens_allow_exactly_what_their_role_does(
 
 
 def wait_for(condition: Any) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not condition():
-        assert time.monotonic() < end, "it did not happen within a minute"
+        assert time.monotonic() < end, "it did not happen within four minutes"
         time.sleep(0.1)
 
 
