@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cells import rows_of, wait_for_cells
+from helpers.forks import ForkedCommand
 
 from linoto import __version__, cli
 from linoto.cli.reproduce import FIGURES
@@ -503,14 +503,17 @@ def test_runs_of_an_earlier_version_are_named_and_left_alone(
 
 def test_ctrl_c_says_how_to_go_on_and_resume_does(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace("horizon = 50", "horizon = 20000"))
-    command = [sys.executable, "-m", "linoto.cli", "study", str(study), "--out", str(tmp_path / "cut")]
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
-    child = subprocess.Popen([*command, "--runs", "5000"], stderr=subprocess.PIPE, text=True, env=environment)
-    cells = tmp_path / "cut" / "mine.cells.sqlite"
-    wait_for_cells(cells)
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=240)
-    assert child.returncode == 130
+    cells, log = tmp_path / "cut" / "mine.cells.sqlite", tmp_path / "log"
+    words = ["study", str(study), "--out", str(cells.parent), "--runs", "5000"]
+    child = ForkedCommand(words, tmp_path, {}, log=log, out=log)
+    try:
+        wait_for_cells(cells)
+        child.send_signal(signal.SIGINT)
+        assert child.wait() == 130
+    finally:
+        child.end()
+    assert list(cells.parent.iterdir()) == [cells]  # everything is in the one file
+    err = log.read_text()
     assert "interrupted" in err and "--resume" in err and str(tmp_path / "cut") in err
     assert "Traceback" not in err
     kept = rows_of(cells)

@@ -6,6 +6,7 @@ import gc
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.snippets import LANGUAGES, Block, blocks_of, reading
@@ -15,6 +16,8 @@ from linoto.cli.commands import parser
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 WITH_CODE = [page for page in PAGES if blocks_of(page)]
+# Their commands take ten seconds of a core and more: .ci/run asks for them, and make test does not.
+LONG = {"docs/beyond.md", "docs/preview.md"}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
@@ -22,8 +25,12 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def marked(page: Path) -> Any:
+    return pytest.param(page, marks=[pytest.mark.slow] if name_of(page) in LONG else [], id=name_of(page))
+
+
 @pytest.mark.filterwarnings("default")  # a page may be shorter than what closes every file
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize("page", [marked(page) for page in WITH_CODE])
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     with reading(tmp_path) as reader:
         for block in blocks_of(page):
@@ -37,6 +44,10 @@ def test_every_block_has_a_language_that_says_whether_it_is_run(page: Path) -> N
     assert {block.language for block in blocks_of(page)} <= LANGUAGES
     fences = len(re.findall(r"^ *```", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert fences == 2 * len(blocks_of(page))
+
+
+def test_the_long_pages_are_there() -> None:
+    assert {name_of(page) for page in WITH_CODE} >= LONG
 
 
 def left_out(page: Path) -> list[Block]:

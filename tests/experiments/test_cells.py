@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.cells import change, rows_of
+from helpers.forks import run_forked
 
 from linoto import Engine, LinOtO, Random
 from linoto.cli import main
@@ -231,16 +232,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         run_experiment(EXPERIMENT, runs=1, out=tmp_path)
 
 
-def test_two_commands_cannot_share_a_folder(tmp_path: Path) -> None:
+def test_two_commands_cannot_share_a_folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     study = tmp_path / "mine.toml"
     study.write_text("[policies.x]\ntype = 'Random'\n[[setting]]\nk = 5\nlogged_arms = 2\nhorizon = 9\n")
     words = ["study", str(study), "--runs", "1", "--out", str(tmp_path)]
     with folder_lock(tmp_path):
-        command = [sys.executable, "-m", "linoto.cli", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1
-        assert done.stderr == (
-            f"linoto: {tmp_path} is being written to by another run: wait for it, or choose another folder\n"
+        assert run_forked(words, tmp_path_factory.mktemp("printed")) == (
+            1,
+            f"linoto: {tmp_path} is being written to by another run: wait for it, or choose another folder\n",
         )
         assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.toml"]
     assert main(words) == 0

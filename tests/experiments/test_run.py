@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cells import rows_of, wait_for_cells
+from helpers.forks import ForkedCommand
 
 from linoto import (
     Bandit,
@@ -181,21 +180,16 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: str, re
     assert (tmp_path / CELLS).read_text() == content
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_process_that_is_stopped_loses_no_finished_cell(tmp_path: Path, how: signal.Signals) -> None:
-    """In a process of its own: nobody else's signal handlers, and an end in any case."""
-    command = [sys.executable, "-m", "linoto.cli", "reproduce", "horizon", "--runs", "1000", "--jobs", "2"]
-    cells = tmp_path / "horizon.cells.sqlite"
-    with subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True) as process:
-        try:
-            wait_for_cells(cells)
-            process.send_signal(how)
-            _, err = process.communicate(timeout=240)
-        finally:
-            process.kill()
-    if how == signal.SIGINT:
-        assert process.returncode == 130 and "--resume to go on" in err
-        assert list(tmp_path.iterdir()) == [cells]  # everything is in the one file
+def test_a_process_that_is_killed_loses_no_finished_cell(tmp_path: Path) -> None:
+    """One that is interrupted: tests/cli/test_commands.py."""
+    words = ["reproduce", "horizon", "--runs", "1000", "--jobs", "2", "--out", str(tmp_path)]
+    cells, log = tmp_path / "horizon.cells.sqlite", tmp_path / "log"
+    process = ForkedCommand(words, tmp_path, {}, log=log, out=log)
+    try:
+        wait_for_cells(cells)
+    finally:
+        process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     finished = CellStore.open(cells, resume=True, keys={})  # checks every row
     finished.release()
     runs = [row[3] for row in rows_of(cells)]
@@ -327,8 +321,9 @@ def test_bernoulli_worlds_have_means_between_0_and_1_that_differ() -> None:
     assert (results.final("small", "LinTS", "regret") >= 0).all()
 
 
+@pytest.mark.slow
 def test_a_cluster_plays_the_same_bits_as_threads(tmp_path: Path) -> None:
-    """A real local Dask cluster of two processes."""
+    """A real local Dask cluster of two processes; in the usual suite: the one of tests/test_engines.py."""
     setting = Setting(name="small", k=8, d=3, m=20, logged_arms=4, horizon=200, policies={"LinOtO": LinOtO()})
     experiment = Experiment(name="mine", settings=(setting,))
     here = run_experiment(experiment, runs=3, out=tmp_path / "here")

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from helpers.cells import rows_of
+from helpers.forks import run_forked
 
 from linoto import PAPER, Budget, Gated, LinOtO, LinTS, LinUCB, cli
 from linoto.experiments.study import read_study
@@ -190,7 +190,7 @@ def test_a_study_names_policies_and_explorers_of_your_own(tmp_path: Path) -> Non
 def test_runs_of_your_own_classes_are_kept_from_one_command_to_the_next(tmp_path: Path) -> None:
     study = write_own(tmp_path, "own_kept")
     words = ["study", str(study), "--runs", "2", "--resume", "--out", str(tmp_path / "out")]
-    subprocess.run([sys.executable, "-m", "linoto.cli", *words], check=True, capture_output=True)
+    assert run_forked(words, tmp_path)[0] == 0
     assert cli.main(words) == 0
     assert len(rows_of(tmp_path / "out" / "my-study.cells.sqlite")) == 4
 

@@ -133,3 +133,16 @@ class ForkedCommand(ForkedServer):
         where = {"folder": str(folder), "environment": environment, "log": str(log), "out": str(out)}
         self.pid = parent().ask(words=words, **where)
         self.returncode = None
+
+    def end(self) -> None:
+        """Kill it where it is still there."""
+        if self.poll() is None:
+            self.send_signal(signal.SIGKILL)
+            self.wait()
+
+
+def run_forked(words: list[str], folder: Path) -> tuple[int, str]:
+    """How `linoto WORDS` ends in a process of its own, and all that it prints."""
+    printed = folder / "printed"
+    code = ForkedCommand(words, folder, {}, log=printed, out=printed).wait()
+    return code, printed.read_text()

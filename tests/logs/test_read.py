@@ -194,10 +194,10 @@ def test_the_bits_do_not_depend_on_threads_or_runs(
         assert same(read_in_parts(source, 2**10, **options, engine=Engine(jobs=jobs)), first)
 
 
-@pytest.mark.parametrize(
-    "context", [CONTEXTS["contexts"], pytest.param(CONTEXTS["fixed arms"], marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("context", CONTEXTS.values())
 def test_a_cluster_gives_the_same_bits(context: dict[str, Any], tmp_path: Path) -> None:
+    """In the usual suite: threads above, and the cluster of tests/test_engines.py."""
     columns = sample(5000)
     columns["r"][7] = None
     source = parquet_file(tmp_path, columns)
