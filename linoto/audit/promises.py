@@ -13,7 +13,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount, counted
 from linoto.core.policies import Gated
-from linoto.core.usual import usual_gate, usual_gate_in_rounds
+from linoto.core.usual import usual_gate
 from linoto.core.verdicts import surely_earned, why_worthless
 from linoto.logs.read import Log
 
@@ -60,7 +60,7 @@ def find_promises(
     """What each gate that suits a log would promise on it, as a policy says it before its first round."""
     allowed: dict[str, Any] = {"budget": budget, "epsilon": epsilon}
     if log.contexts is None:
-        gate = Tolerance(budget=budget or 0.0, epsilon=epsilon or 0.0)
+        gate: Any = Tolerance(budget=budget or 0.0, epsilon=epsilon or 0.0)
         if budget is None and epsilon is None:
             gate = usual_gate(confidence or Confidence())
         return (promise_of("tolerance", gate, confidence, log),)
@@ -101,7 +101,7 @@ def contextual_gate(
 ) -> Control | Tolerance:
     """A gate that allows so much; if neither is given, the usual budget for what this log earned."""
     if budget is None and epsilon is None:
-        usual: Any = usual_gate_in_rounds(confidence, earned=moments.reward_sum, rows=moments.count)
+        usual: Any = usual_gate(confidence, moments)
         if isinstance(usual, Control) and kind == "control":
             return usual
         budget = usual.budget

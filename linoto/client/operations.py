@@ -340,7 +340,7 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     from linoto.core.confidence import with_assumptions
     from linoto.core.policies import Gated
     from linoto.core.snapshots import from_dict
-    from linoto.core.usual import usual_gate_in_rounds
+    from linoto.core.usual import usual_gate
 
     if not hasattr(saved, "confidence"):
         raise ValueError(f"saved must be what linoto.load returns, got {type(saved).__name__}")
@@ -351,9 +351,7 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
         return known
     known = with_assumptions(known, saved.confidence)
     if saved.moments is not None and isinstance(known, Gated) and known.gate is None:
-        seen = saved.moments
-        usual = usual_gate_in_rounds(known.assumed, earned=seen.reward_sum, rows=seen.count)
-        known = replace(known, gate=usual)
+        known = replace(known, gate=usual_gate(known.assumed, saved.moments))
     return known
 
 

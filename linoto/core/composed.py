@@ -66,43 +66,52 @@ class Composed:
         Its draws, and the coin of its gate, are the system's own and nobody knows them; a seed or a generator
         as `rng` makes a run that can be repeated, whose coin is known to whoever knows the seed.
         """
-        if is_log(actions):
-            return self.start(**of_log(actions), rng=rng)
-        if isinstance(actions, Moments):
-            return self.start(None, actions, rng, d=d, features=features)
-        driver: Driver[Any]
-        if actions is None and not isinstance(offline, Offline):
-            driver = self.driver_of_rounds(as_moments(offline, dimension(d, features)), features, rng)
-        else:
-            if actions is None:
-                raise ValueError("actions must be given with a log of fixed arms, got None")
-            if d is not None or features is not None:
-                raise ValueError("d and features must be None where actions are given, got both")
-            driver = self.driver_of_arms(as_actions(actions), offline, rng, names)
+        driver = self.driver_for(actions, offline, rng, names, d=d, features=features, plays=True)
         return Agent(self, driver)
 
-    def driver_of_arms(self, arms: Any, offline: Any, rng: Any, names: Any) -> FixedArms:
-        """What measures rounds by arms that stay the same."""
-        log = as_offline(offline, len(arms))
-        composition, generator = self.composed(), generator_for(rng)
+    def driver_for(
+        self,
+        actions: Any,
+        offline: Any,
+        rng: Any = None,
+        names: Sequence[str] | None = None,
+        *,
+        d: int | None = None,
+        features: Features | None = None,
+        plays: bool,
+    ) -> Driver[Any]:
+        """What measures rounds; one that never `plays` is only looked at, and compiles nothing."""
+        if is_log(actions):
+            return self.driver_for(**of_log(actions), rng=rng, plays=plays)
+        if isinstance(actions, Moments):
+            actions, offline = None, actions
+        generator = generator_for(rng)
+        if actions is None and not isinstance(offline, Offline):
+            moments = as_moments(offline, dimension(d, features))
+            return self.driver_of_rounds(
+                moments, rng=generator, coins=coins_for(rng, generator), features=features, plays=plays
+            )
+        if actions is None:
+            raise ValueError("actions must be given with a log of fixed arms, got None")
+        if d is not None or features is not None:
+            raise ValueError("d and features must be None where actions are given, got both")
+        arms, composition = as_actions(actions), self.composed()
         return FixedArms.begin(
             composition,
             arms,
-            log,
+            as_offline(offline, len(arms)),
             rng=generator,
             coins=coins_for(rng, generator) if composition.gate.throws_coin else None,
             names=as_names(names, len(arms)),
+            plays=plays,
         )
 
-    def driver_of_rounds(self, moments: Moments, features: Features | None, rng: Any) -> RoundArms:
+    def driver_of_rounds(self, moments: Moments, **begun: Any) -> RoundArms:
         """What measures rounds by the arms that they bring; refuses what has no theorem for them."""
         reason = self.why_not(moments)
         if reason is not None:
             raise ValueError(reason)
-        composition, generator = self.composed_in_rounds(), generator_for(rng)
-        driver = RoundArms.begin(
-            composition, moments, rng=generator, coins=coins_for(rng, generator), features=features
-        )
+        driver = RoundArms.begin(self.composed_in_rounds(), moments, **begun)
         driver.check_length()
         return driver
 
@@ -136,11 +145,11 @@ class Composed:
         features: Features | None = None,
     ) -> Certificate:
         """What is guaranteed before the first round; what is known is said as to `start`."""
-        return self.start(actions, offline, d=d, features=features).driver.certified()
+        return self.driver_for(actions, offline, d=d, features=features, plays=False).certified()
 
 
 def of_log(log: Log) -> dict[str, Any]:
     """What a log says to `start`."""
     if log.contexts is not None:
-        return {"offline": log.moments, "features": log.recipe}
+        return {"actions": None, "offline": log.moments, "features": log.recipe}
     return {"actions": log.arms.actions, "offline": log.offline, "names": log.arms.names}

@@ -26,7 +26,7 @@ SOURCES = ("explorer", "lcb", "mixture", "fixed", "control")  # in the order of 
 SOURCES_IN_ROUNDS = ("explorer", "lcb", "practice", "fixed", "control")  # where rounds bring their own arms
 BY_PRACTICE = ("mixture", "practice", "control")  # sources whose plays are practice's own
 MODES = ("explore", "safe")
-OF_A_ROUND = ("name", "action", "practice")  # fields of a decision whose round brought its arms
+OF_A_ROUND = ("action", "practice")  # fields of a decision whose round brought its arms
 
 
 def source_code(source: str) -> int:
@@ -56,7 +56,7 @@ class Decision:
     control_share: float | None = None  # how likely this round was a control play; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: a Control gate weighs the reward with it
     changes: int = 0  # how often the arms had changed: a change makes a decision that is not yet played stale
-    name: str | None = None  # of the arm, where the round's arms have names
+    name: str | None = None  # of the arm, where arms have names
     action: tuple[float, ...] | None = None  # (d,) the features of what is played, where the round brought it
     practice: tuple[float, ...] | None = None  # (d,) those of what practice does; None: there is none
 

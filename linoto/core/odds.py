@@ -53,16 +53,16 @@ def mixed(proposed: Floats, affordable: Bools, arm: int, safe: float) -> float:
 
 
 def by_coin(
-    driver: Driver[Q], arm: int, asked: Q, decision: Decision, sure: bool, redraw: Redraw
+    driver: Driver[Q], arm: int, asked: Q, decision: Decision, given: bool, redraw: Redraw
 ) -> float | None:
-    """The same where a coin is thrown; `sure`: the proposal is no draw."""
-    sure = sure or driver.rule.deterministic
-    if driver.running.params[0]["loan"] > 0 and (driver.practice_is_drawn(asked) or not sure):
-        return driver.vouched_propensity(arm, decision.proposal, asked) if sure else None
+    """The same where a coin is thrown; `given`: the proposal is the caller's, and no draw."""
+    certain = given or driver.rule.deterministic
+    if driver.running.params[0]["loan"] > 0 and (driver.practice_is_drawn(asked) or not certain):
+        return driver.vouched_propensity(arm, decision.proposal, asked) if certain else None
     share = decision.control_share
     share = float(driver.running.run["entry_share"]) if share is None else share
     chosen: float | None = 0.0 if share == 1 else float(arm == decision.proposal)
-    if share != 1 and not sure:
+    if share != 1 and not certain:
         odds = odds_of_proposals(driver.offered(asked), decision.proposal, redraw)
         chosen = driver.rule.propensity(odds, arm)
     practice = driver.practice_chance(arm, asked)

@@ -24,11 +24,12 @@ from linoto.core.explorers import (
     rule_of,
     uniform,
 )
+from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
 from linoto.core.offline import Offline
 from linoto.core.parameters import REACHES, is_arm, params_of
-from linoto.core.usual import usual_gate, usual_gate_in_rounds
+from linoto.core.usual import usual_gate
 from linoto.core.validation import (
     check_choice,
     check_count,
@@ -42,16 +43,26 @@ FALLBACKS = ("auto", "lcb", "frozen", "mixture")
 NOISES = ("auto", "assumed", "estimated")
 
 
-def without_gate(explorer: Composed, confidence: Confidence | None) -> Gated:
-    """An explorer alone, by an open gate; what it assumes of rewards is said once, by the composition."""
-    unsaid: dict[str, None] = {"confidence": None}
-    return Gated(explorer=replace(explorer, **unsaid), gate=Open(), confidence=confidence)
+class BuiltInExplorer(Composed):
+    """An explorer of the package. Alone it is a policy too: with a gate that is always open."""
 
+    confidence: Confidence | None
 
-def check_memory(memory: int | None) -> None:
-    """Refuse a memory that holds no reward."""
-    if memory is not None:
-        check_count("memory", memory)
+    def __post_init__(self) -> None:
+        normalise(self)
+        given = vars(self)
+        for name in ("growth", "scale"):
+            if name in given:
+                check_nonnegative(name, given[name])
+        if "noise" in given:
+            check_choice("noise", given["noise"], NOISES)
+        if given.get("memory") is not None:
+            check_count("memory", given["memory"])
+        check_confidence(self.confidence)
+
+    def composed(self) -> Gated:
+        unsaid: dict[str, None] = {"confidence": None}  # what is assumed of rewards is said once
+        return Gated(explorer=replace(self, **unsaid), gate=Open(), confidence=self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +100,7 @@ class LinOtO(Composed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinUCB(Composed):
+class LinUCB(BuiltInExplorer):
     """Optimism: the arm that is best in the best plausible world. Warm-started by the log it is given.
 
     `noise="estimated"` scores with the noise that log and rewards show instead of the assumed one, which must
@@ -105,20 +116,10 @@ class LinUCB(Composed):
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 
-    def __post_init__(self) -> None:
-        normalise(self)
-        check_nonnegative("scale", self.scale)
-        check_choice("noise", self.noise, NOISES)
-        check_memory(self.memory)
-        check_confidence(self.confidence)
-
     @property
     def estimates_noise(self) -> bool:
         """Whether it scores with the noise that log and rewards show."""
         return self.noise == "estimated" or (self.noise == "auto" and self.scale != 1.0)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,7 @@ class LinLCB(Composed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinTS(Composed):
+class LinTS(BuiltInExplorer):
     """Thompson sampling: the arm that is best in a world drawn from N(theta, (scale * v)^2 V^-1).
 
     v is the noise that log and rewards show, at most the assumed one (`noise="assumed"` takes that), as a
@@ -158,24 +159,14 @@ class LinTS(Composed):
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
 
-    def __post_init__(self) -> None:
-        normalise(self)
-        check_nonnegative("scale", self.scale)
-        check_choice("noise", self.noise, NOISES)
-        check_memory(self.memory)
-        check_confidence(self.confidence)
-
     @property
     def estimates_noise(self) -> bool:
         """Whether it draws with the noise that log and rewards show."""
         return self.noise != "assumed"
 
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Greedy(Composed):
+class Greedy(BuiltInExplorer):
     """The arm with the best estimate."""
 
     rule: ClassVar[Rule] = Rule(code=kernels.GREEDY)
@@ -183,13 +174,6 @@ class Greedy(Composed):
 
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
-
-    def __post_init__(self) -> None:
-        check_memory(self.memory)
-        check_confidence(self.confidence)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +288,7 @@ class Gated(Composed):
 
     def composed_in_rounds(self) -> Gated:
         gate: Any = self.gate
-        return self if gate is not None else replace(self, gate=usual_gate_in_rounds(self.assumed))
+        return self if gate is not None else replace(self, gate=usual_gate(self.assumed, Moments.empty(1)))
 
     def with_parameter(self, name: str, value: float) -> Gated:
         gate = self.composed().gate

@@ -17,12 +17,12 @@ from linoto.core.confidence import Confidence, check_confidence
 from linoto.core.explorers import Rule
 from linoto.core.gates import Budget
 from linoto.core.parameters import LAWS
-from linoto.core.policies import Gated, LinTS, LinUCB, without_gate
+from linoto.core.policies import BuiltInExplorer, Gated, LinTS, LinUCB
 from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
 
 
 @dataclass(frozen=True, kw_only=True)
-class RareLinUCB(Composed):
+class RareLinUCB(BuiltInExplorer):
     """LinUCB that chooses rarely: it scores the arms anew only when det V has grown by a factor 1 + growth.
 
     Rarely switching OFUL of Abbasi-Yadkori et al. (2011): in between it plays the same arm, and learns from
@@ -36,18 +36,9 @@ class RareLinUCB(Composed):
     scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
     confidence: Confidence | None = None
 
-    def __post_init__(self) -> None:
-        normalise(self)
-        check_nonnegative("growth", self.growth)
-        check_nonnegative("scale", self.scale)
-        check_confidence(self.confidence)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
-
 
 @dataclass(frozen=True, kw_only=True)
-class WideLinTS(Composed):
+class WideLinTS(BuiltInExplorer):
     """Thompson sampling as wide as the bounds on its regret need, in every world: of order d^1.5 sqrt(n).
 
     By "agrawal-goyal" (2013) a draw spreads as noise sqrt(9 d log(t / delta)), by "abeille-lazaric" (2017) as
@@ -61,17 +52,12 @@ class WideLinTS(Composed):
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
-        normalise(self)
+        super().__post_init__()
         check_choice("law", self.law, LAWS[1:])
-        check_nonnegative("scale", self.scale)
-        check_confidence(self.confidence)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
-class UCB1(Composed):
+class UCB1(BuiltInExplorer):
     """Auer, Cesa-Bianchi and Fischer (2002): the mean online plus sqrt(8 noise^2 ln t / n); no log is used.
 
     With rewards in [0, 1] (`Confidence(noise="bounded", reward_range=(0, 1))`) it is their sqrt(2 ln t / n).
@@ -87,15 +73,9 @@ class UCB1(Composed):
 
     confidence: Confidence | None = None
 
-    def __post_init__(self) -> None:
-        check_confidence(self.confidence)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
-
 
 @dataclass(frozen=True, kw_only=True)
-class HUCB1(Composed):
+class HUCB1(BuiltInExplorer):
     """Shivaswamy and Joachims (2012): UCB1 that counts the log as if it had been played.
 
     With h logged rewards of an arm, its mean over all of them plus sqrt(8 noise^2 ln(t + h) / (n + h)).
@@ -105,15 +85,9 @@ class HUCB1(Composed):
 
     confidence: Confidence | None = None
 
-    def __post_init__(self) -> None:
-        check_confidence(self.confidence)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
-
 
 @dataclass(frozen=True, kw_only=True)
-class MinUCB(Composed):
+class MinUCB(BuiltInExplorer):
     """Cheung and Lyu (2024): the smaller of two upper bounds, one without the log, one with it.
 
     `shift` is the most that the mean of an arm may have moved since the log: the bound with the log adds its
@@ -126,18 +100,14 @@ class MinUCB(Composed):
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
-        normalise(self)
+        super().__post_init__()
         if self.shift is not None:
             check_nonnegative("shift", self.shift)
-        check_confidence(self.confidence)
 
     @property
     def log_shift(self) -> float:
         """The bound as the kernels read it."""
         return inf if self.shift is None else float(self.shift)
-
-    def composed(self) -> Gated:
-        return without_gate(self, self.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from math import inf
 
 from linoto.core.confidence import Confidence
+from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Gate, Tolerance
+from linoto.core.offline import Offline
 
 
-def usual_gate(confidence: Confidence) -> Tolerance:
-    """What `Gated` takes where no gate is given: what 100 rounds are worth may be lost."""
-    return Tolerance().usual(confidence)
+def usual_gate(confidence: Confidence, log: Offline | Moments | None = None) -> Gate:
+    """What `Gated` takes where no gate is given: what 100 rounds are worth may be lost.
 
-
-def usual_gate_in_rounds(confidence: Confidence, *, earned: float = inf, rows: int = 0) -> Gate:
-    """The same with contexts, in units of the noise: a log's mean is no reference where rounds differ.
-
-    Where the range of rewards is known it is a Control gate: that a linear model holds in every context is
-    more than most can say, and the coin needs no model. `earned` is what the whole log earned in so many
-    `rows`.
+    With contexts (`Moments`) a round is worth the noise: the log's mean is no reference where rounds differ.
+    If the range of rewards is known, it is then a Control gate, because a coin needs no model, and few can
+    say that a linear one holds in every context.
     """
+    if not isinstance(log, Moments):
+        return Tolerance().usual(confidence)
     if confidence.reward_range is None:
         return Tolerance(evidence="model").usual(confidence)
-    return Control().usual(confidence, earned=earned, rows=rows)
+    return Control().usual(confidence, earned=log.reward_sum if log.count else inf, rows=log.count)

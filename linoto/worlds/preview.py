@@ -20,7 +20,7 @@ from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
-from linoto.core.usual import usual_gate_in_rounds
+from linoto.core.usual import usual_gate
 from linoto.core.validation import (
     as_floats,
     check_count,
@@ -342,12 +342,9 @@ def preview(
 
 def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     """What is previewed where no policy is given: Gated, with what an audit found of the rewards."""
-    sure = getattr(log, "confidence", None) or Confidence()
-    if not known.rounds_from:
-        return Gated(gate=Tolerance(epsilon=0.1), confidence=sure)
-    whole = known.whole
-    gate = usual_gate_in_rounds(sure, earned=float(whole.reward_sums.sum()), rows=whole.total)
-    return Gated(gate=gate, confidence=sure)
+    confidence = getattr(log, "confidence", None) or Confidence()
+    gate = usual_gate(confidence, known.log) if known.rounds_from else Tolerance(epsilon=0.1)
+    return Gated(gate=gate, confidence=confidence)
 
 
 def usual_worlds(work: int) -> int:

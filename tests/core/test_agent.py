@@ -74,6 +74,18 @@ def test_a_decision_gives_its_reasons() -> None:
     assert (decision.arm, decision.mode, decision.source, decision.fallback) == (1, "safe", "fixed", 1)
 
 
+def test_a_decision_has_the_name_of_its_arm_and_so_has_what_is_safe_instead() -> None:
+    log = Offline(pulls=[9, 1], reward_sums=[4.0, 0.5])
+    agent = LinUCB().start(np.eye(2), log, rng=0, names=("red", "blue"))
+    for arm, name in enumerate(("red", "blue")):
+        decision = agent.decide([arm])
+        assert (decision.arm, decision.name) == (arm, name)
+        assert Decision.from_dict(decision.to_dict()) == decision
+    safe = agent.play_safe(agent.guard(1))
+    assert safe.name == ("red", "blue")[safe.arm]
+    assert LinUCB().start(np.eye(2), log, rng=0).decide().name is None
+
+
 def test_a_decision_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         poor().decide().arm = 2

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from linoto.core import kernels
 from linoto.core.kernels.compiling import STAMP, stamp_of
 from linoto.core.offline import Offline
-from linoto.core.policies import LinOtO
+from linoto.core.plain_python import run_in_python
+from linoto.core.policies import Gated, LinOtO
 from linoto.core.warm_up import all_kernels
 
 COMPILED_FOR = """
@@ -23,6 +26,19 @@ policy = getattr(linoto, sys.argv[1])()
 agent = policy.start([[1.0, 0.5], [0.5, 1.0]], linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0]), rng=0)
 agent.update(agent.decide(), 1.0)
 print(*{kernel.__name__ for kernel in all_kernels() if getattr(kernel, "signatures", ())})
+"""
+CERTIFIED = """
+import linoto
+from linoto.core.warm_up import all_kernels
+
+clicks = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+control = linoto.Gated(gate=linoto.Control(budget=9.0, loan=2.0), confidence=clicks)
+moments = linoto.Moments.from_rows([[1.0, 0.5], [0.5, 1.0]], [1.0, 0.0])
+for policy in (linoto.Gated(), linoto.Gated(confidence=clicks), linoto.LinOtO(), linoto.LinLCB(), control):
+    policy.certificate([[1.0, 0.5], [0.5, 1.0]], linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0]))
+for policy in (linoto.Gated(), linoto.Gated(confidence=clicks), linoto.LinUCB()):
+    policy.certificate(moments)
+print([kernel.__name__ for kernel in all_kernels() if getattr(kernel, "signatures", ())])
 """
 LIGHT = """
 import sys
@@ -52,6 +68,24 @@ def test_every_kernel_is_kept_under_the_stamp_of_all() -> None:
 def test_policies_and_logs_are_made_without_the_compiler() -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
+
+
+def test_a_certificate_compiles_nothing_and_loads_nothing_compiled() -> None:
+    done = subprocess.run([sys.executable, "-c", CERTIFIED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]"]
+
+
+@pytest.mark.parametrize("policy", [LinOtO(), Gated()], ids=["LinOtO", "Gated"])
+def test_a_kernel_gives_the_same_bits_compiled_and_as_plain_python(policy: LinOtO | Gated) -> None:
+    rng = np.random.default_rng(0)
+    actions, log = rng.normal(size=(4, 3)), Offline(pulls=[9, 0, 4, 1], reward_sums=[6.0, 0.0, 1.2, 0.3])
+    params = policy.composed().params(actions, log)
+    states = [kernels.allocate(actions, log.pulls, log.reward_sums, False) for _ in range(2)]
+    parts = kernels.parts_of(params)
+    kernels.begin(params, states[0], *parts)
+    run_in_python(kernels.begin, params, states[1], *parts)
+    for compiled, plain in zip(*states, strict=True):
+        assert compiled.tobytes() == plain.tobytes()
 
 
 @pytest.mark.slow

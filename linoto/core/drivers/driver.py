@@ -5,22 +5,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats
-from linoto.core.certificates import Certificate
+from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
-from linoto.core.explorers import is_users_own, rule_of
+from linoto.core.explorers import View, is_users_own, rule_of
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 
 Q = TypeVar("Q")  # the question of a round, checked
+
+
+class Brought(NamedTuple):
+    """What a round brings with it, as `Agent.decide` describes it; nothing where arms stay the same."""
+
+    actions: Any = None
+    practice: Any = None
+    names: Sequence[str] | None = None
+    context: Any = None
 
 
 class Driver(ABC, Generic[Q]):
@@ -42,29 +51,53 @@ class Driver(ABC, Generic[Q]):
 
     # -- deciding
 
+    def question(self, allowed: Any = None, **brought: Any) -> Q:
+        """What is asked in a round, or why that cannot be asked; `brought` has the names of `Brought`."""
+        return self.as_question(allowed, Brought(**brought))
+
     @abstractmethod
-    def question(
-        self,
-        allowed: Any = None,
-        *,
-        actions: Any = None,
-        practice: Any = None,
-        names: Sequence[str] | None = None,
-        context: Any = None,
-    ) -> Q:
-        """What is asked in a round, or why that cannot be asked."""
+    def as_question(self, allowed: Any, brought: Brought) -> Q:
+        """What is asked, checked."""
 
     @abstractmethod
     def as_arm(self, arm: Any, asked: Q, name: str = "arm") -> int:
         """An arm of the round that may be played."""
 
-    @abstractmethod
     def select(self) -> int:
         """The arm of the round where nothing has to be said about it."""
+        return self.answer(None, self.question()).arm
 
     @abstractmethod
     def answer(self, wanted: int | None, asked: Q, safe: bool = False) -> Decision:
         """Decide, or judge a proposal (None: the explorer's)."""
+
+    @abstractmethod
+    def run_kernel(self, asked: Q, proposal: int) -> None:
+        """Let the kernels decide about the arms in the state; a proposal of -1 is left to the explorer."""
+
+    def decided(self, **fields: Any) -> Decision:
+        """The decision that the kernels made last; `fields` are what only one kind of round knows."""
+        run = self.running.run
+        thrown = self.gate.throws_coin and bool(run["coin_thrown"])
+        return Decision.of(
+            mode="explore" if run["explored"] else "safe",
+            source=self.sources[run["source"]],
+            proposal=int(run["proposal"]),
+            budget=float(run["room"]) if self.gate.measures else None,
+            round=int(run["rounds"]) + 1,
+            control_share=float(run["entry_share"]) if thrown else None,
+            centre=float(run["entry_centre"]) if thrown else None,
+            **fields,
+        )
+
+    def seen(self, **arms: Any) -> View:
+        """What an explorer of the caller's own sees: these arms, and what is the same for all of them."""
+        return View(
+            round=self.running.rounds + 1,
+            noise=float(self.running.params[0]["noise"]),
+            rng=self.view_draws(),
+            **arms,
+        )
 
     @abstractmethod
     def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
@@ -116,9 +149,16 @@ class Driver(ABC, Generic[Q]):
     def practice_is_drawn(self, asked: Q) -> bool:
         """Whether practice is a draw among several arms."""
 
-    @abstractmethod
     def redrawn(self, asked: Q, chosen: str, draws: Floats) -> list[int]:
         """What each of these draws would have `chosen`; the state is as it was afterwards."""
+        state, normals, arms = self.running.state, self.running.state.vectors[kernels.NORMALS], []
+        run, drawn = state.run.copy(), normals.copy()
+        for row in draws:
+            normals[:], state.run["coin_thrown"] = row, 0
+            self.run_kernel(asked, -1)
+            arms.append(int(state.run[0][chosen]))
+        state.run[:], normals[:] = run, drawn
+        return arms
 
     def vouched_propensity(self, arm: int, proposal: int, asked: Q) -> float | None:
         """How likely this arm is where the share of control rounds depends on practice's draw."""
@@ -174,13 +214,34 @@ class Driver(ABC, Generic[Q]):
         """Bounds on the mean reward of what a decision plays."""
 
     @property
-    @abstractmethod
-    def ellipsoid(self) -> Ellipsoid:
-        """The confidence set of the parameter."""
+    def d(self) -> int:
+        """The number of features."""
+        return int(self.running.state.vectors.shape[1])
 
-    @abstractmethod
+    @property
+    def radius(self) -> float:
+        """Of the confidence set, lost rewards included."""
+        run = self.running.run
+        return float(run["radius"] + run["lost_radius"])
+
+    @property
+    def ellipsoid(self) -> Ellipsoid:
+        """The confidence set C_t of eq. (2), as much larger as the log may have moved."""
+        state = self.running.state
+        moved = self.confidence.shift * float(np.sqrt(self.running.run["logged"]))
+        return Ellipsoid(
+            center=np.array(state.vectors[kernels.THETA]),
+            V=kernels.square_of(state, kernels.GRAM),
+            radius=self.radius + moved,
+        )
+
     def certified(self) -> Certificate:
         """What is guaranteed, before the first round."""
+        return certify(self.situation())
+
+    @abstractmethod
+    def situation(self) -> Situation:
+        """What the promise is about now."""
 
     @abstractmethod
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +13,16 @@ import numpy.typing as npt
 from linoto.core import arm_changes, coins, kernels
 from linoto.core.arm_changes import ArmChange
 from linoto.core.arrays import Bools, Floats, Ints
-from linoto.core.certificates import Certificate, Situation, certify, limits_of
+from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
-from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
-from linoto.core.drivers.driver import Driver
+from linoto.core.drivers.driver import Brought, Driver
 from linoto.core.explorers import View, ask_own
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
+from linoto.core.plain_python import run_once
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
@@ -46,6 +47,7 @@ class FixedArms(Driver[Bools | None]):
         names: tuple[str, ...] | None = None,
         reward_squares: Floats | None = None,  # (k,) of the log, where known
         changes: tuple[ArmChange, ...] = (),
+        plays: bool = True,  # False: nothing is compiled for what is only looked at
     ) -> None:
         super().__init__(composition, running, changes)
         self.names, self.reward_squares = names, reward_squares
@@ -53,7 +55,8 @@ class FixedArms(Driver[Bools | None]):
         self.parts = kernels.parts_of(running.params)
         fallback = int(running.params[0]["fallback"])
         self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
-        warm_up(self.parts)
+        if plays:
+            warm_up(self.parts)
 
     @classmethod
     def begin(
@@ -65,15 +68,21 @@ class FixedArms(Driver[Bools | None]):
         rng: np.random.Generator,
         coins: Coins | None,
         names: tuple[str, ...] | None,
+        plays: bool = True,
     ) -> FixedArms:
         """A fresh one that knows the log and nothing else."""
         params = composition.params(actions, offline)
         shifted = composition.assumed.shift > 0
         state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted)
         running = Running(params=params, state=state, rng=rng, coins=coins)
-        squares = offline.reward_squares
-        driver = cls(composition=composition, running=running, names=names, reward_squares=squares)
-        kernels.begin(params, state, *driver.parts)
+        driver = cls(
+            composition=composition,
+            running=running,
+            names=names,
+            reward_squares=offline.reward_squares,
+            plays=plays,
+        )
+        run_once(kernels.begin, params, state, *driver.parts, steps=state.square[0].size * driver.k)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
         driver.draw()
@@ -82,19 +91,10 @@ class FixedArms(Driver[Bools | None]):
 
     # -- deciding
 
-    def question(
-        self,
-        allowed: Any = None,
-        *,
-        actions: Any = None,
-        practice: Any = None,
-        names: Sequence[str] | None = None,
-        context: Any = None,
-    ) -> Bools | None:
-        if actions is not None or practice is not None or names is not None or context is not None:
-            given = {"actions": actions, "practice": practice, "names": names, "context": context}
-            odd = next(name for name, value in given.items() if value is not None)
-            raise ValueError(f"{odd} must be None for an agent whose arms stay the same, got a value")
+    def as_question(self, allowed: Any, brought: Brought) -> Bools | None:
+        for name, value in brought._asdict().items():
+            if value is not None:
+                raise ValueError(f"{name} must be None for an agent whose arms stay the same, got a value")
         return None if allowed is None else self.present_among(allowed)
 
     def as_arm(self, arm: Any, asked: Bools | None, name: str = "arm") -> int:
@@ -126,19 +126,17 @@ class FixedArms(Driver[Bools | None]):
 
         A round whose coin is thrown is decided.
         """
-        running, state = self.running, self.running.state
-        run, counts = state.run, state.counts
+        state, run = self.running.state, self.running.state.run
         if run[0]["coin_thrown"]:
             coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
         if mask is None:
-            kernels.decide(running.params, state, proposal, *self.parts)
+            self.run_kernel(mask, proposal)
             return
-        before, rows, present = run.copy(), state.arms[SCRATCH].copy(), self.present
-        counts[kernels.ALLOWED], run["restricted"] = mask, 1
-        kernels.decide(running.params, state, proposal, *self.parts)
-        counts[kernels.ALLOWED], run["restricted"] = present, not present.all()
+        before, rows = run.copy(), state.arms[SCRATCH].copy()
+        with self.restricted_to(mask):
+            self.run_kernel(mask, proposal)
         if run[0]["arm"] < 0:
             run[:], state.arms[SCRATCH] = before, rows
             asked = [str(self.names[arm] if self.names else arm) for arm in np.flatnonzero(mask)]
@@ -147,29 +145,38 @@ class FixedArms(Driver[Bools | None]):
                 "the gate refused them all, and the fallback is not among them"
             )
 
+    def run_kernel(self, asked: Bools | None, proposal: int) -> None:
+        kernels.decide(self.running.params, self.running.state, proposal, *self.parts)
+
+    @contextmanager
+    def restricted_to(self, mask: Bools) -> Iterator[None]:
+        """The kernels see these arms only, as long as it lasts."""
+        state, present = self.running.state, self.present
+        state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
+        yield
+        state.counts[kernels.ALLOWED], state.run["restricted"] = present, not present.all()
+
     def latest(self) -> Decision:
         """The decision that the kernels made last."""
-        run = self.running.run
-        explored, fallback, thrown = bool(run["explored"]), int(run["fallback"]), bool(run["coin_thrown"])
-        return Decision.of(
-            arm=int(run["arm"]),
-            mode="explore" if explored else "safe",
-            source=SOURCES[run["source"]],
-            proposal=int(run["proposal"]),
+        arm, fallback = int(self.running.run["arm"]), int(self.running.run["fallback"])
+        return self.decided(
+            arm=arm,
+            name=self.name_of(arm),
             fallback=fallback if fallback >= 0 else None,
-            budget=float(run["room"]) if self.gate.measures else None,
-            round=int(run["rounds"]) + 1,
-            control_share=float(run["entry_share"]) if thrown else None,
-            centre=float(run["entry_centre"]) if thrown else None,
             changes=len(self.changes),
         )
+
+    def name_of(self, arm: int) -> str | None:
+        """The name of an arm, where arms have names."""
+        return self.names[arm] if self.names else None
 
     def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
         if decision.fallback is None:
             raise NoSafeArm(
                 "allowed must hold an arm that is safe to play, got none: the fallback is not in it"
             )
-        safe = replace(decision, arm=decision.fallback, mode="safe")
+        arm = decision.fallback
+        safe = replace(decision, arm=arm, name=self.name_of(arm), mode="safe")
         if not counted:
             return self.without_coin(safe)
         coins.play_practice(self.running.state.run)
@@ -189,7 +196,7 @@ class FixedArms(Driver[Bools | None]):
     def view(self, mask: Bools | None) -> View:
         """What the explorer sees."""
         arms = self.running.state.arms
-        return View(
+        return self.seen(
             actions=self.actions,
             mean=np.array(arms[kernels.MEAN]),
             width=np.array(arms[kernels.WIDTH]),
@@ -198,9 +205,6 @@ class FixedArms(Driver[Bools | None]):
             counts=np.array(arms[kernels.SEEN]),
             reward_sums=np.array(arms[kernels.SUMS]),
             allowed=self.present if mask is None else mask.copy(),
-            round=self.running.rounds + 1,
-            noise=float(self.running.params[0]["noise"]),
-            rng=self.view_draws(),
         )
 
     # -- how likely an arm is
@@ -230,35 +234,24 @@ class FixedArms(Driver[Bools | None]):
         return bool(self.running.params[0]["fallback"] == kernels.MIXTURE)
 
     def redrawn(self, asked: Bools | None, chosen: str, draws: Floats) -> list[int]:
-        state, normals = self.running.state, self.running.state.vectors[kernels.NORMALS]
-        run, drawn, rows, arms, present = (
-            state.run.copy(),
-            normals.copy(),
-            state.arms[SCRATCH].copy(),
-            [],
-            self.present,
-        )
-        state.counts[kernels.ALLOWED], state.run["restricted"] = self.offered(asked), 1
-        for row in draws:
-            normals[:], state.run["coin_thrown"] = row, 0
-            kernels.decide(self.running.params, state, -1, *self.parts)
-            arms.append(int(state.run[0][chosen]))
-        state.counts[kernels.ALLOWED] = present
-        state.run[:], normals[:], state.arms[SCRATCH] = run, drawn, rows
+        rows = self.running.state.arms[SCRATCH].copy()
+        with self.restricted_to(self.offered(asked)):
+            arms = super().redrawn(asked, chosen, draws)
+        self.running.state.arms[SCRATCH] = rows
         return arms
 
     def vouched_propensity(self, arm: int, proposal: int, asked: Bools | None) -> float:
         state, likely, mask = self.running.state, 0.0, self.offered(asked)
         weights = state.counts[kernels.LOGGED] * mask
-        run, ends, present = state.run.copy(), np.cumsum(weights) / weights.sum(), self.present
-        state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
-        for other in np.flatnonzero(weights):
-            chance = float(weights[other] / weights.sum())
-            state.run["coin_thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
-            kernels.decide(self.running.params, state, proposal, *self.parts)
-            share = float(state.run[0]["entry_share"])
-            likely += chance * coins.mixed_propensity(float(arm == proposal), share, float(arm == other))
-        state.counts[kernels.ALLOWED], state.run[:] = present, run
+        run, ends = state.run.copy(), np.cumsum(weights) / weights.sum()
+        with self.restricted_to(mask):
+            for other in np.flatnonzero(weights):
+                chance = float(weights[other] / weights.sum())
+                state.run["coin_thrown"], state.run["practice_draw"] = 0, ends[other] - chance / 2
+                self.run_kernel(asked, proposal)
+                share = float(state.run[0]["entry_share"])
+                likely += chance * coins.mixed_propensity(float(arm == proposal), share, float(arm == other))
+        state.run[:] = run
         return likely
 
     # -- learning
@@ -504,23 +497,9 @@ class FixedArms(Driver[Bools | None]):
         return float(self.running.run["baseline"])
 
     @property
-    def ellipsoid(self) -> Ellipsoid:
-        """The confidence set C_t of eq. (2), as much larger as the log may have moved."""
-        state, run = self.running.state, self.running.run
-        moved = self.confidence.shift * float(np.sqrt(run["logged"]))
-        return Ellipsoid(
-            center=np.array(state.vectors[kernels.THETA]),
-            V=kernels.square_of(state, kernels.GRAM),
-            radius=float(run["radius"] + run["lost_radius"]) + moved,
-        )
-
-    @property
     def offline(self) -> Offline:
         """The log it was started from."""
         return offline_of(self.running.state, self.reward_squares)
-
-    def certified(self) -> Certificate:
-        return certify(self.situation())
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         k = self.k - sum(len(change.added) for change in self.changes)
@@ -538,7 +517,6 @@ class FixedArms(Driver[Bools | None]):
         return arm_changes.amended(certificate, self.changes, self.change_texts)
 
     def situation(self) -> Situation:
-        """What the promise is about now."""
         return Situation(
             gate=self.gate,
             fallback=self.composition.resolved_fallback(),

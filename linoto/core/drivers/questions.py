@@ -39,6 +39,12 @@ class Round(NamedTuple):
         """Whether it is known what practice does."""
         return self.peak > 0.0
 
+    def play(self, arm: int) -> dict[str, Any]:
+        """What a decision says of the arm that it plays; practice's own action is none of the arms."""
+        offered, action = arm < self.offered, tuple(self.actions[:, arm].tolist())
+        name = self.names[arm] if self.names and offered else None
+        return {"arm": arm if offered else None, "name": name, "action": action}
+
     def same_as(self, other: Round) -> bool:
         """Whether this is the same question."""
         return np.array_equal(self.actions, other.actions) and np.array_equal(self.weights, other.weights)
@@ -55,8 +61,8 @@ def as_round(actions: Any, practice: Any, names: Sequence[str] | None, d: int) -
     if not np.vdot(columns, columns) < LARGEST:  # the fastest way to see a number that is none, too
         as_rows(actions)  # says where
         raise ValueError(f"actions must have entries of a size below {LARGEST**0.5:g}, got larger ones")
-    sure = practice is None or vector is not None or isinstance(practice, int | str)
-    peak = (0.0 if practice is None else 1.0) if sure else float(weights.max())
+    certain = practice is None or vector is not None or isinstance(practice, int | str)
+    peak = (0.0 if practice is None else 1.0) if certain else float(weights.max())
     return Round(columns, weights, len(arms), known, peak)
 
 

@@ -13,11 +13,10 @@ import numpy.typing as npt
 from linoto.core import coins, item_changes, kernels
 from linoto.core.arm_changes import as_bound, composition_after
 from linoto.core.arrays import Bools, Floats
-from linoto.core.certificates import Certificate, Situation, certify
+from linoto.core.certificates import Certificate, Situation
 from linoto.core.coins import Coins
-from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
-from linoto.core.drivers.driver import Driver
+from linoto.core.drivers.driver import Brought, Driver
 from linoto.core.drivers.questions import Features, Round, as_round
 from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments
@@ -26,6 +25,7 @@ from linoto.core.item_changes import ItemChange
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_in_rounds
+from linoto.core.plain_python import run_once
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
@@ -49,6 +49,7 @@ class RoundArms(Driver[Round]):
         moments: Moments,  # of the log
         features: Features | None = None,
         changes: tuple[ItemChange, ...] = (),  # of the items so far
+        plays: bool = True,  # False: nothing is compiled for what is only looked at
     ) -> None:
         super().__init__(composition, running, changes)
         self.moments, self.features = moments, features
@@ -59,7 +60,8 @@ class RoundArms(Driver[Round]):
         self.whitened: Floats = np.empty((self.d, 0))
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
         self.asked: Round | None = None  # the latest question, whose arms are in the state
-        warm_up_contexts(self.coin)
+        if plays:
+            warm_up_contexts(self.coin)
 
     @classmethod
     def begin(
@@ -71,6 +73,7 @@ class RoundArms(Driver[Round]):
         coins: Coins,
         features: Features | None = None,
         params: npt.NDArray[Any] | None = None,
+        plays: bool = True,
     ) -> RoundArms:
         """A fresh one that knows the log and nothing else."""
         params = params_in_rounds(composition, moments) if params is None else params
@@ -79,8 +82,11 @@ class RoundArms(Driver[Round]):
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         running = Running(params=params, state=state, rng=rng, coins=coins)
-        driver = cls(composition=composition, running=running, moments=moments, features=features)
-        kernels.context_begin(params, state, *moments.as_rows(), driver.coin)
+        driver = cls(
+            composition=composition, running=running, moments=moments, features=features, plays=plays
+        )
+        log = moments.as_rows()
+        run_once(kernels.context_begin, params, state, *log, driver.coin, steps=moments.d**3)
         driver.draw()
         return driver
 
@@ -92,6 +98,7 @@ class RoundArms(Driver[Round]):
             rng=np.random.default_rng(0),
             coins=coins.KeyedCoins(bytes(coins.KEY_BYTES)),  # it is looked at, and decides nothing
             params=self.running.params.copy(),
+            plays=False,
         )
 
     def check_length(self) -> None:
@@ -108,15 +115,8 @@ class RoundArms(Driver[Round]):
 
     # -- deciding
 
-    def question(
-        self,
-        allowed: Any = None,
-        *,
-        actions: Any = None,
-        practice: Any = None,
-        names: Sequence[str] | None = None,
-        context: Any = None,
-    ) -> Round:
+    def as_question(self, allowed: Any, brought: Brought) -> Round:
+        actions, practice, names, context = brought
         if context is not None or allowed is not None:
             if self.features is None:
                 raise ValueError("actions must be given: this agent was started without features")
@@ -150,9 +150,6 @@ class RoundArms(Driver[Round]):
     def as_arm(self, arm: Any, asked: Round, name: str = "arm") -> int:
         return as_arm(arm, asked.offered, name)
 
-    def select(self) -> int:
-        return self.answer(None, self.question()).arm
-
     def answer(self, wanted: int | None, asked: Round, safe: bool = False) -> Decision:
         running = self.running
         if safe:
@@ -168,7 +165,7 @@ class RoundArms(Driver[Round]):
         running.state, self.asked = kernels.with_arms(running.state, asked.actions), asked
         if self.whitened.shape != asked.actions.shape:
             self.whitened = np.empty(asked.actions.shape)
-        self.ask(asked, wanted if wanted is not None else self.propose(asked) if self.own else -1)
+        self.run_kernel(asked, wanted if wanted is not None else self.propose(asked) if self.own else -1)
         decision = self.latest(asked)
         running.stays_safe |= safe and (self.gate.throws_coin or self.is_bound_by(asked))
         if running.stays_safe:
@@ -179,47 +176,28 @@ class RoundArms(Driver[Round]):
             self.standing = asked, decision
         return decision
 
-    def ask(self, asked: Round, proposal: int) -> None:
-        """Let the kernels decide about the round whose arms are in the state."""
+    def run_kernel(self, asked: Round, proposal: int) -> None:
         table = self.running.params, self.running.state, self.whitened, asked.weights
         kernels.context_decide(*table, asked.offered, proposal, self.coin)
 
     def latest(self, asked: Round) -> Decision:
         """The decision that the kernels made last."""
-        run = self.running.state.run
-        arm, fallback, explored = run["arm"].item(), run["fallback"].item(), bool(run["explored"].item())
-        played, coin = arm < asked.offered, self.gate.throws_coin
+        run, coin = self.running.run, self.gate.throws_coin
+        arm, fallback = int(run["arm"]), int(run["fallback"])
         practice: Floats | None = None
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             practice = asked.actions[:, fallback] if coin else self.running.state.vectors[kernels.XBAR]
-        if explored and not coin and asked.peak < 1.0:
+        if run["explored"] and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
-        thrown = coin and bool(run["coin_thrown"].item())
-        return Decision.of(
-            arm=arm if played else None,
-            name=asked.names[arm] if asked.names and played else None,
-            mode="explore" if explored else "safe",
-            source=SOURCES_IN_ROUNDS[run["source"].item()],
-            proposal=run["proposal"].item(),
+        return self.decided(
             fallback=fallback if 0 <= fallback < asked.offered else None,
-            budget=run["room"].item() if self.gate.measures else None,
-            round=run["rounds"].item() + 1,
-            action=tuple(asked.actions[:, arm].tolist()),
             practice=None if practice is None else tuple(practice.tolist()),
-            control_share=run["entry_share"].item() if thrown else None,
-            centre=run["entry_centre"].item() if thrown else None,
+            **asked.play(arm),
         )
 
     def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
-        asked, arm = self.question_of(decision), int(self.running.run["fallback"])
-        played = arm < asked.offered
-        safe = replace(
-            decision,
-            arm=arm if played else None,  # type: ignore[arg-type]
-            name=asked.names[arm] if asked.names and played else None,
-            mode="safe",
-            action=tuple(asked.actions[:, arm].tolist()),
-        )
+        asked = self.question_of(decision)
+        safe = replace(decision, mode="safe", **asked.play(int(self.running.run["fallback"])))
         safe = safe if counted else self.without_coin(safe)
         if not self.running.stays_safe and (self.coin_is_thrown or self.is_bound_by(asked)):
             self.standing = asked, safe
@@ -259,11 +237,10 @@ class RoundArms(Driver[Round]):
 
     def view(self, asked: Round) -> View:
         """What the explorer sees; an arm has no history of its own here."""
-        run, k = self.running.run, asked.offered
-        rows = self.running.state.arms
+        rows, k = self.running.state.arms, asked.offered
         mean, width = (np.array(rows[row, :k]) for row in (kernels.MEAN, kernels.WIDTH))
-        bonus = float(run["radius"] + run["lost_radius"]) * width
-        return View(
+        bonus = self.radius * width
+        return self.seen(
             actions=np.ascontiguousarray(asked.actions[:, :k].T),
             mean=mean,
             width=width,
@@ -272,9 +249,6 @@ class RoundArms(Driver[Round]):
             counts=np.full(k, np.nan),
             reward_sums=np.full(k, np.nan),
             allowed=np.ones(k, np.bool_),
-            round=self.running.rounds + 1,
-            noise=float(self.running.params[0]["noise"]),
-            rng=self.view_draws(),
         )
 
     # -- how likely an arm is
@@ -307,16 +281,6 @@ class RoundArms(Driver[Round]):
 
     def practice_is_drawn(self, asked: Round) -> bool:
         return asked.peak != 1.0
-
-    def redrawn(self, asked: Round, chosen: str, draws: Floats) -> list[int]:
-        state, normals = self.running.state, self.running.state.vectors[kernels.NORMALS]
-        run, drawn, arms = state.run.copy(), normals.copy(), []
-        for row in draws:
-            normals[:], state.run["coin_thrown"] = row, 0
-            self.ask(asked, -1)
-            arms.append(int(state.run[0][chosen]))
-        state.run[:], normals[:] = run, drawn
-        return arms
 
     # -- learning
 
@@ -466,35 +430,18 @@ class RoundArms(Driver[Round]):
         return ellipsoid.lower(arm), ellipsoid.upper(arm)
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
-        asked, run, arms = self.question_of(decision), self.running.run, self.running.state.arms
+        asked, arms = self.question_of(decision), self.running.state.arms
         played: int | None = decision.arm
         column = asked.offered if played is None else played
-        mean, width = float(arms[kernels.MEAN, column]), float(arms[kernels.WIDTH, column])
-        bonus = float(run["radius"] + run["lost_radius"]) * width
+        mean, bonus = float(arms[kernels.MEAN, column]), self.radius * float(arms[kernels.WIDTH, column])
         return mean - bonus, mean + bonus
-
-    @property
-    def d(self) -> int:
-        """The number of features."""
-        return int(self.running.state.vectors.shape[1])
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """The items of the recipe, where there is one."""
         return getattr(self.features, "items", None)
 
-    @property
-    def ellipsoid(self) -> Ellipsoid:
-        state, run = self.running.state, self.running.run
-        radius = float(run["radius"] + run["lost_radius"])
-        theta = np.array(state.vectors[kernels.THETA])
-        return Ellipsoid(center=theta, V=state.square[kernels.GRAM], radius=radius)
-
-    def certified(self) -> Certificate:
-        return certify(self.situation())
-
     def situation(self) -> Situation:
-        """What the promise is about."""
         return Situation(
             gate=self.gate,
             fallback=self.composition.resolved_fallback(),

@@ -8,6 +8,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.offline import Offline
+from linoto.core.plain_python import run_once
 
 
 def mixture_rounding(offline: Offline) -> float:
@@ -44,4 +45,6 @@ def deficits(offline: Offline) -> tuple[float, float]:
         harmonic = np.cumsum(1 / counts)
         most = counts * (harmonic[-1] - harmonic)
         return float(min(most.max(), shares.size / e)), float(most[0])
-    return kernels.rounding(shares, np.zeros_like(shares), int(shares.sum()))
+    steps, total = int(shares.sum() * shares.size), int(shares.sum())
+    together, single = run_once(kernels.rounding, shares, np.zeros_like(shares), total, steps=steps)
+    return float(together), float(single)

@@ -18,6 +18,7 @@ from linoto.core.gates.gate import USUAL_BUDGET, USUAL_SHARE, Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
+from linoto.core.plain_python import run_once
 from linoto.core.validation import check_choice, check_nonnegative, exact, normalise
 
 EVIDENCE = ("model", "rewards", "both")
@@ -270,7 +271,7 @@ def first_reference(p: np.void, offline: Offline) -> float:
     """The upper bound of the log's mean on the event of the promise, before the first round, in [0, 1]."""
     params, run = np.array([p]), np.zeros(1, kernels.RUN)
     run["logged"], run["logged_rewards"] = offline.total, offline.reward_sums.sum()
-    kernels.ledger_begin(params, run)
+    run_once(kernels.ledger_begin, params, run, steps=1)
     return float(np.clip((run[0]["upper_reference"] - p["low"]) / p["unit"], 0.0, 1.0))
 
 

@@ -29,7 +29,7 @@ from linoto import (
     Random,
     Tolerance,
 )
-from linoto.core.usual import usual_gate_in_rounds
+from linoto.core.usual import usual_gate
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 MODEL = Tolerance(budget=2.0, epsilon=0.05, evidence="model")
@@ -268,11 +268,16 @@ def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
     Gated(confidence=CLICKS).start(None, d=2, rng=0)
 
 
+def log_that_earned(total: float) -> Moments:
+    """10,000 rows of one feature."""
+    return Moments(count=10_000, gram=np.eye(1), reward_vector=np.zeros(1), reward_sum=total)
+
+
 @pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (90.0, 9.0), (-3.0, 50.0)])
 def test_the_usual_budget_is_a_tenth_of_what_a_log_earned_at_most(earned: float, budget: float) -> None:
-    assert usual_gate_in_rounds(CLICKS, earned=earned, rows=10_000) == Control(budget=budget)
+    assert usual_gate(CLICKS, log_that_earned(earned)) == Control(budget=budget)
     negative = Confidence(noise="bounded", reward_range=(-1, 1))
-    assert usual_gate_in_rounds(negative, earned=earned) == Control(budget=100.0)
+    assert usual_gate(negative, log_that_earned(earned)) == Control(budget=100.0)
 
 
 @pytest.mark.parametrize(
@@ -282,10 +287,10 @@ def test_where_the_usual_budget_would_never_open_there_is_a_rate(
     earned: float, budget: float, rate: float
 ) -> None:
     """A tenth of what a round of the log earns; where that is not known, 2 % of the noise."""
-    gate = usual_gate_in_rounds(CLICKS, earned=earned, rows=10_000)
+    gate = usual_gate(CLICKS, log_that_earned(earned))
     assert gate == Control(budget=budget, epsilon=rate)
     small = Confidence(noise=0.01, reward_range=(-1, 1))
-    assert usual_gate_in_rounds(small) == Control(budget=2.0, epsilon=0.0002, promise="expected")
+    assert usual_gate(small, Moments.empty(1)) == Control(budget=2.0, epsilon=0.0002, promise="expected")
 
 
 def test_a_lost_reward_stays_at_its_worst_in_the_books() -> None:

@@ -1,0 +1,49 @@
+"""Kernels as plain Python, for small work that is done once: to compile them would take longer."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from linoto.core.kernels import State
+
+SMALL = 100_000  # steps of an inner loop: about a second in plain Python, and compiling takes 20 or more
+
+
+def run_once(kernel: Any, *args: Any, steps: int) -> Any:
+    """Call a kernel; compiled only where it has been compiled before, or would make so many steps.
+
+    Both ways give the same bits.
+    """
+    if steps > SMALL or tuple(map(kernel.typeof_pyval, args)) in kernel.overloads:
+        return kernel(*args)
+    return run_in_python(kernel, *args)
+
+
+def run_in_python(kernel: Any, *args: Any) -> Any:
+    """Call a kernel uncompiled: it changes its arguments as the compiled one does."""
+    with np.errstate(all="ignore"):
+        return in_python(kernel, {})(*map(with_attributes, args))
+
+
+def in_python(kernel: Any, files: dict[int, dict[str, Any]]) -> Any:
+    """A kernel, and those that it calls, uncompiled; `files` are what is known of their files so far."""
+    function = kernel.py_func
+    known = function.__globals__
+    if id(known) not in files:
+        names = files[id(known)] = dict(known)
+        for name, value in known.items():
+            if hasattr(value, "py_func"):
+                names[name] = in_python(value, files)
+    return FunctionType(function.__code__, files[id(known)])
+
+
+def with_attributes(value: Any) -> Any:
+    """Records whose fields are attributes, as a kernel reads them; they share their memory with `value`."""
+    if isinstance(value, State):
+        return State(*map(with_attributes, value))
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        return value.view(np.recarray)
+    return value
