@@ -17,5 +17,6 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What tests make is garbage soon."""
+    """What tests make is garbage soon; among what was imported before there is none to look for."""
+    gc.freeze()
     gc.enable()

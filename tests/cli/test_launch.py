@@ -132,7 +132,9 @@ def test_the_simplest_log_needs_no_second_file(files: Path, capsys: pytest.Captu
 def test_its_own_preview_stops_it_and_names_a_budget_that_passes(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """So small a budget gains nothing that anybody would notice; nobody is asked, and nothing is served."""
+    """So small a budget gains nothing that anybody would notice; nobody is asked, and nothing is served.
+
+    With --force it goes on, even with a budget of nothing."""
     (files / "orders.csv").write_text(ab_log(3))
     words = ("launch", "orders.csv", "--action", "variant", "--reward", "order", "--horizon", "400")
     assert run(*words, "--budget", "0.01", "--yes") == 1
@@ -140,17 +142,9 @@ def test_its_own_preview_stops_it_and_names_a_budget_that_passes(
     assert "stopped at the verdict 'not yet' of the preview" in captured.err and captured.err.count("\n") == 1
     assert "Do not deploy" in captured.out and "linoto serve" not in captured.out
     assert not (files / "linoto-launch" / "loops.sqlite").exists()
-    assert run(*words, "--budget", "0.01", "--force") == 0
-    assert (files / "linoto-launch" / "loops.sqlite").exists()
-
-
-def test_a_budget_of_nothing_is_the_one_that_is_previewed(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (files / "orders.csv").write_text(ab_log(3))
-    words = ("launch", "orders.csv", "--action", "variant", "--reward", "order", "--horizon", "400")
     assert run(*words, "--budget", "0", "--force") == 0
-    out = capsys.readouterr().out
+    assert (files / "linoto-launch" / "loops.sqlite").exists()
+    out = capsys.readouterr().out  # of a budget of nothing, which is the one that is previewed
     assert "--budget-grid 0 " in out and "linoto create orders linoto-launch/stats.npz --budget 0" in out
 
 

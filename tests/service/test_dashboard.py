@@ -1,4 +1,8 @@
-"""The dashboard in a real browser: create a loop, see its numbers change, stop exploring, see the alarm."""
+"""The dashboard in a real browser: create a loop, see its numbers change, stop exploring, see the alarm.
+
+A browser takes seconds of a core for each test. What decides whether somebody is misled or cannot stop is in
+the usual suite; how well it is read and handled is behind the slow marker, and .ci/run asks for it.
+"""
 
 from __future__ import annotations
 
@@ -244,6 +248,7 @@ def test_the_kill_switch_stops_exploring_from_the_next_decision_on(page: Page, c
     assert client.decide("switch").loop_mode == "live"
 
 
+@pytest.mark.slow
 def test_everything_that_matters_can_be_done_with_the_keyboard(page: Page, client: Client) -> None:
     make_loop(client, "keys")
     play(client, "keys", 3)
@@ -264,6 +269,7 @@ def test_everything_that_matters_can_be_done_with_the_keyboard(page: Page, clien
     assert page.run("return document.activeElement.getAttribute('aria-expanded')") == "true"
 
 
+@pytest.mark.slow
 def test_the_list_does_not_move_while_an_explanation_is_open(page: Page, client: Client) -> None:
     make_loop(client, "still")
     play(client, "still", 3)
@@ -346,6 +352,7 @@ def test_names_are_shown_as_text_and_nothing_is_loaded_from_elsewhere(page: Page
     page.chrome.get_log("browser")  # the refusal of that script, which is what we want
 
 
+@pytest.mark.slow
 def test_it_fits_a_phone_and_follows_the_dark_mode(page: Page, client: Client) -> None:
     make_loop(client, "small")
     play(client, "small", 5)
@@ -358,6 +365,7 @@ def test_it_fits_a_phone_and_follows_the_dark_mode(page: Page, client: Client) -
         assert sum(map(int, re.findall(r"\d+", dark)[:3])) < 150
 
 
+@pytest.mark.slow
 def test_a_card_keeps_its_focus_while_numbers_move(page: Page, client: Client) -> None:
     make_loop(client, "focus")
     page.open("focus")
@@ -368,6 +376,7 @@ def test_a_card_keeps_its_focus_while_numbers_move(page: Page, client: Client) -
     assert page.run("return document.activeElement.dataset.loop") == "focus"
 
 
+@pytest.mark.slow
 def test_buttons_act_on_the_loop_that_is_shown_however_slow_the_answers(page: Page, client: Client) -> None:
     for name in ("first", "second"):
         make_loop(client, name)
@@ -392,6 +401,7 @@ def test_buttons_act_on_the_loop_that_is_shown_however_slow_the_answers(page: Pa
     assert client.loop("first")["mode"] == "live"
 
 
+@pytest.mark.slow
 def test_the_skip_link_and_broken_addresses_stay_on_the_page(page: Page, client: Client) -> None:
     for name in ("skip-a", "skip-b"):
         make_loop(client, name)
@@ -412,6 +422,7 @@ def test_a_loop_without_log_or_promise_is_shown_without_claims(page: Page, clien
     assert page.text("[data-gain]") == "–" and not page.one("[data-holdback]").is_enabled()
 
 
+@pytest.mark.slow
 def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Page, client: Client) -> None:
     names = [f"arm {i:03}" for i in range(40)]
     log = linoto.Offline(pulls=[10] * 40, reward_sums=[5.0] * 40)  # type: ignore[arg-type]
@@ -426,6 +437,7 @@ def test_only_the_most_played_arms_are_asked_for_unless_more_are_wanted(page: Pa
     page.until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "[data-arms] tr")) == 10)
 
 
+@pytest.mark.slow
 def test_the_latest_changes_of_the_arms_are_shown_and_the_others_counted(page: Page, client: Client) -> None:
     client.create("season", arms=["a"], rows=[("a", 1.0)] * 20, policy=TOLERANT, default_reward=0.0)
     for week in range(4):
@@ -473,6 +485,7 @@ def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_pat
         assert tokens["writer"] not in page.run("return document.documentElement.outerHTML")
 
 
+@pytest.mark.slow
 def test_a_refusal_of_the_token_before_does_not_ask_for_another(browser: Chrome, tmp_path: Path) -> None:
     """A look with the wrong token is under way when the right one is typed in, and is answered after it."""
     with guarded_page(browser, tmp_path) as (page, tokens):
@@ -494,6 +507,7 @@ def test_a_refusal_of_the_token_before_does_not_ask_for_another(browser: Chrome,
         assert not page.one("#token").is_displayed()
 
 
+@pytest.mark.slow
 def test_a_lost_connection_is_shown_until_it_is_back(browser: Chrome, tmp_path: Path) -> None:
     with served(tmp_path / "x.sqlite") as server:
         with closing(server.client()) as client:
@@ -687,6 +701,7 @@ def test_a_loop_with_contexts_says_who_asked_and_why(page: Page, client: Client)
     page.until(lambda: "every context has its own mean reward" in page.text("[data-watch]"))
 
 
+@pytest.mark.slow
 def test_charts_have_a_time_axis_whose_labels_do_not_overlap(page: Page, client: Client) -> None:
     make_loop(client, "timed")
     play(client, "timed", 40)
@@ -709,6 +724,7 @@ def test_charts_have_a_time_axis_whose_labels_do_not_overlap(page: Page, client:
                     assert apart or top >= other_bottom - 3 or other_top >= bottom - 3  # lines' own margins
 
 
+@pytest.mark.slow
 def test_every_word_is_explained_as_in_the_glossary(page: Page, client: Client) -> None:
     make_loop(client, "words")
     page.open("words")
@@ -739,6 +755,7 @@ def test_every_word_is_explained_as_in_the_glossary(page: Page, client: Client) 
             assert not page.one("#explanation").is_displayed()
 
 
+@pytest.mark.slow
 def test_with_fifty_loops_the_switch_stays_in_reach_and_loops_and_keys_are_found(
     browser: Chrome, tmp_path: Path
 ) -> None:
@@ -774,6 +791,7 @@ def test_with_fifty_loops_the_switch_stays_in_reach_and_loops_and_keys_are_found
         page.until(lambda: page.text("[data-name]") == "loop-49")
 
 
+@pytest.mark.slow
 def test_the_example_on_the_empty_page_runs_as_it_stands(browser: Chrome, tmp_path: Path) -> None:
     with served(tmp_path / "x.sqlite") as server:
         page = Page(browser, f"http://127.0.0.1:{server.port}/")
@@ -784,6 +802,7 @@ def test_the_example_on_the_empty_page_runs_as_it_stands(browser: Chrome, tmp_pa
         page.until(lambda: "In 1 rewarded decision it earned 1 clicks" in page.text("[data-story]"))
 
 
+@pytest.mark.slow
 def test_the_demo_looks_healthy_from_the_start_and_can_be_stopped(browser: Chrome, tmp_path: Path) -> None:
     """Twenty seconds of the demo, four times as fast; seeds are fixed, and the storm is another loop's."""
     red = "return [...document.querySelectorAll('.alarm-box, [aria-current] .alarm, .bad, .wrong, .lost')]"
