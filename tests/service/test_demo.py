@@ -84,7 +84,7 @@ def test_only_the_storm_raises_an_alarm_and_a_kill_loses_nothing(tmp_path: Path)
         for name, rows in told.items():
             check_rows(demo, name, rows)
         wait_for(lambda: numbers(demo)["flights-storm"]["mode"] == "safe-only")
-        wait_for(lambda: numbers(demo)["flights"]["decisions"] > 1500)
+        wait_for(lambda: numbers(demo)["flights"]["decisions"] > 800)
         after = numbers(demo)
         assert {alarm["kind"] for alarm in after["flights-storm"]["alarms"]} <= {"promise", "drift"}
         assert (after["flights"]["alarms"], after["flights"]["mode"]) == ([], "live")
