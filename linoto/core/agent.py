@@ -81,8 +81,7 @@ class Agent:
                 raise AttributeError(f"an Agent has no attribute {name!r}")
             if hasattr(self.driver, name):
                 return getattr(self.driver, name)
-            kind = "rounds bring their own arms" if self.driver.brings_arms else "arms stay the same"
-            raise AttributeError(f"an Agent whose {kind} has no attribute {name!r}")
+            raise AttributeError(f"an Agent whose {self.driver.kind} has no attribute {name!r}")
 
     def __init__(self, policy: PolicyWithPromise, driver: Driver[Any]) -> None:
         self.policy, self.driver = policy, driver

@@ -222,12 +222,6 @@ class Situation(NamedTuple):
     run: Records
     state: State | None  # None where there are no features, or rounds bring their own arms
     offline: Offline
-    moments: Moments | None = None  # the log, where rounds bring their own arms
-
-    @property
-    def in_rounds(self) -> bool:
-        """Whether every round brings its own arms."""
-        return self.moments is not None
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -256,14 +250,34 @@ class Situation(NamedTuple):
     @property
     def rounds_mixture(self) -> bool:
         """Whether it is played in the log's proportions, up to rounding; a Control gate draws it instead."""
-        return self.plays_mixture and self.against != PRACTICE and not self.in_rounds
+        return self.plays_mixture and self.against != PRACTICE
 
     @property
     def against(self) -> str:
         """What is promised is a distance to this."""
-        if self.in_rounds and self.gate.compares_with_log:
-            return SAME_ROUNDS
         return self.gate.compared_with(self.fallback)
+
+    @property
+    def given_practice(self) -> str:
+        """What practice is, where the caller says it; empty: the fallback is."""
+        return ""
+
+    @property
+    def contradicted(self) -> str:
+        """How the log contradicts the noise that is assumed, or nothing."""
+        return why_noise_refuted(self.confidence, self.offline)
+
+    @property
+    def mixture_promise(self) -> Promise:
+        """What is promised where practice is played whatever happens."""
+        return Promise("the log's own proportions, up to rounding", 0.0, self.rounding)
+
+    def assumptions(self, *, by_rewards: bool = False, every_arm: bool = False) -> tuple[str, ...]:
+        """What a promise needs, in words a deployer can check.
+
+        `by_rewards`: realised rewards pay; `every_arm`: it is about rounds in which every arm is allowed.
+        """
+        return stationary_assumptions(self, by_rewards=by_rewards, every_arm=every_arm)
 
     @property
     def rounding(self) -> float:
@@ -295,6 +309,42 @@ class Situation(NamedTuple):
         rows = self.state.square[kernels.LOG_GRAM]
         square = rows[0] @ image**2 if self.state.run[0]["one_hot"] else image @ rows @ image
         return self.confidence.shift * sqrt(self.offline.total * max(float(square), 0.0))
+
+
+class RoundsSituation(Situation):
+    """The same where every round brings its own arms; what practice does in it is what is compared with."""
+
+    moments: Moments  # the log
+
+    @classmethod
+    def of(cls, moments: Moments, **known: Any) -> RoundsSituation:
+        """What a promise is about where this is the log."""
+        situation = cls(state=None, offline=Offline.empty(1), **known)
+        situation.moments = moments
+        return situation
+
+    @property
+    def rounds_mixture(self) -> bool:
+        return False
+
+    @property
+    def against(self) -> str:
+        return SAME_ROUNDS if self.gate.compares_with_log else super().against
+
+    @property
+    def given_practice(self) -> str:
+        return "what the caller gives with each decision"
+
+    @property
+    def contradicted(self) -> str:
+        return why_refuted(self.gate, self.confidence, self.moments)
+
+    @property
+    def mixture_promise(self) -> Promise:
+        return Promise("practice is played in every round", 0.0)
+
+    def assumptions(self, *, by_rewards: bool = False, every_arm: bool = False) -> tuple[str, ...]:
+        return assumptions_in_rounds(self.confidence) if self.gate.needs_model(self) else ()
 
 
 def limits_of(confidence: Confidence, actions: Floats) -> tuple[float, float]:
@@ -361,11 +411,7 @@ def why_not(situation: Situation) -> str:
     """Why there is no theorem, or nothing."""
     if situation.run[0]["logged"] == 0 and situation.against == LOG:
         return "no log, so nothing to compare with"
-    if situation.moments is not None:
-        contradicted = why_refuted(situation.gate, situation.confidence, situation.moments)
-    else:
-        contradicted = why_noise_refuted(situation.confidence, situation.offline)
-    reason = situation.gate.why_unproven(situation) or contradicted
+    reason = situation.gate.why_unproven(situation) or situation.contradicted
     if reason:
         return reason
     mean, interval = reference_of(situation)
@@ -423,10 +469,7 @@ def interval_text(limits: tuple[float, float]) -> str:
 def stationary_assumptions(
     situation: Situation, *, by_rewards: bool = False, every_arm: bool = False
 ) -> tuple[str, ...]:
-    """What a promise about the log's mean needs, in words a deployer can check.
-
-    `by_rewards`: realised rewards pay; `every_arm`: it is about rounds in which every arm is allowed.
-    """
+    """What a promise about the log's mean needs; `Situation.assumptions` says what is asked."""
     confidence, linear = situation.confidence, situation.gate.needs_model(situation)
     bounded, mixture = confidence.noise == "bounded", situation.plays_mixture
     texts = {
@@ -457,6 +500,25 @@ def stationary_assumptions(
         ),
         "the logged arms can still be played": mixture,
         "no round is restricted to other arms": every_arm,
+        "every round is played as decided, and committed before the next one is asked for": True,
+    }
+    return tuple(text for text, applies in texts.items() if applies)
+
+
+def assumptions_in_rounds(confidence: Confidence) -> tuple[str, ...]:
+    """What a promise by the model needs where rounds bring their own arms."""
+    bounded, radius = confidence.noise == "bounded", confidence.radius
+    length = f"|theta| <= {confidence.bound:g}"
+    texts = {
+        f"every reward lies in {interval_text(confidence.reward_range or (0, 0))}": bounded,
+        f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
+        f"mean rewards are linear in the features, in every context, with {length}": True,
+        "which rewards arrive, and when, does not depend on their values": True,
+        "the logged actions were chosen independently of the logged rewards": radius != "self_normalised",
+        "an action with the same features earns online what it earned in the log: no drift": True,
+        "practice is what the caller says; where it is drawn, nobody knows the draw before it is decided "
+        "whether to explore": True,
+        "what a play changes in later rounds is not counted": True,
         "every round is played as decided, and committed before the next one is asked for": True,
     }
     return tuple(text for text, applies in texts.items() if applies)

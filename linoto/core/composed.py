@@ -20,7 +20,7 @@ from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments, as_moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.parameters import why_not_in_rounds
-from linoto.core.protocols import Composition, Log, is_log
+from linoto.core.protocols import Composition, Log, is_log, of_log
 from linoto.core.validation import as_actions, as_names, generator_for
 
 
@@ -146,10 +146,3 @@ class Composed:
     ) -> Certificate:
         """What is guaranteed before the first round; what is known is said as to `start`."""
         return self.driver_for(actions, offline, d=d, features=features, plays=False).certified()
-
-
-def of_log(log: Log) -> dict[str, Any]:
-    """What a log says to `start`."""
-    if log.contexts is not None:
-        return {"actions": None, "offline": log.moments, "features": log.recipe}
-    return {"actions": log.arms.actions, "offline": log.offline, "names": log.arms.names}

@@ -19,7 +19,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.one_hot import RECOGNISED, is_compact, recognising
 from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.protocols import FullAgent, Log, Policy, is_log
+from linoto.core.protocols import FullAgent, Log, Policy, is_log, of_log
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.validation import as_actions, as_arm, as_floats, as_names, as_reward, generator_for
 
@@ -69,13 +69,9 @@ class Doubling:
         **_: Any,
     ) -> DoublingAgent:
         """A running agent; its inner agent starts anew with every epoch."""
-        if is_log(actions) and actions.contexts is None:
-            return self.start(actions.arms.actions, actions.offline, rng, actions.arms.names)
-        if (
-            is_log(actions)
-            or isinstance(actions, Moments)
-            or (actions is None and not isinstance(offline, Offline))
-        ):
+        if is_log(actions):
+            return self.start(**of_log(actions), rng=rng)
+        if isinstance(actions, Moments) or (actions is None and not isinstance(offline, Offline)):
             raise ValueError(IN_ROUNDS)
         arms = as_actions(actions)
         extra = {} if names is None else {"names": as_names(names, len(arms))}

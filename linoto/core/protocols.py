@@ -70,6 +70,13 @@ def is_log(given: object) -> TypeGuard[Log]:
     return hasattr(given, "contexts") and hasattr(given, "arms")
 
 
+def of_log(log: Log) -> dict[str, Any]:
+    """What a log says to `start`."""
+    if log.contexts is not None:
+        return {"actions": None, "offline": log.moments, "features": log.recipe}
+    return {"actions": log.arms.actions, "offline": log.offline, "names": log.arms.names}
+
+
 class RoundAgent(Protocol):
     """The same where rounds bring their own arms."""
 

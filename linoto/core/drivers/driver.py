@@ -36,6 +36,7 @@ class Driver(ABC, Generic[Q]):
     """One way to measure the arms of a round by the kernels. Above it nobody knows which."""
 
     brings_arms: ClassVar[bool]  # whether every round brings its own arms
+    kind: ClassVar[str]  # the same in words
     sources: ClassVar[tuple[str, ...]]  # of a decision, in the order of the kernels' codes
     against: str  # what a promise is compared with
 

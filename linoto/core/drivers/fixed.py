@@ -35,7 +35,7 @@ SCRATCH = [kernels.SCORE, kernels.ROOM]  # rows of the arms that one decision wr
 class FixedArms(Driver[Bools | None]):
     """The kernels of arms that stay the same. A question is a mask of the allowed arms; None: all."""
 
-    brings_arms = False
+    brings_arms, kind = False, "arms stay the same"
     sources = SOURCES
     changes: tuple[ArmChange, ...]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from linoto.core import coins, item_changes, kernels
 from linoto.core.arm_changes import as_bound, composition_after
 from linoto.core.arrays import Bools, Floats
-from linoto.core.certificates import Certificate, Situation
+from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
 from linoto.core.drivers.driver import Brought, Driver
@@ -22,7 +22,6 @@ from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.item_changes import ItemChange
-from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_in_rounds
 from linoto.core.plain_python import run_once
@@ -36,7 +35,7 @@ from linoto.core.warm_up import warm_up_contexts
 class RoundArms(Driver[Round]):
     """The kernels of rounds that bring their own arms. A question is a round."""
 
-    brings_arms = True
+    brings_arms, kind = True, "rounds bring their own arms"
     sources = SOURCES_IN_ROUNDS
     mixes_practice = True
     changes: tuple[ItemChange, ...]
@@ -441,16 +440,14 @@ class RoundArms(Driver[Round]):
         """The items of the recipe, where there is one."""
         return getattr(self.features, "items", None)
 
-    def situation(self) -> Situation:
-        return Situation(
+    def situation(self) -> RoundsSituation:
+        return RoundsSituation.of(
+            self.moments,
             gate=self.gate,
             fallback=self.composition.resolved_fallback(),
             confidence=self.confidence,
             params=self.running.params,
             run=self.running.state.run,
-            state=None,
-            offline=Offline.empty(1),
-            moments=self.moments,
         )
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:

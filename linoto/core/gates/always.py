@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from linoto.core import kernels
-from linoto.core.certificates import Promise, Situation
+from linoto.core.certificates import SAME_ROUNDS, Promise, Situation
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate, loss_without, safe_arm_promise
@@ -35,7 +35,7 @@ class Open(Gate):
         return False
 
     def why_unproven(self, situation: Situation) -> str:
-        return f"an open gate promises nothing about {'practice' if situation.in_rounds else 'the log'}"
+        return f"an open gate promises nothing about {situation.against}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,19 +54,14 @@ class Closed(Gate):
         return False
 
     def why_unproven(self, situation: Situation) -> str:
-        if situation.in_rounds and situation.fallback != "mixture":
+        if situation.against == SAME_ROUNDS and situation.fallback != "mixture":
             return "the pessimistic arm is not compared with practice"
         return ""
-
-    def assumptions(self, situation: Situation) -> tuple[str, ...]:
-        return () if situation.in_rounds else super().assumptions(situation)
 
     def counts_control(self, plays_mixture: bool) -> bool:
         return plays_mixture  # then it plays nothing else
 
     def promised(self, situation: Situation) -> Promise:
-        if situation.in_rounds:
-            return Promise("practice is played in every round", 0.0)
         return safe_arm_promise(situation)
 
     def per_round_after(self, situation: Situation) -> float | None:

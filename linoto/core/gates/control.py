@@ -278,9 +278,8 @@ class Control(Gate):
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
         fallback, confidence = situation.fallback, situation.confidence
-        practice = "what the caller gives with each decision"
-        if not situation.in_rounds:
-            practice = f"arm {fallback}" if isinstance(fallback, int) else PRACTICES[fallback]
+        practice = f"arm {fallback}" if isinstance(fallback, int) else PRACTICES[fallback]
+        practice = situation.given_practice or practice
         limits, bounded = interval_text(situation.limits), confidence.noise == "bounded"
         texts = {
             f"every reward lies in {limits}": bounded,

@@ -11,7 +11,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import LOG, PRACTICE, Promise, Situation, stationary_assumptions
+from linoto.core.certificates import LOG, PRACTICE, Promise, Situation
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates.mixture import mixture_rounding
@@ -126,7 +126,7 @@ class Gate:
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
         """What the promise needs."""
-        return stationary_assumptions(situation, every_arm=self.needs_every_arm)
+        return situation.assumptions(every_arm=self.needs_every_arm)
 
     def not_assumed(self, situation: Situation) -> tuple[str, ...]:
         """What a reader might think that the promise needs, and it does not."""
@@ -165,7 +165,7 @@ def loss_without(situation: Situation, earned: float) -> float | None:
 def safe_arm_promise(situation: Situation) -> Promise:
     """The promise of a fallback that is played whatever happens."""
     if situation.fallback == "mixture":
-        return Promise("the log's own proportions, up to rounding", 0.0, situation.rounding)
+        return situation.mixture_promise
     assert situation.state is not None  # without features there is no fallback but the mixture
     upper = situation.upper_reference(float(situation.run[0]["radius"]))  # on the event of every lower bound
     lcb = situation.state.arms[kernels.LCB]

@@ -11,7 +11,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats
-from linoto.core.certificates import Promise, Situation, check_bound, interval_text, stationary_assumptions
+from linoto.core.certificates import SAME_ROUNDS, Promise, Situation, check_bound
 from linoto.core.confidence import Confidence, radius_terms
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_SHARE, Gate
@@ -210,7 +210,7 @@ class Tolerance(Gate):
         return self.uses(situation.confidence)[0]
 
     def promised(self, situation: Situation) -> Promise:
-        if situation.in_rounds:
+        if situation.against == SAME_ROUNDS:
             limit = " + ".join(self.terms) or "0"
             least = f"in every t rounds, plays earn at most {limit} less on average than practice"
             return Promise(f"{least} in the same rounds", self.epsilon, budget=self.budget)
@@ -238,33 +238,12 @@ class Tolerance(Gate):
         return max(min(bounds), 0.0)
 
     def not_assumed(self, situation: Situation) -> tuple[str, ...]:
-        if not situation.in_rounds:
+        if situation.against != SAME_ROUNDS:
             return ()
         return "anything about the explorer", "anything about which contexts and arms come"
 
     def assumptions(self, situation: Situation) -> tuple[str, ...]:
-        if situation.in_rounds:
-            return assumptions_in_rounds(situation.confidence)
-        return stationary_assumptions(situation, by_rewards=self.uses(situation.confidence)[1])
-
-
-def assumptions_in_rounds(confidence: Confidence) -> tuple[str, ...]:
-    """What a promise by the model needs where rounds bring their own arms."""
-    bounded, radius = confidence.noise == "bounded", confidence.radius
-    length = f"|theta| <= {confidence.bound:g}"
-    texts = {
-        f"every reward lies in {interval_text(confidence.reward_range or (0, 0))}": bounded,
-        f"rewards are sub-Gaussian around their means with scale {confidence.scale:g}": not bounded,
-        f"mean rewards are linear in the features, in every context, with {length}": True,
-        "which rewards arrive, and when, does not depend on their values": True,
-        "the logged actions were chosen independently of the logged rewards": radius != "self_normalised",
-        "an action with the same features earns online what it earned in the log: no drift": True,
-        "practice is what the caller says; where it is drawn, nobody knows the draw before it is decided "
-        "whether to explore": True,
-        "what a play changes in later rounds is not counted": True,
-        "every round is played as decided, and committed before the next one is asked for": True,
-    }
-    return tuple(text for text, applies in texts.items() if applies)
+        return situation.assumptions(by_rewards=self.uses(situation.confidence)[1])
 
 
 def first_reference(p: np.void, offline: Offline) -> float:

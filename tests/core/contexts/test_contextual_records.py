@@ -190,7 +190,8 @@ def test_the_certificate_says_what_is_promised_against_which_practice() -> None:
         in coin.assumes
     )
     assert "a linear model" in coin.not_assumed
-    assert LinUCB().certificate(d=3).theorem == "an open gate promises nothing about practice"
+    promised = "an open gate promises nothing about what practice earns on average in the same rounds"
+    assert LinUCB().certificate(d=3).theorem == promised
     assert not LinLCB().certificate(d=3).holds
     assert Gated(gate=Closed(), fallback="mixture").certificate(d=3).loss(1000) == 0.0
     unknown = Gated(gate=MODEL).certificate(d=3)
