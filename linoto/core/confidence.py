@@ -231,9 +231,9 @@ class RadiusTerms(NamedTuple):
 
 def radius_terms(confidence: Confidence, actions: Floats | None, log: Offline | Moments) -> RadiusTerms:
     """The scalars of a radius for these arms (k, d) and this log; None: for rounds that bring their own."""
-    if isinstance(log, Moments) or actions is None:
-        assert isinstance(log, Moments)  # a log of arms comes with them
+    if isinstance(log, Moments):
         return terms_of_log(confidence, log.d, log.spectrum)
+    assert actions is not None  # a log of arms comes with them
     if confidence.horizon is not None:
         if find_one_hot(actions) is None:
             raise ValueError("actions must be one-hot for radius 'arms', got arms that share features")

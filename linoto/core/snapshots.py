@@ -72,6 +72,12 @@ ALWAYS_SHIFTED = {  # rows of every agent whose log may have moved
     *("log_gram", "log_root", "moved", "lift"),
     *(f"online_{name}" for name in kernels.ONLINE_ROWS - kernels.ARM_BOUND_ROWS - {"place"}),
 }
+KINDS = {  # of snapshots: in words, and what may be given to restore one
+    "linear": ("an agent with fixed arms", "actions"),
+    "doubling": ("an agent with fixed arms", "actions"),
+    "guard": ("a Guard, which has no features", ""),
+    "contextual": ("an agent whose rounds bring their arms", "features"),
+}
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -123,12 +129,10 @@ def restore(
         raise
     except Exception as error:  # zip, npy, JSON and the generators each complain in their own way
         raise ValueError("snapshot must be bytes written by agent.snapshot(), got something else") from error
-    brings_arms = getattr(agent, "brings_arms", False)
-    if features is not None and not brings_arms:
-        raise ValueError("features must be None for the snapshot of an agent with fixed arms")
-    if actions is not None and (brings_arms or isinstance(agent, Guard)):
-        kind = "n agent whose rounds bring their arms" if brings_arms else " Guard, which has no features"
-        raise ValueError(f"actions must be None for the snapshot of a{kind}")
+    kind, takes = KINDS[header["agent"]]
+    for name, value in {"features": features, "actions": actions}.items():
+        if value is not None and name != takes:
+            raise ValueError(f"{name} must be None for the snapshot of {kind}")
     if actions is not None and not same_arms(as_actions(actions), agent.actions):
         raise ValueError("actions must be the arms of the snapshot, got another arm set")
     return agent
