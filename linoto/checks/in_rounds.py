@@ -17,7 +17,7 @@ from linoto.core.codec import encode, foreign_types
 from linoto.core.decisions import Decision
 from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline
-from linoto.core.protocols import FullAgent, Policy, PolicyForRounds, starts_without_arms
+from linoto.core.protocols import Policy, PolicyForRounds, starts_without_arms
 from linoto.core.snapshots import restore
 from linoto.core.validation import as_arm
 
@@ -173,11 +173,11 @@ def both_ways_play_the_same(policy: Policy) -> None:
     for t in range(ROUNDS):
         arm, other = fixed.select(), rounds.select()
         expect_same([arm], [other], f"arms of round {t}")
-        play_one(cast(FullAgent, fixed), problem, arm, t)
-        play_one(cast(FullAgent, rounds), problem, arm, t)
+        play_one(cast(Agent, fixed), problem, arm, t)
+        play_one(cast(Agent, rounds), problem, arm, t)
 
 
-def play_one(agent: FullAgent, problem: SmallProblem, arm: int, t: int) -> None:
+def play_one(agent: Agent, problem: SmallProblem, arm: int, t: int) -> None:
     """One round; every seventh reward never comes."""
     if t % 7 == 3:
         agent.commit(arm)

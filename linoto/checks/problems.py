@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
 from linoto.core.offline import Offline
 from linoto.core.parameters import is_arm
-from linoto.core.protocols import AnyAgent, FullAgent, Policy
+from linoto.core.protocols import AnyAgent, Policy
 from linoto.worlds.bandits import LinearBandit, on_sphere
 
 ROUNDS = 120
@@ -32,9 +33,9 @@ class SmallProblem(NamedTuple):
         """An agent for this problem, with actions of its own."""
         return self.with_arms_in_range(policy).start(self.actions.copy(), self.offline, rng=seed)
 
-    def start_full_agent(self, policy: Policy) -> FullAgent:
+    def start_full_agent(self, policy: Policy) -> Agent:
         """The same, for a law about what an agent need not have: it runs only where this one has it."""
-        return cast("FullAgent", self.start_agent(policy))
+        return cast("Agent", self.start_agent(policy))
 
     def with_arms_in_range(self, policy: Policy) -> Policy:
         """The policy, the arms it names taken modulo k, so that it fits problems of every size."""
@@ -99,7 +100,7 @@ def rename_arms(record: Part, new_name: Callable[[int], int]) -> Part:
     return replace(record, **changes) if changes else record
 
 
-def shown_estimates(agent: AnyAgent | FullAgent) -> list[Floats]:
+def shown_estimates(agent: AnyAgent | Agent) -> list[Floats]:
     """What an agent shows of its estimate."""
     return [getattr(agent, name) for name in ("theta", "lcb", "ucb") if hasattr(agent, name)]
 

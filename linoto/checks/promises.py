@@ -10,6 +10,7 @@ import numpy as np
 
 from linoto.checks.in_rounds import InRounds, SameArms, plays_rounds
 from linoto.checks.suite import LawError
+from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.composed import Composed
@@ -17,7 +18,7 @@ from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.intervals import chance_of_at_least
 from linoto.core.offline import Offline
-from linoto.core.protocols import FullAgent, Policy, PolicyWithPromise
+from linoto.core.protocols import Policy, PolicyWithPromise
 from linoto.core.validation import check_count, check_seed
 from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere
 
@@ -129,7 +130,7 @@ def play_run(policy: PolicyWithPromise, rounds: int, logged: int, rng: np.random
     bandit, offline = problem_as_assumed(assumptions_of(policy), logged, rng)
     means = bandit.means
     reference = float(offline.pulls @ means / offline.total)
-    agent = cast("FullAgent", policy.start(bandit.actions, offline, rng=rng))  # asked before `guard` is used
+    agent = cast("Agent", policy.start(bandit.actions, offline, rng=rng))  # asked before `guard` is used
     certificate = policy.certificate(bandit.actions, offline)
     baseline = baseline_of(policy, means, reference)
     earned, owed, explored = np.empty(rounds), np.full(rounds, baseline), 0
@@ -163,7 +164,7 @@ def baseline_of(policy: Policy, means: Floats, reference: float) -> float:
     return float(gated.gate.owed(gated.resolved_fallback(), means, reference))
 
 
-def worst_decision(agent: FullAgent, means: Floats) -> Decision | int:
+def worst_decision(agent: Agent, means: Floats) -> Decision | int:
     """What an adversary gets through the gate: the worst accepted arm, or the fallback if that is worse.
 
     Without a `guard` it is what the agent selects.

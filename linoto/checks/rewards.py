@@ -13,7 +13,8 @@ from linoto.checks.problems import (
     problem_for,
     shown_estimates,
 )
-from linoto.core.protocols import FullAgent, Policy
+from linoto.core.agent import Agent
+from linoto.core.protocols import Policy
 
 BEFORE, PENDING = 31, 24  # after 31 rounds a Doubling begins 32 more: those left pending fit into one epoch
 
@@ -63,7 +64,7 @@ def rewards_without_a_commit_are_refused(policy: Policy) -> None:
         expect_refusal("arm", lambda arm=arm: agent.observe(arm, 0.5))  # type: ignore[misc]
 
 
-def agent_with_pending(policy: Policy) -> tuple[FullAgent, list[tuple[int, float]]]:
+def agent_with_pending(policy: Policy) -> tuple[Agent, list[tuple[int, float]]]:
     """An agent that awaits rewards, and those rewards in order."""
     problem = problem_for(policy)
     agent = problem.start_full_agent(policy)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import codec
+from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.coins import KeyedCoins
@@ -19,7 +20,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.one_hot import RECOGNISED, is_compact, recognising
 from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.protocols import FullAgent, Log, Policy, is_log, of_log
+from linoto.core.protocols import Log, Policy, is_log, of_log
 from linoto.core.saving import SNAPSHOT_FORMAT
 from linoto.core.validation import as_actions, as_arm, as_floats, as_names, as_reward, generator_for
 
@@ -127,7 +128,7 @@ FORWARDED = (
 class DoublingAgent:
     """The policy's own agent, replaced by a fresh one after 1, 2, 4, ... rounds."""
 
-    inner: FullAgent  # the agent of this epoch
+    inner: Agent  # the agent of this epoch
 
     def __init__(
         self,
@@ -187,22 +188,18 @@ class DoublingAgent:
             agent: Any = policy.start(self.actions, self.offline, rng=self._rng, **self._extra)
         if self._coins is not None and hasattr(agent, "use_coins"):
             agent.use_coins(self._coins.derived(epoch))
-        self.inner = agent  # what it lacks of a FullAgent, this one lacks too
+        self.inner = agent  # what another's agent lacks, this one lacks too
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
         """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
-        known, inner = list(rounds), self._inner
+        known = list(rounds)
         self._open, before = OpenRounds.awaiting(known), self.rounds - self.played
-        inner.await_rounds(round - before for round in known if round > before)
+        self.inner.await_rounds(round - before for round in known if round > before)
 
     def use_draws(self, rng: np.random.Generator) -> None:
         """Another generator for what the explorer draws, in this epoch and in those to come."""
         self._rng = rng
-        self._inner.use_draws(rng)
-
-    @property
-    def _inner(self) -> Any:
-        return self.inner
+        self.inner.use_draws(rng)
 
     def select(self, allowed: npt.ArrayLike | None = None) -> int:
         """The arm to play now."""
@@ -210,18 +207,18 @@ class DoublingAgent:
 
     def decide(self, allowed: npt.ArrayLike | None = None, **safe: Any) -> Decision:
         """The arm to play now, with the reasons."""
-        decision: Decision = self.inner.decide(allowed, **safe)
+        decision = self.inner.decide(allowed, **safe)
         return replace(decision, round=self.rounds + 1)
 
     def guard(self, arm: int, allowed: npt.ArrayLike | None = None, **safe: Any) -> Decision:
         """Somebody else's proposal through this epoch's gate."""
-        decision: Decision = self.inner.guard(arm, allowed, **safe)
+        decision = self.inner.guard(arm, allowed, **safe)
         return replace(decision, round=self.rounds + 1)
 
     def play_safe(self, decision: Decision) -> Decision:
         """What is safe in place of the decision just made."""
-        inner: Any = self.inner
-        safe: Decision = inner.play_safe(self._for_inner(decision))
+        numbered: Any = self._for_inner(decision)
+        safe = self.inner.play_safe(numbered)
         return replace(safe, round=self.rounds + 1)
 
     def commit(self, decision: Decision | int) -> None:

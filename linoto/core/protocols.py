@@ -8,10 +8,9 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core.arrays import Bools, Floats, Ints, Records
+from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import Certificate
-from linoto.core.confidence import Confidence, Ellipsoid
-from linoto.core.decisions import Decision
+from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Gate
 from linoto.core.offline import Offline
@@ -103,32 +102,6 @@ def starts_without_arms(policy: object) -> bool:
     except (AttributeError, TypeError, ValueError):
         return False
     return True
-
-
-class FullAgent(Protocol):
-    """What an agent may have beyond the two methods: ask with `hasattr` first, where it may be another's."""
-
-    theta: Floats  # (d,)
-    lcb: Floats  # (k,)
-    ucb: Floats  # (k,)
-    ellipsoid: Ellipsoid
-    rounds: int
-
-    def select(self, allowed: npt.ArrayLike | None = None) -> int: ...
-
-    def update(self, decision: Decision | int, reward: float) -> None: ...
-
-    def decide(self, allowed: npt.ArrayLike | None = None) -> Decision: ...
-
-    def guard(self, arm: int, allowed: npt.ArrayLike | None = None) -> Decision: ...
-
-    def commit(self, decision: Decision | int) -> None: ...
-
-    def observe(self, decision: Decision | int, reward: float) -> None: ...
-
-    def play(self, means: Floats, draws: Floats, **rewards: Any) -> tuple[Ints, Bools]: ...
-
-    def snapshot(self) -> bytes: ...
 
 
 class PolicyWithPromise(Policy, Protocol):
