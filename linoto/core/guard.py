@@ -126,8 +126,8 @@ class Guard:
         check_round(decision, self.rounds + 1)
         arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.by_practice
         if self._coins is not None:
-            self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
             self._commit_by_coin(decision, self._coins)
+            self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
             self._open.open(self.rounds)
             return
         if mixture:

@@ -96,6 +96,7 @@ def play(agent: AnyAgent, driver: Driver[Any], means: Floats, draws: Floats, **w
         raise TypeError(f"driver must be one of ours, got {type(driver).__name__}")
     bernoulli = bool(world.pop("bernoulli", False))
     given = GivenRounds(means=means, **world)
+    check_given(driver, given, draws, bernoulli)
     if driver.own:
         return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli)
     return play_given(driver, given, draws, bernoulli)
@@ -119,14 +120,30 @@ def play_fixed(driver: FixedArms, world: World) -> Rounds:
 
 def check_world(driver: FixedArms, world: World) -> None:
     """Refuse a world whose rewards can leave the range they are said never to leave."""
-    p, low = driver.running.params[0], world.reward_range[0]
-    if not p["bounded"] or not (world.bernoulli or world.draws.size):
+    if not (world.bernoulli or world.draws.size):
         return
-    least, most = low, low + float(world.spread.max())
+    least = world.reward_range[0]
+    most = least + float(world.spread.max())
     if not world.bernoulli:
         least = float((world.means + world.spread * world.draws.min()).min())
         most = float((world.means + world.spread * world.draws.max()).max())
-    if not (p["low"] <= least and most <= p["low"] + p["unit"]):
+    check_rewards(driver, least, most)
+
+
+def check_given(driver: RoundArms, given: GivenRounds, draws: Floats, bernoulli: bool) -> None:
+    """The same where rounds bring their arms; and refuse to play while a round is decided already."""
+    coins.check_stays_safe(not driver.running.stays_safe)
+    if driver.standing is not None:
+        raise ValueError(f"rounds must begin after a commit, got a round in which {driver.why_it_stands}")
+    rewards = given.means + np.repeat(draws, np.diff(given.ends, prepend=0))
+    if bernoulli or rewards.size:
+        check_rewards(driver, *((0.0, 1.0) if bernoulli else (float(rewards.min()), float(rewards.max()))))
+
+
+def check_rewards(driver: Driver[Any], least: float, most: float) -> None:
+    """Refuse rewards beyond the range they are said never to leave."""
+    p = driver.running.params[0]
+    if p["bounded"] and not (p["low"] <= least and most <= p["low"] + p["unit"]):
         raise ValueError(
             f"reward_range must hold every reward where noise is 'bounded', got a world with rewards in "
             f"[{least:g}, {most:g}]"

@@ -303,7 +303,7 @@ def restore_rounds(
         asked = Round(
             arrays["actions"], arrays["weights"], header["offered"], names, float(arrays["weights"].max())
         )
-        driver.standing = asked, Decision.from_dict(header["thrown"])
+        driver.standing = driver.shown = asked, Decision.from_dict(header["thrown"])
     return Agent(policy, driver)
 
 

@@ -67,18 +67,22 @@ def weights_of(answer: str | Mapping[str, float], rows: Rows) -> Floats:
     places = {name: place for place, name in enumerate(rows.names)}
     weights = np.zeros(rows.k)
     for name, weight in {answer: 1.0}.items() if isinstance(answer, str) else answer.items():
-        if text_of(name) not in places:
-            hint = nearest(text_of(name), places)
+        known = name if name in places else text_of(name)
+        if known not in places:
+            hint = nearest(known, places)
             raise ValueError(f"target must play one of the {rows.k} arms, got {name!r}{hint}")
-        weights[places[text_of(name)]] += weight
+        weights[places[known]] += weight
     return weights
 
 
 def answer_in(row: int, target: Any, rows: Rows) -> Floats:
     """(k,) what a function or an agent answers in a row, without learning from it."""
     context, offered = rows.context_of(row), rows.offered(row)
-    if hasattr(target, "decide"):
-        answer: Any = target.decide(context=context, allowed=list(offered)).name
+    if hasattr(target, "decide") and rows.recipe is None:
+        allowed = None if rows.candidates is None else np.flatnonzero(rows.candidates[row])
+        answer: Any = np.eye(rows.k)[as_arm(target.decide(allowed).arm, rows.k, "the arm of target")]
+    elif hasattr(target, "decide"):
+        answer = target.decide(context=context, allowed=list(offered)).name
     else:
         answer = target(context, offered)
     if isinstance(answer, str | Mapping):

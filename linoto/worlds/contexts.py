@@ -166,11 +166,13 @@ class ContextualBandit:
     def until(self, round: int, then: ContextualBandit) -> ContextualBandit:
         """This world for so many rounds, and another one afterwards; a log of it is one of this world."""
         check_count("round", round)
-        if (then.d, then.rewards) != (self.d, self.rewards):
-            raise ValueError(
-                f"then must be a ContextualBandit with d = {self.d} and {self.rewards} rewards, got another"
-            )
-        return ChangingRounds(before=self, after=then, turn=round, noise=self.noise, rewards=self.rewards)
+        paid = {name: getattr(self, name) for name in ("noise", "rewards", "reward_range", "share")}
+        for name, value in {"d": self.d, **paid}.items():
+            if getattr(then, name) != value:
+                raise ValueError(
+                    f"then must be a ContextualBandit with {name} = {value!r}, got {getattr(then, name)!r}"
+                )
+        return ChangingRounds(before=self, after=then, turn=round, **paid)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -980,3 +980,16 @@ def test_wrong_targets_are_named(tmp_path: Path) -> None:
     arguments = command(tmp_path, "--uniform", "--policy", "Gated", "--warm", "1")
     with pytest.raises(ValueError, match="--warm must be less than 1"):
         arguments.run(arguments)
+
+
+def test_an_agent_of_fixed_arms_is_a_target() -> None:
+    """Asked and not taught: it plays the same arm in every row, as weights on it do."""
+    rng = np.random.default_rng(3)
+    arms = rng.integers(0, 3, 300)
+    rows = Rows(
+        arms=arms, rewards=(rng.random(300) < 0.2 + 0.3 * (arms == 1)) * 1.0, k=3, propensities="uniform"
+    )
+    agent = LinUCB(scale=0.0).start(np.eye(3), rows.offline, rng=0)
+    best = agent.decide().arm
+    values = [evaluate(rows, target, methods=["ips"])[0].value for target in (agent, np.eye(3)[best])]
+    assert values[0] == values[1] and agent.rounds == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -262,6 +262,15 @@ def test_a_world_that_changes_does_so_at_its_round() -> None:
     assert same[:300].all() and not same[300:].any()
     again = [before.until(300, after).rounds(200, np.random.default_rng(2), first) for first in (0, 200, 400)]
     assert [len(part.ends) for part in again] == [200] * 3
+
+
+def test_a_world_that_changes_pays_as_before() -> None:
+    paid = {"noise": 0.3, "rewards": "beta", "reward_range": (-5.0, 5.0), "share": 0.2}
+    before, after = (replace(pool(seed), **paid) for seed in (1, 2))
+    changing = before.until(10, after)
+    assert {name: getattr(changing, name) for name in paid} == paid
+    with pytest.raises(ValueError, match=r"reward_range = \(-5.0, 5.0\), got \(0.0, 1.0\)"):
+        before.until(10, replace(after, reward_range=(0.0, 1.0)))
 
 
 # -- what is refused

@@ -59,6 +59,7 @@ class RoundArms(Driver[Round]):
         self.whitened: Floats = np.empty((self.d, 0))
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
         self.asked: Round | None = None  # the latest question, whose arms are in the state
+        self.shown: tuple[Round, Decision] | None = None  # the decision just made, until its commit
         if plays:
             warm_up_contexts(self.coin)
 
@@ -151,7 +152,7 @@ class RoundArms(Driver[Round]):
 
     def answer(self, wanted: int | None, asked: Round, safe: bool = False) -> Decision:
         running = self.running
-        if safe:
+        if safe and not running.stays_safe:
             coins.check_before_coin(safe, self.coin_is_thrown)
         if self.standing is not None:
             before, decision = self.standing
@@ -160,20 +161,25 @@ class RoundArms(Driver[Round]):
                     f"actions, practice and arm must be those for which {self.why_it_stands}, got others: "
                     "commit that decision first"
                 )
+            self.shown = self.standing
             return decision
-        running.state, self.asked = kernels.with_arms(running.state, asked.actions), asked
+        decision = self.consider(asked, wanted)
+        running.stays_safe |= safe and (self.gate.throws_coin or self.is_bound_by(asked))
+        shows_draw = decision.source == "practice" and self.is_bound_by(asked)
+        if running.stays_safe:
+            running.state.run["coin_thrown"] = 0
+        if shows_draw or (decision.control_share is not None and not running.stays_safe):
+            self.standing = asked, decision
+        self.shown = asked, decision
+        return decision
+
+    def consider(self, asked: Round, wanted: int | None) -> Decision:
+        """What is decided about a question: it is the one whose arms are in the state from now on."""
+        self.running.state, self.asked = kernels.with_arms(self.running.state, asked.actions), asked
         if self.whitened.shape != asked.actions.shape:
             self.whitened = np.empty(asked.actions.shape)
         self.run_kernel(asked, wanted if wanted is not None else self.propose(asked) if self.own else -1)
-        decision = self.latest(asked)
-        running.stays_safe |= safe and (self.gate.throws_coin or self.is_bound_by(asked))
-        if running.stays_safe:
-            running.state.run["coin_thrown"] = 0
-        elif decision.control_share is not None or (
-            decision.source == "practice" and self.is_bound_by(asked)
-        ):
-            self.standing = asked, decision
-        return decision
+        return self.latest(asked)
 
     def run_kernel(self, asked: Round, proposal: int) -> None:
         table = self.running.params, self.running.state, self.whitened, asked.weights
@@ -198,8 +204,9 @@ class RoundArms(Driver[Round]):
         asked = self.question_of(decision)
         safe = replace(decision, mode="safe", **asked.play(int(self.running.run["fallback"])))
         safe = safe if counted else self.without_coin(safe)
-        if not self.running.stays_safe and (self.coin_is_thrown or self.is_bound_by(asked)):
+        if self.coin_is_thrown or (safe.by_practice and self.is_bound_by(asked)):
             self.standing = asked, safe
+        self.shown = asked, safe
         return safe
 
     def check_latest(self, decision: Decision) -> None:
@@ -224,9 +231,17 @@ class RoundArms(Driver[Round]):
     def question_of(self, decision: Decision) -> Round:
         """The question of the decision just made; refuses any other."""
         check_round(decision, self.running.rounds + 1)
-        if self.asked is None:
+        if self.shown is None:
             raise ValueError("decision must be the one just made, got one of another agent")
-        return self.asked
+        asked, latest = self.shown
+        if (decision.proposal, decision.practice) != (latest.proposal, latest.practice):
+            raise ValueError("decision must be the one just made, got that of an earlier question")
+        if self.asked is not asked:  # another question was only looked at, or the agent was restored
+            thrown = self.running.state.run["coin_thrown"].item()
+            self.running.state.run["coin_thrown"] = 0
+            self.consider(asked, latest.proposal)
+            self.running.state.run["coin_thrown"] = thrown
+        return asked
 
     def propose(self, asked: Round) -> int:
         """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
@@ -253,12 +268,12 @@ class RoundArms(Driver[Round]):
     # -- how likely an arm is
 
     def peek(self, wanted: int | None, asked: Round) -> Decision:
-        kept, thrown = self.standing, self.running.state.run["coin_thrown"].item()
+        kept, shown, thrown = self.standing, self.shown, self.running.state.run["coin_thrown"].item()
         decision = self.answer(wanted, asked)
         if kept is not None and not self.gate.throws_coin:
             self.standing = None  # what stands is practice's draw, and nothing is kept of its round
             decision = self.answer(wanted, asked)
-        self.standing = kept  # nobody was shown the coin, nor practice's draw
+        self.standing, self.shown = kept, shown  # nobody was shown the coin, nor practice's draw
         if self.gate.throws_coin:
             self.running.state.run["coin_thrown"] = thrown
         return decision
@@ -321,7 +336,7 @@ class RoundArms(Driver[Round]):
             coins.enter_round(running.state.run, decision)
         by_practice = decision.by_practice
         kernels.context_commit(running.params, running.state, action, practice, by_practice, self.coin)
-        self.standing = None
+        self.standing = self.shown = None
         self.draw()
         return action
 
@@ -392,7 +407,7 @@ class RoundArms(Driver[Round]):
         moments = self.moments.with_features(change.places, d)
         params = params_in_rounds(composition, moments)
         running.state, running.params = item_changes.grown(running.state, change), params
-        self.moments, self.composition, self.asked = moments, composition, None
+        self.moments, self.composition, self.asked, self.shown = moments, composition, None, None
         self.places = item_changes.older_places((*self.changes, change))
         kernels.context_widen(params, running.state)
         if self.rule.draws == kernels.NORMAL_DRAWS:

@@ -184,7 +184,9 @@ class Recipe:
             return np.zeros(0, dtype=np.int64)
         if not names:
             raise ValueError("arms must be at least one item, got none")
-        places = [self.item_places.get(text_of(name), -1) for name in names]
+        known = self.item_places
+        exact = (name if isinstance(name, str) and name in known else text_of(name) for name in names)
+        places = [known.get(name, -1) for name in exact]
         if -1 in places:
             unknown = text_of(names[places.index(-1)])
             hint = nearest(unknown, self.items)

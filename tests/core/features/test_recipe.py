@@ -147,3 +147,10 @@ def test_data_that_is_no_recipe_is_refused() -> None:
     data["context"][0]["kind"] = "numric"
     with pytest.raises(ValueError, match="numric"):
         Recipe.from_dict(data)
+
+
+def test_items_that_look_like_numbers_are_found_by_their_own_names() -> None:
+    recipe = Recipe(items=("1.0", "2.0", "3"), crosses=())
+    assert recipe.item_indices(["2.0", "1.0", "3"]).tolist() == [1, 0, 2]
+    assert recipe.item_indices([3, "3.0"]).tolist() == [2, 2]  # as a table would have written them
+    assert len(recipe.transform({})) == 3
