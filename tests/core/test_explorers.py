@@ -167,15 +167,15 @@ def test_propensities_sum_to_one(explorer: Any, allowed: Any) -> None:
 
 
 def test_a_propensity_is_the_share_of_plays() -> None:
-    """2000 fresh agents: each share is within 4.5 standard errors, so a false alarm is rarer than 1e-4."""
+    """800 fresh agents: each share is within 4.5 standard errors, so a false alarm is rarer than 1e-4."""
     policy = Gated(explorer=linoto.LinTS(), gate=Open())
-    plays = np.bincount([policy.start(ACTIONS, LOG, rng=seed).select() for seed in range(2000)], minlength=4)
+    plays = np.bincount([policy.start(ACTIONS, LOG, rng=seed).select() for seed in range(800)], minlength=4)
     agent = policy.start(ACTIONS, LOG, rng=0)
     for arm in range(4):
-        claimed = agent.propensity(arm, redraws=20_000)
+        claimed = agent.propensity(arm, redraws=8_000)
         assert claimed is not None
         assert (
-            abs(plays[arm] / 2000 - claimed) < 4.5 * np.sqrt(max(claimed * (1 - claimed), 1e-4) / 2000) + 1e-4
+            abs(plays[arm] / 800 - claimed) < 4.5 * np.sqrt(max(claimed * (1 - claimed), 1e-4) / 800) + 1e-4
         )
 
 

@@ -147,7 +147,7 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
 )
 def test_propensities_are_the_frequencies(name: str) -> None:
     """Each of a few counts is 4.5 standard deviations off in fewer than one of 50,000 right programs."""
-    world, n = Clicks(8), 600
+    world, n = Clicks(8), 300
     asked = {"actions": world.arms(4), "practice": [0.1, 0.2, 0.3, 0.4]}
     agent = POLICIES[name].start(world.log, rng=0)
     kept = agent.snapshot()
