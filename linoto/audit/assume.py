@@ -7,38 +7,24 @@ from dataclasses import replace
 from math import floor, log10
 from typing import Any, Literal
 
-import numpy as np
-
 from linoto.audit.bound import propose_bound
-from linoto.audit.noise import find_noise, find_noisiest, sums_equal_squares
-from linoto.core.arrays import Floats
+from linoto.audit.means import MeansOfArms
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import ASSUMED, Confidence
 from linoto.core.hints import amount
 from linoto.core.intervals import Limits
-from linoto.core.offline import Offline
 from linoto.core.validation import exact, rounded_up
 from linoto.logs.read import Log
-
-
-def is_binary(log: Log) -> bool:
-    """Whether every reward is 0 or 1: between them, only these equal their squares."""
-    return log.extent[0] >= 0 and log.extent[1] <= 1 and sums_equal_squares(log.offline)
-
-
-def has_rewards_outside(log: Log, limits: Limits) -> bool:
-    """Whether some logged reward is outside a range."""
-    return log.extent[0] < limits[0] or log.extent[1] > limits[1]
 
 
 def limits_of_rewards(log: Log, known: Confidence | None) -> Limits | None:
     """Where every reward lies, if that is assumed and no logged one contradicts it."""
     limits = None if known is None or known.noise != "bounded" else known.reward_range
-    return None if limits is None or has_rewards_outside(log, limits) else limits
+    return None if limits is None or log.leaves(limits) else limits
 
 
 def propose_confidence(
-    log: Log,
+    means: MeansOfArms,
     *,
     noise: float | Literal["bounded"] | None,
     bound: float | None,
@@ -49,32 +35,23 @@ def propose_confidence(
     """What was given, and for the rest what the log suggests, with the reasons; None without any noise."""
     why: dict[str, str] = {}
     limits = reward_range
-    if limits is None and is_binary(log):
+    if limits is None and means.log.binary:
         limits, why["reward_range"] = (0.0, 1.0), "every logged reward is 0 or 1"
     scale = noise
     if scale is None:
-        scale, why["noise"] = propose_noise(log, limits)
+        scale, why["noise"] = propose_noise(means, limits)
     if scale is None:
         return None, why
-    chosen = adaptive or log.contexts is not None  # what is played follows the context, if nothing else
-    design: Literal["fixed", "adaptive"] = "adaptive" if chosen else "fixed"
+    design = means.design(adaptive=adaptive)
     started = Confidence(delta=delta, noise=scale, reward_range=limits, design=design)
     if bound is None:
-        found = propose_bound(*design_of(log), noise=started.scale, delta=delta)
+        found = propose_bound(*means.log.features.design, noise=started.scale, delta=delta)
         bound, why["bound"] = (
             round_up(found),
             "the length of the least-squares parameter and what noise can hide, "
             "along directions the log knows; others are assumed alike; rounded up",
         )
     return replace(started, bound=bound), why
-
-
-def design_of(log: Log) -> tuple[Floats, Offline]:
-    """Arms and a log of them with the same X'X and X'y; with contexts an arm for each direction."""
-    if log.contexts is None:
-        return log.arms.actions, log.offline
-    actions, outcomes = log.moments.as_rows()
-    return actions, Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
 
 
 def round_up(value: float) -> float:
@@ -89,15 +66,14 @@ def round_up(value: float) -> float:
     return next(step for step in steps if step >= value)
 
 
-def propose_noise(log: Log, limits: Limits | None) -> tuple[float | Literal["bounded"] | None, str]:
+def propose_noise(means: MeansOfArms, limits: Limits | None) -> tuple[float | Literal["bounded"] | None, str]:
     """The word bounded where no reward leaves the range; else the upper end of what is plausible."""
-    if limits is not None and not has_rewards_outside(log, limits):
+    if limits is not None and not means.log.leaves(limits):
         return "bounded", f"no logged reward is outside [{limits[0]:g}, {limits[1]:g}]"
-    found = find_noise(log)
+    found = means.noise()
     if found is None:
-        few = "no arm was pulled twice" if log.contexts is None else "there are not more rows than features"
-        return None, f"{few}, so the log cannot tell"
-    noisiest = max(find_noisiest(log), found.high_if_normal)
+        return None, f"{means.centre.unknown_noise}, so the log cannot tell"
+    noisiest = max(means.noisiest(), found.high_if_normal)
     if noisiest == 0:
         return None, (
             "rewards of an arm are always the same, or so large that rounding hides how they differ: "
@@ -132,7 +108,7 @@ def contradictions(
         yield f"the log is noisier ({needed(least_noise)} at least) than assumed ({exact(given.scale)})"
     else:
         yield from farthest
-    if given.noise == "bounded" and limits is not None and has_rewards_outside(log, limits):
+    if given.noise == "bounded" and limits is not None and log.leaves(limits):
         low, high = log.extent
         yield (
             f"rewards are said never to leave [{exact(limits[0])}, {exact(limits[1])}], and the log has them "
@@ -161,14 +137,17 @@ def assumed_facts(confidence: Confidence | None, why: Mapping[str, str]) -> Iter
             yield f"assumed {name}", f"{shown} ({why.get(name, 'as given')})"
 
 
-def assumed_notes(log: Log, given: Confidence | None, certificate: Certificate | None) -> Iterator[str]:
+def assumed_notes(
+    means: MeansOfArms, given: Confidence | None, certificate: Certificate | None
+) -> Iterator[str]:
     """What a range means where rewards leave it, and what one would be good for where there is none."""
     if given is None:
         return
+    log = means.log
     limits = None if given.noise == "bounded" else given.reward_range
-    if limits is not None and has_rewards_outside(log, limits):
+    if limits is not None and log.leaves(limits):
         yield f"some rewards are outside [{limits[0]:g}, {limits[1]:g}]: only their means may not be"
-    if certificate is None or given.reward_range is not None or log.contexts is not None:
+    if certificate is None or given.reward_range is not None or not means.centre.bound_limits:
         return
     low, high = certificate.reward_range
     if high - low > FAR * (log.extent[1] - log.extent[0]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,14 +13,13 @@ from linoto.audit.assume import (
     assumed_facts,
     assumed_notes,
     contradictions,
-    design_of,
     limits_of_rewards,
     propose_confidence,
     stated,
 )
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.content import content_facts, dropped_notes, dropped_reasons, nothing_tested
-from linoto.audit.coverage import Coverage, coverage_of, design_dict, design_fact, unknown_facts
+from linoto.audit.coverage import Coverage, design_dict, design_fact
 from linoto.audit.drift import (
     Drift,
     drift_dict,
@@ -30,14 +29,14 @@ from linoto.audit.drift import (
     size_of_drift,
     why_untested,
 )
-from linoto.audit.fit import LackOfFit, Linearity, find_fit
+from linoto.audit.fit import LackOfFit, Linearity
 from linoto.audit.gain import Gain, find_gain, gain_facts, gain_reasons, gain_support
-from linoto.audit.noise import Noise, centre_of, find_least_noise, find_noise, noise_fact
+from linoto.audit.means import MeansOfArms, means_of
+from linoto.audit.noise import Noise, noise_fact
 from linoto.audit.promises import (
     NAMES,
     GatePromise,
     caution_about,
-    find_promises,
     fitting,
     gate_facts,
     promise_facts,
@@ -50,13 +49,12 @@ from linoto.audit.tails import (
     HEAVY,
     Tails,
     farthest_reasons,
-    find_tails,
     loss_survived,
     tails_facts,
     unstated_reasons,
 )
 from linoto.core.arrays import Ints
-from linoto.core.certificates import Certificate, mean_interval
+from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount, as_sure_as, counted
@@ -99,67 +97,56 @@ def audit_log(
     things are told by the `rows` themselves alone (`read_rows`, all or some of them): heavy tails, linearity,
     and whether contexts explain more than the means of arms do.
     """
-    seen = as_judged(log)
+    if not isinstance(log, Log):
+        raise ValueError(f"log must be a linoto.Log, got {type(log).__name__}")
+    means = means_of(log, rows)
     for name, value in (("budget", budget), ("epsilon", epsilon)):
         check_nonnegative(name, value or 0.0)
     limits = None if reward_range is None else as_range(reward_range)
     check_count("horizon", horizon)
-    adaptive = share_p(seen.early, seen.late) < SHARE_LEVEL
+    adaptive = share_p(log.early, log.late) < SHARE_LEVEL
     confidence, why = propose_confidence(
-        seen, noise=noise, bound=bound, reward_range=limits, delta=delta, adaptive=adaptive
+        means, noise=noise, bound=bound, reward_range=limits, delta=delta, adaptive=adaptive
     )
-    with_rows = None if seen.contexts is None else rows
     found = AuditFindings(
-        log=seen,
+        means=means,
         given=log,
         horizon=horizon,
         adaptive=adaptive,
         confidence=confidence,
         why=why,
-        promises=find_promises(seen, confidence, budget=budget, epsilon=epsilon),
-        **look_at(seen, with_rows, confidence, adaptive=adaptive, horizon=horizon),
+        promises=means.promises(confidence, budget=budget, epsilon=epsilon),
+        **look_at(means, confidence, adaptive=adaptive, horizon=horizon),
     )
     return Audit(**vars(found), **judged(found.weighed()))
 
 
 def look_at(
-    log: Log, rows: Rows | None, confidence: Confidence | None, *, adaptive: bool, horizon: int
+    means: MeansOfArms, confidence: Confidence | None, *, adaptive: bool, horizon: int
 ) -> dict[str, Any]:
     """What each test finds in a log under these assumptions."""
-    shortest = 0.0
+    log, rows, shortest = means.log, means.rows, 0.0
     if confidence is not None:
-        shortest = shortest_parameter(*design_of(log), noise=confidence.scale, delta=TEST_LEVEL)
-    d = log.arms.actions.shape[1] if log.contexts is None else log.recipe.d
-    ridge = (confidence or Confidence()).ridge_for(d)
+        shortest = shortest_parameter(*log.features.design, noise=confidence.scale, delta=TEST_LEVEL)
+    ridge = (confidence or Confidence()).ridge_for(len(log.features.labels))
     return {
-        "noise": find_noise(log, limits=limits_of_rewards(log, confidence), adaptive=adaptive),
-        "least_noise": find_least_noise(log, level=TEST_LEVEL, adaptive=adaptive),
+        "noise": means.noise(limits=limits_of_rewards(log, confidence), adaptive=adaptive),
+        "least_noise": means.least_noise(level=TEST_LEVEL, adaptive=adaptive),
         "shortest": shortest,
-        "tails": find_tails(log, rows),
-        "fit": find_fit(log, rows, adaptive=adaptive),
+        "tails": means.tails(),
+        "fit": means.fit(adaptive=adaptive),
         "gain": None if rows is None else find_gain(rows, ridge=ridge),
         "drift": find_drift(log.early, log.late),
-        "coverage": coverage_of(log, ridge=ridge, rounds=horizon),
+        "coverage": means.coverage(ridge=ridge, rounds=horizon),
         "wrong_propensities": find_wrong_propensities(log),
     }
-
-
-def as_judged(log: Log) -> Log:
-    """The same log; without its recipe where that has no columns of a context: such arms are fixed arms."""
-    if not isinstance(log, Log):
-        raise ValueError(f"log must be a linoto.Log, got {type(log).__name__}")
-    if log.contexts is None:
-        return log
-    if not log.recipe.items:
-        raise ValueError("log must have items to be audited, got one of features alone: name the item column")
-    return log if log.recipe.context or log.recipe.action else replace(log, contexts=None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditFindings:
     """What was found, before it is weighed."""
 
-    log: Log
+    means: MeansOfArms  # what they depend on in this log
     given: Log  # the same with its recipe, though it may have no columns of a context
     horizon: int  # rounds to come that the promise is judged by
     adaptive: bool  # whether arms were not pulled late in the shares of the early half
@@ -177,6 +164,11 @@ class AuditFindings:
     promises: tuple[GatePromise, ...]  # what each gate would promise
 
     @property
+    def log(self) -> Log:
+        """The log as it was judged."""
+        return self.means.log
+
+    @property
     def promise(self) -> GatePromise:
         """The promise that is judged: that of the gate with the fewest assumptions."""
         return fitting(self.promises, "deploy") or self.promises[-1]
@@ -187,6 +179,11 @@ class AuditFindings:
         return self.promise.gate
 
     @property
+    def several_gates(self) -> bool:
+        """Whether more than one gate suits the log, so that there is a choice to make."""
+        return len(self.promises) > 1
+
+    @property
     def certificate(self) -> Certificate | None:
         """What is promised; None where nothing is."""
         return self.promise.certificate
@@ -194,9 +191,10 @@ class AuditFindings:
     @property
     def linearity(self) -> Linearity:
         """The test of linearity, and what rests on it."""
-        return Linearity(
+        return self.means.linearity(
             fit=self.fit,
             log=self.log,
+            centre=self.means.centre,
             adaptive=self.adaptive,
             untested=self.coverage.untested.size,
             certificate=self.certificate,
@@ -224,30 +222,23 @@ class AuditFindings:
     @property
     def mean_interval(self) -> Limits | None:
         """Where the true mean of what was logged lies; None where that is not known."""
-        if self.log.contexts is None or self.confidence is None:
-            return None if self.certificate is None else self.certificate.reference_interval
-        limits = self.confidence.reward_range or (-np.inf, np.inf)
-        if self.bounded and limits_of_rewards(self.log, self.confidence) is None:
-            return None
-        sums = self.log.moments
-        known = replace(self.confidence, design="adaptive" if self.adaptive else "fixed")
-        return mean_interval(sums.reward_sum, sums.count, sums.reward_squares, known, limits)
+        return self.means.interval(self.certificate, self.confidence, adaptive=self.adaptive)
 
     def weighed(self) -> Findings:
         """What speaks for the log and against it, for the one rule of `core.verdicts`."""
-        log, confidence, lines = self.log, self.confidence, self.linearity
+        log, centre, confidence, lines = self.log, self.means.centre, self.confidence, self.linearity
         tested = self.fit is not None or self.drift is not None
         return Findings(
             against=(*dropped_reasons(log), *drift_reasons(self.drift), *self.contradicted()),
             missing=(
-                *(unstated_reasons(confidence, log) if confidence and self.guessed else ()),
+                *(unstated_reasons(confidence, log, centre) if confidence and self.guessed else ()),
                 *nothing_tested(log, tested=tested),
                 *gain_reasons(self.gain),
                 *lines.missing(),
             ),
             features=lines.features(),
             blind=lines.unseen(),
-            promise=promise_reasons(self.promise, log, confidence, self.horizon),
+            promise=promise_reasons(self.promise, log, confidence, self.horizon, fewer=centre.fewer),
             support=(
                 *gain_support(self.gain),
                 *lines.support(),
@@ -267,7 +258,7 @@ class AuditFindings:
             yield f"nothing is known of the noise ({self.why['noise']}): give it"
             return
         said = not self.bounded and "noise" not in self.why
-        farthest = farthest_reasons(self.tails, given.scale, log) if said else ()
+        farthest = farthest_reasons(self.tails, given.scale, log, self.means.centre) if said else ()
         facts: dict[str, Any] = {"least_noise": self.least_noise, "shortest": self.shortest}
         yield from contradictions(log, given, farthest=farthest, **facts)
         if self.certificate is None:
@@ -283,7 +274,7 @@ class AuditFindings:
             *(*log.arms.notes, *log.notes, *dropped_notes(log)),
             *([HEAVY] if heavy else []),
             *([SHARES_CHANGED] if self.adaptive else []),
-            *assumed_notes(log, self.confidence, self.certificate),
+            *assumed_notes(self.means, self.confidence, self.certificate),
             *self.linearity.notes(),
             *([f"drift could not be tested: {why_untested(log.early, log.late)}"] if untested else []),
             *propensity_notes(self.wrong_propensities, log),
@@ -352,7 +343,7 @@ class Audit(AuditFindings):
                 "one_hot": log.arms.featureless,
                 "features": log.arms.labels,
             },
-            "recipe": None if log.contexts is None else log.recipe.to_dict(),
+            "recipe": self.means.recipe_dict(),
             "rewards": {
                 "mean": offline.reference,
                 "mean_interval": self.mean_interval,
@@ -385,8 +376,8 @@ class Audit(AuditFindings):
             "epsilon": 0.0 if gate is None else gate.epsilon,
             "relative": getattr(gate, "relative", False),
             "certificate": None if certificate is None else certificate.to_dict(rounds=self.horizon),
-            "promises": {} if self.log.contexts is None else several,
-            "gate": None if fits is None or self.log.contexts is None else fits.kind,
+            "promises": several if self.several_gates else {},
+            "gate": fits.kind if fits is not None and self.several_gates else None,
         }
 
     # -- as words -----------------------------------------------------------------------------------------
@@ -394,22 +385,21 @@ class Audit(AuditFindings):
     def facts(self) -> list[tuple[str, str]]:
         """What a person reads, line by line."""
         log, verdict, horizon = self.log, self.verdict, self.horizon
-        promised = (
-            promise_facts(self.certificate, self.caution, horizon)
-            if log.contexts is None
-            else gate_facts(self.promises, log, verdict, horizon)
-        )
+        promised = promise_facts(self.certificate, self.caution, horizon)
+        if self.several_gates:
+            promised = gate_facts(self.promises, log, verdict, horizon)
         return [
             ("verdict", verdict),
             *(("because", reason) for reason in self.reasons),
             *assumed_facts(self.confidence, self.why),
             *self.promise_assumes(),
             *content_facts(log),
+            *self.means.facts(),
             *self.reward_facts(),
-            ("noise", noise_fact(self.noise, log)),
-            *(() if self.bounded else tails_facts(self.tails, log)),
+            ("noise", noise_fact(self.noise, self.means.centre)),
+            *(() if self.bounded else tails_facts(self.tails, log, self.means.centre)),
             ("design", design_fact(self.coverage, horizon)),
-            *unknown_facts(self.coverage, log),
+            *self.means.unknown(self.coverage),
             *gain_facts(self.gain),
             ("linear?", self.linearity.fact()),
             ("steady?", drift_fact(self.drift, log)),
@@ -425,7 +415,7 @@ class Audit(AuditFindings):
             yield "promise: assumes", text
         if self.survives is not None:
             often = f"in 3 of {self.log.offline.total:,} rounds"
-            below = centre_of(self.log).below
+            below = self.means.centre.below
             yield "promise: survives", f"a loss of {amount(self.survives)} below {below} {often}, not more"
 
     def reward_facts(self) -> Iterator[tuple[str, str]]:
@@ -438,14 +428,14 @@ class Audit(AuditFindings):
         yield "rewards", f"mean {mean}, from {amount(low)} to {amount(high)}{within}"
         if interval is None or self.confidence is None:
             return
-        sure = f"this interval holds the true mean with probability {1 - self.confidence.delta:g}"
+        level = f"this interval holds the true mean with probability {1 - self.confidence.delta:g}"
         if self.guessed:
             # Of 150 logs of 2,000 Pareto rewards (tail index 1.2) 52 had their true mean above the interval.
-            sure += (
+            level += (
                 f" only if the noise of {amount(self.confidence.scale)} is right, and it is a guess: "
                 "rewards too rare to be in the log can put the true mean outside"
             )
-        yield "rewards: level", sure
+        yield "rewards: level", level
 
     def summary(self) -> list[tuple[str, str]]:
         """The verdict, its reasons, and the numbers a person needs."""

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from linoto.audit.assume import is_binary
 from linoto.audit.drift import why_untested
 from linoto.audit.sentences import names_of
-from linoto.core.hints import shortened_list
 from linoto.core.validation import exact
 from linoto.logs.estimates import LEAST_EVENTS
 from linoto.logs.read import Log
@@ -59,7 +57,7 @@ def too_few_events(log: Log) -> str:
     offline = log.offline
     if log.extent[0] < 0 or offline.reward_squares is None:
         return ""
-    rows, binary, squares = offline.total, is_binary(log), float(offline.reward_squares.sum())
+    rows, binary, squares = offline.total, log.binary, float(offline.reward_squares.sum())
     events = float(offline.reward_sums.sum()) ** 2 / squares if squares else 0.0
     rare = "ones" if binary and log.extent[1] > 0 else "rewards above 0"
     if binary and 2 * events > rows:
@@ -71,12 +69,10 @@ def too_few_events(log: Log) -> str:
 
 
 def content_facts(log: Log) -> Iterator[tuple[str, str]]:
-    """How many rows, arms and features there are."""
+    """How many rows and arms there are."""
     pulls = log.offline.pulls
     bad = ", ".join(f"{count:,} {kind}" for kind, count in log.bad.items() if count)
     yield "rows", f"{log.rows:,} read, {log.offline.total:,} used" + (f"; dropped: {bad}" if bad else "")
     never = np.flatnonzero(pulls == 0)
     unseen = f"; never pulled: {names_of(log.arms.names, never)}" if never.size else ""
     yield "arms", f"{np.count_nonzero(pulls):,} of {pulls.size:,} pulled{unseen}"
-    if log.contexts is not None:
-        yield "features", f"{log.recipe.d:,}: {shortened_list(log.recipe.names)}"

@@ -19,6 +19,7 @@ from linoto.core.hints import amount, counted
 from linoto.core.offline import Offline, as_offline
 from linoto.core.theory import effective_dimension
 from linoto.core.validation import as_actions
+from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log
 
 NOTHING = 1e-9  # of the largest eigenvalue: what is smaller is rounding
@@ -48,14 +49,6 @@ class Coverage:
     def determined(self) -> float:
         """The sum of eigenvalue / (eigenvalue + ridge): so many features the log determines."""
         return float((self.eigenvalues / (self.eigenvalues + self.ridge)).sum())
-
-
-def coverage_of(log: Log, *, ridge: float, rounds: int) -> Coverage:
-    """What a log has looked into: its arms, or where rounds differ what their features can be."""
-    if log.contexts is None:
-        return find_coverage(log.arms.actions, log.offline, ridge=ridge, rounds=rounds)
-    found = find_context_coverage(log.recipe, log.moments, ridge=ridge)
-    return replace(found, unseen=np.flatnonzero(log.offline.pulls == 0))
 
 
 def find_coverage(actions: npt.ArrayLike, offline: Offline, *, ridge: float, rounds: int) -> Coverage:
@@ -177,25 +170,27 @@ def design_fact(coverage: Coverage, horizon: int) -> str:
     )
 
 
-def unknown_facts(coverage: Coverage, log: Log) -> Iterator[tuple[str, str]]:
-    """Directions and arms the log says little or nothing about."""
-    if log.contexts is not None:
-        names = log.recipe.names
-        if coverage.never:
-            yield "cannot tell", f"anything about {names_of(names, coverage.never)}: never in the log"
-        for direction in coverage.directions:
-            if not {*direction} & {*coverage.never}:
-                yield "cannot tell", f"much along {' and '.join(names[i] for i in direction)}"
-        return
-    for direction in () if log.arms.independent else coverage.directions:
-        yield "cannot tell", f"anything along {' and '.join(log.arms.labels[i] for i in direction)}"
+def unknown_facts(coverage: Coverage, arms: ArmTable) -> Iterator[tuple[str, str]]:
+    """Directions and arms that the log says nothing about."""
+    for direction in () if arms.independent else coverage.directions:
+        yield "cannot tell", f"anything along {' and '.join(arms.labels[i] for i in direction)}"
     if coverage.unknown.size:
-        yield "cannot tell", f"how good these are: {names_of(log.arms.names, coverage.unknown)}"
+        yield "cannot tell", f"how good these are: {names_of(arms.names, coverage.unknown)}"
+
+
+def unknown_context_facts(coverage: Coverage, recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Features that the log never has, and directions it says little about."""
+    names = recipe.names
+    if coverage.never:
+        yield "cannot tell", f"anything about {names_of(names, coverage.never)}: never in the log"
+    for direction in coverage.directions:
+        if not {*direction} & {*coverage.never}:
+            yield "cannot tell", f"much along {' and '.join(names[i] for i in direction)}"
 
 
 def design_dict(coverage: Coverage, log: Log) -> dict[str, Any]:
     """The spectrum, and what is out of reach by its name."""
-    labels = log.arms.labels if log.contexts is None else log.recipe.names
+    labels = log.features.labels
     return {
         "dimension": len(labels),
         "rank": coverage.rank,

@@ -9,13 +9,14 @@ import numpy as np
 
 from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian_evidence, share_p
 from linoto.audit.common_shift import common_shift
-from linoto.audit.noise import Scatter, scatter_of, sums_equal_squares
+from linoto.audit.noise import Scatter, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
 from linoto.audit.sentences import answer_text, names_of
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.hints import amount
 from linoto.core.offline import Offline
 from linoto.logs.read import Log
+from linoto.logs.sums import sums_equal_squares
 
 PULLS_ALONE = 10  # pulls in each half from which an arm is judged on its own
 RARE_ALONE = 5  # of the rarer of 0 and 1 from which an arm of such rewards is

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from linoto.audit.noise import scatter_of
 from linoto.audit.pvalues import SURE, TEST_LEVEL, SquaresLaw, unequal_law
 from linoto.audit.regression import regress
-from linoto.audit.sentences import answer_text
+from linoto.audit.sentences import Centre, answer_text
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.hints import amount
@@ -148,13 +148,6 @@ def unequal_fit(arms: Floats, log: Offline) -> tuple[float, SquaresLaw] | None:
 # -- with contexts ----------------------------------------------------------------------------------------
 
 
-def find_fit(log: Log, rows: Rows | None, *, adaptive: bool) -> LackOfFit | None:
-    """The test of linearity of a log; None where nothing can be tested."""
-    if log.contexts is None:
-        return lack_of_fit(log.arms.actions, log.offline, adaptive=adaptive)
-    return None if rows is None else fit_of_rows(rows, adaptive=adaptive)
-
-
 def fit_of_rows(rows: Rows, *, adaptive: bool) -> LackOfFit | None:
     """The same test for rows with contexts: rows with the same features are the pulls of one arm.
 
@@ -187,6 +180,7 @@ class Linearity:
 
     fit: LackOfFit | None
     log: Log
+    centre: Centre
     adaptive: bool  # whether arms were not pulled late in the shares of the early half
     untested: int  # unlogged arms that are judged by the model alone
     certificate: Certificate | None
@@ -209,7 +203,7 @@ class Linearity:
     @property
     def needed(self) -> bool:
         """Whether fixed arms are judged by features that they share."""
-        return self.log.contexts is None and not self.log.arms.independent
+        return not self.log.arms.independent
 
     @property
     def least_misfit(self) -> float:
@@ -240,11 +234,7 @@ class Linearity:
 
     def missing(self) -> tuple[str, ...]:
         """Why a promise by a model of contexts is not to be made yet."""
-        by_model = self.certificate is not None and self.certificate.by_model
-        if self.log.contexts is None or self.fit is None or not (self.fit.rejected and by_model):
-            return ()
-        remedy = "cross columns, or state a reward range: a Control gate needs no model"
-        return (f"{self.rejected_text(self.fit)}: {remedy}",)
+        return ()
 
     def unseen(self) -> tuple[str, ...]:
         """Why they should not be believed for this promise: the log could not have shown what breaks it."""
@@ -252,8 +242,6 @@ class Linearity:
 
     def support(self) -> tuple[str, ...]:
         """Why the model may be believed."""
-        if self.log.contexts is not None:
-            return ()
         if not self.needed:
             return ("every arm has an effect of its own, so no linearity is needed",)
         if self.fit is None:
@@ -262,17 +250,16 @@ class Linearity:
 
     def notes(self) -> tuple[str, ...]:
         """What matters to whoever rests on a model of contexts, and not to this promise."""
-        if self.log.contexts is None or self.fit is None or not self.fit.rejected or self.missing():
-            return ()
-        return (f"{self.rejected_text(self.fit)}: a promise by the model would not hold, more crosses may",)
+        return ()
 
     def rejected_text(self, fit: LackOfFit) -> str:
         """That a linear model looks wrong, and by how much."""
-        means = "an arm's mean" if self.log.contexts is None else "a mean"
-        return (
-            f"rewards are not linear in these features (p = {fit.cautious_p:.2g}): the model misses "
-            f"{means} by {fit.misfit:.2g} on average"
-        )
+        wrong = f"rewards are not linear in these features (p = {fit.cautious_p:.2g})"
+        return f"{wrong}: {self.missed_text(fit)}"
+
+    def missed_text(self, fit: LackOfFit) -> str:
+        """How far a linear model is from the means."""
+        return f"the model misses {self.centre.mean} by {fit.misfit:.2g} on average"
 
     @property
     def blind_text(self) -> str:
@@ -294,20 +281,21 @@ class Linearity:
             f"it takes {SEEN:.0%}"
         )
 
+    @property
+    def no_test(self) -> str:
+        """Why there is no test of linearity; nothing where there is one."""
+        if not self.needed:
+            return "not needed: every arm has an effect of its own"
+        if self.fit is not None:
+            return ""
+        return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
+
     def fact(self) -> str:
         """The test of linearity."""
         fit = self.fit
-        if self.log.contexts is None and not self.needed:
-            return "not needed: every arm has an effect of its own"
-        if fit is None and self.log.contexts is not None:
-            return (
-                "cannot tell: that takes the rows themselves, and more kinds of rows than features with "
-                f"{FEWEST_ROWS} rows each that have the same"
-            )
-        if fit is None:
-            return "cannot be tested: it needs more logged arms than features, and arms pulled more than once"
-        means = "an arm's mean" if self.log.contexts is None else "a mean"
-        misfit = f"; the model misses {means} by {fit.misfit:.2g} on average" if fit.rejected else ""
+        if fit is None or self.no_test:
+            return self.no_test
+        misfit = f"; {self.missed_text(fit)}" if fit.rejected else ""
         f = f"F({fit.degrees[0]}, {fit.degrees[1]:,}) = {fit.f:.3g}"
         return f"{answer_text(fit.rejected)}: {f}, p = {fit.p:.2g}{fit.caution_text()}{misfit}"
 
@@ -322,3 +310,35 @@ class Linearity:
             "least_misfit": self.least_misfit,
             "rejected": self.fit.rejected,
         }
+
+
+class LinearityOfContexts(Linearity):
+    """The same for a model of contexts: a Control gate does without it, so it counts for some promises."""
+
+    @property
+    def needed(self) -> bool:
+        return False
+
+    def missing(self) -> tuple[str, ...]:
+        by_model = self.certificate is not None and self.certificate.by_model
+        if self.fit is None or not (self.fit.rejected and by_model):
+            return ()
+        remedy = "cross columns, or state a reward range: a Control gate needs no model"
+        return (f"{self.rejected_text(self.fit)}: {remedy}",)
+
+    def support(self) -> tuple[str, ...]:
+        return ()
+
+    def notes(self) -> tuple[str, ...]:
+        if self.fit is None or not self.fit.rejected or self.missing():
+            return ()
+        return (f"{self.rejected_text(self.fit)}: a promise by the model would not hold, more crosses may",)
+
+    @property
+    def no_test(self) -> str:
+        if self.fit is not None:
+            return ""
+        return (
+            "cannot tell: that takes the rows themselves, and more kinds of rows than features with "
+            f"{FEWEST_ROWS} rows each that have the same"
+        )

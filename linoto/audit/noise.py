@@ -8,33 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from linoto.audit.sentences import Centre
 from linoto.core.arrays import Floats, Ints
 from linoto.core.confidence import Confidence
+from linoto.core.features.moments import Moments
 from linoto.core.hints import as_sure_as
 from linoto.core.intervals import Limits, mean_from_total
 from linoto.core.offline import Offline
-from linoto.logs.read import Log
 
 LEVEL = 0.95  # of intervals that are only shown
 MANY_PULLS = 30  # from which an arm's own standard deviation is worth a look
-
-
-class Centre(NamedTuple):
-    """What rewards scatter around, in the words of each sentence."""
-
-    noise: str
-    reward: str
-    short: str
-    below: str
-
-
-OF_ARMS = Centre("the mean of an arm", "the mean of its arm", "its arm's mean", "an arm's mean")
-OF_MODEL = Centre("the linear model", *2 * ("where the linear model puts it",), "its mean")
-
-
-def centre_of(log: Log) -> Centre:
-    """The means of arms, or a linear model where a mean depends on the context."""
-    return OF_ARMS if log.contexts is None else OF_MODEL
 
 
 class Scatter(NamedTuple):
@@ -66,12 +49,6 @@ def scatter_of(offline: Offline, arms: Ints | None = None) -> Scatter:
     return Scatter(n, sums / n, np.where(around > rounding, around, 0.0), np.maximum(around, rounding))
 
 
-def sums_equal_squares(offline: Offline) -> bool:
-    """Whether rewards look like 0 and 1, each of which equals its square."""
-    squares = offline.reward_squares
-    return squares is not None and bool(np.array_equal(offline.reward_sums, squares))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Noise:
     """The standard deviation of a reward around the mean of its arm, pooled over arms."""
@@ -95,42 +72,19 @@ class Noise:
         return f"{value} around {around}, within [{low}, {high}] at {LEVEL:.0%}"
 
 
-def find_noise(log: Log, *, limits: Limits | None = None, adaptive: bool = False) -> Noise | None:
-    """The noise of a log with its interval for rewards within `limits`; None where it cannot be told."""
-    if log.contexts is None:
-        return estimate_noise(log.offline, limits=limits, adaptive=adaptive)
-    sums = log.moments
-    around, degrees = sums.residuals()
+def noise_around_model(moments: Moments, *, limits: Limits | None, adaptive: bool) -> Noise | None:
+    """The standard deviation around a linear model; None where there are not more rows than features."""
+    around, degrees = moments.residuals()
     found = noise_of(around, int(degrees))
-    if found is None or limits is None or sums.reward_squares is None:
+    if found is None or limits is None or moments.reward_squares is None:
         return found
-    known = (around, sums.reward_sum, sums.reward_squares, sums.count)
+    known = (around, moments.reward_sum, moments.reward_squares, moments.count)
     return bounded_noise(found, deviation_of_any(*known, limits, level=LEVEL, adaptive=adaptive), limits)
 
 
-def find_least_noise(log: Log, *, level: float, adaptive: bool) -> float:
-    """The smallest sub-Gaussian scale that a log does not refute at this level."""
-    if log.contexts is None:
-        return least_scale(log.offline, level=level, adaptive=adaptive)
-    around, _ = log.moments.residuals()
-    return least_scale_of(around, float(log.moments.count), level=level)
-
-
-def find_noisiest(log: Log) -> float:
-    """The largest standard deviation of an arm with many pulls, less what a context explains on average."""
-    own = noisiest_arm(log.offline)
-    by_arms, by_model = estimate_noise(log.offline), find_noise(log)
-    if log.contexts is None or by_arms is None or by_model is None or by_arms.value == 0:
-        return own
-    return own * min(by_model.value / by_arms.value, 1.0)
-
-
-def noise_fact(noise: Noise | None, log: Log) -> str:
+def noise_fact(noise: Noise | None, centre: Centre) -> str:
     """The noise estimate with its interval."""
-    if noise is not None:
-        return noise.text(centre_of(log).noise)
-    why = "no arm was pulled twice" if log.contexts is None else "there are not more rows than features"
-    return f"cannot be estimated: {why}"
+    return f"cannot be estimated: {centre.unknown_noise}" if noise is None else noise.text(centre.noise)
 
 
 def estimate_noise(

@@ -54,22 +54,26 @@ class GatePromise(NamedTuple):
         return " and ".join(f"a {name} of {value:g}" for name, value in given if value) or "a budget of 0"
 
 
+def find_promise(
+    log: Log, confidence: Confidence | None, *, budget: float | None, epsilon: float | None
+) -> GatePromise:
+    """What a Tolerance would promise on a log of fixed arms; if nothing is given, what `Gated()` has."""
+    gate: Any = Tolerance(budget=budget or 0.0, epsilon=epsilon or 0.0)
+    if budget is None and epsilon is None:
+        gate = usual_gate(confidence or Confidence())
+    return promise_of("tolerance", gate, confidence, log)
+
+
 def find_promises(
     log: Log, confidence: Confidence | None, *, budget: float | None, epsilon: float | None
 ) -> tuple[GatePromise, ...]:
-    """What each gate that suits a log would promise on it, as a policy says it before its first round."""
-    allowed: dict[str, Any] = {"budget": budget, "epsilon": epsilon}
-    if log.contexts is None:
-        gate: Any = Tolerance(budget=budget or 0.0, epsilon=epsilon or 0.0)
-        if budget is None and epsilon is None:
-            gate = usual_gate(confidence or Confidence())
-        return (promise_of("tolerance", gate, confidence, log),)
+    """What each gate would promise on a log with contexts, as a policy says it before its first round."""
     found = []
     for kind in NAMES:
         if confidence is None or (kind == "control" and confidence.reward_range is None):
             found.append(GatePromise(kind, None, None, UNKNOWN_RANGE))
             continue
-        made = contextual_gate(kind, confidence, log.moments, **allowed)
+        made = contextual_gate(kind, confidence, log.moments, budget=budget, epsilon=epsilon)
         found.append(promise_of(kind, made, confidence, log))
     return tuple(found)
 
@@ -82,10 +86,7 @@ def promise_of(
         return GatePromise(kind, gate, None, "")
     policy = Gated(gate=gate, confidence=confidence)
     try:
-        if log.contexts is None:
-            found = policy.certificate(log.arms.actions, log.offline)
-        else:
-            found = policy.certificate(log.moments)
+        found = policy.certificate(log)
     except ValueError as error:
         return GatePromise(kind, gate, None, str(error))
     return GatePromise(kind, gate, found, "") if found.holds else GatePromise(kind, gate, None, found.theorem)
@@ -119,7 +120,7 @@ def fitting(promises: tuple[GatePromise, ...], verdict: str) -> GatePromise | No
 
 
 def promise_reasons(
-    promise: GatePromise, log: Log, confidence: Confidence | None, horizon: int
+    promise: GatePromise, log: Log, confidence: Confidence | None, horizon: int, *, fewer: str
 ) -> tuple[str, ...]:
     """Why what would be promised is worth nothing, and what would help."""
     certificate, reference = promise.certificate, log.offline.reference
@@ -131,10 +132,9 @@ def promise_reasons(
     if certificate.vacuous:
         part = f". The log earns {amount(reference)} per row: choose a part of that"
         return (f"with {promise.tolerated}, {why}" + (part if reference > 0 else ""),)
-    arms = "fewer logged arms, " if log.contexts is None else ""
     return (
         f"{why} ({amount(certificate.constant)} of the loss is allowed from the first round). More rows, "
-        f"{arms}a smaller reward range or a smaller tolerance would help",
+        f"{fewer}a smaller reward range or a smaller tolerance would help",
     )
 
 

@@ -12,9 +12,9 @@ from math import log, sqrt
 
 import numpy as np
 
-from linoto.audit.assume import is_binary
-from linoto.audit.noise import MANY_PULLS, centre_of, scatter_of
+from linoto.audit.noise import MANY_PULLS, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL
+from linoto.audit.sentences import Centre
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
 from linoto.core.hints import amount
@@ -59,10 +59,8 @@ class Tails:
         return self.farthest > self.expected
 
 
-def find_tails(log: Log, rows: Rows | None = None) -> Tails | None:
-    """The tails of a log; None where nothing is known of its noise, or only rows not given would tell."""
-    if log.contexts is not None:
-        return None if rows is None else tails_around_model(rows)
+def find_tails(log: Log) -> Tails | None:
+    """The tails of a log around the means of its arms; None where nothing is known of its noise."""
     offline = log.offline
     scales = noise_of_arms(log)
     if not scales.any():
@@ -124,17 +122,17 @@ def scale_of(left: Floats, rows: Rows, row: int, pooled: float) -> float:
     return own if same.size >= MANY_PULLS and own > 0 else pooled
 
 
-def farthest_reasons(tails: Tails | None, scale: float, log: Log) -> tuple[str, ...]:
+def farthest_reasons(tails: Tails | None, scale: float, log: Log, centre: Centre) -> tuple[str, ...]:
     """A reward so far from where it belongs that noise of this scale does not allow it."""
     if tails is None or tails.distance <= tails.expected * scale:
         return ()
     return (
-        f"some reward is {amount(tails.distance)} from {centre_of(log).reward}, and a noise of "
+        f"some reward is {amount(tails.distance)} from {centre.reward}, and a noise of "
         f"{amount(scale)} allows {amount(tails.expected * scale)} in {log.offline.total:,} rows",
     )
 
 
-def unstated_reasons(confidence: Confidence, log: Log) -> tuple[str, ...]:
+def unstated_reasons(confidence: Confidence, log: Log, centre: Centre) -> tuple[str, ...]:
     """That the noise is a guess, and what a promise on it survives."""
     rows, limits = f"{log.offline.total:,}", confidence.reward_range
     said = "nobody said how large or small a reward can be"
@@ -146,22 +144,22 @@ def unstated_reasons(confidence: Confidence, log: Log) -> tuple[str, ...]:
         f"{said}: the noise of {amount(confidence.scale)} is a "
         f"guess from {rows} rows, and what is rarer than that is not in them. State a reward range (and cap "
         "what leaves it), or the noise if you know it",
-        f"with that guess the promise survives a loss of {amount(survives)} below {centre_of(log).below} "
+        f"with that guess the promise survives a loss of {amount(survives)} below {centre.below} "
         f"in 3 of {rows} rounds: one that is larger, or comes more often, can break it",
     )
 
 
-def tails_facts(tails: Tails | None, log: Log) -> Iterator[tuple[str, str]]:
+def tails_facts(tails: Tails | None, log: Log, centre: Centre) -> Iterator[tuple[str, str]]:
     """How far rewards are from where they belong, and what caps would cost."""
     if tails is None:
-        if log.contexts is not None:
-            yield "tails", "cannot tell: that takes the rows themselves"
+        if centre.no_tails:
+            yield "tails", centre.no_tails
         return
     top = "" if tails.top_share is None else f"; the top 1 % of rows earn {tails.top_share:.0%} of all"
     index = f"; tail index {tails.index:.2g}" if tails.heavy and tails.index is not None else ""
     text = (
         f"the farthest reward is {tails.farthest:.3g} standard deviations of its own arm from "
-        f"{centre_of(log).short}, and sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
+        f"{centre.short}, and sub-Gaussian noise allows {tails.expected:.3g}{top}{index}"
     )
     yield "tails", f"{'heavy' if tails.heavy else 'no sign of heavy ones'}: {text}"
     mean = log.offline.reference
@@ -184,7 +182,7 @@ def noise_of_arms(log: Log) -> Floats:
     pooled = scatter.around.sum() / max(scatter.degrees, 1)
     own = scatter.around / np.maximum(scatter.pulls - 1, 1)
     found = np.sqrt(np.where(scatter.pulls >= MANY_PULLS, own, pooled))
-    if log.ends is None and not is_binary(log):
+    if log.ends is None and not log.binary:
         found = np.full_like(found, max(found.max(), sqrt(pooled)))
     return np.asarray(found)
 
@@ -210,7 +208,7 @@ def ends_of_arms(log: Log) -> tuple[Floats, Floats]:
     offline, seen = log.offline, log.offline.pulls > 0
     if log.ends is not None:
         return log.ends.lowest[seen], log.ends.highest[seen]
-    if is_binary(log):
+    if log.binary:
         sums = offline.reward_sums[seen]
         return (sums == offline.pulls[seen]).astype(np.float64), (sums > 0).astype(np.float64)
     means = scatter_of(offline).mean

@@ -15,7 +15,7 @@ from linoto.core.gates.older import OlderTolerance
 from linoto.core.offline import Offline
 from linoto.core.policies import Explorer, Gated, Greedy, LinOtO, LinTS, LinUCB
 from linoto.core.protocols import Policy
-from linoto.experiments.claims import Claim, Measurement, names
+from linoto.experiments.claims import Claim, Measurement, measured, names
 from linoto.experiments.paper import ALPHA, SIZES
 from linoto.experiments.results import Results
 from linoto.experiments.settings import Experiment, Setting
@@ -214,40 +214,30 @@ EXPERIMENTS = (BEYOND, PIECES, GOOD_LOG, BERNOULLI, WRONG)
 # -- claims -----------------------------------------------------------------------------------------------
 
 
-def regret_share(label: str, most: float) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def regret_share(results: Results, label: str, most: float) -> Iterable[Measurement]:
     """A policy's final regret as a share of LinOtO's, on the paper's default problem."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        values, per = (results.final("m=100", name, "regret") for name in (label, "LinOtO"))
-        yield Measurement(label=f"m=100, {label}", values=values, per=per, high=most)
-
-    return measure
+    values, per = (results.final("m=100", name, "regret") for name in (label, "LinOtO"))
+    yield Measurement(label=f"m=100, {label}", values=values, per=per, high=most)
 
 
-def kept(*labels: str, only: str | None = None) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def kept(results: Results, *labels: str) -> Iterable[Measurement]:
     """The largest shortfall below the log less what was promised: below 0 in every run."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in names(results) if only is None else [only]:
-            for label in labels:
-                values = results.promise_violation(setting, label)
-                yield Measurement(label=f"{setting}, {label}", values=values, high=0, percent=False)
-
-    return measure
+    for setting in names(results):
+        for label in labels:
+            values = results.promise_violation(setting, label)
+            yield Measurement(label=f"{setting}, {label}", values=values, high=0, percent=False)
 
 
-def saved(pairs: Iterable[tuple[str, str]], low: float) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def saved(results: Results, *pairs: tuple[str, str]) -> Iterable[Measurement]:
     """By how much the first policy's regret is below the second's, relative to it, in every setting."""
-    wanted = tuple(pairs)
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in names(results):
-            for label, other in wanted:
-                rival = results.final(setting, other, "regret")
-                less = rival - results.final(setting, label, "regret")
-                yield Measurement(label=f"{setting}, {label}", values=less, per=rival, low=low)
-
-    return measure
+    for setting in names(results):
+        for label, other in pairs:
+            rival = results.final(setting, other, "regret")
+            less = rival - results.final(setting, label, "regret")
+            yield Measurement(label=f"{setting}, {label}", values=less, per=rival, low=0.0)
 
 
 def lifts(results: Results) -> Iterable[Measurement]:
@@ -326,7 +316,7 @@ CLAIMS: tuple[Claim, ...] = (
             f"At a tolerance of {epsilon:g}, {words}",
             PIECES,
             "by how much regret is lower; relative to the regret without it",
-            saved([(f"{epsilon:g}, as it is", f"{epsilon:g}, {other}")], 0.0),
+            saved((f"{epsilon:g}, as it is", f"{epsilon:g}, {other}")),
         )
         for epsilon in (0.1, 0.02)
         for short, words, other in (
@@ -343,7 +333,7 @@ CLAIMS: tuple[Claim, ...] = (
         "When the best action is well logged, a budget lowers the regret of the first 1000 rounds",
         GOOD_LOG,
         "by how much regret is lower; relative to the regret without a gate",
-        saved([("Budget, 0.25 UCB", "0.25 UCB"), ("Budget, Thompson", "Thompson")], 0.0),
+        saved(("Budget, 0.25 UCB", "0.25 UCB"), ("Budget, Thompson", "Thompson")),
     ),
     claim(
         "bounded-lifts",

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf, isfinite, isinf, log10, nan, sqrt
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec
 
 import numpy as np
 
@@ -146,6 +146,10 @@ class Measurement:
         return np.ones(self.values.size) if self.per is None else self.per
 
 
+Measure = Callable[[Results], Iterable[Measurement]]
+Options = ParamSpec("Options")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A sentence, where it stands, and how it is measured in the results of one experiment."""
@@ -155,7 +159,7 @@ class Claim:
     source: str
     experiment: str
     measure: str
-    measurements: Callable[[Results], Iterable[Measurement]]
+    measurements: Measure
     ours: bool = False  # not in the paper: an answer to a claim that does not hold
 
 
@@ -327,52 +331,49 @@ def names(results: Results) -> list[str]:
 # -- measurements -----------------------------------------------------------------------------------------
 
 
-def in_parts(
-    **parts: Callable[[Results], Iterable[Measurement]],
-) -> Callable[[Results], Iterable[Measurement]]:
+def measured(
+    measure: Callable[Concatenate[Results, Options], Iterable[Measurement]],
+) -> Callable[Options, Measure]:
+    """The same measurements, of which the options are said first and the results come later."""
+
+    def of_options(*given: Options.args, **named: Options.kwargs) -> Measure:
+        return lambda results: measure(results, *given, **named)
+
+    return of_options
+
+
+@measured
+def in_parts(results: Results, /, **parts: Measure) -> Iterable[Measurement]:
     """A sentence that says several things: each is measured, and each gets its own result."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for name, measured in parts.items():
-            for part in measured(results):
-                yield replace(part, label=f"{part.label}, {name.replace('_', ' ')}")
-
-    return measure
+    for name, measured in parts.items():
+        for part in measured(results):
+            yield replace(part, label=f"{part.label}, {name.replace('_', ' ')}")
 
 
+@measured
 def within(
-    label: str, over: str, round: int, tolerance: float, only: tuple[str, ...] = ()
-) -> Callable[[Results], Iterable[Measurement]]:
+    results: Results, label: str, over: str, round: int, tolerance: float, only: tuple[str, ...] = ()
+) -> Iterable[Measurement]:
     """One policy's regret within a tolerance of another's, in every setting or in some."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in only or names(results):
-            values, per = excess(results, setting, label, over, round)
-            yield Measurement(label=setting, values=values, per=per, low=-tolerance, high=tolerance)
-
-    return measure
+    for setting in only or names(results):
+        values, per = excess(results, setting, label, over, round)
+        yield Measurement(label=setting, values=values, per=per, low=-tolerance, high=tolerance)
 
 
-def linear(label: str) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def linear(results: Results, label: str) -> Iterable[Measurement]:
     """Half of the regret in each half, give or take 2.5 %."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in names(results)[-1:] if results.experiment.name == "horizon" else names(results):
-            values, per = late_share(results, setting, label)
-            yield Measurement(label=setting, values=values, per=per, low=0.475, high=0.525)
-
-    return measure
+    for setting in names(results)[-1:] if results.experiment.name == "horizon" else names(results):
+        values, per = late_share(results, setting, label)
+        yield Measurement(label=setting, values=values, per=per, low=0.475, high=0.525)
 
 
-def sublinear(label: str, *only: str) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def sublinear(results: Results, label: str, *only: str) -> Iterable[Measurement]:
     """Less than half of the regret in the second half."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in only or names(results):
-            values, per = late_share(results, setting, label)
-            yield Measurement(label=setting, values=values, per=per, high=0.5)
-
-    return measure
+    for setting in only or names(results):
+        values, per = late_share(results, setting, label)
+        yield Measurement(label=setting, values=values, per=per, high=0.5)
 
 
 def similar_late(results: Results) -> Iterable[Measurement]:
@@ -394,16 +395,13 @@ def between(results: Results) -> Iterable[Measurement]:
             yield Measurement(label=f"{setting}, {name}", values=values, per=per, low=0, or_equal=True)
 
 
-def improves(label: str) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def improves(results: Results, label: str) -> Iterable[Measurement]:
     """The regret falls from each setting to the next."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for before, after in zip(names(results), names(results)[1:], strict=False):
-            first = results.final(before, label, "regret")
-            fall = first - results.final(after, label, "regret")
-            yield Measurement(label=f"{before} to {after}", values=fall, per=first, low=0)
-
-    return measure
+    for before, after in zip(names(results), names(results)[1:], strict=False):
+        first = results.final(before, label, "regret")
+        fall = first - results.final(after, label, "regret")
+        yield Measurement(label=f"{before} to {after}", values=fall, per=first, low=0)
 
 
 def nearly_the_better(results: Results) -> Iterable[Measurement]:
@@ -426,15 +424,12 @@ def explores(results: Results) -> Iterable[Measurement]:
         yield Measurement(label=setting.name, values=late, low=0.5)
 
 
-def loses(label: str) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def loses(results: Results, label: str) -> Iterable[Measurement]:
     """The regret of a policy, as a share of Random's, is above 0."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in names(results):
-            values, per = (results.final(setting, name, "regret") for name in (label, "Random"))
-            yield Measurement(label=setting, values=values, per=per, low=0)
-
-    return measure
+    for setting in names(results):
+        values, per = (results.final(setting, name, "regret") for name in (label, "Random"))
+        yield Measurement(label=setting, values=values, per=per, low=0)
 
 
 def transition(results: Results) -> Iterable[Measurement]:
@@ -482,30 +477,24 @@ def near_zero(results: Results) -> Iterable[Measurement]:
         yield Measurement(label=setting, values=values, per=per, high=SAME, or_equal=True)
 
 
-def cheap(scale: float) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def cheap(results: Results, scale: float) -> Iterable[Measurement]:
     """The regret of LinUCB and LinOtO, which is what exploring costs, at most 10 % of Random's."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in names(results):
-            for label in paper.smaller_radius(scale):
-                values, per = (results.final(setting, name, "regret") for name in (label, "Random"))
-                who = f"{setting}, {label.split(' ')[0]}"
-                yield Measurement(label=who, values=values, per=per, high=CLOSELY, or_equal=True)
-
-    return measure
+    for setting in names(results):
+        for label in paper.smaller_radius(scale):
+            values, per = (results.final(setting, name, "regret") for name in (label, "Random"))
+            who = f"{setting}, {label.split(' ')[0]}"
+            yield Measurement(label=who, values=values, per=per, high=CLOSELY, or_equal=True)
 
 
-def converged(scale: float) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def converged(results: Results, scale: float) -> Iterable[Measurement]:
     """LinUCB and LinOtO, late, at most 10 % of Random's regret per round."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in names(results):
-            for label in paper.smaller_radius(scale):
-                values, per = late_rate(results, setting, label)
-                who = f"{setting}, {label.split(' ')[0]}"
-                yield Measurement(label=who, values=values, per=per, high=CLOSELY, or_equal=True)
-
-    return measure
+    for setting in names(results):
+        for label in paper.smaller_radius(scale):
+            values, per = late_rate(results, setting, label)
+            who = f"{setting}, {label.split(' ')[0]}"
+            yield Measurement(label=who, values=values, per=per, high=CLOSELY, or_equal=True)
 
 
 def flat_gap(results: Results) -> Iterable[Measurement]:
@@ -547,15 +536,12 @@ def more_often_positive(results: Results) -> Iterable[Measurement]:
         yield Measurement(label=setting.name, values=many - few, low=0)
 
 
-def mostly_safe(round: int) -> Callable[[Results], Iterable[Measurement]]:
+@measured
+def mostly_safe(results: Results, round: int) -> Iterable[Measurement]:
     """At the smallest alpha more than half of the rounds are played safe."""
-
-    def measure(results: Results) -> Iterable[Measurement]:
-        for setting in names(results):
-            safe = 1 - explored_share(results, setting, paper.named(paper.ALPHAS[0]), 0, round)
-            yield Measurement(label=setting, values=safe, low=0.5)
-
-    return measure
+    for setting in names(results):
+        safe = 1 - explored_share(results, setting, paper.named(paper.ALPHAS[0]), 0, round)
+        yield Measurement(label=setting, values=safe, low=0.5)
 
 
 def tradeoff(results: Results) -> Iterable[Measurement]:

@@ -48,7 +48,7 @@ TIMED_ROUNDS = 2000  # of the runs that are timed
 
 
 def everyone(
-    sure: Confidence | None = None, one_hot: bool = False, contexts: bool = False, shift: float = 0.0
+    confidence: Confidence | None = None, one_hot: bool = False, contexts: bool = False, shift: float = 0.0
 ) -> dict[str, Policy]:
     """Every policy that can play, as the paper sets it up, or with a confidence that suits the rewards.
 
@@ -56,68 +56,70 @@ def everyone(
     arms without features, and with contexts the gate by the model (there the usual gate is a Control gate).
     Where the log is wrong by a `shift`, those play too who are told so.
     """
-    paper = sure or PAPER
-    alpha: dict[str, Any] = {} if sure is None else {"confidence": sure}
+    paper = confidence or PAPER
+    alpha: dict[str, Any] = {} if confidence is None else {"confidence": confidence}
     return {
-        "Gated": Gated(confidence=sure or Confidence()),
-        "Gated, Thompson": Gated(explorer=LinTS(), confidence=sure or Confidence()),
-        **({} if sure is None else shares_and_coins(sure)),
-        **(featureless(sure or Confidence(), OneHot.horizon) if one_hot else {}),
-        **({"Gated, by the model": by_model(sure or Confidence())} if contexts else {}),
-        **(told_of(shift, sure or Confidence()) if shift else {}),
+        "Gated": Gated(confidence=confidence or Confidence()),
+        "Gated, Thompson": Gated(explorer=LinTS(), confidence=confidence or Confidence()),
+        **({} if confidence is None else shares_and_coins(confidence)),
+        **(featureless(confidence or Confidence(), OneHot.horizon) if one_hot else {}),
+        **({"Gated, by the model": by_model(confidence or Confidence())} if contexts else {}),
+        **(told_of(shift, confidence or Confidence()) if shift else {}),
         "LinOtO": LinOtO(**alpha),
         "LinUCB": LinUCB(confidence=paper),
         "LinUCB, rarely switching": RareLinUCB(confidence=paper),
-        "LinUCB x 0.25": LinUCB(scale=0.25, confidence=sure),
-        "LinTS": LinTS(confidence=sure),
-        "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal", confidence=sure),
-        "LinTS, Abeille-Lazaric": WideLinTS(law="abeille-lazaric", confidence=sure),
+        "LinUCB x 0.25": LinUCB(scale=0.25, confidence=confidence),
+        "LinTS": LinTS(confidence=confidence),
+        "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal", confidence=confidence),
+        "LinTS, Abeille-Lazaric": WideLinTS(law="abeille-lazaric", confidence=confidence),
         "LinLCB": LinLCB(confidence=paper),
-        "OOPE": OOPE(confidence=sure),
-        "OOPE, Frank-Wolfe": OOPE(design="frank_wolfe", confidence=sure),
+        "OOPE": OOPE(confidence=confidence),
+        "OOPE, Frank-Wolfe": OOPE(design="frank_wolfe", confidence=confidence),
         "Greedy": Greedy(),
         "Random": Random(),
     }
 
 
-def shares_and_coins(sure: Confidence) -> dict[str, Policy]:
+def shares_and_coins(confidence: Confidence) -> dict[str, Policy]:
     """Gates that promise something about a baseline's share, or about practice as it is now."""
     published = LinUCB(), "mixture", "proposal"
     return {
-        "Control": Gated(gate=Control(budget=USUAL_LOSS), confidence=sure),
-        "CLUCB2": conservative("separate", *published, sure),
-        "CUCB": conservative("arms", *published, sure),
-        "Conservative, 0.25 UCB": conservative("joint", LinUCB(scale=0.25), "mixture", "affordable", sure),
+        "Control": Gated(gate=Control(budget=USUAL_LOSS), confidence=confidence),
+        "CLUCB2": conservative("separate", *published, confidence),
+        "CUCB": conservative("arms", *published, confidence),
+        "Conservative, 0.25 UCB": conservative(
+            "joint", LinUCB(scale=0.25), "mixture", "affordable", confidence
+        ),
     }
 
 
-def by_model(sure: Confidence) -> Gated:
+def by_model(confidence: Confidence) -> Gated:
     """A budget that the linear model guards alone."""
-    return Gated(gate=Tolerance(budget=USUAL_LOSS, evidence="model"), confidence=sure)
+    return Gated(gate=Tolerance(budget=USUAL_LOSS, evidence="model"), confidence=confidence)
 
 
-def conservative(form: Any, explorer: LinUCB, fallback: Any, reach: Any, sure: Confidence) -> Gated:
+def conservative(form: Any, explorer: LinUCB, fallback: Any, reach: Any, confidence: Confidence) -> Gated:
     """At least nine tenths of what the log's shares would have earned."""
     gate = Conservative(alpha=0.1, form=form)
-    return Gated(explorer=explorer, gate=gate, fallback=fallback, reach=reach, confidence=sure)
+    return Gated(explorer=explorer, gate=gate, fallback=fallback, reach=reach, confidence=confidence)
 
 
-def told_of(shift: float, sure: Confidence) -> dict[str, Policy]:
+def told_of(shift: float, confidence: Confidence) -> dict[str, Policy]:
     """The same gate and explorer, told how wrong the log may be."""
-    stated = replace(sure, shift=shift)
+    stated = replace(confidence, shift=shift)
     return {
         "Gated, shift stated": Gated(confidence=stated),
         "LinUCB x 0.25, shift stated": LinUCB(scale=0.25, confidence=stated),
     }
 
 
-def featureless(sure: Confidence, horizon: int) -> dict[str, Policy]:
+def featureless(confidence: Confidence, horizon: int) -> dict[str, Policy]:
     """Policies for arms without features."""
     return {
-        "UCB1": UCB1(confidence=sure),
-        "HUCB1": HUCB1(confidence=sure),
-        "MIN-UCB": MinUCB(confidence=sure),
-        "OtO": OtO(horizon=horizon, confidence=sure),
+        "UCB1": UCB1(confidence=confidence),
+        "HUCB1": HUCB1(confidence=confidence),
+        "MIN-UCB": MinUCB(confidence=confidence),
+        "OtO": OtO(horizon=horizon, confidence=confidence),
     }
 
 
@@ -184,8 +186,8 @@ def contextual_problems(chosen: Chosen) -> dict[str, Setting]:
         (CLICKS, FlightsByTime.d, partial(FlightsByTime, name="flights by time")),
     )
     played = {}
-    for sure, d, make in found:
-        policies = chosen(sure, False, True, 0.0)
+    for confidence, d, make in found:
+        policies = chosen(confidence, False, True, 0.0)
         reasons = {label: why_not_with_contexts(policy, d) for label, policy in policies.items()}
         able = {label: policy for label, policy in policies.items() if not reasons[label]}
         if able:
@@ -210,8 +212,10 @@ def why_not_with_contexts(policy: Policy, d: int) -> str:
 def choose(own: Mapping[str, Policy | None]) -> Chosen:
     """Policies by label: your own, or None for the one of this package with that label, where it can play."""
 
-    def chosen(sure: Confidence | None, one_hot: bool, contexts: bool, shift: float) -> dict[str, Policy]:
-        known = everyone(sure, one_hot, contexts, shift)
+    def chosen(
+        confidence: Confidence | None, one_hot: bool, contexts: bool, shift: float
+    ) -> dict[str, Policy]:
+        known = everyone(confidence, one_hot, contexts, shift)
         found = {label: known.get(label) if policy is None else policy for label, policy in own.items()}
         return {label: policy for label, policy in found.items() if policy is not None}
 

@@ -41,12 +41,14 @@ def experiment(horizon: int = 6000, m: int = 1000) -> Experiment:
 
     Both gates allow 2 wrong images in 100 more than practice has.
     """
-    sure = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
+    confidence = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
     explorer = LinTS(scale=0.5)
     policies = {
-        "no gate": replace(explorer, confidence=sure),
-        "model": Gated(explorer=explorer, gate=Tolerance(epsilon=0.02, evidence="model"), confidence=sure),
-        "control": Gated(explorer=explorer, gate=Control(epsilon=0.02), confidence=sure),
+        "no gate": replace(explorer, confidence=confidence),
+        "model": Gated(
+            explorer=explorer, gate=Tolerance(epsilon=0.02, evidence="model"), confidence=confidence
+        ),
+        "control": Gated(explorer=explorer, gate=Control(epsilon=0.02), confidence=confidence),
     }
     settings = (
         Digits(name=name, policies=policies, horizon=horizon, m=m, turn=turn)

@@ -160,11 +160,11 @@ BUDGETS = Experiment(
 
 def horizons(n: int) -> dict[str, Policy]:
     """LinOtO told the horizon, LinOtO by doubling, and LinUCB told the horizon."""
-    told = replace(PAPER, delta=1 / n)
+    known = replace(PAPER, delta=1 / n)
     return {
-        "known horizon": as_run(confidence=told),
+        "known horizon": as_run(confidence=known),
         "doubling": Doubling(policy=as_run(), delta="epoch"),
-        "LinUCB": LinUCB(confidence=told),
+        "LinUCB": LinUCB(confidence=known),
     }
 
 

@@ -48,14 +48,14 @@ WHY = {
 
 def contenders() -> dict[str, Policy]:
     """The usual explorer and a bold one: without a gate, behind the log's, and behind `Control`."""
-    sure = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0), delta=DELTA)
+    confidence = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0), delta=DELTA)
     found: dict[str, Policy] = {}
     for start, scale in (("", 0.25), (BOLD, 1.0)):
         explorer = LinUCB(scale=scale)
         policies: tuple[Policy, ...] = (
-            LinUCB(scale=scale, confidence=sure),
-            Gated(explorer=explorer, gate=Tolerance(budget=BUDGET), confidence=sure),
-            Gated(explorer=explorer, gate=Control(budget=BUDGET), confidence=sure),
+            LinUCB(scale=scale, confidence=confidence),
+            Gated(explorer=explorer, gate=Tolerance(budget=BUDGET), confidence=confidence),
+            Gated(explorer=explorer, gate=Control(budget=BUDGET), confidence=confidence),
         )
         found |= {f"{start}{gate}": policy for gate, policy in zip(GATES, policies, strict=True)}
     return found

@@ -39,11 +39,21 @@ SIZE_TEXT = "Varying Offline Data Size (Excluding Optimal Action)"
 BEST_TEXT = "Varying Offline Data Size (Including Optimal Action)"
 OTHERS = "difference relative to the other's mean regret"
 SUBLINEAR = "share of LinOtO's regret in the second half of the rounds below 50 %"
-NEARLY = (
-    "regret at most 10 % above the better of LinUCB and LinLCB; shown as the better's regret, as a share of "
-    "LinOtO's: at least 1/1.1"
-)
 CONVERGED = "regret per round in the last tenth of the rounds, as a share of Random's: at most 10 %"
+
+
+def nearly(name: str, experiment: str) -> Claim:
+    """A sentence of the introduction, in one of the experiments."""
+    return Claim(
+        name=name,
+        quote="LinOtO performs nearly as well as the better of the offline and online solutions",
+        source="Introduction",
+        experiment=experiment,
+        measure="regret at most 10 % above the better of LinUCB and LinLCB; shown as the better's regret, as "
+        "a share of LinOtO's: at least 1/1.1",
+        measurements=nearly_the_better,
+    )
+
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -107,14 +117,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure="share of LinLCB's regret in the second half of the rounds: 50 % within 2.5 points",
         measurements=linear("LinLCB"),
     ),
-    Claim(
-        name="nearly-the-better-horizon",
-        quote="LinOtO performs nearly as well as the better of the offline and online solutions",
-        source="Introduction",
-        experiment="horizon",
-        measure=NEARLY,
-        measurements=nearly_the_better,
-    ),
+    nearly("nearly-the-better-horizon", "horizon"),
     Claim(
         name="size-between",
         quote="LinOtO achieves a regret bounded between LinUCB and LinLCB",
@@ -181,14 +184,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure="by how much LinOtO's shortfall below the log, per round, falls",
         measurements=safer_with_size,
     ),
-    Claim(
-        name="nearly-the-better-size",
-        quote="LinOtO performs nearly as well as the better of the offline and online solutions",
-        source="Introduction",
-        experiment="offline-size",
-        measure=NEARLY,
-        measurements=nearly_the_better,
-    ),
+    nearly("nearly-the-better-size", "offline-size"),
     *(
         Claim(
             name=f"best-improves-{label.lower()}",
@@ -218,14 +214,7 @@ CLAIMS: tuple[Claim, ...] = (
         "round on, so this measures both",
         measurements=near_zero,
     ),
-    Claim(
-        name="best-nearly-the-better",
-        quote="LinOtO performs nearly as well as the better of the offline and online solutions",
-        source="Introduction",
-        experiment="offline-size-best",
-        measure=NEARLY,
-        measurements=nearly_the_better,
-    ),
+    nearly("best-nearly-the-better", "offline-size-best"),
     Claim(
         name="best-converges",
         quote="Both LinOtO and LinUCB perform a small amount of exploration but rapidly converge to the "
@@ -255,14 +244,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure="growth of R(LinOtO) - R(LinUCB) from n/2 to n: below 5 % of LinUCB's regret",
         measurements=flat_gap,
     ),
-    Claim(
-        name="nearly-the-better-dimension",
-        quote="LinOtO performs nearly as well as the better of the offline and online solutions",
-        source="Introduction",
-        experiment="dimension",
-        measure=NEARLY,
-        measurements=nearly_the_better,
-    ),
+    nearly("nearly-the-better-dimension", "dimension"),
     Claim(
         name="alpha-large",
         quote="When alpha is large, the budget is more likely to be positive and LinOtO behaves closer to "

@@ -37,7 +37,7 @@ def contenders() -> dict[str, Composed]:
     that are known to be 0 or 1. The other gates differ in what pays, in what is promised, or in that the same
     loss is allowed as a rate, and "LinUCB x 0.25" is its explorer without a gate.
     """
-    sure = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0))
+    confidence = Confidence(noise="bounded", bound=BOUND, reward_range=(0.0, 1.0))
     gates = {
         "Gated": Tolerance(budget=BUDGET),
         "Gated by rewards": Tolerance(budget=BUDGET, evidence="rewards"),
@@ -47,11 +47,11 @@ def contenders() -> dict[str, Composed]:
         "Gated by rewards, 0.02 a round": Tolerance(epsilon=0.02, evidence="rewards"),
     }
     return {
-        "LinUCB": LinUCB(confidence=sure),
-        "LinUCB x 0.25": LinUCB(scale=0.25, confidence=sure),
-        "LinLCB": LinLCB(confidence=sure),
-        "LinOtO": LinOtO(confidence=sure),
-    } | {label: Gated(gate=gate, confidence=sure) for label, gate in gates.items()}
+        "LinUCB": LinUCB(confidence=confidence),
+        "LinUCB x 0.25": LinUCB(scale=0.25, confidence=confidence),
+        "LinLCB": LinLCB(confidence=confidence),
+        "LinOtO": LinOtO(confidence=confidence),
+    } | {label: Gated(gate=gate, confidence=confidence) for label, gate in gates.items()}
 
 
 WHY = {

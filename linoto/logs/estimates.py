@@ -345,8 +345,8 @@ def count_events(rewards: Floats, weights: Floats, kind: str) -> tuple[float, st
     worth = "" if events > seen - 0.5 else f", worth {events:.3g} by their weights"
     if not usual:
         return events, f"too few rows to say: {seen:,} rewards count{worth}; it takes {least}"
-    told = f"{seen:,} of the {rewards.size:,} rewards that count differ from {common:g}{worth}"
-    return events, f"too few events to say: {told}; it takes {least}"
+    rare = f"{seen:,} of the {rewards.size:,} rewards that count differ from {common:g}{worth}"
+    return events, f"too few events to say: {rare}; it takes {least}"
 
 
 def kish(weights: Floats) -> float:

@@ -13,8 +13,9 @@ before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
 from linoto.core.offline import Offline, as_offline
-from linoto.core.protocols import AnyAgent, Policy, starts_without_arms
+from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm, check_choice, check_seed
 from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import Found, Weighted
@@ -38,9 +39,6 @@ from linoto.logs.targets import (
     needed_propensities,
     per_arm,
 )
-
-if TYPE_CHECKING:
-    from linoto.core.agent import Agent
 
 METHODS = ("replay", "ips", "snips", "dr")
 
@@ -181,7 +179,8 @@ def replay(
     if is_policy(target):
         if interval.kind == "bernstein":
             raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
-        seen, kept = replayed(start_for_replay(target, rows, actions, warm_start, own), rows, draws, interval)
+        kind = ReplayedInContexts if rows.recipe else Replayed
+        seen, kept = replayed(kind.start(target, rows, actions, warm_start, own), draws, interval)
     else:
         seen = Weighted.of(rows, target, "replay", interval)
         kept = draws * seen.surely_kept < seen.weights
@@ -266,15 +265,64 @@ def evaluate_greedy(
 # -- pieces -----------------------------------------------------------------------------------------------
 
 
-def start_for_replay(
-    policy: Policy,
-    rows: Rows,
-    actions: npt.ArrayLike | None,
-    warm_start: Rows | WarmStart | None,
-    rng: np.random.Generator,
-) -> Any:
-    """A policy at work on these arms, from what the rows of the warm start say."""
-    if rows.recipe is not None:
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """A policy at work on arms that every row has."""
+
+    agent: Any
+    rows: Rows
+    asked_in_every_row: ClassVar[bool] = False  # what it wants changes only when it has learned
+
+    @classmethod
+    def start(
+        cls,
+        policy: Policy,
+        rows: Rows,
+        actions: npt.ArrayLike | None,
+        warm_start: Rows | WarmStart | None,
+        rng: np.random.Generator,
+    ) -> Replayed:
+        """From what the rows of the warm start say."""
+        if actions is None:
+            raise ValueError("actions must be given to replay a policy, got None")
+        arms = as_actions(actions)
+        if len(arms) != rows.k:
+            raise ValueError(f"actions must have one row for each of the {rows.k} arms, got {len(arms)}")
+        offline = Offline.empty(rows.k) if warm_start is None else warm_start.offline
+        return cls(policy.start(arms, as_offline(offline, rows.k), rng=rng), rows)
+
+    def ask(self, row: int) -> tuple[Any, int]:
+        """What the agent wants to play in a row, as it says it and as an arm."""
+        ask = self.agent.decide if hasattr(self.agent, "decide") else self.agent.select
+        choice = ask()
+        return choice, as_arm(getattr(choice, "arm", choice), self.rows.k)
+
+    def check_end(self, wanted: int, kept: Bools) -> None:
+        """Refuse a policy that waits for an arm which no row shows."""
+        if kept[-1]:
+            wanted = self.ask(len(self.rows))[1]
+        if wanted not in self.rows.arms:
+            raise ValueError(
+                f"rows must show every arm that the policy plays, got none of {self.rows.name(wanted)}, "
+                f"which it waits for after {kept.sum()} rounds"
+            )
+
+
+class ReplayedInContexts(Replayed):
+    """A policy that is asked in the context of each row."""
+
+    asked_in_every_row = True
+
+    @classmethod
+    def start(
+        cls,
+        policy: Policy,
+        rows: Rows,
+        actions: npt.ArrayLike | None,
+        warm_start: Rows | WarmStart | None,
+        rng: np.random.Generator,
+    ) -> Replayed:
+        """From what the rows of the warm start say."""
         if not starts_without_arms(policy):
             raise ValueError(f"policy must be one for contexts to be replayed in them, got {policy!r}")
         if isinstance(warm_start, WarmStart):
@@ -284,63 +332,39 @@ def start_for_replay(
         agent = start(offline=moments, features=rows.recipe, rng=rng)
         if agent.needs_practice:
             raise ValueError("policy must be one that needs no practice to be replayed, got one that does")
-        return agent
-    if actions is None:
-        raise ValueError("actions must be given to replay a policy, got None")
-    arms = as_actions(actions)
-    if len(arms) != rows.k:
-        raise ValueError(f"actions must have one row for each of the {rows.k} arms, got {len(arms)}")
-    offline = Offline.empty(rows.k) if warm_start is None else warm_start.offline
-    return policy.start(arms, as_offline(offline, rows.k), rng=rng)
+        return cls(agent, rows)
+
+    def ask(self, row: int) -> tuple[Any, int]:
+        """What the agent wants to play in a row, as it says it and as an arm."""
+        rows = self.rows
+        choice = self.agent.decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
+        return choice, rows.known_recipe.item_places[str(choice.name)]
+
+    def check_end(self, wanted: int, kept: Bools) -> None:
+        """What it wants depends on the context, so it waits for no arm."""
 
 
-def answers(agent: AnyAgent, rows: Rows) -> Callable[[int], tuple[Any, int]]:
-    """What an agent wants to play in a row, as it says it and as an arm."""
-    if rows.recipe is None:
-        ask = agent.decide if hasattr(agent, "decide") else agent.select
-
-        def of_arms(row: int) -> tuple[Any, int]:
-            choice = ask()
-            return choice, as_arm(getattr(choice, "arm", choice), rows.k)
-
-        return of_arms
-    places, decide = rows.recipe.item_places, cast("Agent", agent).decide
-
-    def in_context(row: int) -> tuple[Any, int]:
-        choice = decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
-        return choice, places[str(choice.name)]
-
-    return in_context
-
-
-def replayed(agent: AnyAgent, rows: Rows, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
+def replayed(playing: Replayed, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
     """The rows seen from a learning agent, and (n,) which it keeps.
 
     Whatever the agent asks for, a row is kept with the same probability, the least propensity: how many are
     kept says nothing about their rewards. Without contexts it is asked again only after it has learned.
     """
-    propensities = needed_propensities(rows, "replay")
+    rows, propensities = playing.rows, needed_propensities(playing.rows, "replay")
     least = float(propensities.min())
     kept = np.zeros(len(rows), dtype=np.bool_)
     weights = np.zeros(len(rows))
-    ask = answers(agent, rows)
-    choice, wanted = ask(0)
+    choice, wanted = playing.ask(0)
     for i, (arm, reward) in enumerate(zip(rows.arms.tolist(), rows.rewards.tolist(), strict=True)):
-        if i and (kept[i - 1] or rows.recipe is not None):
-            choice, wanted = ask(i)
+        if i and (kept[i - 1] or playing.asked_in_every_row):
+            choice, wanted = playing.ask(i)
         if arm != wanted:
             continue
         weights[i] = 1 / propensities[i]
         if draws[i] * propensities[i] < least:
             kept[i] = True
-            agent.update(choice, reward)
-    if rows.recipe is None and kept[-1]:
-        wanted = ask(len(rows))[1]
-    if rows.recipe is None and wanted not in rows.arms:
-        raise ValueError(
-            f"rows must show every arm that the policy plays, got none of {rows.name(wanted)}, "
-            f"which it waits for after {kept.sum()} rounds"
-        )
+            playing.agent.update(choice, reward)
+    playing.check_end(wanted, kept)
     played = np.bincount(rows.arms[kept], minlength=rows.k) / max(int(kept.sum()), 1)
     seen = Weighted(
         rows=rows,

@@ -95,11 +95,6 @@ def check_parts(rows: Rows, folds: int, ridge: float) -> None:
     check_positive("ridge", ridge)
     if not 2 <= folds <= len(rows):
         raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")
-    if rows.recipe is not None and len(rows) * rows.k > MOST_CELLS:
-        raise ValueError(
-            f"rows times arms must be at most {MOST_CELLS:,}, got {len(rows):,} times {rows.k:,}: read some "
-            "of the rows (where)"
-        )
 
 
 def predictions(
@@ -108,6 +103,11 @@ def predictions(
     """What a model of the parts in use expects in each part; without any, nothing is known but 0."""
     if rows.recipe is None:
         return [means_of(rows, [parts[other] for other in others]) for others in used]
+    if len(rows) * rows.k > MOST_CELLS:
+        raise ValueError(
+            f"rows times arms must be at most {MOST_CELLS:,}, got {len(rows):,} times {rows.k:,}: read some "
+            "of the rows (where)"
+        )
     sums = [rows.moments(part) for part in parts]
     return [
         rows.take(part).scores(ridge_estimate([sums[other] for other in others], ridge, rows.recipe.d))

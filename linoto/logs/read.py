@@ -36,7 +36,7 @@ from linoto.logs.queries import (
 )
 from linoto.logs.saved import SavedLog
 from linoto.logs.sums import PART as ARM_PART
-from linoto.logs.sums import ArmSums, Propensities, SumOptions, cut_parts, sum_files
+from linoto.logs.sums import ArmSums, Propensities, SumOptions, cut_parts, sum_files, sums_equal_squares
 from linoto.logs.tables import Connection, StagedFile, open_source, refuse_rejected, source_name
 from linoto.logs.text_files import UNNAMED
 from linoto.logs.times import describe_cut, time_cut
@@ -64,6 +64,57 @@ class LoggedContexts(NamedTuple):
     recipe: Recipe
     early: Moments
     late: Moments
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """(d,) the names of the features."""
+        return self.recipe.names
+
+    @property
+    def moments(self) -> Moments:
+        """The whole log by its features."""
+        return self.early + self.late
+
+    @property
+    def design(self) -> tuple[Floats, Offline]:
+        """Arms and a log of them with the same X'X and X'y: one arm for each direction."""
+        actions, outcomes = self.moments.as_rows()
+        return actions, Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
+
+
+class FixedArms(NamedTuple):
+    """The same of a log without contexts: its features are those of its arms."""
+
+    arms: ArmTable
+    offline: Offline
+
+    @property
+    def recipe(self) -> Recipe:
+        """There is none."""
+        raise ValueError("log must have contexts to have a recipe, got one of fixed arms")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """(d,) the names of the features."""
+        return self.arms.labels
+
+    @property
+    def moments(self) -> Moments:
+        """The whole log by its features."""
+        actions, log = self.arms.actions, self.offline
+        squares = None if log.reward_squares is None else float(log.reward_squares.sum())
+        return Moments(
+            count=log.total,
+            gram=actions.T @ (log.pulls[:, None] * actions),
+            reward_vector=actions.T @ log.reward_sums,
+            reward_sum=float(log.reward_sums.sum()),
+            reward_squares=squares,
+        )
+
+    @property
+    def design(self) -> tuple[Floats, Offline]:
+        """Arms and a log of them with the same X'X and X'y: those that there are."""
+        return self.arms.actions, self.offline
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,26 +145,28 @@ class Log:
         return self.early + self.late
 
     @property
+    def features(self) -> LoggedContexts | FixedArms:
+        """What rewards are linear in: features that a recipe makes of contexts, or those of the arms."""
+        return self.contexts or FixedArms(self.arms, self.offline)
+
+    @property
     def recipe(self) -> Recipe:
         """How contexts became features, where there are some."""
-        if self.contexts is None:
-            raise ValueError("log must have contexts to have a recipe, got one of fixed arms")
-        return self.contexts.recipe
+        return self.features.recipe
 
     @property
     def moments(self) -> Moments:
         """The whole log by its features: those of the recipe, or those of the arms where there is none."""
-        if self.contexts is not None:
-            return self.contexts.early + self.contexts.late
-        actions, log = self.arms.actions, self.offline
-        squares = None if log.reward_squares is None else float(log.reward_squares.sum())
-        return Moments(
-            count=log.total,
-            gram=actions.T @ (log.pulls[:, None] * actions),
-            reward_vector=actions.T @ log.reward_sums,
-            reward_sum=float(log.reward_sums.sum()),
-            reward_squares=squares,
-        )
+        return self.features.moments
+
+    @property
+    def binary(self) -> bool:
+        """Whether every reward is 0 or 1: between them, only these equal their squares."""
+        return self.extent[0] >= 0 and self.extent[1] <= 1 and sums_equal_squares(self.offline)
+
+    def leaves(self, limits: tuple[float, float]) -> bool:
+        """Whether some logged reward is outside a range."""
+        return self.extent[0] < limits[0] or self.extent[1] > limits[1]
 
     def save(self, path: str | Path) -> Path:
         """Write it as npz: `linoto.load` reads it, and every command that takes what an audit saved."""
@@ -124,7 +177,7 @@ class Log:
         known = {"source": self.source, **audited}
         if self.contexts is None:
             return SavedLog(arms=self.arms, offline=self.offline, **known)
-        arms = ArmTable.one_hot(self.arms.names, self.contexts.recipe.item)  # the recipe knows their features
+        arms = ArmTable.one_hot(self.arms.names, self.recipe.item)  # the recipe knows their features
         return SavedLog(arms=arms, offline=self.offline, recipe=self.recipe, moments=self.moments, **known)
 
 
@@ -312,7 +365,7 @@ class Reading(NamedTuple):
             extent=find_extent(connection, files, columns, good_only=bool(sums.bad)),
             split="row order" if cut is None else describe_cut(connection, cut, files, str(time)),
             propensities=None if columns.propensity is None else sums.propensities,
-            ends=find_ends(connection, files, columns, sums) if has_other_rewards(sums) else None,
+            ends=None if sums.binary else find_ends(connection, files, columns, sums),
             notes=notes,
             source=self.source,
         )
@@ -351,12 +404,6 @@ def find_extent(
     whole = (RowRange.whole(file, columns, good_only=good_only) for file in files)
     found = [extent for rows in whole if (extent := reward_extent(connection, rows)) is not None]
     return min(low for low, _ in found), max(high for _, high in found)
-
-
-def has_other_rewards(sums: ArmSums) -> bool:
-    """Whether some reward is surely neither 0 nor 1: only these equal their squares."""
-    halves = (sums.early, sums.late)
-    return any(not np.array_equal(half.reward_sums, np.asarray(half.reward_squares)) for half in halves)
 
 
 def find_ends(

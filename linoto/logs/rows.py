@@ -137,10 +137,9 @@ class Rows:
     @cached_property
     def columns(self) -> dict[str, Sparse]:
         """The features of each column of the context."""
-        context = () if self.recipe is None else self.recipe.context
         return {
             column.name: Sparse(*column.features_of(np.asarray(self.context[column.name])))
-            for column in context
+            for column in self.known_recipe.context
         }
 
     @cached_property

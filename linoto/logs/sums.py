@@ -62,6 +62,12 @@ class SumOptions(NamedTuple):
     part: int = PART  # rows that are summed at a time
 
 
+def sums_equal_squares(offline: Offline) -> bool:
+    """Whether rewards look like 0 and 1, each of which equals its square."""
+    squares = offline.reward_squares
+    return squares is not None and bool(np.array_equal(offline.reward_sums, squares))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ArmSums:
     """What some rows add up to, arm by arm. Sums add; one order of adding gives one result."""
@@ -72,6 +78,11 @@ class ArmSums:
     rows: int
     bad: Counter[str]
     unknown: Counter[str]
+
+    @property
+    def binary(self) -> bool:
+        """Whether rewards look like 0 and 1."""
+        return sums_equal_squares(self.early) and sums_equal_squares(self.late)
 
     @classmethod
     def start(cls, k: int, *, malformed: int) -> ArmSums:

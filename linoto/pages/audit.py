@@ -52,7 +52,7 @@ def write_audit(
             row for row in facts if row[0] not in elsewhere and not row[0].startswith((*ASSUMED, "promise"))
         ],
         promise=[] if certificate is None else promise_rows(certificate, audit.horizon),
-        gates=[] if audit.log.contexts is None else [row for row in facts if row[0] in GATES],
+        gates=[row for row in facts if row[0] in GATES] if audit.several_gates else [],
         heads=list(estimates[0]) if estimates else [],
         estimates=[list(found.values()) for found in estimates],
         cautions=[sentence(text) for text in cautions],
@@ -91,7 +91,7 @@ def arm_rows(audit: Audit) -> list[list[str]]:
     listed = np.argsort(-pulls, kind="stable")[:LISTED]
     offline, adaptive = audit.log.offline, audit.adaptive
     mean, low, high = arm_intervals(offline, audit.confidence, arms=listed, adaptive=adaptive)
-    model = figures.fitted(audit)
+    model = audit.means.fitted()
     rows = []
     for arm in listed:
         shown, least, most = as_sure_as(mean[arm], low[arm], high[arm])

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
+from linoto.core.certificates import Certificate
 from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot
 from linoto.core.validation import (
@@ -106,6 +107,11 @@ class World:
             return np.asarray(means + steps * draws)
         low, _ = self.reward_range
         return np.where(draws * steps < means - low, low + steps, low)
+
+    def certificate(self, policy: Any, offline: Any) -> Certificate:
+        """What a policy promises here before its first round."""
+        found: Certificate = policy.certificate(self.actions, offline)
+        return found
 
     def log(self, pulls: npt.ArrayLike, rng: int | np.random.Generator) -> Offline:
         """A log with these pulls per arm (k,), its rewards drawn from this world."""

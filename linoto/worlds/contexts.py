@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Ints
+from linoto.core.certificates import Certificate
 from linoto.core.drivers.questions import as_weights
 from linoto.core.features.moments import Moments
 from linoto.core.playing import GivenRounds
@@ -119,6 +120,11 @@ class ContextualBandit:
     def d(self) -> int:
         """The number of features."""
         raise TypeError(f"{type(self).__name__} must say how many features there are")
+
+    def certificate(self, policy: Any, offline: Any) -> Certificate:
+        """What a policy promises here before its first round."""
+        found: Certificate = policy.certificate(offline=offline, d=self.d)
+        return found
 
     def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:
         """Draw n rounds, of which the first one has this number, counted from 0."""

@@ -14,11 +14,11 @@ from linoto.core.notebook import html_table
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.validation import check_count, check_positive, check_seed
+from linoto.core.validation import check_positive
 from linoto.engines import THREADS, Engine, Track
 from linoto.worlds.moving import drift_text
 from linoto.worlds.outcomes import GridPoint, play_worlds
-from linoto.worlds.plausible import Plausible, plausible
+from linoto.worlds.plausible import Drawing, Plausible, plausible
 from linoto.worlds.posterior import LoggedArms
 
 NO_GATE, OF_LOG, CONTROL = "no gate", "the log's gate", "Control"
@@ -131,16 +131,13 @@ def preview_gates(
     """
     known = plausible(actions, offline)
     check_positive("drift", drift)
-    for name, count in (("horizon", horizon), ("worlds", worlds)):
-        check_count(name, count)
-    check_seed(seed)
+    asked = Drawing(worlds=worlds, horizon=horizon, prior=prior, logged_arms=logged_arms, seed=seed)
     limit = known.certificate(policy)
     if not limit.holds:
         raise ValueError(f"policy must promise something to be compared, got {policy!r}: {limit.theorem}")
     rivals, missing = rivals_of(policy, limit, known)
     law = known.law(policy.composed().assumed)
-    facts: dict[str, Any] = {"worlds": worlds, "prior": prior, "horizon": horizon, "seed": seed}
-    still, moving = (known.draw(law, drift=size, logged_arms=logged_arms, **facts) for size in (0.0, drift))
+    still, moving = known.draw(law, asked), known.draw(law, replace(asked, drift=drift))
     points = play_worlds(
         list(rivals.values()),
         still.beside(moving),
@@ -171,12 +168,12 @@ def rivals_of(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The explorer behind each gate, with the limit of the policy; and why a gate is missing."""
     composed: Any = policy.composed()
-    sure = composed.assumed
+    confidence = composed.assumed
     parts: dict[str, Any] = {"budget": limit.budget or 0.0, "epsilon": limit.per_round or 0.0}
-    promise: Any = "realised" if sure.noise == "bounded" else "expected"
+    promise: Any = "realised" if confidence.noise == "bounded" else "expected"
 
     def behind(gate: Gate) -> Gated:
-        return Gated(explorer=composed.explorer, gate=gate, confidence=sure)
+        return Gated(explorer=composed.explorer, gate=gate, confidence=confidence)
 
     makers: dict[str, Callable[[], Any]] = {
         NO_GATE: lambda: behind(Open()),

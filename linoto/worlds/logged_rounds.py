@@ -12,7 +12,7 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.features.columns import Category
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
-from linoto.worlds.posterior import Choice, beta_shapes
+from linoto.worlds.posterior import Choice, Draws, beta_shapes, choose
 from linoto.worlds.reward_laws import RewardLaw
 
 EDGE = 1e-6  # of a range: how near to its ends an average is, at the most
@@ -214,13 +214,6 @@ def together(
 # -- which parameters could have written the log ----------------------------------------------------------
 
 
-class Parameters(NamedTuple):
-    """Parameters that could have written a log, and how much rewards differ by features in each."""
-
-    thetas: Floats  # (worlds, d)
-    spreads: Floats  # (worlds,)
-
-
 def draw_parameters(
     recipe: Recipe,
     moments: Moments,
@@ -230,7 +223,7 @@ def draw_parameters(
     *,
     worlds: int,
     rng: np.random.Generator,
-) -> Parameters:
+) -> Draws:
     """Draws from the posterior of the log's linear model, over a grid of how much features explain.
 
     theta is normal around 0 with variance s^2 / (mean |x|^2), but for the intercept, of which nothing is
@@ -249,10 +242,8 @@ def draw_parameters(
         half = np.linalg.solve(root, moments.reward_vector / law.variance)
         evidence = np.log(prior).sum() / 2 - np.log(root.diagonal()).sum() + half @ half / 2
         fits.append((root, half, float(evidence)))
-    weights = log_prior + np.array([evidence for *_, evidence in fits])
-    chances = np.exp(weights - weights.max())
-    chosen = rng.choice(spreads.size, size=worlds, p=chances / chances.sum())
+    chosen = choose(log_prior + np.array([evidence for *_, evidence in fits]), worlds, rng)
     thetas = [
         np.linalg.solve(fits[i][0].T, fits[i][1] + rng.standard_normal(recipe.d)) for i in chosen.tolist()
     ]
-    return Parameters(np.array(thetas), spreads[chosen])
+    return Draws(np.array(thetas), spreads[chosen])

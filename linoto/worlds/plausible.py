@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linoto.core.arrays import Floats
-from linoto.core.certificates import Certificate
+from linoto.core.certificates import LOG, Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
-from linoto.core.gates import Gate
+from linoto.core.gates import Gate, Tolerance
 from linoto.core.offline import Offline, as_offline
 from linoto.core.one_hot import find_one_hot
 from linoto.core.playing import GivenRounds
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.validation import as_actions, check_choice, check_positive
+from linoto.core.usual import usual_gate
+from linoto.core.validation import (
+    as_actions,
+    check_choice,
+    check_count,
+    check_nonnegative,
+    check_positive,
+    check_seed,
+)
 from linoto.worlds.bandits import World
 from linoto.worlds.contexts import ContextualBandit, PooledRounds
 from linoto.worlds.logged_rounds import (
@@ -30,7 +38,6 @@ from linoto.worlds.logged_rounds import (
 )
 from linoto.worlds.moving import moving_world
 from linoto.worlds.posterior import (
-    CENTRE,
     LOGGED_ARMS,
     SPREADS,
     LoggedArms,
@@ -38,11 +45,45 @@ from linoto.worlds.posterior import (
     choices,
     draw_means,
     have_level,
+    log_prior,
     usual_spread,
 )
 from linoto.worlds.reward_laws import RewardLaw, measure_law
 
 OWN = (1.0, 2.0)  # what features do not show of arms in a round, as multiples of what they do (deviations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """Which worlds are drawn, and how many: the options of a preview."""
+
+    worlds: int
+    horizon: int
+    prior: float | None = None  # the standard deviation between average rewards; None: the log says it
+    logged_arms: LoggedArms = "good"  # how they were chosen
+    drift: float = 0.0  # how far an average reward moves until the last round (standard deviation)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("worlds", "horizon"):
+            check_count(name, getattr(self, name))
+        check_seed(self.seed)
+        check_nonnegative("drift", self.drift)
+        if self.prior is not None:
+            check_positive("prior", self.prior)
+        check_choice("logged_arms", self.logged_arms, LOGGED_ARMS)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Draws what is plausible."""
+        return np.random.default_rng([self.seed, 0])
+
+    @property
+    def seeds(self) -> list[int]:
+        """(worlds,) of the noise and of the policy's own draws."""
+        state = np.random.SeedSequence([self.seed, 1]).generate_state(self.worlds, np.uint64)
+        found: list[int] = state.tolist()
+        return found
 
 
 class DrawnWorlds(NamedTuple):
@@ -57,75 +98,13 @@ class DrawnWorlds(NamedTuple):
         return DrawnWorlds([*self.worlds, *other.worlds], self.spread, [*self.seeds, *other.seeds])
 
 
-class Plausible(Protocol):
-    """A log, whichever kind it is, as a preview needs it."""
-
-    @property
-    def log(self) -> Any: ...  # what `simulate` starts a policy from
-    @property
-    def whole(self) -> Offline: ...  # what was earned in how many rows
-    @property
-    def has_untried(self) -> bool: ...  # whether how logged arms were chosen matters
-    @property
-    def features_alone(self) -> bool: ...  # nothing is an arm's own
-    @property
-    def rounds_from(self) -> str: ...  # where contexts come from, in words; "": there are none
-    @property
-    def cost(self) -> int: ...  # multiplications of a play, about
-
-    def gate_of(self, policy: ComposedPolicy) -> Gate: ...
-    def law(self, confidence: Confidence) -> RewardLaw: ...
-    def certificate(self, policy: ComposedPolicy) -> Certificate: ...
-    def prospects(self, world: Any, horizon: int) -> tuple[int, float]: ...
-    def draw(
-        self,
-        law: RewardLaw,
-        *,
-        worlds: int,
-        prior: float | None,
-        logged_arms: LoggedArms,
-        drift: float,
-        horizon: int,
-        seed: int,
-    ) -> DrawnWorlds: ...
-
-
-def plausible(
-    log: Any,
-    offline: Offline | None,
-    *,
-    rows: RowsOfLog | None = None,
-    practice: Mapping[str, float] | None = None,
-    seed: int = 0,
-) -> Plausible:
-    """What is known of an arm set and its log, or of a log that was read: with contexts or without."""
-    if isinstance(log, LogOfArms | LogOfRounds):
-        return log
-    if getattr(log, "contexts", None) is not None:
-        rng = np.random.default_rng([seed, 3])
-        found = (
-            rounds_of_moments(log.recipe, log.moments, practice, rng)
-            if rows is None
-            else rounds_of_rows(rows, practice, rng)
-        )
-        return LogOfRounds(recipe=log.recipe, log=log.moments, rounds=found, of_rows=rows is not None)
-    if rows is not None or practice is not None:
-        raise ValueError("rows and practice are for a log with contexts, got one of fixed arms")
-    if offline is None:
-        if not hasattr(log, "offline"):
-            raise ValueError("offline must be given beside actions, or a log that linoto.load read, got none")
-        log, offline = log.arms.actions, log.offline
-    arms = as_actions(log)
-    return LogOfArms(actions=arms, log=as_offline(offline, len(arms)))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LogOfArms:
     """A log of arms that every round has."""
 
     actions: Floats  # (k, d)
-    log: Offline
-    rounds_from = ""
+    log: Offline  # what `simulate` starts a policy from
+    rounds_from = ""  # where contexts come from, in words: there are none
 
     @property
     def whole(self) -> Offline:
@@ -152,6 +131,15 @@ class LogOfArms:
         """What the policy compares by."""
         return policy.composed().gate
 
+    def usual_gate(self, confidence: Confidence) -> Gate:
+        """What is previewed where no policy is given."""
+        return Tolerance(epsilon=0.1)
+
+    def compared_with(self, policy: ComposedPolicy) -> str:
+        """What its promise is about."""
+        composed = policy.composed()
+        return composed.gate.compared_with(composed.resolved_fallback())
+
     def law(self, confidence: Confidence) -> RewardLaw:
         """How rewards scatter."""
         return measure_law(self.log, confidence)
@@ -160,7 +148,7 @@ class LogOfArms:
         """What the policy promises."""
         return policy.certificate(self.actions, self.log)
 
-    def prospects(self, world: World, horizon: int) -> tuple[int, float]:
+    def prospects(self, world: Any, horizon: int) -> tuple[int, float]:
         """The best arm of a world, and how much more it earns in so many rounds than the log does."""
         table, starts = world.segments
         lengths = np.diff(np.minimum(np.append(starts, horizon), horizon))
@@ -168,29 +156,25 @@ class LogOfArms:
         logged = self.log.pulls @ means / self.log.total if self.log.total else float("nan")
         return int(means.argmax()), horizon * float(means.max() - logged)
 
-    def draw(
-        self,
-        law: RewardLaw,
-        *,
-        worlds: int,
-        prior: float | None,
-        logged_arms: LoggedArms,
-        drift: float,
-        horizon: int,
-        seed: int,
-    ) -> DrawnWorlds:
+    def draw(self, law: RewardLaw, asked: Drawing) -> DrawnWorlds:
         """Worlds drawn from the log's posterior; with a drift the same ones, whose means then move."""
-        check_prior(prior, logged_arms)
-        known = {"prior": prior, "logged_arms": logged_arms, "rng": np.random.default_rng([seed, 0])}
-        means, spread = draw_means(self.actions, self.log, law, worlds=worlds, **known)  # type: ignore[arg-type]
-        moves = np.random.default_rng([seed, 2])
+        means, spread = draw_means(
+            self.actions,
+            self.log,
+            law,
+            worlds=asked.worlds,
+            rng=asked.rng,
+            prior=asked.prior,
+            logged_arms=asked.logged_arms,
+        )
+        moves = np.random.default_rng([asked.seed, 2])
         drawn: list[World] = [
-            moving_world(law, self.actions, row, size=drift, horizon=horizon, rng=moves)
-            if drift
+            moving_world(law, self.actions, row, size=asked.drift, horizon=asked.horizon, rng=moves)
+            if asked.drift
             else law.world(self.actions, row)
             for row in means
         ]
-        return DrawnWorlds(drawn, spread, seeds_of(seed, worlds))
+        return DrawnWorlds(drawn, spread, asked.seeds)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -241,6 +225,14 @@ class LogOfRounds:
         gate: Gate = composed.composed_in_rounds().gate
         return gate
 
+    def usual_gate(self, confidence: Confidence) -> Gate:
+        """What is previewed where no policy is given."""
+        return usual_gate(confidence, self.log)
+
+    def compared_with(self, policy: ComposedPolicy) -> str:
+        """What its promise is about: with contexts always what was done in the same rounds."""
+        return LOG
+
     def law(self, confidence: Confidence) -> RewardLaw:
         """How rewards scatter: normal ones around the linear model."""
         law = measure_law(self.whole, confidence)
@@ -255,33 +247,22 @@ class LogOfRounds:
         found: Certificate = starting.certificate(offline=self.log, d=self.recipe.d)
         return found
 
-    def prospects(self, world: PooledRounds, horizon: int) -> tuple[int, float]:
+    def prospects(self, world: Any, horizon: int) -> tuple[int, float]:
         """The item that is best in most rounds, and how much more the best of each round earns in all."""
         best, more = self.rounds.prospects(world.pool.means)
         return best, horizon * more
 
-    def draw(
-        self,
-        law: RewardLaw,
-        *,
-        worlds: int,
-        prior: float | None,
-        logged_arms: LoggedArms,
-        drift: float,
-        horizon: int,
-        seed: int,
-    ) -> DrawnWorlds:
+    def draw(self, law: RewardLaw, asked: Drawing) -> DrawnWorlds:
         """Worlds with parameters from the posterior of the log's linear model, and rounds like the log's."""
-        check_prior(prior, logged_arms)
-        if drift:
-            raise ValueError(f"drift must be 0 for a log with contexts, got {drift}")
-        usual = usual_spread(self.whole, law)
-        spreads = SPREADS * usual if prior is None else np.array([float(prior)])
-        weights = np.log(spreads) - np.log1p((spreads / (CENTRE * usual)) ** 2)  # half-Cauchy, as fixed arms
-        rng = np.random.default_rng([seed, 0])
-        found = draw_parameters(self.recipe, self.log, law, spreads, weights, worlds=worlds, rng=rng)
-        drawn = [self.world(law, theta, logged_arms, rng) for theta in found.thetas]
-        return DrawnWorlds(drawn, found.spreads, seeds_of(seed, worlds))
+        if asked.drift:
+            raise ValueError(f"drift must be 0 for a log with contexts, got {asked.drift}")
+        usual, rng = usual_spread(self.whole, law), asked.rng
+        spreads = SPREADS * usual if asked.prior is None else np.array([float(asked.prior)])
+        thetas, spread = draw_parameters(
+            self.recipe, self.log, law, spreads, log_prior(spreads, usual), worlds=asked.worlds, rng=rng
+        )
+        drawn = [self.world(law, theta, asked.logged_arms, rng) for theta in thetas]
+        return DrawnWorlds(drawn, spread, asked.seeds)
 
     def world(
         self, law: RewardLaw, theta: Floats, logged_arms: LoggedArms, rng: np.random.Generator
@@ -304,14 +285,34 @@ class LogOfRounds:
         return PooledRounds(**parts, rewards="beta", share=float(law.shares[0]))
 
 
-def check_prior(prior: float | None, logged_arms: LoggedArms) -> None:
-    """Refuse a prior that cannot be, and a way of choosing arms that nobody knows."""
-    if prior is not None:
-        check_positive("prior", prior)
-    check_choice("logged_arms", logged_arms, LOGGED_ARMS)
+Plausible = LogOfArms | LogOfRounds
+"""What a preview knows of a log, whichever kind it is."""
 
 
-def seeds_of(seed: int, worlds: int) -> list[int]:
-    """(worlds,) of the noise and of the policy's own draws."""
-    found: list[int] = np.random.SeedSequence([seed, 1]).generate_state(worlds, np.uint64).tolist()
-    return found
+def plausible(
+    log: Any,
+    offline: Offline | None,
+    *,
+    rows: RowsOfLog | None = None,
+    practice: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Plausible:
+    """What is known of an arm set and its log, or of a log that was read: with contexts or without."""
+    if isinstance(log, LogOfArms | LogOfRounds):
+        return log
+    if getattr(log, "contexts", None) is not None:
+        rng = np.random.default_rng([seed, 3])
+        found = (
+            rounds_of_moments(log.recipe, log.moments, practice, rng)
+            if rows is None
+            else rounds_of_rows(rows, practice, rng)
+        )
+        return LogOfRounds(recipe=log.recipe, log=log.moments, rounds=found, of_rows=rows is not None)
+    if rows is not None or practice is not None:
+        raise ValueError("rows and practice are for a log with contexts, got one of fixed arms")
+    if offline is None:
+        if not hasattr(log, "offline"):
+            raise ValueError("offline must be given beside actions, or a log that linoto.load read, got none")
+        log, offline = log.arms.actions, log.offline
+    arms = as_actions(log)
+    return LogOfArms(actions=arms, log=as_offline(offline, len(arms)))

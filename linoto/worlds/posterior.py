@@ -46,9 +46,9 @@ EVERY = Choice(1.0, 1.0, 0.0)
 
 
 class Draws(NamedTuple):
-    """Average rewards that could have written the log, and the standard deviation between arms in each."""
+    """What could have written the log, and the standard deviation between average rewards in each."""
 
-    means: Floats  # (worlds, k)
+    values: Floats  # (worlds, k) average rewards of arms, or (worlds, d) parameters of a linear model
     spreads: Floats  # (worlds,)
 
 
@@ -97,10 +97,13 @@ def spread_cases(
     found = []
     for choice in choices(int((offline.pulls > 0).sum()), offline.pulls.size, logged_arms):
         for logged in (SPREADS * usual if prior is None else np.array([prior * choice.logged])).tolist():
-            spread = logged / choice.logged
-            weight = np.log(spread) - np.log1p((spread / (CENTRE * usual)) ** 2)  # half-Cauchy, Gelman (2006)
-            found.append(Case(logged, choice, float(weight)))
+            found.append(Case(logged, choice, float(log_prior(logged / choice.logged, usual))))
     return found
+
+
+def log_prior(spread: Any, usual: float) -> Any:
+    """The logarithm of the density of a spread: half-Cauchy (Gelman, 2006), on a grid even in logarithms."""
+    return np.log(spread) - np.log1p((spread / (CENTRE * usual)) ** 2)
 
 
 def choices(logged: int, k: int, logged_arms: LoggedArms) -> list[Choice]:
@@ -132,8 +135,8 @@ def capped(found: Draws, offline: Offline) -> Draws:
     seen = offline.pulls > 0
     if not seen.any():
         return found
-    worst = found.means[:, seen].min(axis=1, keepdims=True)
-    return Draws(np.where(seen, found.means, np.minimum(found.means, worst)), found.spreads)
+    worst = found.values[:, seen].min(axis=1, keepdims=True)
+    return Draws(np.where(seen, found.values, np.minimum(found.values, worst)), found.spreads)
 
 
 def draw_normal(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log10
 from typing import Any
 
@@ -13,22 +13,14 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.codec import finite
 from linoto.core.confidence import Confidence
-from linoto.core.gates import GATES, Tolerance
+from linoto.core.gates import GATES
 from linoto.core.intervals import chance_of_at_least
 from linoto.core.notebook import html_table
 from linoto.core.offline import Offline
 from linoto.core.policies import Gated
 from linoto.core.protocols import ComposedPolicy, Policy
 from linoto.core.snapshots import to_dict
-from linoto.core.usual import usual_gate
-from linoto.core.validation import (
-    as_floats,
-    check_count,
-    check_nonnegative,
-    check_positive,
-    check_seed,
-    one_of,
-)
+from linoto.core.validation import as_floats, check_nonnegative, check_positive, one_of
 from linoto.core.verdicts import HORIZON, is_blind, surely_earned, why_worthless
 from linoto.engines import THREADS, Engine, Track
 from linoto.worlds.logged_rounds import RowsOfLog
@@ -40,7 +32,7 @@ from linoto.worlds.outcomes import (
     quantile,
     worlds_shown,
 )
-from linoto.worlds.plausible import Plausible, plausible
+from linoto.worlds.plausible import Drawing, Plausible, plausible
 from linoto.worlds.posterior import LoggedArms
 
 AS_GOOD = 0.05  # of the largest mean gain: what a smaller value may gain less and still be chosen
@@ -292,59 +284,69 @@ def preview(
     >>> [point.value for point in result.points]
     [0.05, 0.2]
     """
-    check_count("horizon", horizon)
-    check_seed(seed)
-    check_nonnegative("drift", drift)
     check_nonnegative("least_misfit", least_misfit)
+    asked = Drawing(
+        worlds=USUAL_WORLDS if worlds is None else worlds,
+        horizon=horizon,
+        prior=prior,
+        logged_arms=logged_arms,
+        drift=drift,
+        seed=seed,
+    )
     known = plausible(log, offline, rows=rows, practice=practice, seed=seed)
     chosen = usual_policy(known, log) if policy is None else policy
-    parameter = parameter_of(chosen, known)
     values = as_grid(usual_grid(chosen, known, horizon) if grid is None else grid)
     two = known.has_untried and logged_arms != "best"
     if worlds is None:
-        worlds = usual_worlds(known.cost * len(values) * horizon * (1 + two))
-    check_count("worlds", worlds)
+        asked = replace(asked, worlds=usual_worlds(known.cost * len(values) * horizon * (1 + two)))
+    found = play_grid(known, chosen, asked, values, two=two, engine=engine, track=track)
+    return replace(found, least_misfit=float(least_misfit))
+
+
+def play_grid(
+    known: Plausible,
+    chosen: ComposedPolicy,
+    asked: Drawing,
+    values: Sequence[float],
+    *,
+    two: bool,  # worlds where no untried arm is better than the worst logged one, too
+    engine: Engine,
+    track: Track | None,
+) -> Preview:
+    """Play every value in worlds that the log finds plausible, and gather what came of it."""
+    parameter, horizon = parameter_of(chosen, known), asked.horizon
     law = known.law(chosen.composed().assumed)
-    facts: dict[str, Any] = {
-        "worlds": worlds,
-        "prior": prior,
-        "drift": drift,
-        "horizon": horizon,
-        "seed": seed,
-    }
-    drawn = known.draw(law, logged_arms=logged_arms, **facts)
+    drawn = known.draw(law, asked)
     prospects = [known.prospects(world, horizon) for world in drawn.worlds]
     if two:
-        drawn = drawn.beside(known.draw(law, logged_arms="best", **facts))
+        drawn = drawn.beside(known.draw(law, replace(asked, logged_arms="best")))
     variants = [chosen.with_parameter(parameter, value) for value in values]
     points = play_worlds(variants, drawn, known, horizon=horizon, values=values, engine=engine, track=track)
     return Preview(
         policy=chosen,
         parameter=parameter,
         horizon=horizon,
-        worlds=worlds,
+        worlds=asked.worlds,
         prior=float(drawn.spread.mean()),
-        logged_arms=logged_arms,
+        logged_arms=asked.logged_arms,
         features_alone=known.features_alone,
         rounds_from=known.rounds_from,
-        drift=float(drift),
-        seed=seed,
+        drift=float(asked.drift),
+        seed=asked.seed,
         best=np.array([arm for arm, _ in prospects]),
         headroom=np.array([more for _, more in prospects]),
         spread=drawn.spread,
         earned=horizon * surely_earned(known.whole, chosen.composed().assumed) or float("nan"),
         event=law.event,
-        least_misfit=float(least_misfit),
-        points=tuple(point.part(slice(worlds)) for point in points),
-        no_better=tuple(point.part(slice(worlds, None)) for point in points) if two else None,
+        points=tuple(point.part(slice(asked.worlds)) for point in points),
+        no_better=tuple(point.part(slice(asked.worlds, None)) for point in points) if two else None,
     )
 
 
 def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     """What is previewed where no policy is given: Gated, with what an audit found of the rewards."""
     confidence = getattr(log, "confidence", None) or Confidence()
-    gate = usual_gate(confidence, known.log) if known.rounds_from else Tolerance(epsilon=0.1)
-    return Gated(gate=gate, confidence=confidence)
+    return Gated(gate=known.usual_gate(confidence), confidence=confidence)
 
 
 def usual_worlds(work: int) -> int:
@@ -367,7 +369,7 @@ def parameter_of(policy: Policy, known: Plausible) -> str:
     if gate is None or not gate.varied:
         names = one_of([gate for gate in GATES if gate.parameters])
         raise ValueError(f"policy must have a {names} gate, got {policy!r}")
-    against = LOG if known.rounds_from else gate.compared_with(policy.composed().resolved_fallback())  # type: ignore[attr-defined]
+    against = known.compared_with(policy)  # type: ignore[arg-type]
     if against not in (LOG, PRACTICE):
         raise ValueError(
             f"policy must compare with the log or with practice in a preview, got one against {against}"
@@ -378,9 +380,9 @@ def parameter_of(policy: Policy, known: Plausible) -> str:
 def usual_grid(policy: ComposedPolicy, known: Plausible, horizon: int) -> list[float]:
     """The values that are tried where none are given: shares of what the log earns that a gate can have."""
     parameter = parameter_of(policy, known)
-    sure = policy.composed().assumed
+    confidence = policy.composed().assumed
     # how much a reward scatters, where what the log earns may be 0 or less
-    scale = surely_earned(known.whole, sure) or known.law(sure).noise
+    scale = surely_earned(known.whole, confidence) or known.law(confidence).noise
     values = known.gate_of(policy).grid(scale, horizon)
     return [v for v in values if can_start(policy.with_parameter(parameter, v), known)] or list(values)
 

@@ -26,10 +26,7 @@ def promise_violation(policy: Policy, bandit: World | ContextualBandit, offline:
     if not promising:  # a policy may wrap another
         return nan
     certain: Any = policy
-    if isinstance(bandit, ContextualBandit):
-        certificate = certain.certificate(offline=offline, d=bandit.d)
-    else:
-        certificate = certain.certificate(bandit.actions, offline)
+    certificate = bandit.certificate(certain, offline)
     if not certificate.holds:
         return nan
     return float(certificate.excess(promised_shortfall(certain, certificate, bandit, run)))

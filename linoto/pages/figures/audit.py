@@ -8,8 +8,7 @@ import numpy as np
 
 from linoto.audit.audit import Audit
 from linoto.audit.noise import arm_intervals
-from linoto.audit.regression import regress
-from linoto.core.arrays import Floats, Ints
+from linoto.core.arrays import Ints
 from linoto.pages.figures.pieces import COLOURS, panel, styled, with_legend
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def draw_means(audit: Audit) -> Figure:
     place = np.arange(arms.size)
     look: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 1.2, "color": DATA}
     axes.errorbar(mean, place, xerr=np.abs([mean - low, high - mean]), label="logged mean", **look)
-    if (model := fitted(audit)) is not None:
+    if (model := audit.means.fitted()) is not None:
         axes.plot(model[arms], place, "x", color=MODEL, markersize=5, label="linear model")
     axes.axvline(offline.reference, color="#000000", linestyle=":", linewidth=1, label="reference")
     axes.set_xlabel("reward")
@@ -84,7 +83,7 @@ def draw_promise(audit: Audit) -> Figure:
     axes.plot(rounds, worst, color=GREY, linestyle="--", label="without a gate")
     axes.plot(rounds, promised, color=COLOURS["Gated"], label="promised at most")
     axes.set(xlim=(0, horizon), ylim=(0, None))
-    below = "the log" if audit.log.contexts is None else "practice"
+    below = audit.means.centre.baseline
     axes.set(xlabel="online round $t$", ylabel=f"shortfall below {below} (rewards)")
     return with_legend(figure)
 
@@ -96,14 +95,6 @@ def shown_arms(audit: Audit) -> Ints:
     most = seen[np.argsort(-offline.pulls[seen], kind="stable")[:MOST_ARMS]]
     means = offline.reward_sums[most] / offline.pulls[most]
     return np.asarray(most[np.argsort(means, kind="stable")])
-
-
-def fitted(audit: Audit) -> Floats | None:
-    """(k,) what least squares on the features says of each arm; None with contexts: it depends on them."""
-    if audit.log.contexts is not None:
-        return None
-    offline, actions = audit.log.offline, audit.log.arms.features
-    return np.asarray(actions @ regress(actions, offline).theta)
 
 
 def shortened(name: str) -> str:
