@@ -189,7 +189,7 @@ def with_features(log: ArmsAndLog) -> list[tuple[str, list[float] | None]]:
 def contextual_parts(arguments: argparse.Namespace, log: ContextsAndLog) -> dict[str, Any]:
     """The recipe of a loop with contexts, its log, and what is done today."""
     with service_needed():
-        from linoto.service.loops.context_spec import as_spec, as_statistics
+        from linoto.service.loops.recipe_spec import as_spec, as_statistics
 
     recipe = log.recipe
     practice = practice_of(arguments.practice, log)

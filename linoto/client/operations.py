@@ -21,7 +21,6 @@ from typing import (
     Generic,
     Literal,
     ParamSpec,
-    Protocol,
     TypeVar,
     cast,
     overload,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from linoto.core.features.recipe import Recipe
     from linoto.core.offline import Offline
     from linoto.core.protocols import Policy
+    from linoto.logs.saved import SavedLog
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -195,16 +195,14 @@ class Operations:
         proposal: str | None = None,
         allowed: Sequence[str] | None = None,
         context: Mapping[str, str | float | bool | None] | None = None,
-        arms: Sequence[str] | None = None,
         practice: str | Mapping[str, float] | None = None,
     ) -> Request[ServedDecision]:
         """What to play. Without a key of yours one is made up, so that repeating is safe.
 
-        `arms` are those that may be played, all if left out (`allowed` means the same). In a loop with
-        contexts, `context` has the fields of its recipe, and `practice` is what is done today, if the loop
-        has it given.
+        `allowed` are the arms that may be played, all if left out. In a loop with contexts, `context` has the
+        fields of its recipe, and `practice` is what is done today, if the loop has it given.
         """
-        body = asked(key, proposal, allowed, context, arms, practice)
+        body = asked(key, proposal, allowed, context, practice)
         path = f"{path_to(loop)}/decide"
         return Request("POST", path, lambda data: record(ServedDecision, data), to_json(body))
 
@@ -295,34 +293,6 @@ class Operations:
 # -- what an audit saved
 
 
-class SavedLog(Protocol):
-    """What `linoto.load` returns, as far as a loop needs it."""
-
-    @property
-    def confidence(self) -> Any: ...
-
-    @property
-    def summary(self) -> str: ...
-
-    @property
-    def warning(self) -> str: ...
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    @property
-    def actions(self) -> Any: ...
-
-    @property
-    def offline(self) -> Offline: ...
-
-    @property
-    def recipe(self) -> Recipe | None: ...
-
-    @property
-    def moments(self) -> Moments | None: ...
-
-
 def refuse_others(**given: Any) -> None:
     """Refuse what the saved log holds already."""
     for name, value in given.items():
@@ -363,13 +333,12 @@ def asked(
     proposal: str | None = None,
     allowed: Sequence[str] | None = None,
     context: Mapping[str, str | float | bool | None] | None = None,
-    arms: Sequence[str] | None = None,
     practice: str | Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """A request to decide, with a key if it has none."""
     body: dict[str, Any] = {"key": secrets.token_hex(16) if key is None else key, "proposal": proposal}
-    lists = {"allowed": allowed, "arms": arms}
-    body |= {name: as_names(names) for name, names in lists.items() if names is not None}
+    if allowed is not None:
+        body["allowed"] = as_names(allowed)
     if context is not None:
         body["context"] = dict(context)
     if practice is not None:

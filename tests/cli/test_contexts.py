@@ -130,9 +130,9 @@ def test_create_knows_which_statistics_it_got(stats: Path, capsys: Captured) -> 
     assert out.startswith("made loop with contexts 'shop' in loops.sqlite, from stats.npz")
     assert "compared with     current practice in the explored rounds" in out
     loop, saved = loop_in("loops.sqlite", "shop"), linoto.load(stats)
-    agent, contexts = loop.agent, loop.contexts
-    assert contexts.recipe == saved.recipe and (agent.moments.gram == saved.moments.gram).all()
-    assert contexts.practice == {"A": 0.25, "C": 0.75} and loop.spec.default_reward == 0.0
+    agent, arms = loop.agent, loop.arms
+    assert arms.recipe == saved.recipe and (agent.moments.gram == saved.moments.gram).all()
+    assert arms.practice == {"A": 0.25, "C": 0.75} and loop.spec.default_reward == 0.0
     assert agent.policy == linoto.Gated(gate=linoto.Control(budget=40), confidence=saved.confidence)
     assert run("create", "shop", stats, *PRACTICE, "--budget", 40, "--unit", "clicks", "--json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -198,9 +198,8 @@ def test_practice_may_be_what_the_log_did(folder: Path) -> None:
     """Its shares are those of the rows."""
     items = [line.split(",")[0] for line in (folder / "june clicks.csv").read_text().split("\n")[1:]]
     assert run("create", "shop", "stats.npz", "--practice", "log", "--budget", 40) == 0
-    contexts = loop_in("loops.sqlite", "shop").contexts
-    assert contexts is not None
-    assert contexts.practice == {item: items.count(item) / len(items) for item in "ABC"}
+    arms = loop_in("loops.sqlite", "shop").arms
+    assert arms.practice == {item: items.count(item) / len(items) for item in "ABC"}
 
 
 def test_practice_is_not_for_a_loop_of_fixed_arms(tmp_path: Path, capsys: Captured) -> None:

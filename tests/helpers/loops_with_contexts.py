@@ -10,9 +10,9 @@ from helpers.loops import change, decide, reward
 from helpers.service_process import FakeClock
 
 import linoto
-from linoto.service.loops.context_spec import RecipeSpec, as_statistics
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import RewardResult
+from linoto.service.loops.recipe_spec import RecipeSpec, as_statistics
 from linoto.service.loops.spec import LoopSpec, canonical
 from linoto.service.server import Service
 from linoto.service.web.messages import DecisionResponse

@@ -20,7 +20,7 @@ import linoto
 from linoto.client import AsyncClient, ServiceError
 from linoto.service.errors import Refused
 from linoto.service.loops.batches import most_in_batch
-from linoto.service.loops.context_spec import RecipeSpec
+from linoto.service.loops.recipe_spec import RecipeSpec
 from linoto.service.server import Service
 from linoto.service.web.messages import DecisionResponse, decision_response
 

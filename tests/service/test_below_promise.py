@@ -17,9 +17,9 @@ from msgspec import structs
 import linoto
 from linoto.core.hints import amount
 from linoto.service.loops import views
-from linoto.service.loops.context_spec import as_statistics
 from linoto.service.loops.explanations import reasons
 from linoto.service.loops.readings import left_at_most
+from linoto.service.loops.recipe_spec import as_statistics
 from linoto.service.loops.spec import Arm, LogStatistics
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)

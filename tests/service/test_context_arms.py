@@ -18,7 +18,7 @@ from linoto.client import ServiceError
 from linoto.logs.saved import SavedLog
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import arm_views
-from linoto.service.loops.context_spec import RecipeSpec, as_statistics
+from linoto.service.loops.recipe_spec import RecipeSpec, as_statistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.web.export import parquet
 
@@ -216,7 +216,7 @@ def test_clients_and_the_model_alarm_know_the_changes(tmp_path: Path) -> None:
         client.decide("shop", context=GERMAN)
         view = client.add_arms("shop", ["D"])
         assert view["arms"] == 4
-        made = client.decide("shop", context=GERMAN, arms=["C", "D"])
+        made = client.decide("shop", context=GERMAN, allowed=["C", "D"])
         client.reward("shop", made.decision_id, 1.0)
         assert client.remove_arms("shop", ["A"])["arms"] == 3
         assert [arm["present"] for arm in client.arms("shop")] == [False, True, True, True]

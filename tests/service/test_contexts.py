@@ -26,9 +26,10 @@ from scipy.stats import binom
 import linoto
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import arm_views
-from linoto.service.loops.context_spec import as_spec, as_statistics
+from linoto.service.loops.context_arms import ContextArms
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.explanations import explain, recent
+from linoto.service.loops.recipe_spec import as_spec, as_statistics
 from linoto.service.loops.spec import LogStatistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.server import Service
@@ -297,7 +298,7 @@ def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) 
     with opened(tmp_path / "x.sqlite") as service:
         create(service)
         made = decide(service, context=YOUNG_GERMAN)
-        agent, contexts = service.loops.get("loop").agent, service.loops.get("loop").contexts
+        agent, arms = service.loops.get("loop").agent, service.loops.get("loop").arms
         event = event_of(service, made.decision_id)
         played, practice = RECIPE.transform(YOUNG_GERMAN, [made.arm, "C"])
         by_name = dict(zip(RECIPE.names, agent.theta * (played - practice), strict=True))
@@ -307,7 +308,7 @@ def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) 
         age = sum(value for name, value in by_name.items() if name.endswith("age"))
         itself = sum(value for name, value in by_name.items() if name in ("item=A", "item=B", "item=C"))
         assert found == pytest.approx({"country=DE": country, "age=25": age, "the arm itself": itself})
-        assert contexts.parts[0][0] == ()
+        assert isinstance(arms, ContextArms) and arms.parts[0][0] == ()
 
 
 # -- how likely, and how it is seen
@@ -325,8 +326,7 @@ def test_arms_are_played_as_often_as_their_propensity_says(
         chances, plays = np.zeros(3), np.zeros(3)
         for _ in range(120):
             loop = service.loops.get("loop")
-            agent, contexts = loop.agent, loop.contexts
-            question = contexts.question(YOUNG_GERMAN, None, None)
+            agent, question = loop.agent, loop.arms.question(YOUNG_GERMAN, None, None)
             wanted = None if proposal is None else 1
             chances += [
                 agent.propensity(arm, proposal=wanted, redraws=0, **question.asked) or 0.0 for arm in range(3)
@@ -395,9 +395,10 @@ def test_a_value_that_the_log_never_had_is_named(tmp_path: Path) -> None:
         for known in ("DE", None):
             made = decide(service, context={"age": 25, "country": known})
             assert made.reason is not None and "Nothing is known" not in made.reason
-        contexts = service.loops.get("loop").contexts
+        arms = service.loops.get("loop").arms
+        assert isinstance(arms, ContextArms)
         country = linoto.Category(name="country", levels=("DE", "NO"))  # a log without missing values
-        complete = replace(contexts, recipe=replace(RECIPE, context=(RECIPE.context[0], country)))
+        complete = replace(arms, recipe=replace(RECIPE, context=(RECIPE.context[0], country)))
         assert complete.unseen({"age": 25, "country": None}) == ["country=(missing)"]
 
 

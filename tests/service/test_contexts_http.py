@@ -60,7 +60,7 @@ def test_both_clients_ask_in_a_context_and_are_told_why(tmp_path: Path) -> None:
     with served(tmp_path / "x.sqlite") as server:
         with server.client() as client:
             make(client, recipe=None, moments=None, saved=linoto.load(saved), practice="given")
-            made = client.decide("shop", context=CONTEXT, arms=["A", "C"], practice={"A": 0.5, "C": 0.5})
+            made = client.decide("shop", context=CONTEXT, allowed=["A", "C"], practice={"A": 0.5, "C": 0.5})
             assert made.arm in ("A", "C") and made.reason
             (result,) = client.rewards("shop", [(made.decision_id, 1.0)])
             assert result.status == "applied"

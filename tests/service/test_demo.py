@@ -26,7 +26,7 @@ from helpers.service_process import FakeClock, close_due, create, opened
 
 from linoto.service import server as serving
 from linoto.service.log_lines import JsonLines, TextLines
-from linoto.service.loops.practice_views import practice_view
+from linoto.service.loops.views import practice_view
 from linoto.service.maintenance import check
 from linoto.service.server import Service
 from linoto.service.traffic import (

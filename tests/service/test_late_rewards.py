@@ -21,12 +21,12 @@ from helpers.service_process import opened
 import linoto
 from linoto.service.loops import views
 from linoto.service.loops.books import Books, Entry
-from linoto.service.loops.context_spec import as_statistics
 from linoto.service.loops.detector import Claim, Detector
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.practice import books_of, sums_of
-from linoto.service.loops.practice_views import practice_view
+from linoto.service.loops.recipe_spec import as_statistics
 from linoto.service.loops.spec import LogStatistics
+from linoto.service.loops.views import practice_view
 from linoto.service.loops.watch import Watch
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)

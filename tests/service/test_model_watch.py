@@ -13,9 +13,9 @@ from helpers.loops_with_contexts import POLICIES, RECIPE, context_of, create, lo
 from helpers.service_process import opened
 
 import linoto
-from linoto.service.loops.context_spec import as_statistics
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.model_watch import ModelClaim
+from linoto.service.loops.recipe_spec import as_statistics
 from linoto.service.loops.views import loop_view
 from linoto.service.loops.watch import log_evidence
 from linoto.service.server import Service

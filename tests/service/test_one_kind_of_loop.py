@@ -13,8 +13,8 @@ from helpers.service_process import TOLERANT, FakeClock, opened
 
 import linoto
 from linoto.service.errors import Refused
-from linoto.service.loops.context_spec import as_spec, as_statistics
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.recipe_spec import as_spec, as_statistics
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.loops.views import lift_view, loop_view
 from linoto.service.server import Service

@@ -16,7 +16,7 @@ import linoto
 from linoto.core.decisions import Decision
 from linoto.service.loops import practice, views
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
-from linoto.service.loops.practice_views import practice_view
+from linoto.service.loops.views import practice_view
 from linoto.service.web.metrics import NUMBERS
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))

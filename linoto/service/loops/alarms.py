@@ -61,8 +61,8 @@ def raise_alarm(loop: Loop, kind: str, alarm: AlarmState, due: bool, message: st
     state = loop.state
     state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=message or ALARMS[kind]))
     anew = kind == "drift" and state.since_drift is None  # later ones say the same again
-    if anew and loop.contexts.stay and loop.spec.version > 4:
-        state.since_drift = {}
+    if anew and loop.spec.version > 4:
+        state.since_drift = loop.arms.totals_since_drift()
     if loop.spec.on_alarm == "safe-only":
         change_mode(loop, "safe-only", f"{kind} alarm")
     else:

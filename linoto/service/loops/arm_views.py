@@ -101,9 +101,9 @@ class ItemNumbers(NamedTuple):
 
 def arm_numbers(loop: Loop) -> ArmNumbers | ItemNumbers:
     """The numbers of now, which later events do not change: rows can be made of them elsewhere."""
-    if not loop.contexts.stay:
+    if loop.state.items:
         totals = [replace(totals) for totals in loop.state.items]
-        return ItemNumbers(loop.names, totals, loop.limits, loop.contexts.removed())
+        return ItemNumbers(loop.names, totals, loop.limits, loop.arms.removed())
     agent = loop.agent
     since = loop.state.since_drift
     known = (agent.means, agent.lcb, agent.ucb) if since is None else means_since(loop, since)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from linoto.service.errors import Refused, invalid
-from linoto.service.loops.context_spec import MOST_WORK
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.recipe_spec import MOST_WORK
 
 MOST_IN_BATCH = 1000
-LEAST_WIDTH = 10  # features that an arm counts as, so that many arms with few features stay small too
 
 
 def most_in_batch(loop: Loop) -> int:
@@ -21,10 +20,7 @@ def most_in_batch(loop: Loop) -> int:
     agent = loop.agent
     draws = loop.spec.redraws if agent.rule.needs_redraws else 0
     k, d = len(loop.names), agent.d
-    work = k * d + d * (k + d) * draws
-    if not loop.contexts.stay:
-        work = k * d * max(d * (1 + draws), LEAST_WIDTH)
-    return min(MOST_IN_BATCH, max(1, MOST_WORK // work))
+    return min(MOST_IN_BATCH, max(1, MOST_WORK // loop.arms.work(k, d, draws)))
 
 
 def check_batch(loop: Loop, count: int) -> None:

@@ -114,13 +114,9 @@ class Books(Struct):
         return found if found.decisions else None
 
     def spread(self, places: Sequence[int], width: int) -> None:
-        """New features: those there were have these places now, new ones are 0 in all sums so far."""
+        """New features, in the sums of every page."""
         for page in (self.closed, *self.pages):
-            if page.played:
-                longer = [0.0] * width
-                for place, value in zip(places, page.played, strict=True):
-                    longer[place] = value
-                page.played = longer
+            page.played = spread(page.played, places, width)
 
     def _page_for(self, number: int) -> Page:
         if self.pages and self.pages[-1].decisions < self.size:
@@ -150,3 +146,11 @@ def total(sums: list[float], added: Sequence[float]) -> list[float]:
     if not added:
         return sums
     return [x + y for x, y in zip(sums, added, strict=True)] if sums else list(added)
+
+
+def spread(sums: list[float], places: Sequence[int], width: int) -> list[float]:
+    """(width,) sums of features with those there were at these places; none at all stay none."""
+    longer = [0.0] * width
+    for place, value in zip(places, sums, strict=bool(sums)):
+        longer[place] = value
+    return longer if sums else sums

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
-from typing import NamedTuple
-
-import numpy as np
 
 from linoto.core.codec import finite
 from linoto.core.decisions import Decision, NoSafeArm
 from linoto.service.errors import invalid
-from linoto.service.loops.contexts import Question
-from linoto.service.loops.events import Contribution, DecisionMade
+from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.questions import Question
 from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.restores import is_spent, is_unsure, lacks_room
 from linoto.service.loops.rooms import room_left
@@ -31,31 +27,32 @@ def make_decision(
     closed = spent or lacks_room(loop, room)
     live = agent.play_safe(live) if closed else live
     served = live if explores else agent.play_safe(live)
-    group = control_group(loop, served, question)
-    held_back = group is not None and loop.draws.holdback(number) < state.holdback
-    played = group.decision if group is not None and held_back else served
+    has_control = state.holdback > 0 and state.mode != "safe-only"
+    control = question.control_play(loop, served) if has_control else None
+    held_back = control is not None and loop.draws.holdback(number) < state.holdback
+    played = control.decision if control is not None and held_back else served
     likely = None
     if not (explores and is_unsure(loop, proposal)):
         likely = propensity_of(loop, played.arm, served, question, proposal, explores and not closed)
-    if group is not None and likely is not None:
-        likely = (1 - state.holdback) * likely + state.holdback * group.chance(played.arm)
-    compared = group is not None and state.mode == "live"
+    if control is not None and likely is not None:
+        likely = (1 - state.holdback) * likely + state.holdback * control.weights.get(played.arm, 0.0)
+    compared = control is not None and state.mode == "live"
     lcb, ucb = agent.bounds(played)
-    gain, because = explained(loop, played, question)
+    gain, because = question.explained(agent.theta, played)
     return DecisionMade(
         number=number,
-        arm=question.item(played.arm),
+        arm=question.arm(played.arm),
         mode=played.mode,
         source=played.source,
         round=played.round,
         group="holdback" if held_back or played.source == "control" else played.mode,
         counted=not held_back or loop.counts_control,
         control_chance=state.holdback if compared else None,
-        favourite=question.item(live.proposal),
-        fallback=None if live.fallback is None else question.item(live.fallback),
+        favourite=question.arm(live.proposal),
+        fallback=None if live.fallback is None else question.arm(live.fallback),
         budget=finite(room),
         loop_mode=state.mode,
-        live_arm=question.item(live.arm),
+        live_arm=question.arm(live.arm),
         live_mode=live.mode,
         propensity=likely,
         lcb=finite(lcb),
@@ -64,10 +61,10 @@ def make_decision(
         expires_at=expires_at,
         key=key,
         proposal=proposal,
-        allowed=question.among,
+        allowed=question.allowed,
         control_share=played.control_share,
         centre=played.centre,
-        tried=tried_by(agent, played, question),
+        tried=question.chance_of_another(agent, played) if played.mode == "explore" else 0.0,
         lift_centre=lift_centre(loop) if compared else None,
         context=question.context,
         practice=question.practice,
@@ -80,69 +77,14 @@ def make_decision(
 
 def ask(agent: LoopAgent, question: Question, proposal: int | None, *, safe: bool) -> Decision:
     """What live mode would play; a question that the agent refuses changes nothing."""
-    wanted = question.place(proposal)
     try:
-        if wanted is None:
+        if proposal is None:
             return agent.decide(**question.asked, safe=safe)
-        return agent.guard(wanted, **question.asked, safe=safe)
+        return agent.guard(question.place(proposal), **question.asked, safe=safe)
     except NoSafeArm:
         raise
     except ValueError as error:
         raise invalid(str(error)) from error
-
-
-def tried_by(agent: LoopAgent, played: Decision, question: Question) -> float:
-    """How likely the safe choice would have been another arm: a mixture is played in its proportions."""
-    if played.mode != "explore":
-        return 0.0
-    if question.weights is not None:  # practice's draw is not shown unless a coin is thrown
-        drawn = played.fallback is None
-        return 1.0 - float(question.weights[played.arm]) if drawn else float(played.arm != played.fallback)
-    if question.actions is not None or agent.gate.throws_coin or agent.fallback_source != "mixture":
-        return float(played.arm != played.fallback)
-    logged = agent.offline.pulls * agent.present
-    among = slice(None) if question.among is None else question.among
-    return 1.0 - float(logged[played.arm] / logged[among].sum())
-
-
-# -- the control group
-
-
-class ControlGroup(NamedTuple):
-    """What a decision plays that is drawn for the control group: as practice does."""
-
-    decision: Decision
-    weights: dict[int, float]  # how likely each arm is
-
-    def chance(self, arm: int) -> float:
-        """How likely an arm is in this group."""
-        return self.weights.get(arm, 0.0)
-
-
-def control_group(loop: Loop, served: Decision, question: Question) -> ControlGroup | None:
-    """That of the next decision; None where there is none, or it could not play what practice does."""
-    if loop.state.holdback == 0 or loop.state.mode == "safe-only":
-        return None
-    if question.actions is None:
-        return next_of_mixture(loop, served, question)
-    if question.weights is None:
-        return None
-    weights = {place: weight for place, weight in enumerate(question.weights.tolist()) if weight > 0}
-    if served.source == "practice":  # its draw is known already, and stands
-        return ControlGroup(served, weights)
-    arms, shares = list(weights), np.cumsum(list(weights.values()))
-    drawn = loop.draws.practice(loop.state.decided + 1) * shares[-1]
-    arm = arms[int(np.searchsorted(shares, drawn, side="right"))]
-    action = tuple(question.actions[arm].tolist())
-    return ControlGroup(replace(served, arm=arm, mode="safe", source="practice", action=action), weights)
-
-
-def next_of_mixture(loop: Loop, served: Decision, question: Question) -> ControlGroup | None:
-    """The next arm of the logging mixture, where it is allowed."""
-    arm = loop.agent.next_mixture_arm(None if loop.counts_control else loop.state.uncounted)
-    if arm < 0 or (question.among is not None and arm not in question.among):  # no logged arm is left
-        return None
-    return ControlGroup(replace(served, arm=arm, mode="safe", source="mixture"), {arm: 1.0})
 
 
 def lift_centre(loop: Loop) -> float | None:
@@ -166,30 +108,14 @@ def propensity_of(
     agent = loop.agent
     sure = agent.rule.deterministic or proposal is not None
     if not explores:
-        if question.weights is not None and served.source != "lcb":
-            return float(question.weights[arm])
-        if agent.gate.throws_coin and question.actions is None:
-            return agent.practice_propensity(arm, question.among)
-        return float(arm == served.arm)
+        return question.safe_chance(agent, arm, served)
     if sure and not agent.gate.throws_coin and question.weights is None:
         return float(arm == served.arm)
     draws = agent.rule.needs_redraws and proposal is None
     return agent.propensity(
         arm,
-        proposal=question.place(proposal),
+        proposal=None if proposal is None else question.place(proposal),
         redraws=loop.spec.redraws if draws else 0,
         rng=loop.draws.redraws(loop.state.decided + 1) if draws else None,
         **question.asked,
     )
-
-
-def explained(loop: Loop, played: Decision, question: Question) -> tuple[float | None, list[Contribution]]:
-    """How much more than practice is expected of what is played, and which parts of the context say so.
-
-    Where nobody says what practice does, it is compared with the average of the arms.
-    """
-    if question.actions is None or question.context is None or played.by_practice:
-        return None, []
-    other = question.actions.mean(axis=0) if played.practice is None else np.array(played.practice)
-    theta, difference = loop.agent.theta, np.array(played.action) - other
-    return float(theta @ difference), loop.contexts.because(theta, difference, question.context)

@@ -177,13 +177,7 @@ def reason(event: DecisionMade, loop: Loop) -> str | None:
 
 def unseen_reasons(event: DecisionMade, loop: Loop) -> list[str]:
     """What the log never had: a misspelt word, or a number in other units, must not stay unnoticed."""
-    if not event.context:
-        return []
-    unseen = loop.contexts.unseen(event.context)
-    beyond = loop.contexts.beyond(event.context, loop.agent.moments)
-    said = [f"Nothing is known of {' and '.join(unseen)}: the log has no such level."] if unseen else []
-    far = f"{' and '.join(beyond)} is farther from the mean than any row of the log: are the units right?"
-    return [*said, far] if beyond else said
+    return loop.arms.remarks(event.context, loop.agent) if event.context else []
 
 
 def gain_reason(event: DecisionMade, loop: Loop) -> str:

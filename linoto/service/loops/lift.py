@@ -155,20 +155,12 @@ class LiftSums(Struct, array_like=True):
 
     def interval(self, limits: Limits | None) -> Limits | None:
         """Where the average lift of all these decisions lies; None where there are too few rewards to say."""
-        fewest = min(self.policy.closed, self.control.closed)
-        if fewest == 0 or (limits is None and fewest < FEWEST):
-            return None
-        if limits is None:
-            away = NORMAL * sqrt(self.spread / (self.known - 1) / self.known)
-            return self.mean - away, self.mean + away
-        return bets_interval(self.below, self.above, self.decisions, limits)
+        return interval_of(self, self.mean, self.decisions, limits)
 
     @property
     def value(self) -> float | None:
         """The difference of the weighted means of what is known; None where a group has no reward yet."""
-        if min(self.policy.closed, self.control.closed) == 0:
-            return None
-        return self.policy.mean - self.control.mean
+        return difference_of(self)
 
 
 class Lift(Struct):
@@ -216,21 +208,30 @@ class Lift(Struct):
 
     def interval(self, limits: Limits | None) -> Limits | None:
         """Where the average lift lies; None where there are too few rewards to say."""
-        if min(self.policy.closed, self.control.closed) == 0:
-            return None
-        if limits is None:
-            if min(self.policy.closed, self.control.closed) < FEWEST:
-                return None
-            away = NORMAL * sqrt(self.spread / (self.closed - 1) / self.closed)
-            return self.differences - away, self.differences + away
-        return bets_interval(self.below, self.above, self.closed, limits)
+        return interval_of(self, self.differences, self.closed, limits)
 
     @property
     def value(self) -> float | None:
         """The difference of the weighted means; None where a group has no reward yet."""
-        if min(self.policy.closed, self.control.closed) == 0:
-            return None
-        return self.policy.mean - self.control.mean
+        return difference_of(self)
+
+
+def difference_of(lift: LiftSums | Lift) -> float | None:
+    """The difference of the weighted means; None where a group has no reward yet."""
+    if min(lift.policy.closed, lift.control.closed) == 0:
+        return None
+    return lift.policy.mean - lift.control.mean
+
+
+def interval_of(lift: LiftSums | Lift, mean: float, decisions: int, limits: Limits | None) -> Limits | None:
+    """Where the average lift of so many decisions lies, by bets, or without a range as a normal interval."""
+    fewest, known = min(lift.policy.closed, lift.control.closed), lift.policy.closed + lift.control.closed
+    if fewest == 0 or (limits is None and fewest < FEWEST):
+        return None
+    if limits is None:
+        away = NORMAL * sqrt(lift.spread / (known - 1) / known)
+        return mean - away, mean + away
+    return bets_interval(lift.below, lift.above, decisions, limits)
 
 
 def place(logs: list[float], gain: float, most: float) -> None:

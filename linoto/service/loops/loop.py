@@ -20,7 +20,7 @@ from linoto.service.errors import restored
 from linoto.service.loops import spec as specs
 from linoto.service.loops.alarms import change_mode, check_claims, shows_drift
 from linoto.service.loops.arm_changes import change_arms
-from linoto.service.loops.contexts import LoopContexts
+from linoto.service.loops.arms import LoopArms
 from linoto.service.loops.events import (
     ArmsChanged,
     DecisionMade,
@@ -42,6 +42,7 @@ from linoto.service.loops.readings import (
 )
 from linoto.service.loops.restores import first_since_restore, restored_text, skipped_by
 from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.starting import arms_of, start_agent
 from linoto.service.loops.state import (
     Alarm,
     Epoch,
@@ -58,13 +59,6 @@ DECISION_ID = re.compile(
 def without_seed(certificate: Certificate) -> Certificate:
     """What is promised whatever draws come from: whether that is a seed, the loop knows itself."""
     return replace(certificate, assumes=tuple(text for text in certificate.assumes if text != SEEDED))
-
-
-def log_mean_of(agent: LoopAgent) -> float | None:
-    """The mean reward of the log; with contexts there is none, every round has its own."""
-    if agent.brings_arms or agent.offline.total == 0:
-        return None
-    return agent.offline.reference
 
 
 @dataclass
@@ -85,7 +79,7 @@ class Loop:
     names: list[str]
     index: dict[str, int]
     log_mean: float | None
-    contexts: LoopContexts
+    arms: LoopArms
     secret: bytes | None = field(default=None, repr=False)  # of the database; None: it is in none yet
     key: LoopKey | None = None  # of this epoch
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
@@ -109,10 +103,11 @@ class Loop:
         `known` are its agent and its promise where both were kept, so that nothing has to be fitted again.
         """
         asked, spec = spec, specs.with_defaults(spec, name)
-        agent = specs.start_agent(spec) if known is None else known[0]
+        arms = arms_of(spec)
+        agent = start_agent(spec, arms) if known is None else known[0]
         promised = without_seed(agent.certificate) if known is None else known[1]
-        contexts = LoopContexts.of(spec).after(agent)
-        names = list(contexts.recipe.items)
+        arms = arms.after(agent)
+        names = list(arms.recipe.items)
         zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
         state = LoopState(
             mode=spec.mode,
@@ -121,7 +116,7 @@ class Loop:
             uncounted=zeros.copy(),
             at=created_at,
             practice=None if practice is None else PracticeBooks(),
-            items=[] if contexts.stay else [RewardTotals() for _ in names],
+            items=arms.totals(),
         )
         loop = cls(
             id=id,
@@ -138,8 +133,8 @@ class Loop:
             practice=practice,
             names=names,
             index={arm: i for i, arm in enumerate(names)},
-            log_mean=log_mean_of(agent),
-            contexts=contexts,
+            log_mean=arms.log_mean(agent),
+            arms=arms,
         )
         if known is None:
             loop.take_key()
@@ -151,8 +146,7 @@ class Loop:
         """Make every draw from here on with the key of this epoch, unless the loop has none yet."""
         self._know_key()
         if self.key is not None and self.is_keyed:
-            if self.agent.gate.throws_coin or not self.contexts.stay:
-                self.agent.use_coins(self.key.coins())
+            self.arms.use_key(self.agent, self.key)
             self._draw()
 
     def _know_key(self) -> None:
@@ -245,13 +239,11 @@ class Loop:
 
     def _know_arms(self) -> None:
         """The names of all arms there were, and what changes of them did to the promise."""
-        self.contexts = self.contexts.after(self.agent)
-        self.names = list(self.contexts.recipe.items)
+        self.arms = self.arms.after(self.agent)
+        self.names = list(self.arms.recipe.items)
         self.index = {arm: i for i, arm in enumerate(self.names)}
-        self.certificate = self.agent.amended(self.first_certificate)
-        if not self.contexts.stay:  # what is left of practice is only known here
-            texts = tuple(change.text for change in self.state.arm_changes)
-            self.certificate = replace(self.certificate, changes=texts)
+        texts = tuple(change.text for change in self.state.arm_changes)  # they say what is left of practice
+        self.certificate = replace(self.agent.amended(self.first_certificate), changes=texts)
 
     def _apply_decision(self, event: DecisionMade) -> None:
         state = self.state
@@ -273,7 +265,7 @@ class Loop:
             state.played = [total + x for total, x in zip(before, event.action, strict=True)]
         if shows_drift(self, event):
             state.detector.add_play(event.number, event.source == "mixture")
-        if event.allowed is not None and self.agent.gate.needs_every_arm and self.contexts.stay:
+        if self.arms.is_beyond_promise(event, self.agent):
             state.promise_void = True
 
     def _apply_reward(self, event: RewardRecorded) -> None:
@@ -302,7 +294,7 @@ class Loop:
 
     def _play_of(self, event: DecisionMade) -> Decision:
         """A decision as the agent of this loop commits it and learns from it."""
-        return event.as_decision(len(self.agent.changes), self.contexts.removed(event.round))
+        return event.as_decision(len(self.agent.changes), self.arms.removed(event.round))
 
     def is_lost(self, event: RewardRecorded) -> bool:
         """Whether nobody knows the reward that closed a decision."""
@@ -393,24 +385,21 @@ class Loop:
     @property
     def first_centre(self) -> float | None:
         """About what a decision earns before any reward has come; None without a log."""
-        if self.contexts.stay:
-            return self.reference
-        moments = self.agent.moments
-        return moments.reward_sum / moments.count if moments.count else None
+        return self.arms.first_centre(self.agent, self.reference)
 
     @property
     def counts_control(self) -> bool:
         """Whether the agent counts plays of the control group, like its own safe ones."""
-        return not self.contexts.stay or self.agent.counts_control
+        return self.arms.counts_control(self.agent)
 
     @property
     def arm_count(self) -> int:
         """How many arms can be played now."""
-        return len(self.names) - len(self.contexts.gone)
+        return len(self.names) - len(self.arms.gone)
 
     def is_present(self, arm: int) -> bool:
         """Whether an arm was not removed."""
-        return arm not in self.contexts.gone
+        return arm not in self.arms.gone
 
     @property
     def limits(self) -> tuple[float, float] | None:

@@ -16,12 +16,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from linoto.core.certificates import why_refuted as why_contexts_refuted
-from linoto.core.confidence import why_noise_refuted
 from linoto.core.decisions import NoSafeArm
 from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, invalid, not_found
-from linoto.service.loops.arm_changes import check_growth
 from linoto.service.loops.batches import check_batch, in_place
 from linoto.service.loops.choice import make_decision
 from linoto.service.loops.events import (
@@ -40,7 +37,7 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.records import insert, keep_promise, recover
 from linoto.service.loops.requests import DecisionRequest, arm_of, read_request
 from linoto.service.loops.restores import may_have_lost, note_of
-from linoto.service.loops.spec import Arm, LoopAgent, check_holdback
+from linoto.service.loops.spec import Arm
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
 
@@ -178,7 +175,7 @@ class Loops:
             raise Refused(409, "exists", f"loop {name!r} exists with other arms, log, policy or settings")
         if NAME.fullmatch(name) is None:
             raise invalid(f"name must match {NAME.pattern}, got {name!r}")
-        refuted = why_refuted(loop.agent)
+        refuted = loop.arms.why_refuted(loop.agent)
         if refuted:  # only here: a loop that an earlier version made goes on, without a promise
             raise invalid(f"policy: {refuted}")
         at = self.clock()
@@ -317,7 +314,7 @@ class Loops:
         state = loop.state
         mode = state.mode if mode is None else mode
         holdback = state.holdback if holdback is None else holdback
-        check_holdback(holdback, loop.agent, loop.spec.practice)
+        loop.arms.check_holdback(holdback, loop.agent)
         if (mode, holdback) != (state.mode, state.holdback) or (loop.open_alarms and loop.spec.version > 1):
             self.record(connection, loop, SettingsChanged(mode=mode, holdback=holdback, by=by))
         return loop
@@ -331,7 +328,7 @@ class Loops:
         if known:
             raise Refused(409, "exists", f"arm {known[0].name!r} is or was one of loop {name!r}")
         added = [(arm.name, arm.features) for arm in arms]
-        check_growth(loop, added)
+        loop.arms.check_growth(loop.agent, added, loop.spec.redraws)
         self._change_arms(connection, loop, ArmsChanged(by=by, added=added))
         return loop
 
@@ -390,15 +387,8 @@ def is_same_arm(loop: Loop, arm: Arm) -> bool:
     index = loop.index[arm.name]
     if not loop.is_present(index):
         return False
-    known = loop.contexts.known_of(index, loop.agent)
+    known = loop.arms.known_of(index, loop.agent)
     return arm.features is None or known == [float(x) for x in arm.features]
-
-
-def why_refuted(agent: LoopAgent) -> str:
-    """How the log contradicts the noise that is assumed, or nothing."""
-    if agent.brings_arms:
-        return why_contexts_refuted(agent.gate, agent.confidence, agent.moments)
-    return why_noise_refuted(agent.confidence, agent.offline)
 
 
 def default_reward(loop: Loop, number: int) -> RewardRecorded:

@@ -10,14 +10,12 @@ from typing import Any
 import msgspec
 
 from linoto.core.certificates import Certificate
-from linoto.core.one_hot import same_arms
-from linoto.core.snapshots import from_dict, restore
-from linoto.service.loops.contexts import LoopContexts
+from linoto.core.snapshots import from_dict
 from linoto.service.loops.events import DECISIONS, EVENTS, DecisionMade, Event, RewardRecorded
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.restores import skipped_by
 from linoto.service.loops.spec import LoopAgent, LoopSpec
-from linoto.service.loops.spec import features as features_of
+from linoto.service.loops.starting import arms_of
 from linoto.service.storage import sql
 from linoto.version import __version__
 
@@ -61,22 +59,10 @@ def restored(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: 
 
 def read_agent(blob: bytes, name: str, spec: LoopSpec) -> LoopAgent:
     """The agent of a snapshot; refuses one of other arms or of another policy."""
-    contexts = LoopContexts.of(spec)
-    agent: LoopAgent = restore(blob, features=None if contexts.stay else contexts.recipe)
-    same_policy = agent.policy == from_dict(spec.policy, stored=True)
-    if not (same_policy and (not contexts.stay or has_arms(agent, spec))):
+    agent = arms_of(spec).restore(blob, spec)
+    if agent is None or agent.policy != from_dict(spec.policy, stored=True):
         raise ValueError(f"the snapshot of loop {name!r} must have its policy and arms, got others")
     return agent
-
-
-def has_arms(agent: LoopAgent, spec: LoopSpec) -> bool:
-    """Whether its first arms are those of the spec; the others came later."""
-    names, k = [arm.name for arm in spec.arms], len(spec.arms)
-    features = features_of(spec)
-    first = agent.actions[:k, : features.shape[1]]
-    came = sum(len(change.added) for change in agent.changes)
-    same_names = list(agent.names or ())[:k] == names and agent.k == k + came
-    return same_names and same_arms(features, first)
 
 
 def keep_promise(connection: Connection, loop: Loop) -> None:

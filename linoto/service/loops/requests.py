@@ -6,10 +6,10 @@ from math import inf
 from typing import NamedTuple
 
 from linoto.service.errors import Refused, invalid
-from linoto.service.loops.context_practice import Practice
-from linoto.service.loops.contexts import Question
 from linoto.service.loops.events import Context, DecisionMade
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.practice_weights import Practice
+from linoto.service.loops.questions import Question
 
 
 class DecisionRequest(NamedTuple):
@@ -21,14 +21,14 @@ class DecisionRequest(NamedTuple):
 
     def check(self, loop: Loop) -> None:
         """Refuse what cannot be decided now."""
-        among = self.question.among
-        if self.proposal is not None and among is not None and self.proposal not in among:
+        allowed = self.question.allowed
+        if self.proposal is not None and allowed is not None and self.proposal not in allowed:
             raise invalid(
                 f"proposal must be among the arms of the decision, got {loop.names[self.proposal]!r}"
             )
         if loop.state.archived:
             raise Refused(409, "archived", f"loop {loop.name!r} is archived and decides no more")
-        if self.proposal is not None and self.proposal in loop.contexts.removed():
+        if self.proposal is not None and self.proposal in loop.arms.removed():
             raise invalid(
                 f"proposal must be an arm that is present, got {loop.names[self.proposal]!r}, which was "
                 "removed"
@@ -37,12 +37,11 @@ class DecisionRequest(NamedTuple):
 
     def now(self, loop: Loop, round: float = inf) -> Question:
         """The question without the arms that were gone by a round; without it, now."""
-        return self.question.without(loop.contexts.removed(round), loop.names)
+        return self.question.without(loop.arms.removed(round), loop.names)
 
     def same_as(self, event: DecisionMade, loop: Loop) -> DecisionMade:
         """The decision that the key got before, if it was asked for in the same way then."""
-        before = self.question if loop.contexts.stay else self.now(loop, event.round)
-        if event.proposal != self.proposal or not before.same_as(event):
+        if event.proposal != self.proposal or not self.now(loop, event.round).same_as(event):
             raise Refused(
                 409,
                 "key_reused",
@@ -64,7 +63,7 @@ def read_request(
     """The same as the loop knows it; refuses fields and arms that are not its own."""
     if allowed is not None and arms is not None:
         raise invalid("arms must be given once, as arms or as allowed, got both")
-    question = loop.contexts.question(context, allowed if arms is None else arms, practice)
+    question = loop.arms.question(context, allowed if arms is None else arms, practice)
     return DecisionRequest(key, None if proposal is None else arm_of(loop, proposal), question)
 
 

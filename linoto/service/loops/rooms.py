@@ -8,7 +8,6 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from linoto.core import kernels
 from linoto.core.hints import amount
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.readings import left_at_most
@@ -59,23 +58,8 @@ def room_now(loop: Loop) -> float | None:
 
     What a restore has lost is taken from it.
     """
-    room = loop.state.budget
-    if loop.contexts.stay:
-        room = room_left(loop, room_to_show(loop))
+    room = room_left(loop, loop.arms.room_to_show(loop.agent, loop.state.budget))
     return None if room is None else room - debt(loop)
-
-
-def room_to_show(loop: Loop) -> float | None:
-    """What the gate sees now, unless that tells what is drawn for the next decision: then at the last.
-
-    Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
-    """
-    agent, before = loop.agent, loop.state.budget
-    if agent.gate.throws_coin:
-        if getattr(agent.gate, "loan", 0.0) == 0.0:
-            return agent.budget
-        return agent.proven_room if before is None else before
-    return before if agent.rule.draws != kernels.NO_DRAWS else agent.budget
 
 
 def standing(loop: Loop) -> str:

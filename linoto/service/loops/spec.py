@@ -1,4 +1,4 @@
-"""What a loop is made from: checked once, made canonical, and started."""
+"""What a loop is made from: checked once, and made canonical."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 from msgspec import Meta, Struct, field
 
 from linoto.core.agent import Agent
-from linoto.core.arrays import Floats
-from linoto.core.certificates import LOG, PRACTICE
 from linoto.core.doubling import DoublingAgent
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
-from linoto.core.one_hot import find_one_hot, one_hot, recognising
 from linoto.core.protocols import Policy
 from linoto.core.snapshots import from_dict, to_dict
-from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
-from linoto.service.loops import context_spec
-from linoto.service.loops.context_practice import GIVEN, Practice
-from linoto.service.loops.context_spec import (
+from linoto.service.loops import recipe_spec
+from linoto.service.loops.events import Mode
+from linoto.service.loops.practice_weights import GIVEN, read_practice
+from linoto.service.loops.recipe_spec import (
     LONGEST_NAME,
     Count,
     MomentStatistics,
@@ -31,13 +27,10 @@ from linoto.service.loops.context_spec import (
     RecipeSpec,
     Total,
 )
-from linoto.service.loops.events import Mode
 from linoto.service.loops.seeded import seed_of
 from linoto.service.storage.log_files import count_context_log, count_log
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
-MOST_NUMBERS = 4_000_000  # of all features together
-MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
 Share = Annotated[float, Meta(ge=0.0, le=0.9)]
@@ -195,20 +188,22 @@ def counted_contexts(spec: LoopSpec, recipe: RecipeSpec, logs: Path | None) -> d
             f"{odd[0]} must be left out in a loop with a recipe: its items are the arms, and its log is "
             "given as moments or log"
         )
-    context_spec.check_contexts(recipe, spec.practice, MOST_FEATURES)
-    known, log, moments = context_spec.read_recipe(recipe), spec.log, spec.moments
+    known, log, moments = recipe_spec.read_recipe(recipe), spec.log, spec.moments
+    recipe_spec.check_size(known, MOST_FEATURES)
+    if spec.practice is not None and spec.practice != GIVEN:
+        read_practice(known, spec.practice, None)
     if log is not None and moments is not None:
         raise invalid("a log must be given once, as moments or log, got both")
     if log is not None:
         found = count_context_log(logs, log.file, action=log.action, reward=log.reward, recipe=known)
-        moments = context_spec.as_statistics(found)
-    stays = spec.practice is None and context_spec.knows_items_only(known)
+        moments = recipe_spec.as_statistics(found)
+    stays = spec.practice is None and recipe_spec.knows_items_only(known)
     return as_arms(known, moments) if stays else {"moments": moments}
 
 
 def as_arms(recipe: Recipe, moments: MomentStatistics | None) -> dict[str, Any]:
     """A recipe whose only column is the item, as arms that stay the same: practice is what the log did."""
-    offline = None if moments is None else as_statistics(context_spec.by_item(recipe, moments))
+    offline = None if moments is None else as_statistics(recipe_spec.by_item(recipe, moments))
     arms = [Arm(name=name) for name in recipe.items]
     return {"arms": arms, "offline": offline, "recipe": None, "moments": None}
 
@@ -268,129 +263,3 @@ def as_statistics(log: Offline) -> LogStatistics:
     return LogStatistics(
         pulls=log.pulls.tolist(), reward_sums=log.reward_sums.tolist(), reward_squares=squares
     )
-
-
-# -- as it is started
-
-
-def features(spec: LoopSpec) -> Floats:
-    """(k, d) the actions; the identity where no arm has features."""
-    k, given = len(spec.arms), [arm.features for arm in spec.arms]
-    missing = [vector is None for vector in given]
-    if any(missing) and not all(missing):
-        raise invalid(
-            f"arms must all have features or none, got none for {spec.arms[missing.index(True)].name!r}"
-        )
-    widths = {k} if all(missing) else {len(vector or ()) for vector in given}
-    if len(widths) > 1:
-        raise invalid(f"features must be equally many for every arm, got {sorted(widths)}")
-    d = widths.pop()
-    if not 1 <= d <= MOST_FEATURES or k * d > MOST_NUMBERS:
-        raise invalid(
-            f"arms must have 1 to {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got {k} x {d}"
-        )
-    return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
-
-
-def new_features(agent: LoopAgent, added: list[tuple[str, list[float] | None]]) -> Floats:
-    """(j, d + n) the actions of arms that come: without features, each brings one of its own."""
-    k, d = agent.actions.shape
-    given = [features for _, features in added]
-    without = find_one_hot(agent.actions) is not None and not any(given)
-    if not without and any(features is None or len(features) != d for features in given):
-        raise invalid(f"features must be the {d} numbers that the arms of this loop have, for every new arm")
-    width = d + len(given) if without else d
-    if width > MOST_FEATURES or (k + len(given)) * width > MOST_NUMBERS:
-        raise invalid(
-            f"arms must have at most {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got "
-            f"{k + len(given)} x {width}"
-        )
-    return np.eye(len(given), width, d) if without else np.array(given, dtype=np.float64)
-
-
-def log_of(spec: LoopSpec) -> Offline:
-    """The log a loop starts from."""
-    stats = spec.offline
-    if stats is None:
-        return Offline.empty(len(spec.arms))
-    return Offline(
-        pulls=stats.pulls,  # type: ignore[arg-type]
-        reward_sums=stats.reward_sums,  # type: ignore[arg-type]
-        reward_squares=stats.reward_squares,  # type: ignore[arg-type]
-    )
-
-
-def names_of(spec: LoopSpec) -> list[str]:
-    """The names of its arms; with contexts these are the items."""
-    return [arm.name for arm in spec.arms] if spec.recipe is None else list(spec.recipe.items)
-
-
-def start_agent(spec: LoopSpec) -> LoopAgent:
-    """The agent of a canonical spec, before its first decision."""
-    try:
-        agent = fresh_agent(spec)
-    except (ValueError, MemoryError) as error:
-        raise invalid(str(error)) from error
-    try:
-        agent.check_reward(spec.default_reward)
-    except ValueError as error:
-        raise invalid(f"default_{error}") from error
-    check_holdback(spec.holdback, agent, spec.practice)
-    check_gate(agent, spec.practice)
-    check_redraws(spec.redraws, agent, len(names_of(spec)), agent.d)
-    return agent
-
-
-def fresh_agent(spec: LoopSpec) -> LoopAgent:
-    """The agent that the policy starts; what it draws is of no use once the loop has its key."""
-    seed = spec.seed or 0
-    if spec.recipe is not None:
-        return context_spec.start_in_contexts(spec.policy, spec.recipe, spec.moments, seed)
-    with recognising(spec.version > 2):
-        agent: Any = from_dict(spec.policy, stored=True).start(
-            features(spec), log_of(spec), rng=as_generator(seed), names=names_of(spec)
-        )
-    if not isinstance(agent, Agent | DoublingAgent) or not hasattr(agent, "gate"):
-        raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
-    return agent
-
-
-def check_gate(agent: LoopAgent, practice: Practice | None) -> None:
-    """Refuse a promise that a loop could not tell or keep."""
-    if agent.brings_arms:
-        if agent.needs_practice and practice is None:
-            raise invalid(
-                f"practice must be given for a {type(agent.gate).__name__} gate, got none: an item, weights "
-                f"of items, or {GIVEN!r} to send it with each decision"
-            )
-        return
-    if agent.gate.throws_coin and isinstance(agent, DoublingAgent):
-        raise invalid("policy must not begin anew in epochs where its gate throws a coin, got a Doubling")
-    if agent.against not in (LOG, PRACTICE):  # every number of a loop is told beside one of these
-        raise invalid(
-            "gate must compare with the log or with current practice in a loop, got "
-            f"{type(agent.gate).__name__} against {agent.against}"
-        )
-
-
-def check_redraws(redraws: int, agent: LoopAgent, k: int, d: int) -> None:
-    """Refuse draws that would keep every caller waiting at each decision."""
-    most = MOST_DRAWN // (k * d**2 if agent.brings_arms else d * (k + d))
-    if agent.rule.needs_redraws and redraws > most:
-        raise invalid(f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}")
-
-
-def check_holdback(holdback: float, agent: LoopAgent, practice: Practice | None) -> None:
-    """Refuse a control group where nobody knows what it would play, or the gate has its own."""
-    why = why_no_control(agent, practice)
-    if holdback > 0 and why:
-        raise invalid(f"holdback must be 0 {why}, got {holdback:g}")
-
-
-def why_no_control(agent: LoopAgent, practice: Practice | None) -> str:
-    """Why a loop can have no control group of its own; "" where it can."""
-    if agent.gate.throws_coin:
-        return "in a loop whose gate throws a coin: its control rounds are the control group, by their share"
-    if agent.brings_arms:
-        return "" if practice is not None else "where practice is not known, which it would play"
-    return "" if agent.offline.total else "where there is no log, whose mixture it would play"

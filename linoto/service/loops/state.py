@@ -5,11 +5,12 @@ The names in the stored JSON are those of version 0.1, some of which are called 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log
 
 from msgspec import Struct, field
 
-from linoto.service.loops.books import Books
+from linoto.service.loops.books import Books, spread
 from linoto.service.loops.detector import Detector
 from linoto.service.loops.events import GROUPS, Mode
 from linoto.service.loops.history import History
@@ -163,3 +164,8 @@ class LoopState(Struct):
     drawn_anew: int = 0  # how often rounds were drawn anew because those before were undone
     tried: float = 0.0  # decisions that played another arm than the safe choice
     oldest: int = 0  # in a snapshot: the number from which on there may be open decisions
+
+    def spread(self, places: Sequence[int], d: int) -> None:
+        """New features: those there were have these places now, new ones are 0 in all sums so far."""
+        self.played = spread(self.played, places, d)
+        self.books.spread(places, d)

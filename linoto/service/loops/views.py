@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from linoto.core.codec import finite
@@ -16,12 +15,10 @@ from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.practice_views import PracticeView, practice_view
-from linoto.service.loops.readings import in_order, lift_of
+from linoto.service.loops.readings import in_order, lift_of, practice_books
 from linoto.service.loops.restores import restores_of
 from linoto.service.loops.rooms import loss_and_left, room_now, standing
-from linoto.service.loops.spec import why_no_control
-from linoto.service.loops.state import Epoch, RewardTotals
+from linoto.service.loops.state import ArmsChange, Epoch, RewardTotals
 from linoto.service.loops.sums import (
     alarm_below,
     alarm_line,
@@ -55,21 +52,28 @@ class AlarmView(Struct):
     answered: bool  # whether somebody has set the mode since
 
 
-class ArmsChangeView(Struct):
-    """A change of the arms, and what it did to practice and to the promise."""
-
-    at: float
-    by: str
-    decisions: int  # before it
-    text: str
-
-
 class RestoreView(Struct):
     """A restore of the database from a backup."""
 
     at: float
     decisions: int  # that were in the backup
     missing: int | None  # events that came after it, and are lost; None: nobody knows
+
+
+class PracticeView(Struct):
+    """What a coin has told of current practice, in the explored decisions whose reward is known."""
+
+    explored: int  # how many these are
+    missing: int  # other explored decisions: their reward is to come, or lost, or came before its turn
+    control: int  # rewards of control rounds
+    earned: float  # what the explored decisions earned
+    estimate: float  # what practice would have earned in them
+    lower: float  # and where that lies, at any time
+    upper: float
+    level: float
+    counts_rewards: (
+        bool  # whether the promise counts rewards as they come, as these numbers do, or their means
+    )
 
 
 class LoopView(Struct):
@@ -119,7 +123,7 @@ class LoopView(Struct):
     arms_since_drift: bool  # whether arms show what they earned since then, without the log
     groups: dict[str, GroupView]
     alarms: list[AlarmView]
-    arm_changes: list[ArmsChangeView]
+    arm_changes: list[ArmsChange]
     restores: list[RestoreView]
 
 
@@ -213,6 +217,26 @@ def know_intervals(many: Iterable[tuple[RewardTotals, Limits | None]]) -> None:
     )
 
 
+def practice_view(loop: Loop) -> PracticeView | None:
+    """What the coin has told so far, where there is one."""
+    books = practice_books(loop)
+    if loop.coin_books is None or books is None:
+        return None
+    terms, known = loop.coin_books[0], books.explored - books.missing
+    lower, upper = terms.bounds(books)
+    return PracticeView(
+        explored=known,
+        missing=loop.coin_books[1].explored - known,
+        control=books.control,
+        earned=books.earned,
+        estimate=terms.estimate(books),
+        lower=lower,
+        upper=upper,
+        level=LEVEL,
+        counts_rewards=getattr(loop.agent.gate, "promise", "realised") == "realised",
+    )
+
+
 def lift_view(loop: Loop) -> LiftView:
     """The lift so far."""
     seen = practice_view(loop)
@@ -246,11 +270,11 @@ def settings_of(loop: Loop) -> dict[str, Any]:
         "switched_at": None if switched is None else switched.at,
         "switched_by": None if switched is None else switched.by,
         "holdback": state.holdback,
-        "no_control": why_no_control(loop.agent, loop.spec.practice),
+        "no_control": loop.arms.why_no_control(loop.agent),
         "archived": state.archived,
         "arms": loop.arm_count,
-        "context_fields": None if loop.contexts.stay else loop.contexts.fields,
-        "arm_changes": [ArmsChangeView(**msgspec.structs.asdict(change)) for change in state.arm_changes],
+        "context_fields": loop.arms.context_fields,
+        "arm_changes": state.arm_changes.copy(),
         "restores": [
             RestoreView(made.restored_at or 0.0, made.first - 1, made.missing) for made in restores_of(loop)
         ],
@@ -338,7 +362,7 @@ def drifted_at(loop: Loop) -> float | None:
 
     Later ones compare with the same log, so they say the same again.
     """
-    if not loop.contexts.stay:
+    if loop.watch.claim is None:
         return None
     return next((alarm.at for alarm in loop.state.alarms if alarm.kind == "drift"), None)
 

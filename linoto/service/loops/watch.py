@@ -106,16 +106,16 @@ class Watch:
     scale: Scale
     error: float
     reference: tuple[float, float]  # an interval for the mean reward of the log
-    later: tuple[ReferenceSince, ...]  # what is left of practice, each time it has lost an arm
-    per_round: float | None  # None: nothing is promised
-    constant: float
-    kappa: float  # rounding of the mixture, in plays
     default_reward: float  # what closes a decision whose reward never came
     loses_defaults: bool  # whether its reward is unknown then; else only where a restore may have lost it
     watches_drift: bool  # whether enough is known of rewards to recognise drift
-    claim: Claim | None  # what plays earn while there is no drift; None: with contexts nobody knows
     run: float  # plays between two false alarms of drift, on average
-    certified: bool  # whether safe plays outside the mixture are proven to earn as much as the log
+    later: tuple[ReferenceSince, ...] = ()  # what is left of practice, each time it has lost an arm
+    per_round: float | None = None  # None: nothing is promised
+    constant: float = 0.0
+    kappa: float = 0.0  # rounding of the mixture, in plays
+    claim: Claim | None = None  # what plays earn while there is no drift; None: with contexts nobody knows
+    certified: bool = False  # whether safe plays outside the mixture are proven to earn as much as the log
     model: ModelClaim | None = None  # with contexts: what the log says of plays, where a promise rests on it
 
     @classmethod
@@ -123,48 +123,30 @@ class Watch:
         cls, agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
     ) -> Watch:
         """The watch over an agent with this certificate; `later` references are since practice lost arms."""
-        if isinstance(agent, Agent) and agent.brings_arms:
-            return cls.over_contexts(agent, c, spec)
         (low, high), assumed = c.reward_range, agent.confidence
+        common: dict[str, Any] = {
+            "scale": Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
+            "error": spec.alarm_error,
+            "reference": c.reference_interval,
+            "default_reward": spec.default_reward,
+            "loses_defaults": spec.missing_reward == "unknown",
+            "run": spec.alarm_run,
+        }
+        if isinstance(agent, Agent) and agent.brings_arms:  # every round has its own mean
+            model = ModelClaim.of(agent) if c.holds else None
+            return cls(watches_drift=model is not None, model=model, **common)
         with_log = agent.gate.compares_with_log and agent.offline.total > 0
         promised = with_log and c.holds and c.per_round is not None
         return cls(
-            scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
-            error=spec.alarm_error,
-            reference=c.reference_interval,
             later=tuple(later),
             per_round=c.per_round if promised else None,
             constant=c.constant or 0.0,
             kappa=most_rounding(agent, spec.version),
-            default_reward=spec.default_reward,
-            loses_defaults=spec.missing_reward == "unknown",
             claim=claim_of(agent, c, spec, later),
-            run=spec.alarm_run,
             certified=promised and agent.gate.keeps_ledger,
             watches_drift=(promised or (with_log and range_is_given(agent, c)))
             and not (spec.version == 1 and later),  # its rule knows one reference for all plays
-        )
-
-    @classmethod
-    def over_contexts(cls, agent: Agent, c: Certificate, spec: LoopSpec) -> Watch:
-        """With contexts every round has its own mean: what plays earn is compared with the log's model."""
-        (low, high), assumed = c.reward_range, agent.confidence
-        model = ModelClaim.of(agent) if c.holds else None
-        return cls(
-            scale=Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
-            error=spec.alarm_error,
-            reference=c.reference_interval,
-            later=(),
-            per_round=None,
-            constant=0.0,
-            kappa=0.0,
-            default_reward=spec.default_reward,
-            loses_defaults=spec.missing_reward == "unknown",
-            claim=None,
-            run=spec.alarm_run,
-            certified=False,
-            watches_drift=model is not None,
-            model=model,
+            **common,
         )
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:

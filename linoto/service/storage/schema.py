@@ -9,7 +9,16 @@ APPLICATION = 0x6C696E6F  # "lino", so that another program's database is not ta
 VERSION = 2
 SECRET_BYTES = 32  # of the system's entropy: what every draw of every loop is made from
 
-SCHEMA = """
+BASES = """
+CREATE TABLE bases (
+    loop INTEGER PRIMARY KEY REFERENCES loops (id),
+    seq INTEGER NOT NULL,
+    books BLOB NOT NULL,
+    agent BLOB NOT NULL,
+    at REAL NOT NULL
+) STRICT;
+"""
+SCHEMA = f"""
 CREATE TABLE loops (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -61,13 +70,7 @@ CREATE TABLE snapshots (
     agent BLOB NOT NULL,
     PRIMARY KEY (loop, seq)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE bases (
-    loop INTEGER PRIMARY KEY REFERENCES loops (id),
-    seq INTEGER NOT NULL,
-    books BLOB NOT NULL,
-    agent BLOB NOT NULL,
-    at REAL NOT NULL
-) STRICT;
+{BASES}
 CREATE TABLE tokens (
     name TEXT PRIMARY KEY,
     role TEXT NOT NULL CHECK (role IN ('reader', 'writer', 'admin')),
@@ -100,14 +103,8 @@ CREATE TABLE IF NOT EXISTS secret (
 """  # since version 2: other programs of that version do not miss them, so no migration is needed
 
 MIGRATIONS = {  # the script that leads from each older version to the next
-    1: """
-CREATE TABLE bases (
-    loop INTEGER PRIMARY KEY REFERENCES loops (id),
-    seq INTEGER NOT NULL,
-    books BLOB NOT NULL,
-    agent BLOB NOT NULL,
-    at REAL NOT NULL
-) STRICT;
+    1: BASES
+    + """
 ALTER TABLE tokens ADD COLUMN rate REAL;
 ALTER TABLE tokens ADD COLUMN revoked_at REAL;
 ALTER TABLE rewards ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;

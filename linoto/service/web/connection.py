@@ -7,10 +7,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import httptools
-import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from linoto.service.web.messages import ErrorBody, Failure
+from linoto.service.web.messages import error_body
 
 if TYPE_CHECKING:
     from linoto.service.web.listener import Listener
@@ -150,7 +149,7 @@ class Connection(HttpToolsProtocol):
         if open_cycle is not None and open_cycle.response_started:
             self.transport.abort()
             return
-        body = msgspec.json.encode(ErrorBody(Failure(code, message)))
+        body = error_body(code, message)
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
             body
         )

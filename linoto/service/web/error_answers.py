@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import msgspec
 from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
 from linoto.service.errors import Busy, Refused, Repeats, Unavailable
 from linoto.service.web.access import AnyRequest
-from linoto.service.web.messages import ErrorBody, Failure
+from linoto.service.web.messages import error_body
 from linoto.service.web.methods import allowed_at
 
 logger = logging.getLogger("linoto.service")
@@ -21,7 +20,7 @@ REPEATS = Repeats()
 
 def failure(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> Response[bytes]:
     """The one shape."""
-    body = msgspec.json.encode(ErrorBody(Failure(code, message)))
+    body = error_body(code, message)
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
 

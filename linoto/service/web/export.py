@@ -68,14 +68,14 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
 
 def columns_of(loop: Loop) -> dict[str, str]:
     """The columns of the file with their kinds; those of the context keep their names."""
-    recipe = loop.contexts.recipe
+    recipe = loop.arms.recipe
     own = {column.name: column.holds for column in recipe.context}
     return {own_name(loop, name): kind for name, kind in COLUMNS.items()} | {recipe.item: "text"} | own
 
 
 def own_name(loop: Loop, column: str) -> str:
     """What a column of ours is called where a field of the context, or the item, has its name already."""
-    recipe = loop.contexts.recipe
+    recipe = loop.arms.recipe
     taken = {recipe.item, *(field.name for field in recipe.context)} - {"action"}
     return f"decision_{column}" if column in taken else column
 
@@ -83,8 +83,10 @@ def own_name(loop: Loop, column: str) -> str:
 def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
     found, event = plain_row(loop, row)
+    given = event.context or {}
+    context = {field.name: field.cell(given.get(field.name)) for field in loop.arms.recipe.context}
     named = {own_name(loop, column): value for column, value in found.items()}
-    return named | {loop.contexts.recipe.item: found["action"]} | loop.contexts.columns(event.context or {})
+    return named | {loop.arms.recipe.item: found["action"]} | context
 
 
 def plain_row(loop: Loop, row: sql.Row) -> tuple[dict[str, Any], DecisionMade]:

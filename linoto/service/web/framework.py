@@ -114,9 +114,7 @@ class JsonRequest(Request[Any, Any, State]):
 def read_body(body: bytes, wanted: Any) -> Any:
     """A body of this type, or a refusal that says what is wrong and where."""
     if not body.strip():
-        raise Refused(
-            400, "bad_request", "the body must be JSON, got nothing: send {} where there is nothing to say"
-        )
+        raise Refused(400, "bad_request", NO_BODY)
     try:
         read = decode(body, wanted)
         json.loads(body, object_pairs_hook=refuse_repeated)

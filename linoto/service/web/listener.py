@@ -17,13 +17,12 @@ from email.utils import formatdate
 from itertools import islice
 from typing import Any
 
-import msgspec
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from linoto.service.errors import Repeats
 from linoto.service.web.connection import BUSY, IDLE, SILENT, Connection
-from linoto.service.web.messages import ErrorBody, Failure
+from linoto.service.web.messages import error_body
 
 logger = logging.getLogger("linoto.service")
 BACKLOG = 1024  # connections that the system holds until they are taken
@@ -231,7 +230,7 @@ def refuse_some(listening: socket.socket, most: int) -> list[socket.socket]:
     return refused
 
 
-FULL_BODY = msgspec.json.encode(ErrorBody(Failure("busy", FULL)))
+FULL_BODY = error_body("busy", FULL)
 FULL_HEADERS = [
     (b"content-type", b"application/json"),
     (b"content-length", b"%d" % len(FULL_BODY)),

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import Any
 
-import msgspec
-
-from linoto.service.web.messages import ErrorBody, Failure
+from linoto.service.web.messages import error_body
 
 ALIVE = (200, b"text/plain; charset=utf-8", b"ok")
 
@@ -31,4 +29,4 @@ class Loading:
 
     def _not_ready(self) -> tuple[int, bytes, bytes]:
         message = f"the loops are being read, {len(self.loaded)} so far: ask again"
-        return 503, b"application/json", msgspec.json.encode(ErrorBody(Failure("loading", message)))
+        return 503, b"application/json", error_body("loading", message)

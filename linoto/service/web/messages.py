@@ -5,19 +5,21 @@ from __future__ import annotations
 from sqlite3 import Connection
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from linoto.service.errors import invalid
 from linoto.service.loops.batches import MOST_IN_BATCH
-from linoto.service.loops.context_spec import Number
 from linoto.service.loops.events import Contribution, DecisionMade, Mode
 from linoto.service.loops.explanations import reason
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Loops, RewardResult
+from linoto.service.loops.recipe_spec import Number
 from linoto.service.loops.restores import budget_of
 from linoto.service.loops.spec import Arm, ArmName, PracticeGiven, Share
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
+ArmNames = Annotated[list[ArmName], Meta(min_length=1, max_length=100_000)]
 FieldName = Annotated[str, Meta(min_length=1, max_length=200)]
 FieldValue = (
     Annotated[str, Meta(max_length=1000)]
@@ -33,13 +35,7 @@ class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     key: Key | None = None
     proposal: ArmName | None = None  # the arm that the caller's own model would play
-    allowed: (
-        Annotated[
-            list[ArmName],
-            Meta(min_length=1, max_length=100_000, description="the name of `arms` in version 0.2"),
-        ]
-        | None
-    ) = None
+    allowed: Annotated[ArmNames, Meta(description="the name of `arms` in version 0.2")] | None = None
     context: (
         Annotated[
             dict[FieldName, FieldValue],
@@ -47,13 +43,7 @@ class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
         ]
         | None
     ) = None
-    arms: (
-        Annotated[
-            list[ArmName],
-            Meta(min_length=1, max_length=100_000, description="those to choose from; all if left out"),
-        ]
-        | None
-    ) = None
+    arms: Annotated[ArmNames, Meta(description="those that may be played; all if left out")] | None = None
     practice: (
         Annotated[
             PracticeGiven, Meta(description="an item or weights of items, in a loop that has practice given")
@@ -183,3 +173,8 @@ class ErrorBody(Struct):
     """The shape of every error."""
 
     error: Failure
+
+
+def error_body(code: str, message: str) -> bytes:
+    """An error as it is sent."""
+    return msgspec.json.encode(ErrorBody(Failure(code, message)))

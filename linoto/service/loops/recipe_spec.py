@@ -1,23 +1,17 @@
-"""What a loop with contexts is made from: the recipe of its features, what is kept of a log, and practice."""
+"""What a loop with contexts is made from, as JSON: the recipe of its features, and what is kept of a log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from linoto.core.agent import Agent
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
-from linoto.core.protocols import starts_without_arms
-from linoto.core.snapshots import from_dict
-from linoto.core.validation import as_generator
 from linoto.service.errors import invalid
-from linoto.service.loops.context_practice import GIVEN, Practice, read_practice
 
 LONGEST_NAME = 200  # characters
 MOST_WORK = 200_000_000  # multiplications of one decision, k d^2: about a tenth of a second
@@ -134,14 +128,6 @@ def by_item(recipe: Recipe, statistics: MomentStatistics) -> Offline:
     )
 
 
-def check_contexts(recipe: RecipeSpec, practice: Practice | None, most_features: int) -> None:
-    """Refuse what no decision could be made with."""
-    known = read_recipe(recipe)
-    check_size(known, most_features)
-    if practice is not None and practice != GIVEN:
-        read_practice(known, practice, None)
-
-
 def check_size(known: Recipe, most_features: int) -> None:
     """Refuse a recipe with which a decision would take too long."""
     if known.d > most_features:
@@ -151,19 +137,3 @@ def check_size(known: Recipe, most_features: int) -> None:
             f"recipe must have k items and d features with k d^2 at most {MOST_WORK:,}, got "
             f"{len(known.items)} items and {known.d} features"
         )
-
-
-def start_in_contexts(
-    policy: Mapping[str, Any],
-    recipe: RecipeSpec,
-    moments: MomentStatistics | None,
-    seed: int,
-) -> Agent:
-    """The agent of a loop with contexts, before its first decision."""
-    known = from_dict(dict(policy), stored=True)
-    if not starts_without_arms(known):
-        raise invalid(f"policy must be one that knows contexts, got a {policy.get('type')}")
-    agent: Agent = known.start(
-        offline=read_moments(moments), features=read_recipe(recipe), rng=as_generator(seed)
-    )
-    return agent

@@ -16,7 +16,7 @@ Practice = str | dict[str, float]
 Weights = list[tuple[int, float]]  # items by their place, with what they weigh if that is above 0
 
 
-def read_practice(recipe: Recipe, practice: Practice, among: Sequence[int] | None) -> Weights:
+def read_practice(recipe: Recipe, practice: Practice, allowed: Sequence[int] | None) -> Weights:
     """The weights of practice, of these items only: what it would do if there were no others."""
     given = {practice: 1.0} if isinstance(practice, str) else practice
     try:
@@ -24,15 +24,18 @@ def read_practice(recipe: Recipe, practice: Practice, among: Sequence[int] | Non
         weights = as_weights(np.array(list(given.values()), dtype=np.float64))
     except ValueError as error:
         raise invalid(str(error).replace("arms must", "practice must")) from error
-    offered = range(len(recipe.items)) if among is None else set(among)
     found = [(place, weight) for place, weight in zip(places, weights.tolist(), strict=True) if weight > 0]
-    kept = sorted((place, weight) for place, weight in found if place in offered)
+    left = range(len(recipe.items)) if allowed is None else set(allowed)
+    kept = sorted((place, weight) for place, weight in found if place in left)
     if not kept:
         raise invalid(f"arms must hold an item that practice plays, got none: it plays {practice!r}")
-    if len(kept) == len(found):
-        return kept
-    total = sum(weight for _, weight in kept)
-    return [(place, weight / total) for place, weight in kept]
+    return kept if len(kept) == len(found) else rescaled(kept)
+
+
+def rescaled(weights: Weights) -> Weights:
+    """Weights that sum to 1 again, after some items have gone."""
+    total = sum(weight for _, weight in weights)
+    return [(place, weight / total) for place, weight in weights]
 
 
 def spread(weights: Weights, items: Sequence[int]) -> Floats:

@@ -1,0 +1,193 @@
+"""Arms that stay the same from round to round: the agent knows their features, and what each has earned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.agent import Agent
+from linoto.core.arrays import Floats
+from linoto.core.certificates import LOG, PRACTICE
+from linoto.core.confidence import why_noise_refuted
+from linoto.core.doubling import DoublingAgent
+from linoto.core.hints import shortened_list
+from linoto.core.offline import Offline
+from linoto.core.one_hot import find_one_hot, one_hot, recognising, same_arms
+from linoto.core.snapshots import from_dict, restore
+from linoto.core.validation import as_generator
+from linoto.service.errors import invalid
+from linoto.service.loops.arms import Added, LoopArms
+from linoto.service.loops.events import ArmsChanged, Context, DecisionMade
+from linoto.service.loops.practice_weights import Practice
+from linoto.service.loops.questions import FixedQuestion
+from linoto.service.loops.spec import MOST_FEATURES, LoopAgent, LoopSpec
+from linoto.service.loops.state import RewardTotals
+
+if TYPE_CHECKING:
+    from linoto.service.loops.keys import LoopKey
+    from linoto.service.loops.state import LoopState
+
+MOST_NUMBERS = 4_000_000  # of all features together
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedArms(LoopArms):
+    """Arms with features of their own, or with none: then every arm is its own."""
+
+    # -- starting
+
+    def start(self, spec: LoopSpec) -> LoopAgent:
+        with recognising(spec.version > 2):
+            agent: Any = from_dict(spec.policy, stored=True).start(
+                features(spec), log_of(spec), rng=as_generator(spec.seed or 0), names=list(self.recipe.items)
+            )
+        if not isinstance(agent, Agent | DoublingAgent) or not hasattr(agent, "gate"):
+            raise invalid(f"policy must be one that a loop can run, got {spec.policy}")
+        return agent
+
+    def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent | None:
+        agent: LoopAgent = restore(snapshot)
+        first, names = features(spec), self.recipe.items
+        k, came = len(names), sum(len(change.added) for change in agent.changes)
+        same_names = tuple(agent.names or ())[:k] == names and agent.k == k + came
+        return agent if same_names and same_arms(first, agent.actions[:k, : first.shape[1]]) else None
+
+    def check_gate(self, agent: LoopAgent) -> None:
+        if agent.gate.throws_coin and isinstance(agent, DoublingAgent):
+            raise invalid("policy must not begin anew in epochs where its gate throws a coin, got a Doubling")
+        if agent.against not in (LOG, PRACTICE):  # every number of a loop is told beside one of these
+            raise invalid(
+                "gate must compare with the log or with current practice in a loop, got "
+                f"{type(agent.gate).__name__} against {agent.against}"
+            )
+
+    def why_refuted(self, agent: LoopAgent) -> str:
+        return why_noise_refuted(agent.confidence, agent.offline)
+
+    def why_practice_is_unknown(self, agent: LoopAgent) -> str:
+        return "" if agent.offline.total else "where there is no log, whose mixture it would play"
+
+    def redraw_work(self, k: int, d: int) -> int:
+        return d * (k + d)
+
+    def work(self, k: int, d: int, redraws: int) -> int:
+        return k * d + self.redraw_work(k, d) * redraws
+
+    def use_key(self, agent: LoopAgent, key: LoopKey) -> None:
+        if agent.gate.throws_coin:
+            agent.use_coins(key.coins())
+
+    # -- asking
+
+    def question(
+        self, context: Context | None, allowed: list[str] | None, practice: Practice | None
+    ) -> FixedQuestion:
+        if context:
+            raise invalid(
+                f"context must be empty or left out, because the arms of this loop stay the same: got "
+                f"{shortened_list(list(context))}"
+            )
+        if practice is not None:
+            raise invalid("practice must be left out: this loop knows what practice does")
+        try:
+            return FixedQuestion(allowed=self.allowed_indices(allowed))
+        except ValueError as error:
+            raise invalid(str(error)) from error
+
+    def removed(self, round: float = inf) -> frozenset[int]:
+        return self.gone if round == inf else frozenset()  # the agent knows which a round had
+
+    def is_beyond_promise(self, event: DecisionMade, agent: LoopAgent) -> bool:
+        return event.allowed is not None and agent.gate.needs_every_arm
+
+    # -- what is known of them
+
+    def known_of(self, arm: int, agent: LoopAgent) -> list[float]:
+        return list(agent.actions[arm].tolist())
+
+    def log_mean(self, agent: LoopAgent) -> float | None:
+        return None if agent.offline.total == 0 else agent.offline.reference
+
+    def counts_control(self, agent: LoopAgent) -> bool:
+        return agent.counts_control
+
+    def room_to_show(self, agent: LoopAgent, last: float | None) -> float | None:
+        """What the gate sees now, unless that tells what is drawn for the next decision: then at the last.
+
+        Each arm has its own room, and a loan is vouched for against practice's arm; a coin is not in it.
+        """
+        if agent.gate.throws_coin:
+            if getattr(agent.gate, "loan", 0.0) == 0.0:
+                return agent.budget
+            return agent.proven_room if last is None else last
+        return last if agent.rule.draws != kernels.NO_DRAWS else agent.budget
+
+    def totals_since_drift(self) -> dict[int, RewardTotals]:
+        return {}
+
+    # -- coming and going
+
+    def after(self, agent: LoopAgent) -> FixedArms:
+        gone = frozenset(np.flatnonzero(~agent.present).tolist())
+        recipe = replace(self.recipe, items=tuple(agent.names or ()))
+        return replace(self, recipe=recipe, changes=agent.changes, gone=gone)
+
+    def add(self, agent: LoopAgent, state: LoopState, added: Added) -> None:
+        agent.add_arms(new_features(agent, added), names=[name for name, _ in added])
+
+    def remove(self, agent: LoopAgent, event: ArmsChanged) -> None:
+        agent.remove_arms(event.removed, fallback=event.fallback)
+
+    def practice_lost_an_arm(self, agent: LoopAgent) -> bool:
+        return bool(agent.changes[-1].left)  # and something is left
+
+
+def features(spec: LoopSpec) -> Floats:
+    """(k, d) the actions; the identity where no arm has features."""
+    k, given = len(spec.arms), [arm.features for arm in spec.arms]
+    missing = [vector is None for vector in given]
+    if any(missing) and not all(missing):
+        raise invalid(
+            f"arms must all have features or none, got none for {spec.arms[missing.index(True)].name!r}"
+        )
+    widths = {k} if all(missing) else {len(vector or ()) for vector in given}
+    if len(widths) > 1:
+        raise invalid(f"features must be equally many for every arm, got {sorted(widths)}")
+    d = widths.pop()
+    if not 1 <= d <= MOST_FEATURES or k * d > MOST_NUMBERS:
+        raise invalid(
+            f"arms must have 1 to {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got {k} x {d}"
+        )
+    return one_hot(k) if all(missing) else np.array(given, dtype=np.float64)
+
+
+def new_features(agent: LoopAgent, added: Added) -> Floats:
+    """(j, d + n) the actions of arms that come: without features, each brings one of its own."""
+    k, d = agent.actions.shape
+    given = [features for _, features in added]
+    without = find_one_hot(agent.actions) is not None and not any(given)
+    if not without and any(features is None or len(features) != d for features in given):
+        raise invalid(f"features must be the {d} numbers that the arms of this loop have, for every new arm")
+    width = d + len(given) if without else d
+    if width > MOST_FEATURES or (k + len(given)) * width > MOST_NUMBERS:
+        raise invalid(
+            f"arms must have at most {MOST_FEATURES} features and {MOST_NUMBERS} numbers in all, got "
+            f"{k + len(given)} x {width}"
+        )
+    return np.eye(len(given), width, d) if without else np.array(given, dtype=np.float64)
+
+
+def log_of(spec: LoopSpec) -> Offline:
+    """The log a loop starts from."""
+    stats = spec.offline
+    if stats is None:
+        return Offline.empty(len(spec.arms))
+    return Offline(
+        pulls=stats.pulls,  # type: ignore[arg-type]
+        reward_sums=stats.reward_sums,  # type: ignore[arg-type]
+        reward_squares=stats.reward_squares,  # type: ignore[arg-type]
+    )
