@@ -178,7 +178,7 @@ class Operations:
     def change(
         self, loop: str, *, mode: str | None = None, holdback: float | None = None
     ) -> Request[dict[str, Any]]:
-        """Another mode ("live", "shadow", "safe-only") or share held back, from the next decision on."""
+        """Another mode ("live", "shadow", "safe-only") or share of the control group, from now on."""
         return send("PATCH", path_to(loop), {"mode": mode, "holdback": holdback})
 
     @operation

@@ -41,7 +41,7 @@ def summed(entered: list[Entry], rewards: list[float | None]) -> list[float]:
         len(counted),
         sum(counted),
         *np.sum([entry.action for entry in entered if entry.counted] or [[0.0, 0.0]], axis=0),
-        sum(entry.draw.held_back for entry, _ in known if entry.draw),
+        sum(entry.draw.in_control for entry, _ in known if entry.draw),
         float(np.mean(lifts)) if lifts else 0.0,
         sum(np.log1p(BETS[3] * difference) for difference in lifts)
         + sum(
@@ -210,7 +210,7 @@ def test_a_lift_is_seen_although_every_reward_is_late() -> None:
         if t >= 300:
             closing = made[t - 300]
             assert closing.draw is not None
-            books.close(closing, float(rng.random() < (0.3 if closing.draw.held_back else 0.6)))
+            books.close(closing, float(rng.random() < (0.3 if closing.draw.in_control else 0.6)))
     assert books.closed.lift is not None
     interval = books.closed.lift.interval(UNIT)
     whole = books.all_lifts([entry.draw for entry in made[-300:] if entry.draw])

@@ -18,7 +18,8 @@ from linoto.service.errors import Refused
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.explanations import explain
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.spec import LogStatistics, start_agent
+from linoto.service.loops.spec import LogStatistics
+from linoto.service.loops.starting import start_agent
 from linoto.service.storage import sql
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))

@@ -17,7 +17,7 @@ from helpers.service_process import TOLERANT, Server, served, spec_of
 import linoto
 from linoto.client import Client, ServedDecision, ServiceError
 from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
-from linoto.service.loops.spec import start_agent
+from linoto.service.loops.starting import start_agent
 from linoto.service.storage import sql
 from linoto.service.storage.database import connect
 

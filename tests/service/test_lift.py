@@ -27,7 +27,7 @@ def random_lift(
     clicks = (rng.random(n) < np.where(held, control, policy)).astype(float)
     rows = zip(clicks.tolist(), share.tolist(), held.tolist(), strict=True)
     for t, (click, p, is_held) in enumerate(rows, 1):
-        lift.add(click, chance=p, held_back=is_held, start=0.5, limits=limits)
+        lift.add(click, chance=p, in_control=is_held, start=0.5, limits=limits)
         if t % (n // 10) == 0:
             interval = lift.interval(limits)
             kept.append((lift.value, interval))
@@ -80,8 +80,8 @@ def test_a_real_lift_is_seen() -> None:
 @pytest.mark.parametrize("limits", [UNIT, None])
 def test_four_equal_rewards_leave_everything_open(limits: Any) -> None:
     lift, totals = Lift(), RewardTotals()
-    for held_back in (True, False, True, False):
-        lift.add(1.0, chance=0.5, held_back=held_back, start=0.5, limits=limits)
+    for in_control in (True, False, True, False):
+        lift.add(1.0, chance=0.5, in_control=in_control, start=0.5, limits=limits)
         totals.add(1.0, default=False)
     interval, shown = lift.interval(limits), views.group_view(totals, limits)
     assert lift.value == 0.0
@@ -96,7 +96,7 @@ def test_rewards_without_a_range_have_a_normal_interval() -> None:
     rng, lift = np.random.default_rng(4), Lift()
     for t, reward in enumerate(rng.normal(1e6, 1.0, 400).tolist()):
         held = t % 2 == 0
-        lift.add(reward + 0.5 * (not held), chance=0.5, held_back=held, start=1e6, limits=None)
+        lift.add(reward + 0.5 * (not held), chance=0.5, in_control=held, start=1e6, limits=None)
     interval = lift.interval(None)
     assert interval is not None and interval[0] < 0.5 < interval[1] and interval[1] - interval[0] < 1
     assert lift.value == pytest.approx(0.5, abs=0.5)

@@ -24,8 +24,8 @@ from linoto.service.loops.spec import (
     LogStatistics,
     LoopSpec,
     canonical,
-    start_agent,
 )
+from linoto.service.loops.starting import start_agent
 from linoto.service.storage.log_files import open_folder
 
 ROWS = [("b", 1.0), ("a", 0.0), ("b", 0.0), ("a", 1.0), ("a", 1.0)]

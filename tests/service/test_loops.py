@@ -22,7 +22,8 @@ from linoto.service.loops.arm_views import arm_views
 from linoto.service.loops.history import MOST_POINTS
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.seeded import seeded_uniform
-from linoto.service.loops.spec import LogStatistics, start_agent
+from linoto.service.loops.spec import LogStatistics
+from linoto.service.loops.starting import start_agent
 from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
 

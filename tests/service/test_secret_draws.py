@@ -153,7 +153,7 @@ def drawn(loop: Loop) -> list[Any]:
     return [
         *now,
         state.vectors[NORMALS].tolist(),
-        key.holdback(9),
+        key.control_group(9),
         key.coins().at(40),
         key.draws(40).random(),
         key.redraws(40).random(),
@@ -181,9 +181,9 @@ def test_loops_epochs_and_databases_have_keys_that_differ() -> None:
         LoopKey.of_secret(b"s" * 32, 1, "loop", "", 1),
         LoopKey.of_seed(1, "loop", ""),
     ]
-    draws = {(key.coins().at(1), key.holdback(1), key.draws(1).random()) for key in (one, *others)}
+    draws = {(key.coins().at(1), key.control_group(1), key.draws(1).random()) for key in (one, *others)}
     assert len(draws) == 7
-    uniform = np.array([one.holdback(number) for number in range(20_000)])
+    uniform = np.array([one.control_group(number) for number in range(20_000)])
     assert uniform.min() >= 0 and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 5 * np.sqrt(1 / 240_000)
 
 
@@ -368,7 +368,7 @@ def test_the_holdback_is_drawn_by_the_secret(tmp_path: Path) -> None:
         create(service, holdback=0.5, seed=None)
         key = service.loops.get("loop").draws
         drawn = [decide(service).holdback for _ in range(40)]
-        assert drawn == [key.holdback(number) < 0.5 for number in range(1, 41)]
+        assert drawn == [key.control_group(number) < 0.5 for number in range(1, 41)]
         change(service, holdback=0.0)
         assert not decide(service).holdback
 

@@ -29,8 +29,8 @@ def make_decision(
     served = live if explores else agent.play_safe(live)
     has_control = state.holdback > 0 and state.mode != "safe-only"
     control = question.control_play(loop, served) if has_control else None
-    held_back = control is not None and loop.draws.holdback(number) < state.holdback
-    played = control.decision if control is not None and held_back else served
+    in_control = control is not None and loop.draws.control_group(number) < state.holdback
+    played = control.decision if control is not None and in_control else served
     likely = None
     if not (explores and is_unsure(loop, proposal)):
         likely = propensity_of(loop, played.arm, served, question, proposal, explores and not closed)
@@ -45,8 +45,8 @@ def make_decision(
         mode=played.mode,
         source=played.source,
         round=played.round,
-        group="holdback" if held_back or played.source == "control" else played.mode,
-        counted=not held_back or loop.counts_control,
+        group="holdback" if in_control or played.source == "control" else played.mode,
+        counted=not in_control or loop.counts_control,
         control_chance=state.holdback if compared else None,
         favourite=question.arm(live.proposal),
         fallback=None if live.fallback is None else question.arm(live.fallback),

@@ -98,7 +98,7 @@ class RewardRecorded(Struct, tag_field="kind", tag="closed", frozen=True):
 
 
 class SettingsChanged(Struct, tag_field="kind", tag="switched", frozen=True):
-    """Another mode, or another share that is held back."""
+    """Another mode, or another share of the control group."""
 
     mode: Mode
     holdback: float

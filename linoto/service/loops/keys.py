@@ -50,7 +50,7 @@ class LoopKey:
         """What the propensity of a decision is estimated with."""
         return self._generator("redraws", number, None)
 
-    def holdback(self, number: int) -> float:
+    def control_group(self, number: int) -> float:
         """A number in [0, 1): whether a decision is one of the control group."""
         return self._uniform("holdback", number)
 

@@ -63,13 +63,13 @@ class Draw(NamedTuple):
     """What is fixed at a decision that could have been drawn for the control group."""
 
     chance: float  # of being drawn
-    held_back: bool
+    in_control: bool
     centre: float
     limits: Limits | None  # of rewards, where they are known
 
     def difference(self, reward: float) -> float:
         """D."""
-        return (reward - self.centre) * (-1 / self.chance if self.held_back else 1 / (1 - self.chance))
+        return (reward - self.centre) * (-1 / self.chance if self.in_control else 1 / (1 - self.chance))
 
     def worst(self, limits: Limits, sign: float) -> float:
         """The least that D can be, or -D, in units of the range."""
@@ -120,7 +120,7 @@ class LiftSums(Struct, array_like=True):
         self.below, self.above = grown(self.below, gain), grown(self.above, fall)
 
     def _know(self, draw: Draw, reward: float) -> None:
-        group, likely = (self.control, draw.chance) if draw.held_back else (self.policy, 1 - draw.chance)
+        group, likely = (self.control, draw.chance) if draw.in_control else (self.policy, 1 - draw.chance)
         group.add(reward, likely)
         difference = draw.difference(reward)
         away = difference - self.mean
@@ -183,7 +183,7 @@ class Lift(Struct):
         return self.policy.closed + self.control.closed
 
     def add(
-        self, reward: float, *, chance: float, held_back: bool, start: float, limits: Limits | None
+        self, reward: float, *, chance: float, in_control: bool, start: float, limits: Limits | None
     ) -> None:
         """A reward of a decision that was drawn for the control group with this chance.
 
@@ -191,9 +191,9 @@ class Lift(Struct):
         """
         n = self.closed
         centre = (self.rewards + start) / (n + 1)
-        weight = -1 / chance if held_back else 1 / (1 - chance)
+        weight = -1 / chance if in_control else 1 / (1 - chance)
         difference = weight * (reward - centre)
-        group, likely = (self.control, chance) if held_back else (self.policy, 1 - chance)
+        group, likely = (self.control, chance) if in_control else (self.policy, 1 - chance)
         group.add(reward, likely)
         self.rewards += reward
         away = difference - self.differences

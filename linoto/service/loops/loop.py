@@ -103,10 +103,9 @@ class Loop:
         `known` are its agent and its promise where both were kept, so that nothing has to be fitted again.
         """
         asked, spec = spec, specs.with_defaults(spec, name)
-        arms = arms_of(spec)
-        agent = start_agent(spec, arms) if known is None else known[0]
+        agent = start_agent(spec) if known is None else known[0]
         promised = without_seed(agent.certificate) if known is None else known[1]
-        arms = arms.after(agent)
+        arms = arms_of(spec).after(agent)
         names = list(arms.recipe.items)
         zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
         state = LoopState(
@@ -284,7 +283,7 @@ class Loop:
             state.lift.add(
                 event.reward,
                 chance=chance,
-                held_back=decision.group == "holdback",
+                in_control=decision.group == "holdback",
                 start=self.reference,
                 limits=self.limits,
             )

@@ -306,7 +306,7 @@ class Loops:
     def change(
         self, connection: Connection, name: str, *, by: str, mode: Mode | None, holdback: float | None
     ) -> Loop:
-        """Another mode or share held back, from the next decision on; None leaves what there is.
+        """Another mode or share of the control group, from the next decision on; None leaves what there is.
 
         The alarms so far are answered by it, also where it changes nothing else.
         """

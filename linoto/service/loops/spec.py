@@ -209,7 +209,7 @@ def as_arms(recipe: Recipe, moments: MomentStatistics | None) -> dict[str, Any]:
 
 
 def one_control_group(policy: Policy, holdback: float) -> tuple[Policy, float]:
-    """Policy and share held back: where the gate throws a coin, the share is that of the coin."""
+    """Policy and share of the control group: where the gate throws a coin, the share is that of the coin."""
     gate = getattr(policy, "gate", None)
     if holdback == 0 or not getattr(gate, "throws_coin", False):
         return policy, holdback

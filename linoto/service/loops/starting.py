@@ -19,8 +19,9 @@ def arms_of(spec: LoopSpec) -> LoopArms:
     return FixedArms(recipe=Recipe(items=names, item="action", intercept=False))
 
 
-def start_agent(spec: LoopSpec, arms: LoopArms) -> LoopAgent:
+def start_agent(spec: LoopSpec) -> LoopAgent:
     """The agent of a canonical spec; what it draws is of no use once the loop has its key."""
+    arms = arms_of(spec)
     try:
         agent = arms.start(spec)
     except (ValueError, MemoryError) as error:

@@ -111,7 +111,7 @@ async def inspect_spec(request: AnyRequest, name: LoopName) -> LoopSpec:
 
 @route(patch, "/loops/{name:str}", "writer")
 async def change_loop(request: AnyRequest, name: LoopName, data: Json[Change]) -> views.LoopView:
-    """Change the mode or the share held back; a writer may only set safe-only, the kill switch."""
+    """Change the mode or the share of the control group; a writer may only set safe-only, the kill switch."""
     if request.user.role != "admin" and (data.mode != "safe-only" or data.holdback is not None):
         raise Refused(403, "forbidden", "a writer may only set the mode safe-only")
     loops, by = loops_of(request), request.user.name

@@ -143,7 +143,7 @@ class RewardResults(Struct):
 
 
 class Change(Struct, forbid_unknown_fields=True):
-    """A new mode, a new share to hold back, or both."""
+    """A new mode, a new share of the control group, or both."""
 
     mode: Mode | None = None
     holdback: Share | None = None
