@@ -317,11 +317,7 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
     agent = DoublingAgent(
         policy=policy,
         actions=actions,
-        offline=Offline(
-            pulls=arrays["pulls"],
-            reward_sums=arrays["reward_sums"],
-            reward_squares=arrays.get("reward_squares"),
-        ),
+        offline=stored_log(arrays),
         rng=inner._rng if isinstance(inner, DoublingAgent) else inner.running.rng,
         coins=None if coins is None else KeyedCoins(bytes.fromhex(coins["key"])),
         extra=header["extra"],
@@ -335,6 +331,12 @@ def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | Non
     agent.stale[:] = arrays["stale"]
     agent._open = OpenRounds.of(header, arrays, agent.rounds)
     return agent
+
+
+def stored_log(arrays: Arrays) -> Offline:
+    """The log of fixed arms that a snapshot holds."""
+    squares = arrays.get("reward_squares")
+    return Offline(pulls=arrays["pulls"], reward_sums=arrays["reward_sums"], reward_squares=squares)
 
 
 def keeps_zeros(agent: Agent | DoublingAgent, actions: kernels.Floats) -> bool:
@@ -356,11 +358,7 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None)
     if policy is not None:
         raise ValueError("policy must be None for the snapshot of a Guard, which has none")
     guard = Guard.of(
-        Offline(
-            pulls=arrays["pulls"],
-            reward_sums=arrays["reward_sums"],
-            reward_squares=arrays.get("reward_squares"),
-        ),
+        stored_log(arrays),
         from_dict(header["gate"], stored=True),
         from_dict(header["confidence"], stored=True),
     )

@@ -23,17 +23,26 @@ LAWS_OF_OWN = [law.__name__ for _, laws in LAWS for law in laws if law.__name__ 
 @pytest.mark.parametrize(
     "policy",
     [
-        Gated(explorer=Optimist(), gate=Tolerance(epsilon=0.1)),
-        Gated(explorer=Worst(), gate=Budget(alpha=1.0), fallback=2),
-        Doubling(policy=Gated(explorer=Optimist(scale=0.1), gate=Open())),
+        pytest.param(Gated(explorer=Optimist(), gate=Tolerance(epsilon=0.1)), id="a score"),
+        pytest.param(
+            Gated(explorer=Worst(), gate=Budget(alpha=1.0), fallback=2),
+            marks=pytest.mark.slow,
+            id="a proposal",
+        ),
+        pytest.param(
+            Doubling(policy=Gated(explorer=Optimist(scale=0.1), gate=Open())),
+            marks=pytest.mark.slow,
+            id="Doubling",
+        ),
     ],
-    ids=["a score", "a proposal", "Doubling"],
 )
 def test_a_right_explorer_obeys_every_law(policy: Any) -> None:
     assert check_policy(policy) == LAWS_OF_OWN
 
 
+@pytest.mark.slow
 def test_a_right_explorer_that_draws_obeys_every_law_but_symmetry() -> None:
+    """Ten seconds; in the usual suite: the explorers of test_suite.py that draw."""
     assert check_policy(Gated(explorer=Dice())) == [law for law in LAWS_OF_OWN if law not in SYMMETRY]
 
 

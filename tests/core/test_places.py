@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,18 @@ PLAYED = ("experiments", "worlds")  # who plays what there is, and need not play
 
 def places_of(*words: str) -> list[str]:
     """The files of the package whose code has one of these names; texts and comments do not count."""
-    found = []
-    for file in sorted((ROOT / "linoto").rglob("*.py")):
-        place = file.relative_to(ROOT / "linoto")
-        if place.parts[0] not in PLAYED and words_in(ast.parse(file.read_text(encoding="utf-8"))) & {*words}:
-            found.append(place.as_posix())
-    return found
+    return [place for place, names in words_by_place().items() if names & {*words}]
+
+
+@cache
+def words_by_place() -> dict[str, set[str]]:
+    """Every name in each file that counts, read once."""
+    files = {file.relative_to(ROOT / "linoto"): file for file in sorted((ROOT / "linoto").rglob("*.py"))}
+    return {
+        place.as_posix(): words_in(ast.parse(file.read_text(encoding="utf-8")))
+        for place, file in files.items()
+        if place.parts[0] not in PLAYED
+    }
 
 
 def words_in(tree: ast.Module) -> set[str]:

@@ -194,8 +194,10 @@ def test_the_room_of_a_budget_is_by_either_estimate(after: int) -> None:
     assert slack == pytest.approx(float(start.running.run["radius"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["joint", "separate", "arms"])
 def test_a_conservative_gate_sees_less_room_the_more_the_log_may_have_moved(form: Any) -> None:
+    """Kernels that no other test compiles, fourteen seconds of them; in the usual suite: the gates above."""
     bandit, log = moved_world(6, 0.0)
     log = Offline(pulls=log.pulls, reward_sums=log.pulls * 0.5)
     rooms = []

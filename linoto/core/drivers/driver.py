@@ -244,6 +244,16 @@ class Driver(ABC, Generic[Q]):
     def situation(self) -> Situation:
         """What the promise is about now."""
 
+    def promising(self) -> dict[str, Any]:
+        """What every situation knows, whatever the rounds are."""
+        return {
+            "gate": self.gate,
+            "fallback": self.composition.resolved_fallback(),
+            "confidence": self.confidence,
+            "params": self.running.params,
+            "run": self.running.state.run,
+        }
+
     @abstractmethod
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         """What was guaranteed before the first round, in any later one."""

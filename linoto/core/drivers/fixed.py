@@ -517,15 +517,7 @@ class FixedArms(Driver[Bools | None]):
         return arm_changes.amended(certificate, self.changes, self.change_texts)
 
     def situation(self) -> Situation:
-        return Situation(
-            gate=self.gate,
-            fallback=self.composition.resolved_fallback(),
-            confidence=self.confidence,
-            params=self.running.params,
-            run=self.running.state.run,
-            state=self.running.state,
-            offline=self.offline,
-        )
+        return Situation(**self.promising(), state=self.running.state, offline=self.offline)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         state, params = self.running.state, self.running.params[0]

@@ -456,14 +456,7 @@ class RoundArms(Driver[Round]):
         return getattr(self.features, "items", None)
 
     def situation(self) -> RoundsSituation:
-        return RoundsSituation.of(
-            self.moments,
-            gate=self.gate,
-            fallback=self.composition.resolved_fallback(),
-            confidence=self.confidence,
-            params=self.running.params,
-            run=self.running.state.run,
-        )
+        return RoundsSituation.of(self.moments, **self.promising())
 
     def first_certificate(self, policy: PolicyWithPromise) -> Certificate:
         return self.certified()
