@@ -86,7 +86,7 @@ def test_the_posterior_of_the_parameter_is_the_textbooks() -> None:
     cover = np.linalg.inv(log.moments.gram / law.variance + np.diag(prior))
     exact = cover @ log.moments.reward_vector / law.variance
     error = np.sqrt(np.diag(cover) / 4000)
-    assert (np.abs(drawn.thetas.mean(axis=0) - exact) < 6 * error).all()
+    assert (np.abs(drawn.values.mean(axis=0) - exact) < 6 * error).all()
 
 
 def test_items_without_a_context_are_drawn_as_fixed_arms_are() -> None:
@@ -102,11 +102,11 @@ def test_items_without_a_context_are_drawn_as_fixed_arms_are() -> None:
     law = known.law(Confidence(noise=0.5))
     rng = np.random.default_rng(0)
     found = draw_parameters(recipe, moments, law, np.array([0.2]), np.zeros(1), worlds=4000, rng=rng)
-    mine = found.thetas[:, :1] + found.thetas[:, 1:]
+    mine = found.values[:, :1] + found.values[:, 1:]
     plain = measure_law(offline, Confidence(noise=0.5))._replace(
         variance=law.variance, variances=np.full(4, law.variance)
     )
-    theirs = draw_means(np.eye(4), offline, plain, worlds=4000, rng=rng, prior=0.2).means
+    theirs = draw_means(np.eye(4), offline, plain, worlds=4000, rng=rng, prior=0.2).values
     error = np.sqrt(mine.var(axis=0) / 2000)
     assert (np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) < 6 * error).all()
     np.testing.assert_allclose(mine.std(axis=0), theirs.std(axis=0), rtol=0.1)

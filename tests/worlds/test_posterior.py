@@ -26,7 +26,7 @@ def test_a_linear_posterior_is_the_textbooks() -> None:
     actions = rng.standard_normal((6, 2))
     log = Offline(pulls=[9, 9, 0, 9, 0, 0], reward_sums=[3.0, -2.0, 0.0, 5.0, 0.0, 0.0])
     prior = 0.8
-    means = drawn(actions, log, Confidence(noise=0.5), prior=prior).means
+    means = drawn(actions, log, Confidence(noise=0.5), prior=prior).values
     size = np.sqrt((actions**2).sum(axis=1).mean())
     precision = actions.T @ (log.pulls[:, None] * actions) / 0.25 + (size / prior) ** 2 * np.eye(2)
     cover = np.linalg.inv(precision)
@@ -41,7 +41,7 @@ def test_unrelated_normal_arms_are_drawn_towards_their_level() -> None:
     pulls = np.r_[4, np.full(200, 100_000)]
     averages = np.r_[3.0, np.tile([0.5, -0.5], 100)]
     log = Offline(pulls=pulls, reward_sums=pulls * averages)
-    means = drawn(np.eye(201), log, Confidence(noise=2.0), prior=1.0, worlds=4000).means
+    means = drawn(np.eye(201), log, Confidence(noise=2.0), prior=1.0, worlds=4000).values
     level = averages[1:].mean()
     assert means[:, 0].mean() == pytest.approx(level + 0.5 * (3.0 - level), abs=0.15)
     assert means[:, 0].var() == pytest.approx(0.5, rel=0.15)
@@ -52,7 +52,7 @@ def test_clicks_of_unrelated_arms_have_beta_posteriors() -> None:
     pulls = np.r_[100, np.full(300, 10**6)]
     clicks = np.r_[6.0, np.full(300, 0.02 * 10**6)]
     log = Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks)
-    means = drawn(np.eye(301), log, CLICKS, prior=0.01, worlds=2000).means
+    means = drawn(np.eye(301), log, CLICKS, prior=0.01, worlds=2000).values
     strength = 0.02 * 0.98 / 0.01**2 - 1
     exact = (0.02 * strength + 6) / (strength + 100)
     assert means[:, 0].mean() == pytest.approx(exact, rel=0.04)
@@ -75,14 +75,14 @@ def test_few_clicks_leave_open_how_much_arms_differ() -> None:
     found = drawn(np.eye(80), Offline(pulls=pulls, reward_sums=clicks, reward_squares=clicks), CLICKS)
     low, high = np.quantile(found.spreads, [0.1, 0.9])
     assert high > 5 * low and high < 0.02
-    assert found.means.min() >= 0 and found.means.max() < 0.2
+    assert found.values.min() >= 0 and found.values.max() < 0.2
 
 
 @pytest.mark.parametrize("actions", [np.eye(4), np.column_stack([np.ones(4), [0.0, 0.1, 0.5, 0.9]])])
 def test_no_mean_leaves_the_range(actions: np.ndarray) -> None:
     log = Offline(pulls=[400, 300, 0, 20], reward_sums=[2.0, 0.0, 0.0, 1.0])
     for prior in (None, 0.001, 5.0):
-        means = drawn(actions, log, CLICKS, prior=prior, worlds=300).means
+        means = drawn(actions, log, CLICKS, prior=prior, worlds=300).values
         assert np.isfinite(means).all() and means.min() >= 0 and means.max() <= 1
 
 
@@ -100,13 +100,13 @@ def test_worlds_scale_with_the_unit_of_the_reward() -> None:
             )
             for c in (1.0, 100.0)
         )
-        np.testing.assert_allclose(cents.means, 100 * one.means, rtol=1e-6)
+        np.testing.assert_allclose(cents.values, 100 * one.values, rtol=1e-6)
 
 
 def test_an_empty_log_leaves_the_prior() -> None:
     for actions in (np.eye(3), np.array([[1.0, 0.2], [0.5, -1.0], [0.3, 0.3]])):
         for confidence in (Confidence(noise=0.5), CLICKS):
-            means = drawn(actions, Offline.empty(3), confidence, worlds=100).means
+            means = drawn(actions, Offline.empty(3), confidence, worlds=100).values
             assert means.shape == (100, 3) and np.isfinite(means).all()
 
 
@@ -148,7 +148,7 @@ def test_untried_arms_are_worse_where_logged_ones_were_chosen_for_being_good(
     """And no better than the worst logged one where those were the best; logged arms are drawn alike."""
     clicks = PULLS * 0.3
     log = Offline(pulls=PULLS, reward_sums=clicks, reward_squares=clicks)
-    found = {how: drawn(actions, log, confidence, worlds=3000, logged_arms=how).means for how in LOGGED_ARMS}
+    found = {how: drawn(actions, log, confidence, worlds=3000, logged_arms=how).values for how in LOGGED_ARMS}
     gaps = {how: float(means[:, :3].mean() - means[:, 3:].mean()) for how, means in found.items()}
     assert gaps["random"] == pytest.approx(0.0, abs=0.03)
     assert gaps["random"] + 0.01 < gaps["good"] < gaps["best"]
@@ -161,7 +161,7 @@ def test_how_arms_were_chosen_says_nothing_where_all_or_none_were() -> None:
     for pulls in (np.full(4, 50), np.zeros(4, dtype=np.int64)):
         log = Offline(pulls=pulls, reward_sums=pulls * 0.5)
         first, *others = (
-            drawn(np.eye(4), log, CLICKS, worlds=40, logged_arms=how).means for how in LOGGED_ARMS
+            drawn(np.eye(4), log, CLICKS, worlds=40, logged_arms=how).values for how in LOGGED_ARMS
         )
         assert all(np.array_equal(first, other) for other in others)
 
@@ -171,5 +171,5 @@ def test_a_spread_that_was_given_is_the_spread_of_all_arms() -> None:
     pulls = np.r_[np.zeros(30, dtype=np.int64), 1, 1]
     log = Offline(pulls=pulls, reward_sums=pulls * 0.5)
     found = drawn(np.eye(32), log, Confidence(noise=1.0), worlds=4000, prior=0.2, logged_arms="random")
-    assert found.means[:, :30].std(axis=1).mean() == pytest.approx(0.2, rel=0.05)
+    assert found.values[:, :30].std(axis=1).mean() == pytest.approx(0.2, rel=0.05)
     np.testing.assert_allclose(found.spreads, 0.2)
