@@ -31,8 +31,10 @@ from linoto.audit.tails import Tails, find_tails, tails_around_model
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate, mean_interval
 from linoto.core.confidence import Confidence
+from linoto.core.features.recipe import Recipe
 from linoto.core.hints import shortened_list
 from linoto.core.intervals import Limits
+from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log
 from linoto.logs.rows import Rows
 
@@ -171,11 +173,26 @@ class MeansOfContexts(MeansOfArms):
 
 
 def means_of(log: Log, rows: Rows | None) -> MeansOfArms:
-    """A log as it is judged; a recipe without columns of a context is left out: such arms are fixed arms."""
+    """A log as it is judged: without columns of a context, its arms are fixed ones with these features.
+
+    Where an effect of each item is all there is, the features say nothing and are left out.
+    """
     if log.contexts is None:
         return MeansOfArms(log)
     if not log.recipe.items:
         raise ValueError("log must have items to be audited, got one of features alone: name the item column")
+    if rows is not None:
+        log.recipe.check_same(rows.recipe)
     if log.recipe.context or log.recipe.action:
         return MeansOfContexts(log, rows)
-    return MeansOfArms(replace(log, contexts=None))
+    if log.recipe.knows_items_only:
+        return MeansOfArms(replace(log, contexts=None))
+    return MeansOfArms(replace(log, contexts=None, arms=made_by(log.recipe)))
+
+
+def made_by(recipe: Recipe) -> ArmTable:
+    """The items of a recipe without columns of a context, as arms with the features that it makes."""
+    columns = dict(zip(recipe.names, recipe.transform({}).T.tolist(), strict=True))
+    return ArmTable.from_columns(
+        {"": list(recipe.items), **columns}, id="", intercept=False, arm_effects=False
+    )

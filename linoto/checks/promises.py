@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from linoto.checks.in_rounds import InRounds, SameArms, plays_rounds
+from linoto.checks.in_rounds import InRounds, SameArms
 from linoto.checks.suite import LawError
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
@@ -16,6 +16,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.composed import Composed
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
+from linoto.core.features.moments import Moments
 from linoto.core.intervals import chance_of_at_least
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy, PolicyWithPromise
@@ -78,7 +79,7 @@ def check_promise(
 
 def promises_in_rounds(policy: PolicyWithPromise) -> bool:
     """Whether a policy of ours promises something where rounds bring their own arms."""
-    if not isinstance(policy, Composed) or not plays_rounds(policy):
+    if not isinstance(policy, Composed) or policy.why_not(Moments.empty(FEATURES)):
         return False
     return policy.certificate(d=FEATURES).holds
 

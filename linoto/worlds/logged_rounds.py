@@ -12,6 +12,7 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.features.columns import Category
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
+from linoto.core.validation import as_floats
 from linoto.worlds.posterior import Choice, Draws, beta_shapes, choose
 from linoto.worlds.reward_laws import RewardLaw
 
@@ -181,8 +182,10 @@ def draw_levels(shares: Floats, played: Ints, rng: np.random.Generator) -> Float
 
 def item_weights(practice: Mapping[str, float], recipe: Recipe) -> Floats:
     """(k,) the weights that practice gives to items."""
+    if not isinstance(practice, Mapping):
+        raise ValueError(f"practice must be a mapping from items to weights, got {practice!r}")
     weights = np.zeros(len(recipe.items))
-    weights[recipe.item_indices(list(practice))] = list(practice.values())
+    weights[recipe.item_indices(list(practice))] = as_floats("practice", list(practice.values()), ndim=1)
     if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.sum() > 0):
         raise ValueError(f"practice must be weights >= 0 of items, one of them above 0, got {dict(practice)}")
     return np.asarray(weights / weights.sum())

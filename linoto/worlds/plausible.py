@@ -302,6 +302,8 @@ def plausible(
         return log
     if getattr(log, "contexts", None) is not None:
         rng = np.random.default_rng([seed, 3])
+        if rows is not None:
+            log.recipe.check_same(rows.recipe)
         found = (
             rounds_of_moments(log.recipe, log.moments, practice, rng)
             if rows is None

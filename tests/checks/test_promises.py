@@ -58,6 +58,12 @@ def test_a_proven_promise_is_kept(name: str) -> None:
     assert report.delta == (0.3 if name == "noisy" else 0.05)
 
 
+def test_a_promise_about_rewards_in_a_range_is_checked_in_rounds_too() -> None:
+    """It was left out, because the small problem of `check_policy` has rewards outside the range."""
+    there = check_promise(PROVEN["control"], runs=5, rounds=100).in_rounds
+    assert there is not None and there.at_risk > 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Overspends(Gated):
     """Promises what its gate says, and spends ten times as much."""

@@ -178,6 +178,17 @@ class Recipe:
             own = {}
         return self.item_indices(list(self.items) if arms is None else list(arms)), own
 
+    def check_same(self, other: Recipe | None) -> None:
+        """Refuse the recipe of some rows where it is not this one: numbers of two kinds would be mixed."""
+        if other != self:
+            raise ValueError("rows must be read with the recipe of the log (recipe=log.recipe), got others")
+
+    @property
+    def knows_items_only(self) -> bool:
+        """Whether an effect of each item is all that it has: the intercept adds nothing to that."""
+        others = self.context, self.crosses, self.item_columns, self.action
+        return self.item_effects and not any(others)
+
     def item_indices(self, names: Sequence[Any]) -> Ints:
         """(k,) where these items are; without items nothing."""
         if not self.items:

@@ -109,12 +109,6 @@ def read_moments(statistics: MomentStatistics | None) -> Moments | None:
     return None if statistics is None else Moments(**msgspec.structs.asdict(statistics))
 
 
-def knows_items_only(recipe: Recipe) -> bool:
-    """Whether an effect of each item is all that a recipe has: the intercept adds nothing to that."""
-    others = recipe.context, recipe.crosses, recipe.item_columns, recipe.action
-    return recipe.item_effects and not any(others)
-
-
 def by_item(recipe: Recipe, statistics: MomentStatistics) -> Offline:
     """The log of such a recipe by item; squares are known of each where all rewards are 0 or 1."""
     first, k = int(recipe.intercept), len(recipe.items)

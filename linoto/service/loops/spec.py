@@ -197,7 +197,7 @@ def counted_contexts(spec: LoopSpec, recipe: RecipeSpec, logs: Path | None) -> d
     if log is not None:
         found = count_context_log(logs, log.file, action=log.action, reward=log.reward, recipe=known)
         moments = recipe_spec.as_statistics(found)
-    stays = spec.practice is None and recipe_spec.knows_items_only(known)
+    stays = spec.practice is None and known.knows_items_only
     return as_arms(known, moments) if stays else {"moments": moments}
 
 
