@@ -3,53 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from linoto.cli.evaluate import cautions_on, row_of
+from linoto.cli.log_options import add_log_options, files_read, known_format, open_log, refused_columns
 from linoto.cli.outputs import (
-    add_allowance,
-    add_assumed,
     add_horizon,
     add_outputs,
     check_first,
+    command_again,
     fail_on,
-    horizon_again,
     limits_of,
-    print_found,
     print_json,
-    save,
-    with_known_columns,
 )
-from linoto.cli.reading import (
-    add_arm_effects,
-    add_arms_notation,
-    add_context,
-    add_format,
-    add_id,
-    add_item,
-    add_reading_options,
-    arm_effects_again,
-    context_again,
-    context_of,
-    files_read,
-    has_context,
-    known_format,
-    named_columns,
-    own_arms,
-    read_known,
-    read_known_arms,
-)
+from linoto.cli.policy_options import add_amounts, add_rewards
 from linoto.cli.terminal import positive, print_facts, print_table, print_written, progress
-from linoto.cli.usage import Commands, Parser, add_command, add_engine, as_typed, engine_of
+from linoto.cli.usage import Commands, Parser, add_command, add_engine, add_json, engine_of
 
 if TYPE_CHECKING:
     from linoto.audit.audit import Audit
     from linoto.logs.estimates import Estimate
-    from linoto.logs.read import Log
     from linoto.logs.rows import Rows
+    from linoto.logs.saved import SavedLog
 
 DESCRIPTION = """\
 Read a log, name what is wrong with it, and say whether to build on it: rows and arms, noise,
@@ -79,26 +55,6 @@ EXAMPLES = """\
   linoto audit decisions.dsjson --reward-range 0 1
   linoto audit all.csv --format open-bandit --contexts --json"""
 
-VALUES = (
-    "format",
-    "item",
-    "reward",
-    "id",
-    "propensity",
-    "time",
-    "where",
-    "decimal",
-    "thousands",
-    "arms_decimal",
-    "arms_thousands",
-    "budget",
-    "epsilon",
-    "noise",
-    "bound",
-    "reward_range",
-)
-FLAGS = ("no_intercept", "normalise", "skip_bad")
-
 
 def add_audit(commands: Commands) -> None:
     """`linoto audit`."""
@@ -109,42 +65,19 @@ def add_audit(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    add_log_options(audit)
+    audit.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
+    add_audited(audit)
+    add_what_is_judged(audit)
     add_outputs(audit)
+    add_json(audit)
     audit.set_defaults(run=run_audit, refuse=audit.error)
 
 
-def add_log_options(audit: Parser) -> None:
-    """The log, its arms, its contexts, and what is said of them."""
-    audit.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
-    audit.add_argument(
-        "--arms", metavar="ARMS", help="the arms and their features (default: the values of --item)"
-    )
-    add_item(audit)
-    audit.add_argument("--reward", metavar="COL", help="column of LOG with what it earned; a table needs it")
-    add_context(audit)
-    add_id(audit)
-    audit.add_argument("--propensity", metavar="COL", help="column of LOG: how likely the arm was")
-    audit.add_argument("--time", metavar="COL", help="column of LOG that says what is early (default: rows)")
-    audit.add_argument(
-        "--categorical",
-        action="append",
-        default=[],
-        metavar="COL",
-        help="a column of ARMS whose numbers are names",
-    )
-    audit.add_argument("--no-intercept", action="store_true", help="no constant feature")
-    audit.add_argument("--normalise", action="store_true", help="scale features: no action longer than 1")
-    add_arm_effects(audit)
-    audit.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
-    add_allowance(audit, "what Gated allows")
-    add_horizon(audit)
-    add_assumed(audit)
-    add_format(audit)
-    add_reading_options(audit)
-    add_arms_notation(audit)
-    add_engine(audit, jobs="threads that read")
-    audit.add_argument(
+def add_audited(command: Parser) -> None:
+    """The log, its arms and its contexts, and which of its rows are read."""
+    add_log_options(command)
+    command.add_argument("--skip-bad", action="store_true", help="drop bad rows and count them")
+    command.add_argument(
         "--rows",
         type=positive,
         default=500_000,
@@ -153,17 +86,24 @@ def add_log_options(audit: Parser) -> None:
     )
 
 
+def add_what_is_judged(command: Parser) -> None:
+    """What may be lost, over which rounds, and what is known of rewards."""
+    add_amounts(command, alpha=False)
+    add_horizon(command)
+    add_rewards(command, "from the log")
+    add_engine(command, jobs="threads that read")
+
+
 def run_audit(arguments: argparse.Namespace) -> None:
     """`linoto audit`."""
-    known_format(arguments, ("item", "reward"))
-    check_first(arguments, files_read(arguments))
-    audit, estimates = with_known_columns(make_audit, arguments)
+    audit, rows = audited_log(arguments)
+    estimates = estimates_of(rows, arguments)
     paths = write_files(audit, estimates, arguments)
     if arguments.json:
-        greedy = {"greedy": [found.to_dict() for found in estimates]} if has_context(arguments) else {}
-        print_json({**audit.to_dict(), **greedy}, paths)
+        print_json({**audit.to_dict(), "greedy": [found.to_dict() for found in estimates]}, paths)
     else:
-        print_found(audit.facts(), arguments)
+        facts = [(name.replace("_", " "), arguments.command.in_options(text)) for name, text in audit.facts()]
+        print_facts(facts)
         print_estimates(estimates)
         print_written(paths)
     fail_on(audit.verdict, arguments)
@@ -179,61 +119,45 @@ def print_estimates(estimates: list[Estimate]) -> None:
         print_facts(cautions)
 
 
-def make_audit(arguments: argparse.Namespace) -> tuple[Audit, list[Estimate]]:
-    """Read the log, look at it, and if it has contexts judge its own model by its propensities."""
+def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
+    """Read the log and look at it; with contexts its rows, if they are few enough and none is bad."""
     from linoto.audit.audit import audit_log
-    from linoto.logs.estimates import Interval
-    from linoto.logs.evaluate import evaluate
 
-    log, rows = read_both(arguments)
-    limits = limits_of(arguments)
+    known_format(arguments, ("item", "reward"))
+    check_first(arguments, files_read(arguments))
+    with refused_columns(arguments):
+        opened = open_log(arguments)
+        with progress("reading") as track:
+            log = opened.log(skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)
+        held = log.contexts is not None and log.rows == log.offline.total <= arguments.rows
+        rows = opened.rows(recipe=log.recipe) if held else None
     audit = audit_log(
         log,
         rows,
-        budget=arguments.budget,
-        epsilon=arguments.epsilon,
+        budget=getattr(arguments, "budget", None),
+        epsilon=getattr(arguments, "epsilon", None),
         noise=arguments.noise,
         bound=arguments.bound,
-        reward_range=limits,
+        reward_range=limits_of(arguments),
         horizon=arguments.horizon,
     )
+    return audit, rows
+
+
+def estimates_of(rows: Rows | None, arguments: argparse.Namespace) -> list[Estimate]:
+    """What the log's own model would have earned, if its rows and their propensities tell."""
+    from linoto.logs.estimates import Interval
+    from linoto.logs.evaluate import evaluate
+
     if rows is None or rows.propensities is None or rows.all_certain:
-        return audit, []
-    return audit, evaluate(rows, "greedy", interval=Interval(reward_range=limits))
+        return []
+    return evaluate(rows, "greedy", interval=Interval(reward_range=limits_of(arguments)))
 
 
-def read_both(arguments: argparse.Namespace) -> tuple[Log, Rows | None]:
-    """The log of a table and its arms, or of another package; and with contexts its rows, if they are few
-    enough and none is bad."""
-    from linoto.logs.read import read_log
-    from linoto.logs.read_rows import read_rows
-
-    made = {
-        "intercept": not arguments.no_intercept,
-        "normalise": arguments.normalise,
-        "arm_effects": arguments.arm_effects,
-    }
-    arms, contexts = own_arms(arguments, **made, categorical=arguments.categorical), has_context(arguments)
-    columns, other = named_columns(arguments), None
-    if known_format(arguments, ()) is None:
-        read: Any = partial(read_log, arguments.log, arms=arms)
-    else:
-        plain = contexts and arms is None  # then the context tells items apart
-        other = read_known(arguments) if plain else read_known_arms(arguments, arms, **made)
-        read = partial(other.log, contexts=contexts)
-    with progress("reading") as track:
-        log = read(
-            **columns,
-            **context_of(arguments),
-            skip_bad=arguments.skip_bad,
-            engine=engine_of(arguments),
-            track=track,
-        )
-    if not contexts or not log.rows == log.offline.total <= arguments.rows:
-        return log, None
-    columns.pop("item", None)
-    again = partial(read_rows, arguments.log) if other is None else other.rows
-    return log, again(recipe=log.recipe, **columns)
+def saved_log(audit: Audit, arguments: argparse.Namespace) -> SavedLog:
+    """What is kept of the log; it knows which rows it is of."""
+    rows = "" if arguments.where is None else f" where {arguments.where}"
+    return audit.saved(Path(arguments.log).name + rows)
 
 
 def write_files(audit: Audit, estimates: list[Estimate], arguments: argparse.Namespace) -> list[Path]:
@@ -249,26 +173,9 @@ def write_files(audit: Audit, estimates: list[Estimate], arguments: argparse.Nam
                 [row_of(found) for found in estimates],
                 cautions=[text for _, text in cautions_on(estimates)],
                 source=Path(arguments.log).name,
-                command=command_of(arguments),
+                command=command_again(arguments, arguments.log),
             )
         )
-    return paths + save(audit.saved, arguments)
-
-
-def command_of(arguments: argparse.Namespace) -> str:
-    """The command as it would be typed again: names of files without their folders."""
-    plain = argparse.Namespace(**{**vars(arguments), "arms": arguments.arms and Path(arguments.arms).name})
-    return shlex.join(["linoto", "audit", Path(arguments.log).name, *log_options_again(plain)])
-
-
-def log_options_again(arguments: argparse.Namespace) -> list[str]:
-    """The options of the log as they would be typed again."""
-    words = [*as_typed(arguments, ("arms", *VALUES)), *context_again(arguments)]
-    for column in arguments.categorical:
-        words += ["--categorical", column]
-    return [
-        *words,
-        *as_typed(arguments, FLAGS),
-        *arm_effects_again(arguments),
-        *horizon_again(arguments),
-    ]
+    if arguments.save is not None:
+        paths.append(saved_log(audit, arguments).save(arguments.save))
+    return paths

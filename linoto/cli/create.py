@@ -6,30 +6,24 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.assumptions import assumption_rows, audit_facts, promise_rows
-from linoto.cli.contextual import (
-    CONTEXTS_HELP,
-    PRACTICE,
-    ContextsAndLog,
-    practice_of,
-    read_contexts,
-    read_contextual_policy,
-)
 from linoto.cli.database import add_database, service_needed
-from linoto.cli.log_and_policy import (
+from linoto.cli.policy_options import add_amounts, add_stats_and_policy, read_policy
+from linoto.cli.stats_file import (
     FILE_HELP,
-    ArmsAndLog,
-    add_gate_options,
-    add_log_and_policy,
-    read_policy,
+    PRACTICE,
+    add_practice,
+    assumption_facts,
+    assumption_rows,
+    practice_of,
+    promise_rows,
     read_statistics,
-    with_gate_options,
 )
-from linoto.cli.terminal import above_zero, number, print_facts
-from linoto.cli.usage import Commands, Parser, add_command, as_typed
+from linoto.cli.terminal import above_zero, argument_type, number, print_facts
+from linoto.cli.usage import Commands, Parser, add_command, add_json
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
+    from linoto.logs.saved import SavedLog
     from linoto.service.loops.loop import Loop
 
 SHOWN = (
@@ -42,6 +36,9 @@ SHOWN = (
 )  # of the certificate
 
 
+share = argument_type("a number from 0 to 0.9", float, lambda value: 0 <= value <= 0.9)  # of practice
+
+
 def add_create(commands: Commands) -> None:
     """`linoto create`."""
     create = add_command(
@@ -52,8 +49,6 @@ def add_create(commands: Commands) -> None:
         "not being served; `linoto serve` then serves it. To add a loop to a running service, use\n"
         "the service itself: PUT /v1/loops/NAME, or linoto.Client.\n\n"
         + FILE_HELP
-        + "\n\n"
-        + CONTEXTS_HELP
         + "\nThen --practice says what is done today.",
         examples="  linoto create banner stats.npz --budget 40\n"
         "  linoto create banner stats.npz --budget 40 --holdback 0.05 --window 3600 --db loops.sqlite\n"
@@ -61,25 +56,12 @@ def add_create(commands: Commands) -> None:
         "  linoto create shop clicks.npz --practice A=0.5 --practice B=0.5 --budget 40",
     )
     create.add_argument("name", metavar="NAME", help="of the loop, in addresses")
-    add_log_and_policy(create)
-    add_gate_options(create)
+    add_stats_and_policy(create)
+    add_amounts(create)
     add_loop_options(create)
     add_database(create)
-    create.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_json(create)
     create.set_defaults(run=run_create, refuse=create.error)
-
-
-def add_practice(command: Parser) -> None:
-    """What is done today, in rounds that bring their own arms."""
-    command.add_argument(
-        "--practice",
-        action="append",
-        default=[],
-        metavar="ITEM[=WEIGHT]",
-        help="what is done today, in a loop with contexts: an item, ITEM=WEIGHT for each of several (repeat "
-        "the option; weights are relative), the word log for the shares of the items in the log, or the word "
-        "given, if it is sent with each decision",
-    )
 
 
 def add_loop_options(command: Parser) -> None:
@@ -109,74 +91,42 @@ def add_loop_options(command: Parser) -> None:
     )
 
 
-def loop_options_again(arguments: argparse.Namespace) -> list[str]:
-    """The options of the loop as they would be typed again."""
-    words = as_typed(arguments, ["default_reward", "window", "holdback"])
-    if arguments.missing_reward != "unknown":
-        words += ["--missing-reward", arguments.missing_reward]
-    if arguments.unit:
-        words += ["--unit", arguments.unit]
-    for practice in arguments.practice:
-        words += ["--practice", practice]
-    return words
-
-
-def share(text: str) -> float:
-    """A share that a control group may have, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 0.9:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 0.9, got {text!r}")
-    return value
-
-
 def run_create(arguments: argparse.Namespace) -> None:
     """`linoto create`."""
-    with_contexts = read_contexts(arguments)
-    log: ArmsAndLog | ContextsAndLog
-    if with_contexts is not None:
-        log, policy = with_contexts, read_contextual_policy(arguments, with_contexts)
-        parts = contextual_parts(arguments, with_contexts)
-    else:
-        log = read_statistics(arguments)
-        policy = with_gate_options(read_policy(arguments, log), arguments, log)
-        parts = fixed_parts(arguments, log)
-    loop, made = make_loop(arguments, policy, parts, log.source)
+    log, source, _ = read_statistics(arguments)
+    policy = read_policy(arguments, log)
+    kind, parts = loop_parts(arguments, log)
+    loop, made = make_loop(arguments, policy, parts, source)
     certificate = loop.certificate
     if arguments.json:
-        facts = {
-            "loop": loop.name,
-            "db": str(arguments.db),
-            "made": made,
-            "contexts": with_contexts is not None,
-        }
-        facts |= audit_facts(policy, log, arguments)
+        facts = {"loop": loop.name, "db": str(arguments.db), "made": made, "contexts": "recipe" in parts}
+        facts |= assumption_facts(policy, log, arguments)
         print(json.dumps({**facts, "certificate": certificate.to_dict()}))
         return
-    kind = "loop with contexts" if with_contexts is not None else "loop"
-    print(
-        f"{'made' if made else 'there is already'} {kind} {loop.name!r} in {arguments.db}, from {log.source}"
-    )
+    print(f"{'made' if made else 'there is already'} {kind} {loop.name!r} in {arguments.db}, from {source}")
     promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in SHOWN], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 
-def fixed_parts(arguments: argparse.Namespace, log: ArmsAndLog) -> dict[str, Any]:
-    """The arms of a loop, and their log."""
+def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[str, dict[str, Any]]:
+    """What the loop is called, and what it starts from: arms, or a recipe and what is done today."""
     with service_needed():
-        from linoto.service.loops.spec import Arm, as_statistics
+        from linoto.service.loops import context_spec, spec
 
-    if arguments.practice:
-        arguments.refuse("--practice is for a loop with contexts: here practice is the log's own mixture")
-    return {
-        "arms": [Arm(name=name, features=features) for name, features in with_features(log)],
-        "offline": as_statistics(log.offline),
+    practice = practice_of(arguments, log)
+    if log.recipe is None or log.moments is None:
+        arms = [spec.Arm(name=name, features=features) for name, features in with_features(log)]
+        return "loop", {"arms": arms, "offline": spec.as_statistics(log.offline)}
+    if practice is None:
+        arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
+    return "loop with contexts", {
+        "recipe": context_spec.as_spec(log.recipe),
+        "moments": context_spec.as_statistics(log.moments),
+        "practice": practice,
     }
 
 
-def with_features(log: ArmsAndLog) -> list[tuple[str, list[float] | None]]:
+def with_features(log: SavedLog) -> list[tuple[str, list[float] | None]]:
     """Every arm with its features; without where each is a feature of its own: then others can be added."""
     from linoto.core.one_hot import find_one_hot, is_identity
 
@@ -184,22 +134,6 @@ def with_features(log: ArmsAndLog) -> list[tuple[str, list[float] | None]]:
     if units is not None and is_identity(units):
         return [(name, None) for name in log.names]
     return list(zip(log.names, log.actions.tolist(), strict=True))
-
-
-def contextual_parts(arguments: argparse.Namespace, log: ContextsAndLog) -> dict[str, Any]:
-    """The recipe of a loop with contexts, its log, and what is done today."""
-    with service_needed():
-        from linoto.service.loops.recipe_spec import as_spec, as_statistics
-
-    recipe = log.recipe
-    practice = practice_of(arguments.practice, log)
-    if practice is None:
-        arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
-    return {
-        "recipe": as_spec(recipe),
-        "moments": as_statistics(log.moments),
-        "practice": practice,
-    }
 
 
 def make_loop(

@@ -9,36 +9,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from linoto.cli.contextual import read_contexts
-from linoto.cli.log_and_policy import add_gate_options, noise, read_policy, with_gate_options
-from linoto.cli.outputs import limits_of, with_known_columns
-from linoto.cli.reading import (
-    add_arm_effects,
-    add_arms_notation,
-    add_format,
-    add_id,
-    add_item,
-    add_reading_options,
-    known_format,
-    named_columns,
-    own_arms,
-    read_known,
-    read_known_arms,
-)
-from linoto.cli.terminal import above_zero, at_least_zero, number, print_facts, print_table, seed
-from linoto.cli.usage import Commands, Parser, add_command, shown
+from linoto.cli.log_options import LEARNED, add_log_options, known_format, open_log, refused_columns
+from linoto.cli.outputs import limits_of
+from linoto.cli.policy_options import add_amounts, add_promise, add_rewards, read_policy
+from linoto.cli.terminal import above_zero, print_facts, print_table, seed
+from linoto.cli.usage import Commands, Parser, add_command, add_json, shown
 from linoto.core.hints import amount, nearest
 
 if TYPE_CHECKING:
     from linoto.core.arrays import Floats
+    from linoto.core.features.recipe import Recipe
     from linoto.logs.arms import ArmTable
-    from linoto.logs.estimates import Estimate, Interval
+    from linoto.logs.estimates import Estimate
     from linoto.logs.rows import Rows
 
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
-
-ONLY_FIXED = ("arms", "item", "id", "row", "policy", "arm_effects")
-ONLY_CONTEXTS = ("candidates", "greedy")
 
 
 def add_evaluate(commands: Commands) -> None:
@@ -52,9 +37,10 @@ def add_evaluate(commands: Commands) -> None:
         "The target is one arm (--play), a distribution over arms (--probabilities), or a policy that\n"
         "learns (--policy). A policy is warm-started from one part of the rows and replayed on the other:\n"
         "rows that a policy started from never evaluate it.\n\n"
-        "With --recipe, what `linoto audit --save` wrote, LOG is one with contexts, such as the\n"
-        "export of a loop: the target is then one item, a distribution over items, or the best item in\n"
-        "each context by a linear model of earlier rows (--greedy).\n\n"
+        "Or it is the best arm by a model of earlier rows (--greedy): where columns of a context are named\n"
+        "(--numeric, --category, --cross, as in `linoto audit`) the best in each context, by a linear\n"
+        "model. With --recipe, what `linoto audit --save` wrote of a log, its columns are those of that\n"
+        "log: such as for the export of a loop.\n\n"
         "A log of vowpalwabbit, or a table like the Open Bandit Dataset (--format), needs no names of\n"
         "columns.",
         examples="  linoto evaluate orders.csv --item variant --reward order --uniform --play B\n"
@@ -62,18 +48,20 @@ def add_evaluate(commands: Commands) -> None:
         "--propensity p --play B\n"
         "  linoto evaluate log.csv --arms arms.csv --item arm --reward click --uniform "
         "--policy Gated --budget 40\n"
+        "  linoto evaluate clicks.csv --item item --reward click --propensity p --category country "
+        "--cross item country --greedy\n"
         "  linoto evaluate played.parquet --recipe clicks.npz --reward reward --propensity propensity "
         "--greedy\n"
         "  linoto evaluate news.dsjson --play sport",
     )
-    add_log_options(evaluate)
+    add_rows_options(evaluate)
     target = evaluate.add_mutually_exclusive_group(required=True)
     target.add_argument("--play", metavar="ARM", help="always this arm")
     target.add_argument(
         "--probabilities", type=Path, metavar="FILE", help="CSV with an arm and its probability in each row"
     )
     target.add_argument(
-        "--greedy", action="store_true", help="with contexts: the best item by the rows' own model"
+        "--greedy", action="store_true", help="the best arm by the rows' own model, in each context"
     )
     target.add_argument(
         "--policy", help="Gated, LinOtO, or a policy as JSON, as linoto.to_dict writes it: it learns"
@@ -88,58 +76,37 @@ def add_evaluate(commands: Commands) -> None:
     )
     evaluate.add_argument("--level", type=above_zero, default=0.95, help="how surely they cover")
     evaluate.add_argument("--seed", type=seed, default=0, help="of rejection, and of the policy")
-    evaluate.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    evaluate.set_defaults(run=run_evaluate, refuse=evaluate.error, explorer=None, evidence=None)
+    add_json(evaluate)
+    evaluate.set_defaults(run=run_evaluate, refuse=evaluate.error, explorer=None, evidence=None, gate=None)
 
 
-def add_log_options(command: Parser) -> None:
+def add_rows_options(command: Parser) -> None:
     """The rows, and what their columns mean."""
     command.add_argument("log", metavar="LOG", help="CSV, Parquet or JSON lines; also a glob in quotes")
+    chances = add_log_options(command)
+    chances.add_argument("--uniform", action="store_true", help="every arm was as likely in every row")
     command.add_argument(
-        "--arms", help="one row per arm: its id and its features (default: the values of --item)"
-    )
-    add_id(command)
-    add_arm_effects(command)
-    add_item(command)
-    command.add_argument(
-        "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of --arms"
+        "--recipe", type=Path, metavar="STATS", help="of a log with contexts, instead of its columns and arms"
     )
     command.add_argument(
-        "--candidates",
-        metavar="COL",
-        help="with contexts: column of the items on offer, as A|C|D; empty: all",
+        "--candidates", metavar="COL", help="column of the arms on offer, as A|C|D; empty: all"
     )
-    command.add_argument("--reward", metavar="COL", help="column of what it earned; a table needs it")
-    known = command.add_mutually_exclusive_group()
-    known.add_argument("--propensity", metavar="COL", help="column of the probability of that choice")
-    known.add_argument("--uniform", action="store_true", help="every arm was as likely in every row")
     command.add_argument("--row", metavar="COL", help="column that tells rows apart (default: their place)")
-    command.add_argument(
-        "--time", metavar="COL", help="column of the time: earlier rows warm-start, later ones evaluate"
-    )
-    add_format(command)
-    add_reading_options(command)
-    add_arms_notation(command)
 
 
 def add_policy_options(command: Parser) -> None:
     """What a policy is told, and how many rows it starts from."""
     command.add_argument("--warm", type=above_zero, help="share of rows a policy starts from (default: 0.5)")
-    add_gate_options(command)
-    command.add_argument("--noise", type=noise, help="of a reward, or the word bounded (default: 1)")
-    command.add_argument("--bound", type=above_zero, help="of the parameter (default: 1)")
-    command.add_argument("--delta", type=above_zero, help="of the policy's promise (default: 0.05)")
-    command.add_argument("--shift", type=at_least_zero, help="of average rewards since the log (default: 0)")
-    command.add_argument(
-        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where rewards lie"
-    )
+    add_amounts(command)
+    add_rewards(command, "1")
+    add_promise(command)
 
 
 def run_evaluate(arguments: argparse.Namespace) -> None:
     """`linoto evaluate`."""
-    check_kind(arguments)
     check_options(arguments)
-    rows, estimates, warm = with_known_columns(estimate, arguments)
+    with refused_columns(arguments):
+        rows, estimates, warm = estimate(arguments)
     if arguments.json:
         facts = {"log": arguments.log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
         facts["every_propensity_is_1"] = rows.all_certain
@@ -152,132 +119,80 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
         print_facts(notes)
 
 
-def check_kind(arguments: argparse.Namespace) -> None:
-    """Refuse options of fixed arms beside a recipe, and the other way round."""
-    other_package = known_format(arguments, ("reward",)) is not None
-    if not other_package and arguments.propensity is None and not arguments.uniform:
-        arguments.refuse("one of the arguments --propensity --uniform is required")
-    if arguments.recipe is None and not other_package and arguments.item is None:
-        arguments.refuse("--item is needed, or --recipe for a log with contexts")
-    wrong, why = (
-        (ONLY_CONTEXTS, "is for a log with contexts: give --recipe")
-        if arguments.recipe is None
-        else (ONLY_FIXED, "is for a log of fixed arms: leave it out beside --recipe")
-    )
-    for name in wrong:
-        if getattr(arguments, name):
-            arguments.refuse(f"--{name.replace('_', '-')} {why}")
-
-
-def read_rows_in_context(arguments: argparse.Namespace) -> Rows:
-    """The rows of a log, read by the recipe of this or of an earlier one."""
-    from linoto.logs.read_rows import read_rows
-
-    asked = argparse.Namespace(stats=arguments.recipe, paper=False)
-    found = read_contexts(asked)
-    if found is None:
-        raise ValueError(f"{arguments.recipe} must be what linoto audit --save wrote, got something else")
-    columns = named_columns(arguments)
-    if arguments.candidates is not None:
-        columns["candidates"] = arguments.candidates
-    if known_format(arguments, ()) is None:
-        rows = read_rows(arguments.log, recipe=found.recipe, **columns)
-    else:
-        rows = read_known(arguments).rows(recipe=found.recipe, **columns)
-    return rows.uniform() if arguments.uniform else rows
-
-
-def estimate_in_context(rows: Rows, target: Any, interval: Interval) -> list[Estimate]:
-    """What the target would have earned, by each method whose interval is of this kind."""
-    from linoto.logs.evaluate import evaluate
-
-    methods = None if interval.kind in ("auto", "normal") else ("ips",)
-    return evaluate(rows, target, methods=methods, interval=interval)
-
-
 def check_options(arguments: argparse.Namespace) -> None:
-    """Refuse what would be ignored."""
-    if arguments.policy is not None:
-        return
+    """Refuse what is missing, and what would be ignored."""
+    a, is_table = arguments, known_format(arguments, ("reward",)) is None
+    if is_table and a.propensity is None and not a.uniform:
+        a.refuse("one of the arguments --propensity --uniform is required")
+    if is_table and a.recipe is None and a.item is None:
+        a.refuse("--item is needed, or --recipe for a log with contexts")
+    if a.recipe is not None and (known := a.command.typed_again(a, only=LEARNED)):
+        a.refuse(f"{known[0]} is what --recipe knows: leave one of them out")
     for name in ("warm", "budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
-        if getattr(arguments, name) is not None:
-            arguments.refuse(f"--{name} is for --policy")
+        if a.policy is None and getattr(a, name) is not None:
+            a.refuse(f"--{name} is for --policy")
 
 
 def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
     """The rows that were judged by, the estimates, and how many rows went into a warm start."""
-    from linoto.logs.estimates import Interval
-
-    interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
-    if arguments.recipe is None:
-        arms, rows, in_time = read_arms_and_rows(arguments)
-        return rows, *estimate_arms(rows, arms, in_time, arguments, interval)
-    found = read_rows_in_context(arguments)
-    if arguments.greedy:
-        target: Any = "greedy"
-    elif arguments.play is not None:
-        target = arguments.play
-    else:
-        target = probabilities_of(arguments, found.names or ())
-    return found, estimate_in_context(found, target, interval), 0
-
-
-def read_arms_and_rows(arguments: argparse.Namespace) -> tuple[ArmTable, Rows, bool]:
-    """The arms, the rows, and whether these are in the order of their time."""
-    from dataclasses import replace
-
     from linoto.logs.arms import ArmTable
-    from linoto.logs.read_rows import read_rows
-
-    made = {"arm_effects": arguments.arm_effects}
-    arms, options = own_arms(arguments, **made), {"id": arguments.row, **named_columns(arguments)}
-    in_time = arguments.time is not None
-    if known_format(arguments, ()) is None:
-        rows = read_rows(arguments.log, arms=arms, **options)
-        arms = arms or ArmTable.one_hot(list(rows.names or ()))
-    else:
-        found = read_known_arms(arguments, arms, **made)
-        if found.candidates is not None:
-            raise ValueError(
-                f"{arguments.log}: not every action could be played in every row, so a target must choose "
-                "among those that could: give --recipe, what linoto audit --save writes"
-            )
-        arms, rows, in_time = found.arms, found.rows(**options), in_time or found.time is not None
-    return arms, replace(rows, propensities="uniform") if arguments.uniform else rows, in_time
-
-
-def estimate_arms(
-    rows: Rows, arms: ArmTable, in_time: bool, arguments: argparse.Namespace, interval: Interval
-) -> tuple[list[Estimate], int]:
-    """The estimates of a target among fixed arms, and how many rows went into a warm start."""
-    from linoto.logs.evaluate import METHODS, evaluate
+    from linoto.logs.estimates import Interval
+    from linoto.logs.evaluate import evaluate
     from linoto.logs.rows import split
 
-    if arguments.policy is not None:
-        share = 0.5 if arguments.warm is None else arguments.warm
-        if share >= 1:
-            raise ValueError(
-                f"--warm must be less than 1, got {shown(share)}: some rows must be left to evaluate on"
-            )
-        warm, held_out = split(rows, share=share, by="order" if in_time else "id")
-        options: dict[str, Any] = {"actions": arms.actions, "warm_start": warm, "methods": ("replay",)}
-        policy = policy_of(arguments)
-        return evaluate(held_out, policy, seed=arguments.seed, interval=interval, **options), len(warm)
-    methods = METHODS if interval.kind in ("auto", "normal") else ("replay", "ips")
-    target = fixed_target(arguments, arms)
-    return evaluate(rows, target, methods=methods, seed=arguments.seed, interval=interval), 0
+    interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
+    options: dict[str, Any] = {"seed": arguments.seed, "interval": interval}
+    rows, arms, in_time = read_rows_and_arms(arguments)
+    if arguments.policy is None:
+        if interval.kind not in ("auto", "normal"):
+            options["methods"] = ("ips",) if arguments.greedy else ("replay", "ips")
+        return rows, evaluate(rows, fixed_target(arguments, rows.names or ()), **options), 0
+    share = 0.5 if arguments.warm is None else arguments.warm
+    if share >= 1:
+        raise ValueError(
+            f"--warm must be less than 1, got {shown(share)}: some rows must be left to evaluate on"
+        )
+    warm, held_out = split(rows, share=share, by="order" if in_time else "id")
+    actions = (arms or ArmTable.one_hot(list(rows.names or ()))).actions
+    found = evaluate(held_out, read_policy(arguments), actions=actions, warm_start=warm, **options)
+    return rows, found, len(warm)
 
 
-def policy_of(arguments: argparse.Namespace) -> Any:
-    """The policy that was asked for, with what it may lose."""
-    return with_gate_options(read_policy(arguments), arguments)
+def read_rows_and_arms(arguments: argparse.Namespace) -> tuple[Rows, ArmTable | None, bool]:
+    """The rows, their arms where these have features, and whether rows are in the order of their time."""
+    opened = open_log(arguments)
+    recipe = read_recipe(arguments.recipe) if arguments.recipe is not None else opened.recipe()
+    if recipe is None and opened.other is not None and opened.other.candidates is not None:
+        raise ValueError(
+            f"{arguments.log}: not every action could be played in every row, so a target must choose "
+            "among those that could: give --contexts, or --recipe, what linoto audit --save writes"
+        )
+    options = {"id": arguments.row, "candidates": arguments.candidates}
+    rows = opened.rows(recipe=recipe, **{name: value for name, value in options.items() if value is not None})
+    arms = opened.arms if opened.other is None else opened.other.arms
+    return rows.uniform() if arguments.uniform else rows, arms, opened.in_time
 
 
-def fixed_target(arguments: argparse.Namespace, arms: ArmTable) -> Any:
-    """An arm's index, or (k,) probabilities."""
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in what an audit saved of a log with contexts."""
+    from linoto.logs.saved import SAVED, load
+
+    try:
+        recipe = load(path).recipe
+    except (OSError, ValueError):
+        recipe = None
+    if recipe is None:
+        raise ValueError(f"{path} must be {SAVED}, got something else")
+    return recipe
+
+
+def fixed_target(arguments: argparse.Namespace, names: Sequence[str]) -> Any:
+    """A target that does not learn while it is judged: an arm's index, (k,) probabilities, or "greedy"."""
+    if arguments.greedy:
+        return "greedy"
     if arguments.play is not None:
-        return index_of(arguments.play, {name: arm for arm, name in enumerate(arms.names)}, "--play")
-    return probabilities_of(arguments, arms.names)
+        return index_of(arguments.play, {name: arm for arm, name in enumerate(names)}, "--play")
+    return probabilities_of(arguments, names)
 
 
 def probabilities_of(arguments: argparse.Namespace, names: Sequence[str]) -> Floats:
@@ -329,7 +244,7 @@ def target_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.policy is not None:
         from linoto.core.snapshots import to_dict
 
-        return {"policy": to_dict(policy_of(arguments))}
+        return {"policy": to_dict(read_policy(arguments))}
     if arguments.greedy:
         return {"greedy": True}
     if arguments.play is not None:

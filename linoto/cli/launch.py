@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from linoto.cli.audit import add_audit, add_log_options, log_options_again
+from linoto.cli.audit import add_audit, add_audited, add_what_is_judged
 from linoto.cli.certificate import add_certificate
-from linoto.cli.contextual import PRACTICE
-from linoto.cli.create import add_create, add_loop_options, loop_options_again
+from linoto.cli.create import add_create, add_loop_options, loop_parts
 from linoto.cli.database import DATABASE
-from linoto.cli.log_and_policy import add_gate, read_policy, read_statistics, with_gate_options
+from linoto.cli.policy_options import add_gate, read_policy
 from linoto.cli.preview import add_preview, show_preview
-from linoto.cli.reading import has_context
 from linoto.cli.serve import add_serve, port
-from linoto.cli.usage import Commands, Parser, add_command, as_typed, shown
+from linoto.cli.stats_file import read_statistics
+from linoto.cli.usage import Commands, Parser, add_command, shown
 
 DESCRIPTION = """\
 Audit a log, choose a policy, print what it promises, preview what it could lose and gain, make a
@@ -37,6 +36,17 @@ EXAMPLES = """\
     --practice A=0.5 --practice B=0.5 --budget 40"""
 
 
+OF_THE_LOOP = (
+    "gate",
+    "budget",
+    "epsilon",
+    "practice",
+    "default_reward",
+    "missing_reward",
+    "unit",
+    "window",
+    "holdback",
+)
 GO_ON = "--force goes on all the same"
 
 
@@ -49,7 +59,9 @@ def add_launch(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    add_log_options(launch)
+    launch.add_argument("log", metavar="LOG", help="the log: a file, or a pattern in quotes")
+    add_audited(launch)
+    add_what_is_judged(launch)
     add_launching(launch)
     launch.set_defaults(run=run_launch, refuse=launch.error)
 
@@ -67,13 +79,10 @@ def add_launching(launch: Parser) -> None:
 
 def run_launch(arguments: argparse.Namespace) -> None:
     """`linoto launch`."""
-    if has_context(arguments) and not arguments.practice:
-        arguments.refuse(f"the following arguments are required: --practice ({PRACTICE})")
     stats = audited(arguments)
-    asked = arguments.budget is not None or arguments.epsilon is not None
-    if has_context(arguments) or not asked:
-        best = previewed(arguments, stats, grid_of(arguments) if asked else [])
-        arguments.budget = arguments.budget if asked else best
+    loop_parts(arguments, load(stats))  # says what is wrong with --practice now, not after all else
+    if arguments.budget is None and arguments.epsilon is None:
+        arguments.budget = previewed(arguments, stats, [])
         run_step("What is promised?", certificate_of(arguments, stats))
     else:
         certificate = certificate_of(arguments, stats)
@@ -84,17 +93,19 @@ def run_launch(arguments: argparse.Namespace) -> None:
 
 def certificate_of(arguments: argparse.Namespace, stats: Path) -> list[Any]:
     """The command that prints what is promised."""
-    gate = as_typed(arguments, ["gate", "budget", "epsilon"])
-    return ["certificate", stats, *gate, "--horizon", arguments.horizon]
+    return ["certificate", stats, *again(arguments, ("gate", "budget", "epsilon", "horizon"))]
+
+
+def again(arguments: argparse.Namespace, only: Sequence[str]) -> list[str]:
+    """Options of the launch as a step is told them."""
+    words: list[str] = arguments.command.typed_again(arguments, only=only)
+    return words
 
 
 def previewed(arguments: argparse.Namespace, stats: Path, options: Sequence[str]) -> float | None:
     """Preview, and stop where its verdict says so; the budget that it finds best, if there is one."""
-    words = ["preview", stats, *as_typed(arguments, ["gate"]), *options]
-    words += ["--horizon", arguments.horizon, "--out", arguments.out / "preview.html"]
-    words += ["--unit", arguments.unit] if arguments.unit else []
-    for practice in arguments.practice:
-        words += ["--practice", practice]
+    told = again(arguments, ("gate", "horizon", "unit", "practice"))
+    words = ["preview", stats, *told, *options, "--out", arguments.out / "preview.html"]
     verdict, best = show_preview(announced("What could be lost and gained?", words))
     by_budget = best is not None and arguments.epsilon is None
     if verdict != "deploy" and not arguments.force:
@@ -107,8 +118,7 @@ def make_and_serve(arguments: argparse.Namespace, stats: Path) -> None:
     """The last two steps."""
     name = arguments.name or loop_name(arguments.log)
     db = arguments.out / DATABASE
-    options = [*as_typed(arguments, ["gate", "budget", "epsilon"]), *loop_options_again(arguments)]
-    run_step("Make the loop", ["create", name, stats, *options, "--db", db])
+    run_step("Make the loop", ["create", name, stats, *again(arguments, OF_THE_LOOP), "--db", db])
     serve = ["serve", "--db", db, "--port", arguments.port]
     if arguments.yes or agreed(f"Serve loop {name!r} now?"):
         run_step("Serve it", serve)
@@ -132,7 +142,8 @@ def files_in(folder: Path) -> tuple[Path, Path]:
 def audited(arguments: argparse.Namespace) -> Path:
     """The statistics of the log, audited, with arm effects where the audit asks for them."""
     stats, page = files_in(arguments.out)
-    words = ["audit", arguments.log, *log_options_again(arguments), "--save", stats, "--out", page]
+    told = steps()[1]["audit"].typed_again(arguments, but=("out",))
+    words = ["audit", arguments.log, *told, "--save", stats, "--out", page]
     run_step("Is the log worth building on?", words)
     if load(stats).verdict == "deploy with arm effects" and arguments.arm_effects is None:
         run_step("Every arm gets an effect of its own, as the verdict says", [*words, "--arm-effects"])
@@ -172,10 +183,10 @@ def limit_of(arguments: argparse.Namespace, certificate: Sequence[Any]) -> list[
     """What is promised as the limit: a larger budget is shown, but not advised."""
     from linoto.core.validation import rounded_up
 
-    asked = steps().parse_args([str(word) for word in certificate])
-    log = read_statistics(asked)
-    policy = with_gate_options(read_policy(asked, log), asked, log)
-    loss = policy.certificate(log.actions, log.offline).loss(arguments.horizon)
+    asked = steps()[0].parse_args([str(word) for word in certificate])
+    log = read_statistics(asked).log
+    policy: Any = read_policy(asked, log)
+    loss = policy.certificate(log).loss(arguments.horizon)
     return ["--limit", f"{rounded_up(loss, 4):g}"] if loss else []
 
 
@@ -189,16 +200,16 @@ def announced(title: str, words: Sequence[Any]) -> argparse.Namespace:
     """What a command that is printed asks for."""
     line = [str(word) for word in words]
     print(f"\n== {title}\n$ {shlex.join(['linoto', *line])}", flush=True)
-    return steps().parse_args(line)
+    return steps()[0].parse_args(line)
 
 
-def steps() -> argparse.ArgumentParser:
-    """The commands that a launch is made of."""
+def steps() -> tuple[Parser, dict[str, Parser]]:
+    """The commands that a launch is made of: all together, and each by its name."""
     top = Parser(prog="linoto", allow_abbrev=False)
     commands = top.add_subparsers(required=True, parser_class=Parser)
     for add in (add_audit, add_certificate, add_preview, add_create, add_serve):
         add(commands)
-    return top
+    return top, commands.choices
 
 
 def loop_name(log: str) -> str:

@@ -1,37 +1,21 @@
-"""What both audits share: what they are told of rewards, what they write, and how they end."""
+"""What a command writes: where it may, what it says of that, and how it ends."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from linoto.cli.log_and_policy import noise
-from linoto.cli.terminal import above_zero, at_least_zero, file_to_write, number, positive, print_facts
+from linoto.cli.terminal import file_to_write, positive
 from linoto.cli.usage import Parser, shown
 
 FAILING = ("deploy with arm effects", "not yet", "do not trust")  # verdicts that can fail, the worst last
 FAILED = 3  # the exit code then
 HORIZON = 5000  # core.verdicts.HORIZON, without its imports
-Found = TypeVar("Found")
-
-
-class Saved(Protocol):
-    """What an audit keeps."""
-
-    def save(self, path: str | Path) -> Path: ...
-
-
-def add_allowance(command: Parser, usual: str) -> None:
-    """How much may be lost."""
-    command.add_argument("--budget", type=at_least_zero, help="the most that may be lost in all")
-    command.add_argument(
-        "--epsilon",
-        type=at_least_zero,
-        help=f"the most that may be lost per round (default without --budget: {usual})",
-    )
+WHERE_AND_HOW = ("out", "save", "json", "fail_on", "jobs", "engine", "scheduler")  # they decide no number
 
 
 def add_horizon(command: Parser) -> None:
@@ -41,21 +25,7 @@ def add_horizon(command: Parser) -> None:
     )
 
 
-def horizon_again(arguments: argparse.Namespace) -> list[str]:
-    """The horizon as it would be typed again, if it is not the usual one."""
-    return [] if arguments.horizon == HORIZON else ["--horizon", str(arguments.horizon)]
-
-
-def add_assumed(command: Parser) -> None:
-    """What is known of rewards."""
-    command.add_argument("--noise", type=noise, help="scale of a reward, or bounded (default: from the log)")
-    command.add_argument("--bound", type=above_zero, help="of the parameter (default: from the log)")
-    command.add_argument(
-        "--reward-range", type=number, nargs=2, metavar=("LO", "HI"), help="where average rewards lie"
-    )
-
-
-def add_outputs(command: Parser, failing: Sequence[str] = FAILING) -> None:
+def add_outputs(command: Parser) -> None:
     """What is written, and what is a failure."""
     command.add_argument("--out", type=file_to_write, metavar="PAGE.html", help="write a page with pictures")
     command.add_argument(
@@ -63,10 +33,9 @@ def add_outputs(command: Parser, failing: Sequence[str] = FAILING) -> None:
     )
     command.add_argument(
         "--fail-on",
-        choices=[verdict.replace(" ", "-") for verdict in failing],
+        choices=[verdict.replace(" ", "-") for verdict in FAILING],
         help="exit with 3 if the verdict is this, or worse: for scripts",
     )
-    command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
 def limits_of(arguments: argparse.Namespace) -> tuple[float, float] | None:
@@ -96,7 +65,7 @@ def check_outputs(arguments: argparse.Namespace, read: Sequence[str]) -> None:
 
     taken = {path.resolve(): f"{path}, which is read" for path in find_files(list(read))}
     for option in ("out", "save"):
-        path: Path | None = getattr(arguments, option)
+        path: Path | None = getattr(arguments, option, None)
         if path is None:
             continue
         for other, what in taken.items():
@@ -107,28 +76,13 @@ def check_outputs(arguments: argparse.Namespace, read: Sequence[str]) -> None:
         taken[path.resolve()] = f"--{option}"
 
 
-def with_known_columns(make: Callable[[argparse.Namespace], Found], arguments: argparse.Namespace) -> Found:
-    """What is made of a log; a wrong column name is a matter of usage."""
-    from linoto.logs.values import UnknownColumn
-
-    try:
-        return make(arguments)
-    except UnknownColumn as error:
-        arguments.refuse(str(error))
-        raise
-
-
-def save(saved: Callable[[str], Saved], arguments: argparse.Namespace) -> list[Path]:
-    """The statistics, where they were asked for; they know which rows they are of."""
-    if arguments.save is None:
-        return []
-    rows = "" if arguments.where is None else f" where {arguments.where}"
-    return [saved(Path(arguments.log).name + rows).save(arguments.save)]
-
-
-def print_found(rows: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> None:
-    """What an audit says, in the words of the command."""
-    print_facts([(name.replace("_", " "), arguments.command.in_options(text)) for name, text in rows])
+def command_again(arguments: argparse.Namespace, file: str) -> str:
+    """The command that writes the same page about a file: without folders, and what decides no number."""
+    plain = argparse.Namespace(**vars(arguments))
+    if getattr(plain, "arms", None) is not None:
+        plain.arms = Path(plain.arms).name
+    words = arguments.command.typed_again(plain, but=WHERE_AND_HOW)
+    return shlex.join([*arguments.command.prog.split(), *([Path(file).name] if file else []), *words])
 
 
 def print_json(facts: Mapping[str, Any], paths: Sequence[Path]) -> None:

@@ -7,25 +7,21 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linoto.cli.assumptions import assumption_rows, audit_facts
-from linoto.cli.contextual import (
-    CONTEXTS_HELP,
-    ContextsAndLog,
-    practice_of,
-    read_contexts,
-    read_contextual_policy,
-)
-from linoto.cli.create import add_practice
-from linoto.cli.log_and_policy import (
+from linoto.cli.audit import add_audited, audited_log, saved_log
+from linoto.cli.log_options import COLUMNS, LEARNED
+from linoto.cli.outputs import add_horizon, command_again
+from linoto.cli.policy_options import AMOUNTS, add_stats_and_policy, read_policy, with_amounts
+from linoto.cli.stats_file import (
+    ENDINGS,
     FILE_HELP,
-    ArmsAndLog,
-    add_log_and_policy,
-    log_and_policy_again,
-    read_policy,
+    Statistics,
+    add_practice,
+    assumption_facts,
+    assumption_rows,
+    practice_of,
     read_statistics,
-    with_gate_options,
+    warn_of,
 )
-from linoto.cli.outputs import add_horizon
 from linoto.cli.terminal import (
     above_zero,
     above_zero_or,
@@ -37,15 +33,19 @@ from linoto.cli.terminal import (
     print_written,
     progress,
 )
-from linoto.cli.usage import Commands, add_command, add_engine, as_typed, engine_of, shown
+from linoto.cli.usage import Commands, add_command, add_engine, add_json, engine_of
 from linoto.core.hints import counted
 
 if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
+    from linoto.logs.saved import SavedLog
     from linoto.worlds.gates import GatePreview
     from linoto.worlds.outcomes import GridPoint
     from linoto.worlds.plausible import Plausible
     from linoto.worlds.preview import Preview
+
+
+OF_A_LOG = (*LEARNED, *COLUMNS, "id", "format", "skip_bad", "rows")
 
 
 def add_preview(commands: Commands) -> None:
@@ -56,12 +56,16 @@ def add_preview(commands: Commands) -> None:
         help="what could be lost and gained, in worlds that a log finds plausible",
         description="Draw worlds that could have written a log, play a policy in each over a grid of\n"
         "tolerances, and write one page: the most we can lose, what we stand to gain, and which\n"
-        "tolerance fits a limit on the loss.\n\n" + FILE_HELP + "\n\n" + CONTEXTS_HELP,
+        "tolerance fits a limit on the loss.\n\n" + FILE_HELP + "\n\n"
+        "Instead of STATS it may be the LOG itself, with the options of `linoto audit`: then the rounds of\n"
+        "the worlds are its rows, where it has contexts. Of STATS only sums are left to draw them by.",
         examples="  linoto preview --paper --limit 50\n"
         "  linoto preview log.npz --noise bounded --reward-range 0 1 --limit 100 --out page.html\n"
-        "  linoto preview log.json --epsilon-grid 0.01,0.02,0.05 --horizon 2000 --worlds 100 --json",
+        "  linoto preview log.json --epsilon-grid 0.01,0.02,0.05 --horizon 2000 --worlds 100 --json\n"
+        "  linoto preview clicks.csv --item item --reward click --category country --cross item country",
     )
-    add_log_and_policy(preview)
+    add_stats_and_policy(preview)
+    add_audited(preview)
     group = preview.add_mutually_exclusive_group()
     group.add_argument("--budget-grid", type=grid, metavar="LIST", help="loss budgets to try, as 20,50,100")
     group.add_argument(
@@ -102,7 +106,7 @@ def add_preview(commands: Commands) -> None:
     preview.add_argument("--unit", help="what rewards are counted in, as clicks or EUR")
     add_engine(preview, jobs="plays at a time")
     preview.add_argument("--out", type=file_to_write, default=Path("linoto-preview.html"), help="the page")
-    preview.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_json(preview)
     preview.set_defaults(run=run_preview, refuse=preview.error)
 
 
@@ -117,30 +121,31 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     from linoto.pages.shell import check_installed
 
     check_installed()
-    log, policy, known = previewed_log(arguments)
-    result = preview_of(log, known, policy, arguments)
+    found = read_statistics_or_log(arguments)
+    log, source, _ = found
+    policy = read_policy(arguments, log)
+    result = preview_of(found, policy, arguments)
     unit = arguments.unit or UNIT
     gates = gates_of(log, result, arguments)
-    of_arms = log if log.saved is None else log.saved
     path = write_preview(
         arguments.out,
         result,
-        of_arms.offline,
-        names=of_arms.names,
-        source=log.source,
-        command=command_of(arguments),
+        log.offline,
+        names=log.names,
+        source=source,
+        command=command_again(arguments, "" if arguments.paper else str(arguments.stats)),
         limit=arguments.limit,
         unit=unit,
         gates=gates,
-        audited=log.saved,
+        audited=log,
     )
-    lines = answers(result, arguments.limit, unit, log.saved)
-    verdict, _ = judge(result, arguments.limit, log.saved)
+    lines = answers(result, arguments.limit, unit, log)
+    verdict, _ = judge(result, arguments.limit, log)
     best = suggested(result)
     if arguments.json:
-        facts = {"source": log.source, "answers": dict(lines), "unit": unit}
-        facts |= result.to_dict(limit=arguments.limit) | audit_facts(policy, log, arguments)
-        facts |= {"verdict": verdict, "audited": None if log.saved is None else log.saved.verdict}
+        facts = {"source": source, "answers": dict(lines), "unit": unit}
+        facts |= result.to_dict(limit=arguments.limit) | assumption_facts(policy, log, arguments)
+        facts |= {"verdict": verdict, "audited": log.verdict}
         facts |= {} if gates is None else {"gates": gates.to_dict()}
         print(json.dumps({**facts, "wrote": [str(path)]}))
         return verdict, best
@@ -157,40 +162,38 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
     return verdict, best
 
 
-def previewed_log(
-    arguments: argparse.Namespace,
-) -> tuple[ArmsAndLog | ContextsAndLog, ComposedPolicy, Plausible]:
-    """The log, with contexts or without, the policy, and which worlds could have written the log."""
-    from linoto.worlds.plausible import plausible
-
-    with_contexts = read_contexts(arguments)
-    if with_contexts is None:
-        if arguments.practice:
-            arguments.refuse("--practice is for a log with contexts")
-        log = read_statistics(arguments)
-        return log, read_policy(arguments, log), plausible(log.actions, log.offline)
-    vars(arguments).update(budget=None, epsilon=None, alpha=None)  # the grid has them
-    policy = read_contextual_policy(arguments, with_contexts)
-    practice = practice_of(arguments.practice, with_contexts)
-    if practice == "given":  # it is in the rows, and what they played is all that is known of it
-        practice = None
-    weights = {practice: 1.0} if isinstance(practice, str) else practice
-    known = plausible(with_contexts.saved, None, practice=weights, seed=arguments.seed)
-    return with_contexts, policy, known
+def read_statistics_or_log(arguments: argparse.Namespace) -> Statistics:
+    """What is known of a log: its statistics, or all that an audit finds in the log itself, and its rows."""
+    path = arguments.stats
+    if path is None or (path.suffix.lower() in ENDINGS and arguments.reward is None):
+        if said := arguments.command.typed_again(arguments, only=OF_A_LOG):
+            arguments.refuse(f"{said[0]} describes a LOG, got {path or 'none'}: give --item and --reward too")
+        return read_statistics(arguments)
+    arguments.log = str(path)
+    audit, rows = audited_log(arguments)
+    log = saved_log(audit, arguments)
+    warn_of(log)
+    return Statistics(log, path.name, rows)
 
 
-def preview_of(
-    log: ArmsAndLog | ContextsAndLog, known: Plausible, policy: ComposedPolicy, arguments: argparse.Namespace
-) -> Preview:
+def preview_of(found: Statistics, policy: ComposedPolicy, arguments: argparse.Namespace) -> Preview:
     """The preview, with a bar."""
+    from linoto.worlds.plausible import plausible
     from linoto.worlds.preview import preview
 
+    log = found.log
+    practice = practice_of(arguments, log)
+    weights = {practice: 1.0} if isinstance(practice, str) else practice
+    if practice == "given":  # it is in the rows, and what they played is all that is known of it
+        weights = None
+    rows: Any = found.rows
+    known = plausible(log, None, rows=rows, practice=weights, seed=arguments.seed)
     name, asked = asked_grid(arguments)
     gate = known.gate_of(policy)
     if asked is not None and gate.parameters and name not in gate.parameters:
         raise ValueError(f"the parameter of this policy is {gate.varied}: give --{gate.varied}-grid")
     if asked is not None and name != gate.varied:  # the grid's parameter alone, with no other beside it
-        policy = with_gate_options(policy, argparse.Namespace(**{name: max(asked) or 1.0}))
+        policy = with_amounts(policy, {name: max(asked) or 1.0})
     if asked is None and arguments.policy == "Gated":
         policy = with_fitting_budget(policy, known, arguments)
     values = asked or values_to_try(policy, known, arguments)
@@ -204,36 +207,32 @@ def preview_of(
             prior=arguments.prior,
             logged_arms=arguments.logged_arms,
             drift=drift_of(log, arguments),
-            least_misfit=0.0 if log.saved is None else log.saved.least_misfit or 0.0,
+            least_misfit=log.least_misfit or 0.0,
             seed=arguments.seed,
             engine=engine_of(arguments),
             track=track,
         )
 
 
-def drift_of(log: ArmsAndLog | ContextsAndLog, arguments: argparse.Namespace) -> float:
+def drift_of(log: SavedLog, arguments: argparse.Namespace) -> float:
     """How far means move over the horizon: as given, as in the log if it lasted so long, or not at all."""
     if arguments.drift != "log":
         return arguments.drift or 0.0
-    found = None if log.saved is None else log.saved.drift
-    if found is None:
+    if log.drift is None:
         raise ValueError(
             "--drift log needs statistics that linoto audit --save wrote, of arms that were chosen early and "
             "late: give a number instead"
         )
-    assert log.saved is not None
-    return float(found * (arguments.horizon / log.saved.offline.total) ** 0.5)
+    return float(log.drift * (arguments.horizon / log.offline.total) ** 0.5)
 
 
-def gates_of(
-    log: ArmsAndLog | ContextsAndLog, result: Preview, arguments: argparse.Namespace
-) -> GatePreview | None:
+def gates_of(log: SavedLog, result: Preview, arguments: argparse.Namespace) -> GatePreview | None:
     """The gates in worlds that move, with the value that the answers are about; None without drift."""
     from linoto.pages.preview import chosen_point
     from linoto.worlds.gates import preview_gates
 
     chosen = chosen_point(result, arguments.limit)
-    if result.drift == 0 or isinstance(log, ContextsAndLog) or not chosen.certificate.holds:
+    if result.drift == 0 or not chosen.certificate.holds:
         return None
     with progress("playing other gates") as track:
         return preview_gates(
@@ -277,7 +276,7 @@ def short_row(row: dict[str, str]) -> dict[str, str]:
 
 def asked_grid(arguments: argparse.Namespace) -> tuple[str, list[float] | None]:
     """The parameter whose grid was given, and its values."""
-    for name in ("budget", "epsilon", "alpha"):
+    for name in AMOUNTS:
         values = getattr(arguments, f"{name}_grid")
         if values is not None:
             return name, values
@@ -288,7 +287,7 @@ def with_fitting_budget(policy: ComposedPolicy, known: Plausible, arguments: arg
     """The usual policy with a loss budget that fits the log: one from the middle of the usual grid."""
     from linoto.worlds.preview import usual_grid
 
-    budgeted = with_gate_options(policy, argparse.Namespace(budget=1.0))
+    budgeted = with_amounts(policy, {"budget": 1.0})
     values = usual_grid(budgeted, known, arguments.horizon)
     return budgeted.with_parameter("budget", values[len(values) // 2])
 
@@ -302,23 +301,6 @@ def values_to_try(policy: ComposedPolicy, known: Plausible, arguments: argparse.
         return values
     exact = value_for(policy, known, limit=arguments.limit, horizon=arguments.horizon)
     return values if exact is None else [*values, exact]
-
-
-def command_of(arguments: argparse.Namespace) -> str:
-    """The command that writes the same page: nothing in it that does not decide a number."""
-    words = ["linoto", "preview", *log_and_policy_again(arguments)]
-    for name in ("budget_grid", "epsilon_grid", "alpha_grid"):
-        values = getattr(arguments, name)
-        if values is not None:
-            words += [f"--{name.replace('_', '-')}", ",".join(map(shown, values))]
-    return " ".join(
-        [
-            *words,
-            *as_typed(
-                arguments, ("horizon", "worlds", "limit", "prior", "logged_arms", "drift", "unit", "seed")
-            ),
-        ]
-    )
 
 
 def table_row(row: dict[str, Any], result: Preview) -> dict[str, str]:

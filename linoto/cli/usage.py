@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import takewhile
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -86,6 +86,18 @@ class Parser(argparse.ArgumentParser):
                 message = re.sub(rf"\b{name}\b", option, message)
         return message
 
+    def typed_again(
+        self, arguments: argparse.Namespace, *, only: Collection[str] | None = None, but: Collection[str] = ()
+    ) -> list[str]:
+        """Options of this command as they would be typed again, without those at their defaults."""
+        words: list[str] = []
+        for action in self._actions:
+            value = getattr(arguments, action.dest, action.default)
+            wanted = action.dest not in but and (only is None or action.dest in only)
+            if wanted and action.option_strings and action.help != argparse.SUPPRESS:
+                words += [] if value == action.default else option_again(action, value)
+        return words
+
     def words(self) -> list[str]:
         """Every command and option that could have been meant."""
         words: list[str] = []
@@ -150,6 +162,11 @@ def described(commands: Commands, name: str, text: str, examples: str = "") -> P
     return add_command(commands, name, help=text, description=description, examples=examples)
 
 
+def add_json(command: Parser) -> None:
+    """For programs."""
+    command.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
 def add_engine(command: Parser, *, jobs: str) -> None:
     """Where work is done: on threads here, or on a cluster."""
     command.add_argument("--jobs", type=positive, help=f"{jobs} (default: one per core)")
@@ -166,15 +183,14 @@ def engine_of(arguments: argparse.Namespace) -> Engine:
     return Engine(kind=arguments.engine, jobs=arguments.jobs, scheduler=arguments.scheduler)
 
 
-def as_typed(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
-    """Options as they would be typed again, without those that were not given."""
+def option_again(action: argparse.Action, value: Any) -> list[str]:
+    """One option as it would be typed again."""
+    if isinstance(value, bool):
+        return [action.option_strings[0 if value else -1]]
     words: list[str] = []
-    for name in names:
-        value = getattr(arguments, name)
-        if value is None or value is False:
-            continue
-        parts = [] if value is True else value if isinstance(value, list) else [value]
-        words += [f"--{name.replace('_', '-')}", *(shown(part) for part in parts)]
+    for one in value if isinstance(action, argparse._AppendAction) else [value]:
+        parts = [shown(part) for part in one] if isinstance(one, list) else [shown(one)]
+        words += [action.option_strings[0], *(parts if action.nargs else [",".join(parts)])]
     return words
 
 

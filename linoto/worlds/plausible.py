@@ -255,7 +255,10 @@ class LogOfRounds:
     def draw(self, law: RewardLaw, asked: Drawing) -> DrawnWorlds:
         """Worlds with parameters from the posterior of the log's linear model, and rounds like the log's."""
         if asked.drift:
-            raise ValueError(f"drift must be 0 for a log with contexts, got {asked.drift}")
+            raise ValueError(
+                f"drift must be 0 for a log with contexts, got {asked.drift}: leave it out, worlds with "
+                "contexts stand still"
+            )
         usual, rng = usual_spread(self.whole, law), asked.rng
         spreads = SPREADS * usual if asked.prior is None else np.array([float(asked.prior)])
         thetas, spread = draw_parameters(

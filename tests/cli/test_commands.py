@@ -197,7 +197,7 @@ def statistics(tmp_path: Path, changes: dict[str, Any] | str | None) -> Path:
         ({}, "--policy LinOtO --evidence model", "--evidence is for a Tolerance gate"),
         ({}, "--policy LinOtO --gate control", "--gate is for Gated, got --policy LinOtO"),
         ({}, "--gate control --evidence model", "--evidence is for a Tolerance gate"),
-        ({}, "--gate control", "noise must be 'bounded' for promise='realised', got 1"),
+        ({}, "--gate control", "--reward-range must be given for a Control gate, got None"),
         (
             {},
             "--policy LinOtO --epsilon-grid 0.1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shlex
@@ -171,7 +172,7 @@ WRONG = {
     ("--practice", "A=nan"): (1, "weights >= 0"),
     ("--practice", "A=1", "--practice", "A=2"): (1, "must name each item once, got 'A' twice"),
     ("--practice", "A", "--evidence", "both"): (1, "--evidence both is not for contexts"),
-    ("--practice", "A", "--alpha", "0.1"): (1, "--alpha 0.1 is not for contexts"),
+    ("--practice", "A", "--alpha", "0.1"): (1, "--alpha is not what this policy has: give --"),
     ("--practice", "A", "--policy", "LinOtO"): (1, "contexts"),
 }
 
@@ -206,20 +207,20 @@ def test_practice_is_not_for_a_loop_of_fixed_arms(tmp_path: Path, capsys: Captur
     path = tmp_path / "stats.json"
     path.write_text(json.dumps({"actions": [[1, 0], [0, 1]], "pulls": [9, 1], "reward_sums": [3, 1]}))
     assert run("create", "x", path, "--practice", "a", "--reward-range", 0, 1, "--noise", "bounded") == 2
-    assert "--practice is for a loop with contexts" in capsys.readouterr().err
+    assert "--practice is for contexts: without them" in capsys.readouterr().err
 
 
 def test_a_launch_is_commands_that_do_the_same_alone(folder: Path, capsys: Captured) -> None:
     """So few rounds gain nothing, and --force goes on."""
     words = ("launch", "june clicks.csv", *CROSSED, "--budget", 30, "--horizon", 40, "--force")
     assert run(*words) == 2
-    assert "required: --practice" in capsys.readouterr().err
+    assert "a loop with contexts needs --practice" in capsys.readouterr().err
     options = (*PRACTICE, "--missing-reward", "default", "--unit", "clicks", "--window", 60)
     assert run(*words, *options) == 0
     out = capsys.readouterr().out
     commands = [shlex.split(line) for line in re.findall(r"^\$ linoto (.*)", out, re.MULTILINE)]
-    assert [command[0] for command in commands] == ["audit", "preview", "certificate", "create"]
-    assert commands[1][-len(PRACTICE) :] == [*PRACTICE], "worlds have the practice of the loop"
+    assert [command[0] for command in commands] == ["audit", "certificate", "preview", "create"]
+    assert " ".join(PRACTICE) in " ".join(commands[2]), "worlds have the practice of the loop"
     assert "To serve it: linoto serve --db linoto-launch/loops.sqlite" in out
     loop = loop_in("linoto-launch/loops.sqlite", "june-clicks")
     assert loop.certificate.budget == 30 and loop.spec.unit == "clicks"
@@ -269,19 +270,95 @@ def test_evaluate_takes_the_recipe_of_an_audit(stats: Path, capsys: Captured) ->
     ("options", "message"),
     [
         (("--uniform", "--greedy"), "--item is needed, or --recipe for a log with contexts"),
-        (("--uniform", "--greedy", "--arms", "x", "--action", "y"), "--greedy is for a log with contexts"),
         (
             ("--uniform", "--play", "A", "--recipe", "stats.npz", "--arms", "x"),
-            "--arms is for a log of fixed",
+            "--arms is what --recipe knows: leave one of them out",
         ),
-        (("--uniform", "--policy", "Gated", "--recipe", "stats.npz"), "--policy is for a log of fixed arms"),
+        (
+            ("--uniform", "--greedy", "--recipe", "stats.npz", "--category", "country"),
+            "--category is what --recipe knows: leave one of them out",
+        ),
+        (("--uniform", "--greedy", "--item", "item", "--contexts"), "--contexts is for a log of another"),
     ],
 )
-def test_options_of_the_other_kind_of_log_are_refused(
+def test_what_a_recipe_knows_is_not_said_beside_it(
     stats: Path, capsys: Captured, options: tuple[str, ...], message: str
 ) -> None:
     assert run("evaluate", "june clicks.csv", "--reward", "click", *options) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", [("--greedy",), ("--play", "A")])
+def test_columns_of_a_context_and_the_recipe_learned_from_them_evaluate_alike(
+    stats: Path, capsys: Captured, target: tuple[str, ...]
+) -> None:
+    said = []
+    for columns in (CROSSED, ("--recipe", stats, "--reward", "click", "--propensity", "p")):
+        assert run("evaluate", "june clicks.csv", *columns, *target, "--json") == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0] == said[1]
+
+
+SHORT = ("--worlds", 3, "--horizon", 60, "--budget-grid", 30, "--out", "page.html", "--json")
+
+
+def test_a_preview_of_a_log_draws_its_rounds_from_the_rows(stats: Path, capsys: Captured) -> None:
+    assert run("preview", "june clicks.csv", *CROSSED, *SHORT) == 0
+    told = json.loads(capsys.readouterr().out)
+    saved = linoto.load(stats)
+    rows = linoto.read_rows("june clicks.csv", recipe=saved.recipe, reward="click")
+    policy = linoto.Gated(gate=linoto.Control(budget=30), confidence=saved.confidence)
+    found = linoto.preview(saved, rows=rows, policy=policy, grid=[30], horizon=60, worlds=3)
+    assert told["rounds_from"] == "rounds are drawn from the rows of the log, with what each offered"
+    assert told["outlooks"] == json.loads(json.dumps(found.to_dict()["outlooks"]))
+    assert "linoto preview 'june clicks.csv' " in html.unescape(Path("page.html").read_text())
+    assert run("preview", stats, *SHORT) == 0
+    assert "by the sums of the log" in json.loads(capsys.readouterr().out)["rounds_from"]
+
+
+def test_a_preview_of_a_log_of_fixed_arms_is_that_of_its_statistics(folder: Path, capsys: Captured) -> None:
+    log = ("june clicks.csv", "--item", "item", "--reward", "click")
+    assert run("audit", *log, "--save", "arms.npz") == 0
+    said = []
+    for words in (log, ("arms.npz",)):
+        capsys.readouterr()
+        assert run("preview", *words, *SHORT) == 0
+        said.append(json.loads(capsys.readouterr().out) | {"source": ""})
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("june clicks.csv",), 2, "the following arguments are required: --item, --reward"),
+        (("stats.npz", "--numeric", "age"), 2, "--numeric describes a LOG, got stats.npz"),
+        (("june clicks.csv", *COLUMNS, "--drift", 0.1), 1, "--drift must be 0 for a log with contexts"),
+        (("june clicks.csv", *COLUMNS[2:], "--item", "itme"), 2, "did you mean 'item'?"),
+    ],
+)
+def test_what_cannot_be_previewed_is_said_in_a_sentence(
+    stats: Path, capsys: Captured, words: tuple[Any, ...], code: int, message: str
+) -> None:
+    assert run("preview", *words, *SHORT) == code
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["certificate", "create", "preview"])
+def test_a_control_gate_without_a_range_of_rewards_is_refused_in_a_sentence(
+    command: str, folder: Path, capsys: Captured
+) -> None:
+    Path("own.json").write_text(json.dumps({"pulls": [9, 1], "reward_sums": [3, 1]}))
+    Path("money.csv").write_text(Path("june clicks.csv").read_text().replace(",1\n", ",7.5\n"))
+    assert run("audit", "money.csv", *COLUMNS, "--noise", 4, "--save", "money.npz") == 0
+    loop = ("shop",) if command == "create" else ()
+    reward = ("--default-reward", 0) if command == "create" else ()
+    for stats, practice in (("own.json", ()), ("money.npz", ("--practice", "A"))):
+        capsys.readouterr()
+        more = practice if command == "create" else ()
+        assert run(command, *loop, stats, "--gate", "control", *reward, *more) == 1
+        said = capsys.readouterr().err
+        assert "--reward-range must be given for a Control gate" in said and said.count("\n") == 1
 
 
 def test_a_recipe_must_be_one(stats: Path, capsys: Captured) -> None:

@@ -39,8 +39,7 @@ def test_the_log_is_described_by_the_same_options_everywhere() -> None:
     """What a launch is told of its log is what its audit is told."""
     options = {name: set(command.words()) for name, command in commands().items()}
     log = {"--item", "--reward", "--arms", "--numeric", "--category", "--cross", "--time", "--propensity"}
-    assert log <= options["audit"] & options["launch"]
-    assert {"--item", "--reward", "--arms", "--time", "--propensity"} <= options["evaluate"]
+    assert log <= options["audit"] & options["launch"] & options["evaluate"] & options["preview"]
 
 
 def test_the_action_of_version_0_2_is_read_as_the_item_and_not_shown(

@@ -16,7 +16,7 @@ from vowpalwabbit import Workspace
 from vowpalwabbit.dftovw import ContextualbanditLabel, DFtoVW, Feature
 
 from linoto import LinUCB, audit_log, evaluate, read_foreign
-from linoto.cli.reading import FORMATS as FORMATS_OF_COMMANDS
+from linoto.cli.log_options import FORMATS as FORMATS_OF_COMMANDS
 from linoto.logs.foreign import FORMATS
 from linoto.logs.rows import split
 from linoto.logs.vw_lines import Decided, read_decisions

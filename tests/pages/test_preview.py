@@ -15,8 +15,8 @@ from markupsafe import escape
 from matplotlib.text import Text
 
 import linoto
-from linoto.cli.log_and_policy import ArmsAndLog
-from linoto.logs.saved import Audited
+from linoto.cli.stats_file import Statistics, arms_of
+from linoto.logs.saved import Audited, SavedLog
 from linoto.pages.figures.preview import draw_all
 from linoto.pages.preview import (
     TITLE,
@@ -38,18 +38,17 @@ from linoto.worlds.preview import value_for
 NAMES = ("<script>alert(1)</script>", 'a "quoted" & odd one', *(f"arm {arm}" for arm in range(2, 12)))
 
 
-def statistics() -> ArmsAndLog:
+def statistics() -> Statistics:
     rng = np.random.default_rng(0)
     bandit = linoto.sphere_bandit(k=12, d=4, rng=rng)
     pulls = np.array([60, 40, 40, 60, *[0] * 8])
-    return ArmsAndLog(
-        actions=bandit.actions, offline=bandit.log(pulls, rng), names=NAMES, source="<b>log</b>.npz"
-    )
+    arms = arms_of(bandit.actions, NAMES, 12)
+    return Statistics(SavedLog(arms=arms, offline=bandit.log(pulls, rng)), "<b>log</b>.npz")
 
 
 def result(**changes: Any) -> linoto.Preview:
     facts: dict[str, Any] = {"horizon": 300, "worlds": 6, "grid": [0.0, 0.02, 0.3], **changes}
-    return linoto.preview(statistics().actions, statistics().offline, **facts)
+    return linoto.preview(statistics().log.actions, statistics().log.offline, **facts)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,13 @@ def preview() -> linoto.Preview:
 def write(path: Path, preview: linoto.Preview, limit: float | None = None) -> str:
     p = statistics()
     write_preview(
-        path, preview, p.offline, names=p.names, source=p.source, command="linoto <preview>", limit=limit
+        path,
+        preview,
+        p.log.offline,
+        names=p.log.names,
+        source=p.source,
+        command="linoto <preview>",
+        limit=limit,
     )
     return path.read_text(encoding="utf-8")
 
@@ -224,19 +229,21 @@ def test_a_preview_is_plain_data(preview: linoto.Preview) -> None:
 def test_the_limits_own_value_just_keeps_to_it(parameter: str, limit: float) -> None:
     p = statistics()
     policy = linoto.Gated(gate=linoto.Tolerance(**{parameter: 0.1}))
-    found = value_for(policy, plausible(p.actions, p.offline), limit=limit, horizon=300)
+    found = value_for(policy, plausible(p.log.actions, p.log.offline), limit=limit, horizon=300)
     assert found is not None
 
     def promised(value: float) -> float:
-        return policy.with_parameter(parameter, value).certificate(p.actions, p.offline).loss(300) or 0.0
+        return (
+            policy.with_parameter(parameter, value).certificate(p.log.actions, p.log.offline).loss(300) or 0.0
+        )
 
     assert promised(found) <= limit < promised(found * 1.11)
 
 
 def test_there_is_no_tolerance_for_what_is_lost_once() -> None:
     p = statistics()
-    assert value_for(linoto.Gated(), plausible(p.actions, p.offline), limit=1e-3, horizon=300) is None
-    assert value_for(linoto.LinOtO(), plausible(p.actions, p.offline), limit=9.0, horizon=300) is None
+    assert value_for(linoto.Gated(), plausible(p.log.actions, p.log.offline), limit=1e-3, horizon=300) is None
+    assert value_for(linoto.LinOtO(), plausible(p.log.actions, p.log.offline), limit=9.0, horizon=300) is None
 
 
 def test_amounts_are_what_a_person_wants_to_read() -> None:
@@ -287,8 +294,13 @@ def test_one_value_is_shown_world_by_world(tmp_path: Path) -> None:
 def test_numbers_carry_the_unit_that_was_named(preview: linoto.Preview, tmp_path: Path) -> None:
     p = statistics()
     odd = "<US$ & cents$>"
-    facts: dict[str, Any] = {"names": p.names, "source": "log", "command": "linoto preview", "limit": 20.0}
-    text = write_preview(tmp_path / "page.html", preview, p.offline, unit=odd, **facts).read_text("utf-8")
+    facts: dict[str, Any] = {
+        "names": p.log.names,
+        "source": "log",
+        "command": "linoto preview",
+        "limit": 20.0,
+    }
+    text = write_preview(tmp_path / "page.html", preview, p.log.offline, unit=odd, **facts).read_text("utf-8")
     assert "20\u00a0&lt;US$ &amp; cents$&gt;" in text and odd not in text
     assert all("units of reward" not in line for _, line in answers(preview, 20.0, "EUR"))
 

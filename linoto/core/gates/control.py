@@ -166,10 +166,10 @@ class Control(Gate):
 
     def fill_coin(self, p: np.void, confidence: Confidence) -> float:
         """What needs neither arms nor log; the share of delta that is left for what vouches for a loan."""
-        if self.promise == "realised" and confidence.noise != "bounded":
-            raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")
         if confidence.reward_range is None:
             raise ValueError("reward_range must be given for a Control gate, got None: a round can lose that")
+        if self.promise == "realised" and confidence.noise != "bounded":
+            raise ValueError(f"noise must be 'bounded' for promise='realised', got {confidence.noise!r}")
         if self.loan_from == kernels.THE_MODEL and confidence.radius == "paper":
             raise ValueError("radius must be another than 'paper' for a loan: it leaves out the ridge's bias")
         low, high = confidence.reward_range
