@@ -111,7 +111,7 @@ def run_create(arguments: argparse.Namespace) -> None:
 def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[str, dict[str, Any]]:
     """What the loop is called, and what it starts from: arms, or a recipe and what is done today."""
     with service_needed():
-        from linoto.service.loops import context_spec, spec
+        from linoto.service.loops import recipe_spec, spec
 
     practice = practice_of(arguments, log)
     if log.recipe is None or log.moments is None:
@@ -120,8 +120,8 @@ def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[str, dict[
     if practice is None:
         arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
     return "loop with contexts", {
-        "recipe": context_spec.as_spec(log.recipe),
-        "moments": context_spec.as_statistics(log.moments),
+        "recipe": recipe_spec.as_spec(log.recipe),
+        "moments": recipe_spec.as_statistics(log.moments),
         "practice": practice,
     }
 
