@@ -162,7 +162,8 @@ def theta_of(log: Any) -> np.ndarray:
 def test_rows_of_another_recipe_are_refused() -> None:
     table = table_of("clicks", 300)
     log = read_log(table, item="item", reward="y", numeric=["age"])
-    other = read_rows(table.assign(age=2 * table["age"]), item="item", reward="y", numeric=["age"])
+    twice = read_log(table.assign(age=2 * table["age"]), item="item", reward="y", numeric=["age"])
+    other = read_rows(table, item="item", reward="y", recipe=twice.recipe)
     for use in (audit_log, lambda log, rows: linoto.preview(log, rows=rows, worlds=1, horizon=10)):
         with pytest.raises(ValueError, match="rows must be read with the recipe of the log"):
             use(log, rows=other)
