@@ -24,7 +24,9 @@ PLAIN, TOLERANT, BY_COIN = Parts(budget=1), Parts(ledger=1, model=1), Parts(coin
 @cache
 def explain_the_wait() -> None:
     """Said once in a process, however many kernels are compiled."""
-    logger.warning("linoto compiles its arithmetic for this kind of policy, once on this machine: about 20 seconds of a core")
+    logger.warning(
+        "linoto compiles its arithmetic for this kind of policy, once on this machine: about 20 seconds of a core"
+    )
 
 
 @contextmanager
