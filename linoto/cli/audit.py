@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,12 @@ def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
             log = opened.log(skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)
         held = log.contexts is not None and log.rows == log.offline.total <= arguments.rows
         rows = opened.rows(recipe=log.recipe) if held else None
+    if log.contexts is not None and log.rows > log.offline.total:
+        print(
+            "linoto: rows were skipped, so tails, linearity and whether contexts help are not judged: leave "
+            "bad rows out with --where instead",
+            file=sys.stderr,
+        )
     audit = audit_log(
         log,
         rows,

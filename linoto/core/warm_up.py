@@ -25,7 +25,7 @@ PLAIN, TOLERANT, BY_COIN = Parts(budget=1), Parts(ledger=1, model=1), Parts(coin
 def explain_the_wait() -> None:
     """Said once in a process, however many kernels are compiled."""
     logger.warning(
-        "linoto compiles its arithmetic for this kind of policy, once on this machine: about 20 seconds of a core"
+        "linoto compiles what this kind of policy computes, once on this machine: about 20 seconds of a core"
     )
 
 

@@ -378,3 +378,14 @@ def test_a_promise_that_does_not_rest_on_the_log_is_not_in_doubt_with_it(
         capsys.readouterr()
         assert run("certificate", "doubt.npz", "--gate", gate, *options) == 0
         assert f"promise {text}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_skipped_rows_are_said_to_hide_what_only_rows_tell(folder: Path, capsys: Captured) -> None:
+    log = folder / "june clicks.csv"
+    log.write_text(log.read_text() + "\nA,DE,33,0.3333333333333333,")
+    run("audit", log, *CROSSED, "--skip-bad")
+    shown = capsys.readouterr()
+    assert "rows were skipped" in shown.err and "contexts help?" not in shown.out
+    run("audit", log, *CROSSED, "--where", "click >= 0")
+    shown = capsys.readouterr()
+    assert "skipped" not in shown.err and "contexts help?" in shown.out
