@@ -6,13 +6,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from linoto.core import kernels
+from linoto.core.confidence import Confidence
+from linoto.core.features.moments import Moments
+from linoto.core.gates import Control, Tolerance
 from linoto.core.kernels.compiling import STAMP, stamp_of
 from linoto.core.offline import Offline
+from linoto.core.parameters import params_in_rounds
 from linoto.core.plain_python import run_in_python
 from linoto.core.policies import Gated, LinOtO
 from linoto.core.warm_up import all_kernels
@@ -75,7 +80,14 @@ def test_a_certificate_compiles_nothing_and_loads_nothing_compiled() -> None:
     assert done.stdout.split() == ["[]"]
 
 
-@pytest.mark.parametrize("policy", [LinOtO(), Gated()], ids=["LinOtO", "Gated"])
+SURE = Confidence(noise="bounded", reward_range=(0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [LinOtO(), Gated(), Gated(gate=Control(budget=5.0), confidence=SURE)],
+    ids=["LinOtO", "Gated", "Control"],
+)
 def test_a_kernel_gives_the_same_bits_compiled_and_as_plain_python(policy: LinOtO | Gated) -> None:
     rng = np.random.default_rng(0)
     actions, log = rng.normal(size=(4, 3)), Offline(pulls=[9, 0, 4, 1], reward_sums=[6.0, 0.0, 1.2, 0.3])
@@ -84,6 +96,19 @@ def test_a_kernel_gives_the_same_bits_compiled_and_as_plain_python(policy: LinOt
     parts = kernels.parts_of(params)
     kernels.begin(params, states[0], *parts)
     run_in_python(kernels.begin, params, states[1], *parts)
+    for compiled, plain in zip(*states, strict=True):
+        assert compiled.tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize("gate", [Control(budget=5.0), Tolerance(budget=5.0, evidence="model")])
+def test_so_it_does_where_rounds_bring_their_arms(gate: Any) -> None:
+    rng = np.random.default_rng(0)
+    moments = Moments.from_rows(rng.normal(size=(20, 3)), rng.random(20))
+    params = params_in_rounds(Gated(gate=gate, confidence=SURE).composed_in_rounds(), moments)
+    states = [kernels.allocate_rounds(moments.gram, moments.reward_vector, False) for _ in range(2)]
+    coin = kernels.parts_of(params).coin
+    kernels.context_begin(params, states[0], *moments.as_rows(), coin)
+    run_in_python(kernels.context_begin, params, states[1], *moments.as_rows(), coin)
     for compiled, plain in zip(*states, strict=True):
         assert compiled.tobytes() == plain.tobytes()
 
