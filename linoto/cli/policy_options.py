@@ -174,7 +174,7 @@ def stated_rewards(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in REWARDS if (value := getattr(arguments, name, None)) is not None}
 
 
-def with_rewards(policy: Any, stated: Mapping[str, Any]) -> Any:
+def with_rewards(policy: ComposedPolicy, stated: Mapping[str, Any]) -> Any:
     """The policy that assumes this of rewards."""
     from linoto.core.confidence import Confidence
 
@@ -185,10 +185,11 @@ def with_rewards(policy: Any, stated: Mapping[str, Any]) -> Any:
             f"--policy {type(policy).__name__} assumes nothing about rewards: leave --"
             f"{next(iter(stated)).replace('_', '-')} out"
         )
-    return replace(policy, confidence=replace(policy.composed().confidence or Confidence(), **stated))
+    made: Any = policy
+    return replace(made, confidence=replace(made.composed().confidence or Confidence(), **stated))
 
 
-def with_explorer(policy: Any, arguments: argparse.Namespace) -> Any:
+def with_explorer(policy: ComposedPolicy, arguments: argparse.Namespace) -> Any:
     """The policy with the explorer that was asked for."""
     from linoto.core.policies import Gated
 
@@ -199,16 +200,17 @@ def with_explorer(policy: Any, arguments: argparse.Namespace) -> Any:
     return replace(policy, explorer=explorers()[arguments.explorer])
 
 
-def with_gate(policy: Any, arguments: argparse.Namespace) -> Any:
+def with_gate(policy: ComposedPolicy, arguments: argparse.Namespace) -> Any:
     """The policy with the gate that was asked for."""
     if arguments.gate is None:
         return policy
     if arguments.policy != "Gated":
         raise ValueError(f"--gate is for Gated, got --policy {type(policy).__name__}")
-    return replace(policy, gate=gates()[arguments.gate]())
+    made: Any = policy
+    return replace(made, gate=gates()[arguments.gate]())
 
 
-def with_evidence(policy: Any, arguments: argparse.Namespace) -> Any:
+def with_evidence(policy: ComposedPolicy, arguments: argparse.Namespace) -> Any:
     """The policy with the evidence that was asked for."""
     from linoto.core.policies import Gated
 

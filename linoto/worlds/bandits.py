@@ -12,6 +12,7 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot
+from linoto.core.protocols import PolicyWithPromise
 from linoto.core.validation import (
     as_actions,
     as_counts,
@@ -108,10 +109,9 @@ class World:
         low, _ = self.reward_range
         return np.where(draws * steps < means - low, low + steps, low)
 
-    def certificate(self, policy: Any, offline: Any) -> Certificate:
+    def certificate(self, policy: PolicyWithPromise, offline: Offline) -> Certificate:
         """What a policy promises here before its first round."""
-        found: Certificate = policy.certificate(self.actions, offline)
-        return found
+        return policy.certificate(self.actions, offline)
 
     def log(self, pulls: npt.ArrayLike, rng: int | np.random.Generator) -> Offline:
         """A log with these pulls per arm (k,), its rewards drawn from this world."""

@@ -16,6 +16,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.drivers.questions import as_weights
 from linoto.core.features.moments import Moments
 from linoto.core.playing import GivenRounds
+from linoto.core.protocols import PolicyWithPromise
 from linoto.core.validation import (
     as_floats,
     as_generator,
@@ -121,9 +122,10 @@ class ContextualBandit:
         """The number of features."""
         raise TypeError(f"{type(self).__name__} must say how many features there are")
 
-    def certificate(self, policy: Any, offline: Any) -> Certificate:
+    def certificate(self, policy: PolicyWithPromise, offline: Any) -> Certificate:
         """What a policy promises here before its first round."""
-        found: Certificate = policy.certificate(offline=offline, d=self.d)
+        starting: Any = policy
+        found: Certificate = starting.certificate(offline=offline, d=self.d)
         return found
 
     def rounds(self, n: int, rng: np.random.Generator, first: int = 0) -> GivenRounds:

@@ -645,7 +645,13 @@ def test_the_log_knows_practice_by_arm_and_as_a_whole() -> None:
         (lambda: Control(every=10, loan=3.0), "loan must be 0 for stretches"),
         (lambda: guard(budget=0.5), "budget must be at least 1, what one round can lose"),
         (lambda: guard(budget=5.0, every=10), "budget must be at least 6.117 for stretches, got 5"),
-        (lambda: Gated(gate=Control(budget=5)).start(ACTIONS, LOG), "noise must be 'bounded'"),
+        (lambda: Gated(gate=Control(budget=5)).start(ACTIONS, LOG), "reward_range must be given"),
+        (
+            lambda: Gated(gate=Control(budget=5), confidence=Confidence(reward_range=(0, 1))).start(
+                ACTIONS, LOG
+            ),
+            "noise must be 'bounded'",
+        ),
         (
             lambda: Gated(gate=Control(budget=5, promise="expected")).start(ACTIONS, LOG),
             "reward_range must be given",
