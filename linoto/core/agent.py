@@ -79,9 +79,12 @@ class Agent:
         def __getattr__(self, name: str) -> Any:
             if name not in OF_THE_DRIVER:
                 raise AttributeError(f"an Agent has no attribute {name!r}")
-            if hasattr(self.driver, name):
+            try:
                 return getattr(self.driver, name)
-            raise AttributeError(f"an Agent whose {self.driver.kind} has no attribute {name!r}")
+            except AttributeError as error:
+                raise AttributeError(
+                    f"an Agent whose {self.driver.kind} has no attribute {name!r}"
+                ) from error
 
     def __init__(self, policy: PolicyWithPromise, driver: Driver[Any]) -> None:
         self.policy, self.driver = policy, driver

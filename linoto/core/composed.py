@@ -20,6 +20,7 @@ from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments, as_moments
 from linoto.core.offline import Offline, as_offline
 from linoto.core.parameters import why_not_in_rounds
+from linoto.core.plain_python import only_looking
 from linoto.core.protocols import Composition, Log, is_log, of_log
 from linoto.core.validation import as_actions, as_names, generator_for
 
@@ -66,7 +67,7 @@ class Composed:
         Its draws, and the coin of its gate, are the system's own and nobody knows them; a seed or a generator
         as `rng` makes a run that can be repeated, whose coin is known to whoever knows the seed.
         """
-        driver = self.driver_for(actions, offline, rng, names, d=d, features=features, plays=True)
+        driver = self.driver_for(actions, offline, rng, names, d=d, features=features)
         return Agent(self, driver)
 
     def driver_for(
@@ -78,18 +79,17 @@ class Composed:
         *,
         d: int | None = None,
         features: Features | None = None,
-        plays: bool,
     ) -> Driver[Any]:
-        """What measures rounds; one that never `plays` is only looked at, and compiles nothing."""
+        """What measures rounds."""
         if is_log(actions):
-            return self.driver_for(**of_log(actions), rng=rng, plays=plays)
+            return self.driver_for(**of_log(actions), rng=rng)
         if isinstance(actions, Moments):
             actions, offline = None, actions
         generator = generator_for(rng)
         if actions is None and not isinstance(offline, Offline):
             moments = as_moments(offline, dimension(d, features))
             return self.driver_of_rounds(
-                moments, rng=generator, coins=coins_for(rng, generator), features=features, plays=plays
+                moments, rng=generator, coins=coins_for(rng, generator), features=features
             )
         if actions is None:
             raise ValueError("actions must be given with a log of fixed arms, got None")
@@ -103,7 +103,6 @@ class Composed:
             rng=generator,
             coins=coins_for(rng, generator) if composition.gate.throws_coin else None,
             names=as_names(names, len(arms)),
-            plays=plays,
         )
 
     def driver_of_rounds(self, moments: Moments, **begun: Any) -> RoundArms:
@@ -145,4 +144,5 @@ class Composed:
         features: Features | None = None,
     ) -> Certificate:
         """What is guaranteed before the first round; what is known is said as to `start`."""
-        return self.driver_for(actions, offline, d=d, features=features, plays=False).certified()
+        with only_looking():
+            return self.driver_for(actions, offline, d=d, features=features).certified()

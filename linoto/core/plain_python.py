@@ -1,7 +1,10 @@
-"""Kernels as plain Python, for small work that is done once: to compile them would take longer."""
+"""Kernels as plain Python, for what is only looked at: to compile them would take longer."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FunctionType
 from typing import Any
 
@@ -10,14 +13,30 @@ import numpy as np
 from linoto.core.kernels import State
 
 SMALL = 100_000  # steps of an inner loop: about a second in plain Python, and compiling takes 20 or more
+LOOKING = ContextVar("LOOKING", default=False)
+
+
+@contextmanager
+def only_looking() -> Iterator[None]:
+    """As long as it lasts, nothing is compiled for small problems: nobody is going to play them."""
+    before = LOOKING.set(True)
+    try:
+        yield
+    finally:
+        LOOKING.reset(before)
+
+
+def is_only_looking() -> bool:
+    """Whether what is started now is never going to play."""
+    return LOOKING.get()
 
 
 def run_once(kernel: Any, *args: Any, steps: int) -> Any:
-    """Call a kernel; compiled only where it has been compiled before, or would make so many steps.
+    """Call a kernel that a start needs; uncompiled where that only looks, unless it makes so many steps.
 
-    Both ways give the same bits.
+    Both ways give the same bits; a kernel that is compiled already runs compiled.
     """
-    if steps > SMALL or tuple(map(kernel.typeof_pyval, args)) in kernel.overloads:
+    if not LOOKING.get() or steps > SMALL or tuple(map(kernel.typeof_pyval, args)) in kernel.overloads:
         return kernel(*args)
     return run_in_python(kernel, *args)
 

@@ -135,9 +135,11 @@ def check_given(driver: RoundArms, given: GivenRounds, draws: Floats, bernoulli:
     coins.check_stays_safe(not driver.running.stays_safe)
     if driver.standing is not None:
         raise ValueError(f"rounds must begin after a commit, got a round in which {driver.why_it_stands}")
-    rewards = given.means + np.repeat(draws, np.diff(given.ends, prepend=0))
-    if bernoulli or rewards.size:
-        check_rewards(driver, *((0.0, 1.0) if bernoulli else (float(rewards.min()), float(rewards.max()))))
+    if bernoulli:
+        check_rewards(driver, 0.0, 1.0)
+    elif given.means.size and driver.running.params[0]["bounded"]:
+        rewards = given.means + np.repeat(draws, np.diff(given.ends, prepend=0))
+        check_rewards(driver, float(rewards.min()), float(rewards.max()))
 
 
 def check_rewards(driver: Driver[Any], least: float, most: float) -> None:

@@ -80,6 +80,12 @@ def test_a_certificate_compiles_nothing_and_loads_nothing_compiled() -> None:
     assert done.stdout.split() == ["[]"]
 
 
+def test_what_is_going_to_play_is_started_compiled_however_small_it_is() -> None:
+    command = [sys.executable, "-c", COMPILED_FOR, "Gated"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert {"begin", "rounding"} <= set(done.stdout.split())
+
+
 SURE = Confidence(noise="bounded", reward_range=(0.0, 1.0))
 
 

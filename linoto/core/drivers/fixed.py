@@ -22,7 +22,7 @@ from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
-from linoto.core.plain_python import run_once
+from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
@@ -47,7 +47,6 @@ class FixedArms(Driver[Bools | None]):
         names: tuple[str, ...] | None = None,
         reward_squares: Floats | None = None,  # (k,) of the log, where known
         changes: tuple[ArmChange, ...] = (),
-        plays: bool = True,  # False: nothing is compiled for what is only looked at
     ) -> None:
         super().__init__(composition, running, changes)
         self.names, self.reward_squares = names, reward_squares
@@ -55,7 +54,7 @@ class FixedArms(Driver[Bools | None]):
         self.parts = kernels.parts_of(running.params)
         fallback = int(running.params[0]["fallback"])
         self.plays_mixture = fallback in (kernels.MIXTURE, kernels.CERTIFIED)  # always, or at times
-        if plays:
+        if not is_only_looking():
             warm_up(self.parts)
 
     @classmethod
@@ -68,7 +67,6 @@ class FixedArms(Driver[Bools | None]):
         rng: np.random.Generator,
         coins: Coins | None,
         names: tuple[str, ...] | None,
-        plays: bool = True,
     ) -> FixedArms:
         """A fresh one that knows the log and nothing else."""
         params = composition.params(actions, offline)
@@ -80,7 +78,6 @@ class FixedArms(Driver[Bools | None]):
             running=running,
             names=names,
             reward_squares=offline.reward_squares,
-            plays=plays,
         )
         run_once(kernels.begin, params, state, *driver.parts, steps=state.square[0].size * driver.k)
         if params[0]["estimates_noise"]:
@@ -153,8 +150,10 @@ class FixedArms(Driver[Bools | None]):
         """The kernels see these arms only, as long as it lasts."""
         state, present = self.running.state, self.present
         state.counts[kernels.ALLOWED], state.run["restricted"] = mask, 1
-        yield
-        state.counts[kernels.ALLOWED], state.run["restricted"] = present, not present.all()
+        try:
+            yield
+        finally:
+            state.counts[kernels.ALLOWED], state.run["restricted"] = present, not present.all()
 
     def latest(self) -> Decision:
         """The decision that the kernels made last."""

@@ -24,7 +24,7 @@ from linoto.core.features.recipe import Recipe
 from linoto.core.item_changes import ItemChange
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_in_rounds
-from linoto.core.plain_python import run_once
+from linoto.core.plain_python import is_only_looking, only_looking, run_once
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
@@ -48,7 +48,6 @@ class RoundArms(Driver[Round]):
         moments: Moments,  # of the log
         features: Features | None = None,
         changes: tuple[ItemChange, ...] = (),  # of the items so far
-        plays: bool = True,  # False: nothing is compiled for what is only looked at
     ) -> None:
         super().__init__(composition, running, changes)
         self.moments, self.features = moments, features
@@ -60,7 +59,7 @@ class RoundArms(Driver[Round]):
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
         self.asked: Round | None = None  # the latest question, whose arms are in the state
         self.shown: tuple[Round, Decision] | None = None  # the decision just made, until its commit
-        if plays:
+        if not is_only_looking():
             warm_up_contexts(self.coin)
 
     @classmethod
@@ -73,7 +72,6 @@ class RoundArms(Driver[Round]):
         coins: Coins,
         features: Features | None = None,
         params: npt.NDArray[Any] | None = None,
-        plays: bool = True,
     ) -> RoundArms:
         """A fresh one that knows the log and nothing else."""
         params = params_in_rounds(composition, moments) if params is None else params
@@ -82,9 +80,7 @@ class RoundArms(Driver[Round]):
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         running = Running(params=params, state=state, rng=rng, coins=coins)
-        driver = cls(
-            composition=composition, running=running, moments=moments, features=features, plays=plays
-        )
+        driver = cls(composition=composition, running=running, moments=moments, features=features)
         log = moments.as_rows()
         run_once(kernels.context_begin, params, state, *log, driver.coin, steps=moments.d**3)
         driver.draw()
@@ -92,14 +88,14 @@ class RoundArms(Driver[Round]):
 
     def at_start(self) -> RoundArms:
         """What knew the log, with the features of now, and nothing else."""
-        return type(self).begin(
-            self.composition,
-            self.moments,
-            rng=np.random.default_rng(0),
-            coins=coins.KeyedCoins(bytes(coins.KEY_BYTES)),  # it is looked at, and decides nothing
-            params=self.running.params.copy(),
-            plays=False,
-        )
+        with only_looking():
+            return type(self).begin(
+                self.composition,
+                self.moments,
+                rng=np.random.default_rng(0),
+                coins=coins.KeyedCoins(bytes(coins.KEY_BYTES)),  # it decides nothing
+                params=self.running.params.copy(),
+            )
 
     def check_length(self) -> None:
         """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken."""
