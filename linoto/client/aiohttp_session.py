@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
-from typing import TypeVar
+import socket
+from contextlib import suppress
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 from yarl import URL
 
 from linoto.client.endpoint import BODY_HEADERS, CLOSED, Endpoint
@@ -29,8 +31,9 @@ class LargeBody(aiohttp.BytesIOPayload):
 class SharedSession:
     """An aiohttp session that many requests use; once retired, it closes after the last of them."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session, self._users, self._retired = session, 0, False
+    def __init__(self, session: aiohttp.ClientSession, sockets: WeakSet[socket.socket]) -> None:
+        self._session, self._sockets = session, sockets
+        self._users, self._retired = 0, False
 
     async def __aenter__(self) -> aiohttp.ClientSession:
         self._users += 1
@@ -46,6 +49,18 @@ class SharedSession:
         self._retired = True
         if self._users == 0:
             await self._session.close()
+            await give_up_sending(self._sockets)
+
+
+async def give_up_sending(sockets: WeakSet[socket.socket]) -> None:
+    """End connections that are closed but for a body which nobody reads: they would wait for ever."""
+    waiting = [each for each in sockets if each.fileno() >= 0]
+    for each in waiting:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+    if waiting:
+        for _ in range(2):  # the event loop sees that they ended, and lets go of them
+            await asyncio.sleep(0)
 
 
 class Sessions:
@@ -87,11 +102,18 @@ class Sessions:
         self._loop = loop
 
     def _open(self) -> SharedSession:
+        sockets = WeakSet[socket.socket]()
+
+        def connect(address: tuple[Any, ...]) -> socket.socket:
+            made = socket.socket(*address[:3])
+            sockets.add(made)
+            return made
+
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0,
+                socket_factory=connect,
                 keepalive_timeout=self.endpoint.idle,
-                enable_cleanup_closed=NEEDS_CLEANUP_CLOSED,  # no wait for the other end of TLS
                 ssl=True if self._tls is None else self._tls,
             ),
             headers=self.endpoint.headers,
@@ -99,7 +121,7 @@ class Sessions:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
-        self._current = SharedSession(session)
+        self._current = SharedSession(session, sockets)
         return self._current
 
     async def _retire(self, shared: SharedSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import socket
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -257,6 +258,20 @@ def test_a_service_that_is_slow_to_end_tls_leaves_no_connection_open(
             warnings.simplefilter("always", ResourceWarning)
             gc.collect()
         closed.set()
+    assert [str(warning.message) for warning in left] == []
+
+
+def test_a_body_that_nobody_reads_leaves_no_connection_open() -> None:
+    async def work(url: str) -> None:
+        async with AsyncClient(url, timeout=0.3, retries=0) as client:
+            with pytest.raises(ConnectionError, match="no answer"):
+                await client.rewards("loop", [("1-1", 1.0)] * 400_000)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(work(f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        with warnings.catch_warnings(record=True) as left:
+            warnings.simplefilter("always", ResourceWarning)
+            gc.collect()
     assert [str(warning.message) for warning in left] == []
 
 
