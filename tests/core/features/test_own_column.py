@@ -143,5 +143,7 @@ def test_a_bad_value_is_named_as_its_column_says(tmp_path: Path) -> None:
 
 
 def test_a_kind_that_nobody_knows_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"kind of a column must be one of numeric, category.*got 'moon'"):
+    with pytest.raises(
+        ValueError, match=r"kind of a column must be one of bands, category.*numeric, got 'moon'"
+    ):
         Column.from_dict({"kind": "moon", "name": "phase"})

@@ -150,7 +150,8 @@ class Column(ABC):
         """What `to_dict` wrote."""
         kinds = {cls.kind: cls for cls in Column.__subclasses__()}
         if data["kind"] not in kinds:
-            raise ValueError(f"kind of a column must be one of {', '.join(kinds)}, got {data['kind']!r}")
+            known = ", ".join(sorted(kinds))
+            raise ValueError(f"kind of a column must be one of {known}, got {data['kind']!r}")
         return kinds[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})
 
 
