@@ -65,10 +65,10 @@ def warm_up(parts: Parts = PLAIN) -> None:
     """Load (or, once per machine, compile) what deciding needs with these parts, on a problem of one arm."""
     with announced():
         params, state = tiny_problem(parts)
-        kernels.begin(params, state, *parts)
+        kernels.begin(params, state, *parts[:5])
         kernels.decide(params, state, -1, *parts)
         kernels.commit(params, state, 0, False, *parts[:2])
-        kernels.observe(params, state, 0, False, 0.0, 0.0, True, *parts)
+        kernels.observe(params, state, 0, False, 0.0, 0.0, True, *parts[:5])
 
 
 @cache
@@ -76,7 +76,7 @@ def warm_up_loop(parts: Parts = PLAIN) -> None:
     """Load (or compile) the simulator's loop."""
     with announced():
         params, state = tiny_problem(parts)
-        kernels.begin(params, state, *parts)
+        kernels.begin(params, state, *parts[:5])
         world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
         randoms = np.empty((1, 0)), np.zeros((1, 2))
         played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)

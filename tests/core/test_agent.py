@@ -437,9 +437,11 @@ def test_no_call_compiles_a_kernel_anew() -> None:
         agent.play(w.means, w.noise[::2])
         agent.play(w.means.astype(np.float32), w.noise[:10], bernoulli=True)  # type: ignore[arg-type]
         assert len(before) > 10 and signatures() == before
-    for kernel in (kernels.begin, kernels.commit, kernels.observe, kernels.play):
-        parts = 2 if kernel is kernels.commit else len(Parts._fields)
-        assert len({each[:-parts] for each in kernel.signatures}) == 1, "one for each set of parts"
+    every = len(Parts._fields)
+    taken = {"begin": 5, "decide": every, "commit": 2, "observe": 5, "play": every}
+    for name, parts in taken.items():
+        found = {each[:-parts] for each in getattr(kernels, name).signatures}
+        assert len(found) == 1, f"{name}: one for each set of parts"
 
 
 # -- found by breaking it ------------------------------------------------------------------------------------

@@ -20,7 +20,15 @@ from linoto.core.offline import Offline
 from linoto.core.parameters import params_in_rounds
 from linoto.core.plain_python import run_in_python
 from linoto.core.policies import Gated, LinOtO
-from linoto.core.warm_up import all_kernels
+from linoto.core.warm_up import (
+    BY_COIN,
+    PLAIN,
+    all_kernels,
+    warm_up,
+    warm_up_context_loop,
+    warm_up_contexts,
+    warm_up_loop,
+)
 
 COMPILED_FOR = """
 import sys
@@ -100,8 +108,8 @@ def test_a_kernel_gives_the_same_bits_compiled_and_as_plain_python(policy: LinOt
     params = policy.composed().params(actions, log)
     states = [kernels.allocate(actions, log.pulls, log.reward_sums, False) for _ in range(2)]
     parts = kernels.parts_of(params)
-    kernels.begin(params, states[0], *parts)
-    run_in_python(kernels.begin, params, states[1], *parts)
+    kernels.begin(params, states[0], *parts[:5])
+    run_in_python(kernels.begin, params, states[1], *parts[:5])
     for compiled, plain in zip(*states, strict=True):
         assert compiled.tobytes() == plain.tobytes()
 
@@ -117,6 +125,18 @@ def test_so_it_does_where_rounds_bring_their_arms(gate: Any) -> None:
     run_in_python(kernels.context_begin, params, states[1], *moments.as_rows(), coin)
     for compiled, plain in zip(*states, strict=True):
         assert compiled.tobytes() == plain.tobytes()
+
+
+def test_no_kernel_is_compiled_apart_for_a_constant() -> None:
+    """A loop asks the explorer by the constant -1, a caller by any number: that is one `decide`, not two."""
+    for parts in (PLAIN, BY_COIN):
+        warm_up(parts)
+        warm_up_loop(parts)
+    for coin in (None, 1):
+        warm_up_contexts(coin)
+        warm_up_context_loop(coin)
+    found = [kind for kernel in all_kernels() for each in getattr(kernel, "signatures", ()) for kind in each]
+    assert len(found) > 500 and not [kind for kind in found if "Literal" in str(kind)]
 
 
 @pytest.mark.slow

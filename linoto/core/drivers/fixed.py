@@ -79,7 +79,7 @@ class FixedArms(Driver[Bools | None]):
             names=names,
             reward_squares=offline.reward_squares,
         )
-        run_once(kernels.begin, params, state, *driver.parts, steps=state.square[0].size * driver.k)
+        run_once(kernels.begin, params, state, *driver.parts[:5], steps=state.square[0].size * driver.k)
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
         driver.draw()
@@ -286,13 +286,13 @@ class FixedArms(Driver[Bools | None]):
     def update(self, decision: Decision | int, value: float) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
-        kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts)
+        kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts[:5])
         self.draw()
 
     def learn(self, arm: int, mixture: bool, value: float, error: float) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be."""
         running = self.running
-        kernels.observe(running.params, running.state, arm, mixture, value, error, True, *self.parts)
+        kernels.observe(running.params, running.state, arm, mixture, value, error, True, *self.parts[:5])
 
     def play_of(self, decision: Decision | int) -> tuple[int, bool]:
         """The arm, and whether it is played for the mixture: an arm alone is if the gate now says so."""

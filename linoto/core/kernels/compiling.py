@@ -39,6 +39,18 @@ def cached(function: F, options: Any) -> F:
     try:
         dispatcher: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
-        return cast(F, numba.njit(**options)(function))
+        return cast(F, once_for_all_constants(numba.njit(**options)(function)))
     dispatcher._cache._cache_file._source_stamp = STAMP
-    return cast(F, dispatcher)
+    return cast(F, once_for_all_constants(dispatcher))
+
+
+def once_for_all_constants(dispatcher: Any) -> Any:
+    """A kernel that is called with a constant is not compiled apart for it, but as for any such number."""
+    template_for: Any = dispatcher.get_call_template
+    any_such: Any = numba.types.unliteral
+
+    def without_constants(args: Any, kws: dict[str, Any]) -> Any:
+        return template_for(list(map(any_such, args)), {name: any_such(kind) for name, kind in kws.items()})
+
+    dispatcher.get_call_template = without_constants
+    return dispatcher

@@ -169,9 +169,9 @@ def decide(
     ledger: Part,
     shift: Part,
     own: Part,
+    extras: Part,
     model: Part,
     budget: Part,
-    extras: Part,
 ) -> int:
     """Algorithm 1: score the arms, keep the affordable ones, play the best of them or else the fallback.
 

@@ -332,18 +332,19 @@ class Parts(NamedTuple):
     """What some policies need beyond the others.
 
     numba leaves out what stands behind `if part is not None` where a part is None: the rules that a policy
-    does not have are not compiled for it.
+    does not have are not compiled for it. `commit` takes the first two, `begin` and `observe` the first five:
+    what a kernel does not read would only have it compiled once more.
     """
 
     coin: Part = None  # a Control gate's
     ledger: Part = None  # of what rewards have paid for, and what they say of the log's mean
     shift: Part = None  # the log may have moved
     own: Part = None  # bounds of each arm from its own rewards: a Conservative gate's
+    extras: Part = None  # what some explorers need besides: a draw, counts, old scores, what to forget
     model: Part = (
         None  # bounds on sums of plays by the linear model: a Tolerance, a certified fallback, a loan
     )
     budget: Part = None  # the paper's B(t)
-    extras: Part = None  # what some explorers need besides: a draw, counts, old scores, what to forget
 
 
 def parts_of(params: Records) -> Parts:
@@ -356,9 +357,9 @@ def parts_of(params: Records) -> Parts:
         ledger=p["by_rewards"] == 1 or gate == CONSERVATIVE,
         shift=p["shift"] > 0,
         own=gate == CONSERVATIVE,
+        extras=p["memory"] > 0 or explorer in (THOMPSON, RARE) or explorer >= UCB1,
         model=by_plays or fallback == CERTIFIED or p["loan_from"] == THE_MODEL,
         budget=gate in (OPEN, CLOSED, BUDGET),
-        extras=p["memory"] > 0 or explorer in (THOMPSON, RARE) or explorer >= UCB1,
     )
     return Parts(*(1 if part else None for part in asked))
 

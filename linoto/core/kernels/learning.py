@@ -117,8 +117,6 @@ def begin(
     ledger: Part,
     shift: Part,
     own: Part,
-    model: Part,
-    budget: Part,
     extras: Part,
 ) -> None:
     """Start from the log alone: theta_0, V_0, C_1, and the baseline r_b of eq. (4)."""
@@ -236,8 +234,6 @@ def observe(
     ledger: Part,
     shift: Part,
     own: Part,
-    model: Part,
-    budget: Part,
     extras: Part,
 ) -> None:
     """Count a reward when it arrives: V_t, theta_t, the bounds, and what it pays for.
@@ -338,7 +334,7 @@ def lose_arms(params: Records, s: State, ledger: Part) -> None:
             add_action(s, a, s.counts[PRACTICE_PULLS, a] / max(left, 1), xbar)
         r.practised, r.turns, r.premium = left, 0, r.logged / max(left, 1) - 1.0
         if ledger is not None and p.joint == 1:
-            secure_surplus(p, r, r.turns, r.turns == 0)
+            secure_surplus(p, r, 0, True)
     if p.gate == BUDGET and r.logged > 0:
         safe = pessimistic(s, s.arms[FIRST_LCB] if p.fallback == FROZEN_ARM else s.arms[LCB])
         if s.arms[LCB, safe] < r.baseline:
@@ -366,18 +362,18 @@ def play(
     ledger: Part,
     shift: Part,
     own: Part,
+    extras: Part,
     model: Part,
     budget: Part,
-    extras: Part,
 ) -> None:
     """Play n rounds against a known world: the loop of Algorithm 1."""
     p, r = params[0], s.run[0]
-    segment, played = 0, draws.size > 0  # True, and no constant: that would be compiled apart
+    segment = 0
     for t in range(draws.size):
         while segment + 1 < starts.size and starts[segment + 1] <= first + t:
             segment += 1
         mean = means[segment]
-        arm = decide(params, s, -1, coin, ledger, shift, own, model, budget, extras)
+        arm = decide(params, s, -1, coin, ledger, shift, own, extras, model, budget)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
         commit(params, s, arm, mixture, coin, ledger)
@@ -390,4 +386,4 @@ def play(
         reward = mean[arm] + spread[arm] * draws[t]
         if two_point:
             reward = low + spread[arm] if draws[t] * spread[arm] < mean[arm] - low else low
-        observe(params, s, arm, mixture, reward, 0.0, played, coin, ledger, shift, own, model, budget, extras)
+        observe(params, s, arm, mixture, reward, 0.0, True, coin, ledger, shift, own, extras)

@@ -25,7 +25,7 @@ def open_ledger(p: Any, r: Any, ledger: Part) -> None:
     # elsewhere these stay 0, as in the snapshots of versions that had no such fields
     if ledger is not None and p.joint == 1:
         r.border_sum, r.border_reference, r.owed, r.surplus = 0.0, r.bet_base, 0.0, 0.0
-        secure_surplus(p, r, r.explored_plays, r.explored_plays == 0)  # 0, True: constants compile apart
+        secure_surplus(p, r, 0, True)
 
 
 @inner
