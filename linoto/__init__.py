@@ -27,9 +27,13 @@ if TYPE_CHECKING:
     from linoto.core.decisions import Decision as Decision
     from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
+    from linoto.core.features.columns import Bands as Bands
     from linoto.core.features.columns import Category as Category
     from linoto.core.features.columns import ItemColumn as ItemColumn
+    from linoto.core.features.columns import Logarithm as Logarithm
     from linoto.core.features.columns import Numeric as Numeric
+    from linoto.core.features.columns import Powers as Powers
+    from linoto.core.features.columns import Spline as Spline
     from linoto.core.features.moments import Moments as Moments
     from linoto.core.features.recipe import Recipe as Recipe
     from linoto.core.gates import Budget as Budget
@@ -91,7 +95,15 @@ HOMES = {
     "core.certificates": ("Certificate",),
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "core.features.moments": ("Moments",),
-    "core.features.columns": ("Category", "ItemColumn", "Numeric"),
+    "core.features.columns": (
+        "Bands",
+        "Category",
+        "ItemColumn",
+        "Logarithm",
+        "Numeric",
+        "Powers",
+        "Spline",
+    ),
     "core.features.recipe": ("Recipe",),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),

@@ -148,8 +148,9 @@ def possible_rows(recipe: Recipe) -> Floats:
     factors = {name: np.eye(levels[name])[code] for name, code in codes.items() if name != recipe.item}
     for name, matrix in recipe.item_matrices.items():
         factors[name] = matrix[codes[recipe.item]]
-    for name, labels in recipe.labels.items():
-        factors.setdefault(name, rng.normal(size=(n, len(labels))))
+    for column in recipe.columns:
+        if column.name not in factors:
+            factors[column.name] = column.possible(n, rng)
     return recipe.assemble(factors, n)
 
 

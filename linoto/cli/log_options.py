@@ -14,6 +14,7 @@ from linoto.cli.terminal import positive
 from linoto.cli.usage import Parser
 
 if TYPE_CHECKING:
+    from linoto.core.features.columns import Column
     from linoto.core.features.recipe import Recipe
     from linoto.logs.arms import ArmTable
     from linoto.logs.foreign import ForeignLog
@@ -33,6 +34,7 @@ LEARNED = (
     "arm_effects",
     "numeric",
     "category",
+    "column",
     "cross",
     "min_count",
     "contexts",
@@ -91,6 +93,12 @@ def add_context(command: Parser) -> None:
         "--category", metavar="COL", help="a context column of words; may be repeated", **LIST
     )
     command.add_argument(
+        "--column",
+        metavar="KIND(COL)",
+        help="a context column of another kind, such as 'spline(price, knots=5)'; may be repeated",
+        **LIST,
+    )
+    command.add_argument(
         "--cross", nargs=2, metavar=("COL", "COL"), help="two columns to multiply; may be repeated", **LIST
     )
     command.add_argument(
@@ -133,7 +141,7 @@ def add_notation(command: Parser) -> None:
 def has_context(arguments: argparse.Namespace) -> bool:
     """Whether columns of a context were asked for."""
     a = arguments
-    return bool(a.contexts or a.numeric or a.category or a.cross or a.min_count)
+    return bool(a.contexts or a.numeric or a.category or a.column or a.cross or a.min_count)
 
 
 def known_format(arguments: argparse.Namespace, needed: Sequence[str] = ()) -> str | None:
@@ -187,6 +195,7 @@ class OpenedLog:
         context = {
             "numeric": a.numeric,
             "categories": a.category,
+            "columns": read_columns(a),
             "crosses": [(one, other) for one, other in a.cross],
             "min_count": a.min_count or 1,
         }
@@ -250,6 +259,17 @@ def read_other_package(arguments: argparse.Namespace, arms: ArmTable | None, **m
     own_id = arguments.id if arms is None else None
     found = read_foreign(arguments.log, format=arguments.format, id=own_id, arms=arguments.arms, **made)
     return found if arms is None else replace(found, arms=arms)
+
+
+def read_columns(arguments: argparse.Namespace) -> list[Column]:
+    """The columns that --column asks for."""
+    from linoto.core.features.written import column_of
+
+    try:
+        return [column_of(text) for text in arguments.column]
+    except ValueError as error:
+        arguments.refuse(f"argument --column: {error}")
+        raise  # mypy does not know that nobody comes here
 
 
 def named_columns(arguments: argparse.Namespace) -> dict[str, Any]:

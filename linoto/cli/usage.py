@@ -19,7 +19,12 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 FEW_OPTIONS = 12  # more than these are not named in the first line of a help page
-ELSEWHERE = {"categories": "--category", "crosses": "--cross", "offline": "the log"}  # by other names
+ELSEWHERE = {  # by other names
+    "categories": "--category",
+    "columns": "--column",
+    "crosses": "--cross",
+    "offline": "the log",
+}
 
 
 class Words(Collection[str]):

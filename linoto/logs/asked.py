@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from linoto.core.features.columns import Category, Column, ItemColumn, Numeric, Spread
+from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.features.recipe import Recipe
 from linoto.core.validation import check_count
 from linoto.logs.arms import ArmTable
@@ -23,7 +23,7 @@ class Asked:
 
     numeric: Sequence[str] = ()
     categories: Sequence[str] = ()
-    columns: Sequence[Column] = ()  # whose features are known already
+    columns: Sequence[Column] = ()  # of any kind; learned from the log where they do not know it
     crosses: Crosses = ()
     features: Sequence[str] = ()
     item_effects: bool | None = None
@@ -53,7 +53,7 @@ class Asked:
     @property
     def learning(self) -> tuple[str, ...]:
         """The columns of which the log says what they are like."""
-        return (*self.numeric, *self.categories)
+        return (*self.numeric, *self.categories, *(column.name for column in self.columns if column.draft))
 
     @property
     def nothing(self) -> bool:
@@ -106,11 +106,10 @@ class Asked:
 
     def notes(self, seen: Seen) -> tuple[str, ...]:
         """Columns that are the same in all rows."""
-        found = ((name, seen[name]) for name in self.numeric if name in seen)
         return tuple(
             f"column {name!r} is the same in all rows, so it says nothing"
-            for name, spread in found
-            if isinstance(spread, Spread) and spread.constant
+            for name, found in seen.items()
+            if isinstance(found, tuple) and all(spread.constant for spread in found)
         )
 
     def check_size(self, plan: SumPlan, where: str) -> None:
@@ -127,14 +126,18 @@ class Asked:
 
 
 def with_one_meaning(columns: Columns) -> Columns:
-    """The same columns, if none is named for two things; a time or an id may be something else too."""
-    roles: dict[str, str] = {}
-    for role, name in columns.given().items():
-        if role in ("time", "id"):
-            continue
-        if name in roles:
-            raise ValueError(f"{name!r} must have one meaning, got {roles[name]} and {role}")
-        roles[name] = role
+    """The same columns, if none is named for two things; a time or an id may be something else too.
+
+    Several columns may be made of one field, if all of them read it alike.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    read = [(name, role, role) for role, name in columns.roles().items() if role not in ("time", "id")]
+    for column in columns.context:
+        read += [(field, f"{column.kind} {column.name!r}", column.holds) for field in column.reads]
+    for name, role, holds in read:
+        other, held = found.setdefault(name, (role, holds))
+        if held != holds:
+            raise ValueError(f"{name!r} must have one meaning, got {other} and {role}")
     return columns
 
 

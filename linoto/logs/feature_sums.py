@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.features.columns import Column, Levels, Spread
+from linoto.core.features.columns import Column, Spread
+from linoto.core.features.columns import Found as Learned
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe, Term
 from linoto.engines import Engine, Track, tracked
@@ -40,7 +41,7 @@ PART = 2**19  # rows of a part: 20 columns of them are 84 MB, for each thread
 MOST_LEVELS = 100_000  # of a column that are counted at all
 OF_ROWS: tuple[Product, ...] = ((), ("y",), ("y", "y"))
 Found = dict[tuple[str, ...], ResultColumns]  # what queries found, by their keys
-Seen = dict[str, Spread | Levels]  # what the values of each column are like
+Seen = dict[str, Learned]  # what the values of each column are like
 
 
 # -- what columns are like --------------------------------------------------------------------------------
@@ -63,19 +64,30 @@ def survey_columns(
 
 def survey_part(connection: Connection, rows: RowRange, names: Sequence[str], most_levels: int) -> Seen:
     """The same of one part."""
-    columns = {sql: column for sql, column in rows.columns.in_sql().items() if column.name in names}
+    columns = [column for column in rows.columns.context if column.name in names]
     found, seen = describe_columns(connection, rows, columns), Seen()
-    size = int(found["rows"][0])
-    for sql, column in columns.items():
-        if column.leveled:
-            check_levels(column.name, int(found[f"{sql}_levels"][0]), size, most_levels)
-            seen[column.name] = count_levels(connection, rows, sql)
-        elif size:
-            mean, variance = (float(found[f"{sql}_{what}"][0]) for what in ("mean", "variance"))
-            seen[column.name] = Spread(size, mean, size * variance)
+    for place, column in enumerate(columns):
+        if column.learns == "levels":
+            count, size = int(found[f"c{place}_levels"][0]), int(found["rows"][0])
+            check_levels(column.name, count, size, most_levels)
+            seen[column.name] = count_levels(connection, rows, rows.columns.value_sql(column))
         else:
-            seen[column.name] = Spread()
+            numbers = range(len(column.learns_sql(rows.columns.value_sql(column))))
+            seen[column.name] = tuple(spread_of(found, f"c{place}_{number}_") for number in numbers)
     return seen
+
+
+def spread_of(found: ResultColumns, prefix: str) -> Spread:
+    """What a query found of a number of a column."""
+    size = int(found[f"{prefix}size"][0])
+    if not size:
+        return Spread()
+    mean, variance, low, high = (
+        float(found[f"{prefix}{what}"][0]) for what in ("mean", "variance", "low", "high")
+    )
+    marks = found.get(f"{prefix}marks")
+    known = () if marks is None else ((float(size), tuple(map(float, marks[0]))),)
+    return Spread(size, mean, size * variance, low, high, known)
 
 
 def merged(one: Seen, other: Seen, most_levels: int) -> Seen:
@@ -83,9 +95,9 @@ def merged(one: Seen, other: Seen, most_levels: int) -> Seen:
     both = Seen()
     for name, mine in one.items():
         yours = other[name]
-        if isinstance(mine, Spread) and isinstance(yours, Spread):
-            both[name] = mine.merged(yours)
-        elif not isinstance(mine, Spread) and not isinstance(yours, Spread):
+        if isinstance(mine, tuple) and isinstance(yours, tuple):
+            both[name] = tuple(one.merged(other) for one, other in zip(mine, yours, strict=True))
+        elif not isinstance(mine, tuple) and not isinstance(yours, tuple):
             both[name] = levels = Counter(mine) + Counter(yours)
             check_levels(name, len(levels), levels.total(), most_levels)
     return both

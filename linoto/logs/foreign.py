@@ -43,7 +43,7 @@ class ForeignLog:
         """Statistics of it; options are those of `read_log`. With `contexts` all columns of the context are
         taken, unless some are named."""
         given = {"item": self.item, "arms": self.arms, **self.columns(), **options}
-        if contexts and not options.get("numeric") and not options.get("categories"):
+        if contexts and not any(options.get(name) for name in ("numeric", "categories", "columns")):
             given |= {"numeric": self.numeric, "categories": self.categories}
         found = read_log(self.source, **given)
         return replace(found, **self.noticed(found))

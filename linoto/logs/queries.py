@@ -1,9 +1,9 @@
 """Every question to the rows of a log as one statement of SQL, and what can be wrong with a row.
 
 A row has an item, a reward, maybe a propensity, a time and an id. In SQL they are called so, as they are
-understood, and item_given, reward_given, ... as they were given. Columns of the context are c0, c1, ...;
-their features, as a recipe has them, c0_0, c0_1, ..., or c0 is the place of the one feature that is 1. Then y
-is the reward, and item the place of the item.
+understood, and item_given, reward_given, ... as they were given. Fields of the context are f0, f1, ... The
+features of its columns, as a recipe has them, are c0_0, c0_1, ..., or c0 is the place of the one feature that
+is 1. Then y is the reward, and item the place of the item.
 
 Parquet's statistics leave NaN out, and DuckDB believes them: a comparison, or `isnan` in a filter, may be
 answered without a look at the values. `isfinite` looks, so it finds every bad value that may be NaN.
@@ -12,13 +12,13 @@ answered without a look at the values. `isfinite` looks, so it finds every bad v
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from linoto.core.features.columns import Column, Fault, number_literal
+from linoto.core.features.columns import MARKS, Column, Fault, number_literal
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.notation import PLAIN, Notation, other_notation
@@ -65,7 +65,7 @@ class Columns(NamedTuple):
     time: str | None = None
     id: str | None = None  # what tells rows apart, where somebody asks
     candidates: str | None = None  # what could have been played in each row
-    context: tuple[Column, ...] = ()  # c0, c1, ...: those of the action itself too
+    context: tuple[Column, ...] = ()  # those of the action itself too
     notation: Notation = PLAIN  # of numbers that are text
 
     def roles(self) -> dict[str, str]:
@@ -75,11 +75,30 @@ class Columns(NamedTuple):
 
     def given(self) -> dict[str, str]:
         """The names in use, by role."""
-        return self.roles() | {f"{column.kind} {column.name!r}": column.name for column in self.context}
+        return self.roles() | {
+            f"{column.kind} {column.name!r}" + (f" of {field!r}" if field != column.name else ""): field
+            for column in self.context
+            for field in column.reads
+        }
 
-    def in_sql(self) -> dict[str, Column]:
-        """The columns of the context by what they are called in SQL."""
-        return {f"c{place}": column for place, column in enumerate(self.context)}
+    def fields(self) -> dict[str, tuple[str, Column]]:
+        """The fields of the context: what each is called in SQL, and the first column that reads it."""
+        first = {field: column for column in reversed(self.context) for field in column.reads}
+        return {field: (f"f{place}", first[field]) for place, field in enumerate(sorted(first))}
+
+    def value_sql(self, column: Column) -> str:
+        """The value of a column: its field, or a list of them."""
+        fields = self.fields()
+        names = [fields[field][0] for field in column.reads]
+        return f"[{', '.join(names)}]" if column.several else names[0]
+
+    def faults(self) -> Iterator[tuple[str, str, list[Fault]]]:
+        """What can be wrong with each field, by each column that reads it: with its name, also in SQL."""
+        fields = self.fields()
+        for column in self.context:
+            for field in column.reads:
+                sql, _ = fields[field]
+                yield field, f"{sql}_given", [*column.faults_sql(sql, f"{sql}_given", field)]
 
 
 class RowRange(NamedTuple):
@@ -154,9 +173,9 @@ def bad_values(columns: Columns) -> Iterator[BadValue]:
     for role, name in columns.roles().items():
         for fault in ROLES[role]:
             yield BadValue(fault, name, f"{role}_given")
-    for sql, column in columns.in_sql().items():
-        for fault in column.faults_sql(sql, f"{sql}_given"):
-            yield BadValue(fault, column.name, f"{sql}_given")
+    for field, given, faults in columns.faults():
+        for fault in faults:
+            yield BadValue(fault, field, given)
 
 
 def refuse_bad_row(connection: Connection, rows: RowRange, ids: Sequence[str]) -> None:
@@ -187,9 +206,9 @@ def select_given(rows: RowRange) -> str:
         parts.append(f"{quoted(name)} AS {role}_given")
         if role in forms:
             parts.append(f"{forms[role]} AS {role}")
-    for sql, column in columns.in_sql().items():
-        value = Value(file.types[column.name], quoted(column.name), columns.notation)
-        parts += [f"{quoted(column.name)} AS {sql}_given", f"{column.read_sql(value)} AS {sql}"]
+    for field, (sql, column) in columns.fields().items():
+        value = Value(file.types[field], quoted(field), columns.notation)
+        parts += [f"{quoted(field)} AS {sql}_given", f"{column.read_sql(value)} AS {sql}"]
     return f"SELECT {', '.join(parts)} FROM {range_sql(file, rows.first, rows.end)}"
 
 
@@ -229,9 +248,10 @@ def select_features(rows: RowRange, recipe: Recipe, cut: float | None) -> str:
     parts = [f"{late} AS late", "reward AS y"]
     if recipe.items:
         parts += [f"{recipe.items_as_column.features_sql(item_id(rows))[0]} AS item"]
-    for (sql, _), column in zip(rows.columns.in_sql().items(), recipe.columns, strict=True):
-        names = [sql] if column.leveled else [f"{sql}_{place}" for place in range(len(column.labels))]
-        parts += [f"{value} AS {name}" for value, name in zip(column.features_sql(sql), names, strict=True)]
+    for number, column in enumerate(recipe.columns):
+        found = column.features_sql(rows.columns.value_sql(column))
+        names = [f"c{number}"] if column.leveled else [f"c{number}_{i}" for i in range(len(column.labels))]
+        parts += [f"{value} AS {name}" for value, name in zip(found, names, strict=True)]
     return f"SELECT {', '.join(parts)} FROM ({select_rows(rows)})"
 
 
@@ -278,8 +298,7 @@ def sum_by_arm(connection: Connection, rows: RowRange, cut: float | None) -> Res
             min(propensity) AS low, max(propensity) AS high, count(propensity) AS weighed"""
     if rows.columns.time is not None:
         extra += ", count(*) FILTER (isfinite(time)) AS timed"
-    faults = [[*column.faults_sql(sql, f"{sql}_given")] for sql, column in rows.columns.in_sql().items()]
-    if tests := [f"NOT ({found[-1].test})" for found in faults if found]:
+    if tests := [f"NOT ({faults[-1].test})" for *_, faults in rows.columns.faults() if faults]:
         extra += f", count(*) FILTER ({' AND '.join(tests)}) AS sure"
     statement = f"""SELECT coalesce(known.arm, -1) AS arm, sums.* EXCLUDE (item_given) FROM (
             SELECT item_given, {late} AS late, count(reward) AS pulls, sum(reward) AS sum,
@@ -321,7 +340,8 @@ def fetch_rows(connection: Connection, rows: RowRange) -> ResultColumns:
     if columns.candidates is not None:
         shown = list_sql(rows.file.types[columns.candidates], "candidates_given")
         wanted.append(f"{shown} AS candidates")
-    statement = f"""SELECT {", ".join(["row", "arm", *wanted, *columns.in_sql()])}, kind
+    fields = [sql for sql, _ in columns.fields().values()]
+    statement = f"""SELECT {", ".join(["row", "arm", *wanted, *fields])}, kind
         FROM ({select_checked(rows)}) ORDER BY row"""
     return fetch_arrays(connection, rows.file, statement)
 
@@ -357,14 +377,23 @@ def count_unknown_ids(connection: Connection, rows: RowRange) -> Counter[str]:
 # -- features ---------------------------------------------------------------------------------------------
 
 
-def describe_columns(connection: Connection, rows: RowRange, columns: Mapping[str, Column]) -> ResultColumns:
-    """About how many levels there are in columns that have some, and what numbers are like; by their SQL."""
-    parts = ["count(*) AS rows"]
-    for sql, column in columns.items():
-        if column.leveled:
-            parts.append(f"approx_count_distinct({sql}) AS {sql}_levels")
-        else:
-            parts += [f"avg({sql}) AS {sql}_mean", f"var_pop({sql}) AS {sql}_variance"]
+def describe_columns(connection: Connection, rows: RowRange, columns: Sequence[Column]) -> ResultColumns:
+    """About how many levels there are in columns that have some, and what numbers are like.
+
+    By the place of a column, and of the number among those that it learns from.
+    """
+    parts, shares = ["count(*) AS rows"], [place / MARKS for place in range(MARKS + 1)]
+    for place, column in enumerate(columns):
+        value = rows.columns.value_sql(column)
+        if column.learns == "levels":
+            parts.append(f"approx_count_distinct({value}) AS c{place}_levels")
+            continue
+        for number, sql in enumerate(column.learns_sql(value)):
+            asked = {"size": f"count({sql})", "mean": f"avg({sql})", "variance": f"var_pop({sql})"}
+            asked |= {"low": f"min({sql})", "high": f"max({sql})"}
+            if column.learns == "quantiles":
+                asked["marks"] = f"quantile_disc({sql}, {shares})"
+            parts += [f"{what} AS c{place}_{number}_{name}" for name, what in asked.items()]
     return fetch_arrays(connection, rows.file, f"SELECT {', '.join(parts)} FROM ({select_rows(rows)})")
 
 

@@ -89,7 +89,7 @@ def read_rows(
         ids=places(files, numbers) if id is None else values["id"],
         names=names,
         recipe=recipe,
-        context={column.name: values[sql] for sql, column in columns.in_sql().items()},
+        context={field: values[sql] for field, (sql, _) in columns.fields().items()},
         candidates=offered,
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))

@@ -55,8 +55,8 @@ class Rows:
         if self.recipe is not None:
             check_recipe(self.recipe, self.k)
             object.__setattr__(self, "names", self.recipe.items)
-            for column in self.recipe.context:
-                check_length(f"context[{column.name!r}]", np.asarray(self.context[column.name]), arms.size)
+            for field in (field for column in self.recipe.context for field in column.reads):
+                check_length(f"context[{field!r}]", np.asarray(self.context[field]), arms.size)
         if self.propensities is not None:
             object.__setattr__(self, "propensities", as_propensities(self.propensities, self))
         if self.ids is not None:
@@ -137,8 +137,9 @@ class Rows:
     @cached_property
     def columns(self) -> dict[str, Sparse]:
         """The features of each column of the context."""
+        fields = {field: np.asarray(values) for field, values in self.context.items()}
         return {
-            column.name: Sparse(*column.features_of(np.asarray(self.context[column.name])))
+            column.name: Sparse(*column.features_of(column.taken(fields)))
             for column in self.known_recipe.context
         }
 

@@ -30,6 +30,11 @@ class Value(NamedTuple):
         return time_sql(self.kind, self.sql)
 
     @property
+    def vector(self) -> str:
+        """As a list of floats, also one that is written as JSON."""
+        return f"TRY_CAST({self.sql} AS DOUBLE[])"
+
+    @property
     def id(self) -> str:
         """As the id of an arm is written."""
         return id_sql(self.kind, self.sql)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Bools, Floats, Ints
-from linoto.core.features.columns import Category
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.validation import as_floats
@@ -144,15 +143,16 @@ def rounds_of_moments(
     drawn = {
         column.name: draw_levels(averages[:, recipe.slices[column.name,]], played, rng)
         for column in recipe.context
-        if isinstance(column, Category)
+        if column.leveled
     }
-    numbers = [column.name for column in recipe.context if column.name not in drawn]
-    places = np.array([recipe.slices[name,].start for name in numbers], dtype=np.int64)
+    numbers = {column.name: recipe.slices[column.name,] for column in recipe.context if not column.leveled}
+    places = np.concatenate([np.arange(0), *(np.arange(p.start, p.stop) for p in numbers.values())])
     around = moments.gram[np.ix_(places, places)] - averages[:, places].T @ (
         counts[:, None] * averages[:, places]
     )
     table = averages[played][:, places] + draw_normal(around / moments.count, n, rng)
-    drawn |= {name: table[:, [column]] for column, name in enumerate(numbers)}
+    ends = np.cumsum([place.stop - place.start for place in numbers.values()])[:-1]
+    drawn |= dict(zip(numbers, np.split(table, ends, axis=1), strict=False))
     every = np.arange(counts.size)
     parts = [
         (

@@ -389,3 +389,29 @@ def test_skipped_rows_are_said_to_hide_what_only_rows_tell(folder: Path, capsys:
     run("audit", log, *CROSSED, "--where", "click >= 0")
     shown = capsys.readouterr()
     assert "skipped" not in shown.err and "contexts help?" in shown.out
+
+
+CURVED = ("--column", "spline(age, knots=4)", "--cross", "item", "age", "--item", "item", "--reward", "click")
+
+
+def test_every_command_takes_columns_of_any_kind(folder: Path, capsys: Captured) -> None:
+    words = (*CURVED, "--propensity", "p")
+    assert run("audit", "june clicks.csv", *words, "--save", "curved.npz") == 0
+    recipe = linoto.load("curved.npz").recipe
+    assert recipe is not None
+    knots = recipe.context[0].to_dict()["knots"]
+    assert recipe.context[0].kind == "spline" and (knots[0], len(knots), knots[-1]) == (18, 4, 69)
+    assert run("evaluate", "june clicks.csv", *words, "--greedy") == 0
+    assert run("preview", "june clicks.csv", *words, *SHORT) == 0
+    assert run("create", "shop", "curved.npz", *PRACTICE, "--budget", 40) == 0
+    assert loop_in("loops.sqlite", "shop").spec.recipe is not None
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("command", ["audit", "evaluate", "preview", "launch"])
+def test_a_column_that_is_written_wrongly_is_a_matter_of_usage(
+    folder: Path, capsys: Captured, command: str
+) -> None:
+    words = ("--item", "item", "--reward", "click", "--propensity", "p", "--column", "spine(age)")
+    assert run(command, "june clicks.csv", *words, *(("--greedy",) if command == "evaluate" else ())) == 2
+    assert "argument --column: column must be one of" in capsys.readouterr().err

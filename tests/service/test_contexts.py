@@ -307,7 +307,9 @@ def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) 
         country = sum(value for name, value in by_name.items() if name.endswith("country=DE"))
         age = sum(value for name, value in by_name.items() if name.endswith("age"))
         itself = sum(value for name, value in by_name.items() if name in ("item=A", "item=B", "item=C"))
-        assert found == pytest.approx({"country=DE": country, "age=25": age, "the arm itself": itself})
+        assert found == pytest.approx(
+            {"country=DE": country, "age=25 (15 less than usual)": age, "the arm itself": itself}
+        )
         assert isinstance(arms, ContextArms) and arms.parts[0][0] == ()
 
 

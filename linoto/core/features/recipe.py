@@ -62,6 +62,11 @@ class Recipe:
         for name in ("items", "item_columns", "context", "action"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "crosses", tuple((str(a), str(b)) for a, b in self.crosses))
+        for draft in (column for column in self.columns if column.draft):
+            raise ValueError(
+                f"column {draft.name!r} must know the values of a log, got a {draft.kind} column that does "
+                "not: read_log(..., columns=[...]) learns it"
+            )
         check_distinct("items", self.items)
         check_distinct("columns", [*self.labels])
         for column in self.item_columns:
@@ -308,17 +313,18 @@ class Recipe:
 
 def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Floats]:
     """(w,) the features of each column; a field too many, too few or of the wrong kind is refused."""
-    known = [column.name for column in columns]
+    known = [*dict.fromkeys(field for column in columns for field in column.reads)]
     for name in given:
         if name not in known:
             hint = nearest(str(name), known) or f": it has {shortened_list([*map(repr, known)]) or 'none'}"
             raise ValueError(f"{what} must have fields of the recipe only, got {name!r}{hint}")
     found = {}
     for column in columns:
-        if column.name not in given:
-            raise ValueError(f"{what} must have the field {column.name!r} ({column.expected}), got none")
+        for field in column.reads:
+            if field not in given:
+                raise ValueError(f"{what} must have the field {field!r} ({column.expected}), got none")
         try:
-            found[column.name] = column.vector(given[column.name])
+            found[column.name] = column.vector(column.taken(given))
         except ValueError as error:
             raise ValueError(f"{what} field {error}") from None
     return found

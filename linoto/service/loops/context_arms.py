@@ -82,7 +82,7 @@ class ContextArms(LoopArms):
 
     @property
     def context_fields(self) -> list[str]:
-        return [column.name for column in self.recipe.context]
+        return [*dict.fromkeys(field for column in self.recipe.context for field in column.reads)]
 
     def question(
         self, context: Context | None, allowed: list[str] | None, practice: Practice | None
@@ -181,12 +181,16 @@ class ContextArms(LoopArms):
     @cached_property
     def parts(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The parts of a context that features have to do with, and (d,) which of them each feature has."""
-        fields = {column.name for column in self.recipe.context}
+        columns = {column.name: column for column in self.recipe.context}
         found: dict[tuple[str, ...], int] = {}
         places: list[int] = []
         for term in self.recipe.terms:
             labels = [
-                [(label,) if name in fields else () for label in self.recipe.labels[name]] for name in term
+                [
+                    (columns[name].part(label),) if name in columns else ()
+                    for label in self.recipe.labels[name]
+                ]
+                for name in term
             ]
             for combination in product(*labels):
                 part = sum(combination, ())
@@ -206,11 +210,8 @@ class ContextArms(LoopArms):
 
     def words(self, part: tuple[str, ...], context: Context) -> str:
         """A part as people read it: numbers with their value."""
-        columns = {label: column for column in self.recipe.context for label in column.labels}
-        shown = (
-            columns[label].shown(label, context[columns[label].name]) if label in columns else label
-            for label in part
-        )
+        columns = {column.part(label): column for column in self.recipe.context for label in column.labels}
+        shown = (columns[label].shown(label, columns[label].taken(context)) for label in part)
         return " × ".join(shown) or ITSELF
 
     def remarks(self, context: Context, agent: LoopAgent) -> list[str]:
@@ -221,7 +222,7 @@ class ContextArms(LoopArms):
 
     def unseen(self, context: Context) -> list[str]:
         """The values of a context that the recipe has no level for: a new word, or one that is misspelt."""
-        given = ((column, context.get(column.name)) for column in self.recipe.context)
+        given = ((column, column.taken(context)) for column in self.recipe.context)
         return [f"{column.name}={word_of(value)}" for column, value in given if column.is_new(value)]
 
     def beyond(self, context: Context, moments: Moments) -> list[str]:
@@ -233,11 +234,11 @@ class ContextArms(LoopArms):
             return []
         found = []
         for column in self.recipe.context:
-            if not column.leveled:
-                place = self.recipe.slices[(column.name,)]
-                longest = moments.gram.diagonal()[place] * (1 + 1e-9)
-                if (column.vector(context.get(column.name)) ** 2 > longest).any():
-                    found.append(f"{column.name}={context[column.name]}")
+            value, place = column.taken(context), self.recipe.slices[(column.name,)]
+            longest = moments.gram.diagonal()[place] * (1 + 1e-9)
+            longer = not column.leveled and (column.vector(value) ** 2 > longest).any()
+            if longer or column.is_beyond(value):
+                found.append(f"{column.name}={value}")
         return found
 
 

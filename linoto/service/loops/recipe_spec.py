@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from linoto.core.features.columns.powers import MOST_DEGREE
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
@@ -18,26 +19,57 @@ MOST_WORK = 200_000_000  # multiplications of one decision, k d^2: about a tenth
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Label = Annotated[str, Meta(min_length=1, max_length=1000)]
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]  # a square must stay finite
+Scale = Annotated[float, Meta(gt=0.0, le=1e15)]
 Total = Annotated[float, Meta(ge=-1e100, le=1e100)]  # of many numbers, or of their squares
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-class NumericColumn(
-    Struct, tag_field="kind", tag="numeric", forbid_unknown_fields=True, frozen=True, kw_only=True
+class ContextColumn(
+    Struct, tag_field="kind", forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True
 ):
+    """A field of the context, and the features that it becomes."""
+
+    name: Name
+    fields: Annotated[list[Name], Meta(max_length=100)] = []  # that it reads; []: the one called like it
+
+
+class NumericColumn(ContextColumn, tag="numeric", frozen=True, kw_only=True):
     """A field of the context that is a number: its feature is (value - mean) / scale."""
 
-    name: Name
     mean: Number = 0.0
-    scale: Annotated[float, Meta(gt=0.0, le=1e15)] = 1.0
+    scale: Scale = 1.0
 
 
-class CategoryColumn(
-    Struct, tag_field="kind", tag="category", forbid_unknown_fields=True, frozen=True, kw_only=True
-):
+class BandsColumn(ContextColumn, tag="bands", frozen=True, kw_only=True):
+    """A number by the band that it lies in: one feature for each."""
+
+    edges: Annotated[list[Number], Meta(min_length=1, max_length=1000)]
+
+
+class PowersColumn(ContextColumn, tag="powers", frozen=True, kw_only=True):
+    """A polynomial of a number, within the range of the log."""
+
+    range: tuple[Number, Number]
+    degree: Annotated[int, Meta(ge=1, le=MOST_DEGREE)] = 3
+
+
+class SplineColumn(ContextColumn, tag="spline", frozen=True, kw_only=True):
+    """A curve of a number that bends at knots."""
+
+    knots: Annotated[list[Number], Meta(min_length=2, max_length=1000)]
+    degree: Annotated[int, Meta(ge=1, le=3)] = 1
+
+
+class LogarithmColumn(ContextColumn, tag="logarithm", frozen=True, kw_only=True):
+    """An amount: its feature is (log(1 + value) - mean) / scale."""
+
+    mean: Number
+    scale: Scale
+
+
+class CategoryColumn(ContextColumn, tag="category", frozen=True, kw_only=True):
     """A field of the context that is a word: one feature for each level."""
 
-    name: Name
     levels: Annotated[list[Label], Meta(max_length=100_000)]
     missing: bool = False  # whether no value at all has a feature
     other: bool = False  # whether levels that are not listed share one
@@ -57,7 +89,9 @@ class RecipeSpec(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """How a context and an item become features, as `linoto.Recipe.to_dict` writes it."""
 
     items: Annotated[list[Name], Meta(min_length=1, max_length=100_000)]
-    context: list[NumericColumn | CategoryColumn] = []
+    context: list[
+        NumericColumn | CategoryColumn | BandsColumn | PowersColumn | SplineColumn | LogarithmColumn
+    ] = []
     crosses: list[tuple[Name, Name]] = []
     item: Name = "item"
     item_columns: list[KnownColumn] = []

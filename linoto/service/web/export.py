@@ -19,6 +19,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {  # of columns, made from the module o
     "time": lambda arrow: arrow.timestamp("us", tz="UTC"),
     "text": lambda arrow: arrow.string(),
     "number": lambda arrow: arrow.float64(),
+    "vector": lambda arrow: arrow.list_(arrow.float64()),
     "texts": lambda arrow: arrow.list_(arrow.string()),
 }
 COLUMNS = {
@@ -69,14 +70,14 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
 def columns_of(loop: Loop) -> dict[str, str]:
     """The columns of the file with their kinds; those of the context keep their names."""
     recipe = loop.arms.recipe
-    own = {column.name: column.holds for column in recipe.context}
+    own = {field: column.holds for column in recipe.context for field in column.reads}
     return {own_name(loop, name): kind for name, kind in COLUMNS.items()} | {recipe.item: "text"} | own
 
 
 def own_name(loop: Loop, column: str) -> str:
     """What a column of ours is called where a field of the context, or the item, has its name already."""
     recipe = loop.arms.recipe
-    taken = {recipe.item, *(field.name for field in recipe.context)} - {"action"}
+    taken = {recipe.item, *(field for column in recipe.context for field in column.reads)} - {"action"}
     return f"decision_{column}" if column in taken else column
 
 
@@ -84,7 +85,8 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
     found, event = plain_row(loop, row)
     given = event.context or {}
-    context = {field.name: field.cell(given.get(field.name)) for field in loop.arms.recipe.context}
+    columns = loop.arms.recipe.context
+    context = {field: column.cell(given.get(field)) for column in columns for field in column.reads}
     named = {own_name(loop, column): value for column, value in found.items()}
     return named | {loop.arms.recipe.item: found["action"]} | context
 

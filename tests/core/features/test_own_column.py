@@ -19,12 +19,12 @@ from linoto.core.features.columns import Cell, Column, Fault
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cyclic(Column):
+class Clock(Column):
     """A number that comes round, such as an hour: its features are a cosine and a sine."""
 
     period: float
 
-    kind: ClassVar[str] = "cyclic"
+    kind: ClassVar[str] = "clock"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -48,17 +48,17 @@ class Cyclic(Column):
         angle = f"2 * pi() * {value} / {self.period!r}"
         return (f"cos({angle})", f"sin({angle})")
 
-    def faults_sql(self, value: str, given: str) -> Iterator[Fault]:
+    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
         yield Fault(f"{self.name} not understood", f"{value} IS NULL", "must be a number, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bands(Column):
-    """A number by the band that it lies in: one feature for each."""
+class Shifts(Column):
+    """A number by the shift that it lies in: one feature for each."""
 
     edges: tuple[float, ...]
 
-    kind: ClassVar[str] = "bands"
+    kind: ClassVar[str] = "shifts"
     leveled: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Bands(Column):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(f"{self.name} band {place}" for place in range(len(self.edges) + 1))
+        return tuple(f"{self.name} shift {place}" for place in range(len(self.edges) + 1))
 
     @property
     def expected(self) -> str:
@@ -83,8 +83,8 @@ class Bands(Column):
 
 
 KINDS: dict[str, Column] = {
-    "numbers": Cyclic(name="hour", period=24.0),
-    "levels": Bands(name="hour", edges=(6.0, 12.0, 18.0)),
+    "numbers": Clock(name="hour", period=24.0),
+    "levels": Shifts(name="hour", edges=(6.0, 12.0, 18.0)),
 }
 CROSSES = [("item", "hour"), ("hour", "country"), ("price", "hour")]
 
@@ -144,6 +144,6 @@ def test_a_bad_value_is_named_as_its_column_says(tmp_path: Path) -> None:
 
 def test_a_kind_that_nobody_knows_is_refused_by_name() -> None:
     with pytest.raises(
-        ValueError, match=r"kind of a column must be one of bands, category.*numeric, got 'moon'"
+        ValueError, match=r"kind of a column must be one of bands, category.*numeric.*got 'moon'"
     ):
         Column.from_dict({"kind": "moon", "name": "phase"})

@@ -5,20 +5,32 @@ request, in SQL and in a table, what it learns from a log, what can be wrong wit
 as JSON.
 """
 
+from linoto.core.features.columns.bands import Bands
 from linoto.core.features.columns.category import MISSING, Category, in_order
-from linoto.core.features.columns.column import Cell, Column, Fault, Levels, Spread, number_literal
+from linoto.core.features.columns.column import Cell, Column, Fault, Found, Levels, number_literal
 from linoto.core.features.columns.items import ItemColumn
-from linoto.core.features.columns.numeric import Numeric
+from linoto.core.features.columns.logarithm import Logarithm
+from linoto.core.features.columns.numeric import NumberColumn, Numeric
+from linoto.core.features.columns.powers import Powers
+from linoto.core.features.columns.spline import Spline
+from linoto.core.features.columns.spread import MARKS, Spread
 
 __all__ = [
+    "MARKS",
     "MISSING",
+    "Bands",
     "Category",
     "Cell",
     "Column",
     "Fault",
+    "Found",
     "ItemColumn",
     "Levels",
+    "Logarithm",
+    "NumberColumn",
     "Numeric",
+    "Powers",
+    "Spline",
     "Spread",
     "in_order",
     "number_literal",

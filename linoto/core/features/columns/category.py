@@ -12,7 +12,7 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing, level_of
-from linoto.core.features.columns.column import Cell, Column, Levels, Spread, check_name, text_literal
+from linoto.core.features.columns.column import Cell, Column, Found, text_literal
 
 MISSING, OTHER = "(missing)", "(other)"
 
@@ -38,10 +38,11 @@ class Category(Column):
 
     kind: ClassVar[str] = "category"
     leveled: ClassVar[bool] = True
-    holds: ClassVar[Literal["number", "text"]] = "text"
+    holds: ClassVar[Literal["number", "text", "time", "vector"]] = "text"
+    learns: ClassVar[Literal["levels", "spread", "quantiles"]] = "levels"
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        super().__post_init__()
         object.__setattr__(self, "levels", tuple(self.levels))
         if not self.labels:
             raise ValueError(f"levels of {self.name!r} must be at least one, got none")
@@ -84,7 +85,7 @@ class Category(Column):
         if is_missing(value):
             return self.missing_code
         if isinstance(value, dict | list | tuple | set):
-            raise ValueError(f"{self.name!r} must be {self.expected}, got a {type(value).__name__}")
+            raise ValueError(f"{self.reads[0]!r} must be {self.expected}, got a {type(value).__name__}")
         return self.places.get(level_of(value), self.other_code)
 
     def vector(self, value: Any) -> Floats:
@@ -109,9 +110,9 @@ class Category(Column):
             ELSE coalesce(CAST({code} AS INTEGER), {self.other_code}) END""",
         )
 
-    def learned(self, found: Spread | Levels, *, min_count: int) -> Category:
+    def learned(self, found: Found, *, min_count: int) -> Category:
         """With the levels that have rows enough; the others share one."""
-        assert not isinstance(found, Spread)
+        assert not isinstance(found, tuple)
         kept = [level for level, rows in found.items() if level is not None and rows >= min_count]
         rare = any(level is not None and rows < min_count for level, rows in found.items())
         return replace(self, levels=in_order(kept), missing=None in found, other=rare)

@@ -1,10 +1,12 @@
-"""A column of numbers, scaled."""
+"""Columns of numbers: what all of them have in common, and the plain one."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import floor, isfinite, log10
+from itertools import pairwise
+from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,22 +14,68 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, number_of
-from linoto.core.features.columns.column import (
-    Cell,
-    Column,
-    Fault,
-    Levels,
-    Spread,
-    check_name,
-    number_literal,
-)
-from linoto.core.validation import check_positive, is_number
-
-NUMBER = "the value must be a finite number, got {value!r}{hint}"
+from linoto.core.features.columns.column import Cell, Column, Fault, Found, number_literal
+from linoto.core.validation import check_positive, exact, is_number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Numeric(Column):
+class NumberColumn(Column, ABC):
+    """A column whose value is a finite number, in the log and in a request."""
+
+    @property
+    def expected(self) -> str:
+        """What a value must be, for messages."""
+        return "a finite number"
+
+    @abstractmethod
+    def of_numbers(self, numbers: Floats) -> Floats:
+        """(n, w) the features of numbers (n,)."""
+
+    def number(self, value: Any) -> float:
+        """A value of its field as a number."""
+        number = None if is_missing(value) else number_of(value)
+        if number is None or not isfinite(number):
+            raise ValueError(f"{self.reads[0]!r} must be {self.expected}, got {value!r}")
+        return number
+
+    def vector(self, value: Any) -> Floats:
+        """(w,) the features of a value."""
+        return np.asarray(self.of_numbers(np.array([self.number(value)]))[0])
+
+    def features_of(self, values: npt.NDArray[Any]) -> tuple[Ints, Floats]:
+        """(n, w) all features of numbers."""
+        if values.dtype.kind not in "fiu":
+            values = np.array([self.number(value) for value in values.tolist()])
+        found = self.of_numbers(values.astype(np.float64))
+        return np.tile(np.arange(found.shape[1]), (len(found), 1)), found
+
+    @property
+    def usual(self) -> float | None:
+        """About where the numbers of the log lie, if it is known."""
+        return None
+
+    def shown(self, label: str, value: Any) -> str:
+        """A number as people read it: with what is usual, where that is known."""
+        if self.usual is None:
+            return f"{self.name}={value}"
+        gap = self.number(value) - self.usual
+        size = f"{abs(gap):.3g}"
+        return f"{self.name}={value} ({size} {'more' if gap > 0 else 'less'} than usual)"
+
+    def read_sql(self, cell: Cell) -> str:
+        """A number."""
+        return cell.number
+
+    def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
+        """A number must be there, and finite."""
+        message = f"the value must be {self.expected}, got {{value!r}}{{hint}}"
+        yield Fault(f"missing {field}", f"{given} IS NULL", "the value is missing")
+        yield Fault(f"{field} not understood", f"{value} IS NULL", message)
+        yield Fault(f"{field} is not finite", f"NOT isfinite({value})", message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric(NumberColumn):
     """A column of numbers: its feature is (value - mean) / scale.
 
     >>> Numeric(name="age", mean=40.0, scale=10.0).vector(55)
@@ -40,9 +88,8 @@ class Numeric(Column):
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
-        check_name(self.name)
-        if not is_number(self.mean) or not isfinite(self.mean):
-            raise ValueError(f"mean of {self.name!r} must be a finite number, got {self.mean!r}")
+        super().__post_init__()
+        check_finite(f"mean of {self.name!r}", self.mean)
         check_positive(f"scale of {self.name!r}", self.scale)
 
     @property
@@ -51,45 +98,63 @@ class Numeric(Column):
         return (self.name,)
 
     @property
-    def expected(self) -> str:
-        """What a value must be, for messages."""
-        return "a finite number"
+    def usual(self) -> float | None:
+        """The mean of the log, if it was learned."""
+        return None if (self.mean, self.scale) == (0.0, 1.0) else self.mean
 
-    def vector(self, value: Any) -> Floats:
-        """(1,) the feature of a value."""
-        number = None if is_missing(value) else number_of(value)
-        if number is None or not isfinite(number):
-            raise ValueError(f"{self.name!r} must be {self.expected}, got {value!r}")
-        return np.array([(number - self.mean) / self.scale])
-
-    def read_sql(self, cell: Cell) -> str:
-        """A number."""
-        return cell.number
+    def of_numbers(self, numbers: Floats) -> Floats:
+        """(n, 1) the numbers, scaled."""
+        return ((numbers - self.mean) / self.scale)[:, None]
 
     def features_sql(self, value: str) -> tuple[str, ...]:
         """The number, scaled."""
-        return (f"({value} - {number_literal(self.mean)}) / {number_literal(self.scale)}",)
+        return (scaled_sql(value, self.mean, self.scale),)
 
-    def faults_sql(self, value: str, given: str) -> Iterator[Fault]:
-        """A number must be there, and finite."""
-        yield Fault(f"missing {self.name}", f"{given} IS NULL", "the value is missing")
-        yield Fault(f"{self.name} not understood", f"{value} IS NULL", NUMBER)
-        yield Fault(f"{self.name} is not finite", f"NOT isfinite({value})", NUMBER)
+    def learned(self, found: Found, *, min_count: int) -> Numeric:
+        """With the mean and the scale of a log."""
+        assert isinstance(found, tuple)
+        mean, scale = found[0].mean_and_scale
+        return replace(self, mean=mean, scale=scale)
 
-    def features_of(self, values: npt.NDArray[Any]) -> tuple[Ints, Floats]:
-        """(n, 1) the numbers, scaled."""
-        scaled = (values.astype(np.float64) - self.mean) / self.scale
-        return np.zeros((len(values), 1), dtype=np.int64), scaled[:, None]
 
-    def learned(self, found: Spread | Levels, *, min_count: int) -> Numeric:
-        """With the mean and the scale of a log, in digits that a person can read.
+def check_finite(name: str, value: Any) -> None:
+    """Refuse anything but a finite number."""
+    if not is_number(value) or not isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
 
-        Any mean and scale will do, if they are those of serving too. Rounded, they do not depend on the order
-        of rows.
-        """
-        assert isinstance(found, Spread)
-        if found.constant:
-            return replace(self, mean=found.mean)
-        scale = float(f"{found.deviation:.3g}")
-        mean = float(f"{found.mean:.12g}")  # two steps: else a mean of 39.65 is rounded up or down by chance
-        return replace(self, mean=round(mean, 2 - floor(log10(scale))), scale=scale)
+
+def rising(name: str, values: Any, *, least: int) -> tuple[float, ...]:
+    """Finite numbers, each above the one before, so many at least."""
+    numbers = tuple(values) if isinstance(values, list | tuple) else (values,)
+    if len(numbers) < least or not all(is_number(value) and isfinite(value) for value in numbers):
+        raise ValueError(f"{name} must be {least} finite numbers or more, got {values!r}")
+    floats = tuple(map(float, numbers))
+    if any(one >= other for one, other in pairwise(floats)):
+        raise ValueError(f"{name} must rise, got {', '.join(map(exact, floats))}")
+    return floats
+
+
+def as_ends(name: str, value: Any) -> tuple[float, float]:
+    """Two finite numbers that rise, with a finite distance."""
+    ends = rising(name, value, least=2)
+    if len(ends) != 2 or not isfinite(ends[1] - ends[0]):
+        raise ValueError(f"{name} must be two numbers with a finite distance, got {value!r}")
+    return ends[0], ends[1]
+
+
+def scaled_sql(value: str, mean: float, scale: float) -> str:
+    """A number in SQL, less a mean and divided by a scale."""
+    return f"({value} - {number_literal(mean)}) / {number_literal(scale)}"
+
+
+def within_sql(value: str, low: float, high: float) -> str:
+    """A number in SQL, or the end of a range that is nearest to it."""
+    return f"least(greatest({value}, {number_literal(low)}), {number_literal(high)})"
+
+
+def horner_sql(z: str, coefficients: list[float]) -> str:
+    """A polynomial in SQL, from the coefficient of 1 on."""
+    *lower, found = (number_literal(coefficient) for coefficient in coefficients)
+    for coefficient in reversed(lower):
+        found = f"({found} * {z} + {coefficient})"
+    return found

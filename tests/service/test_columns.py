@@ -1,0 +1,90 @@
+"""A loop whose context has every kind of column: learned from a log, kept, explained and exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+from helpers.loops import decide, digests, reward
+from helpers.loops_with_contexts import POLICIES, create
+from helpers.service_process import FakeClock, opened
+
+import linoto
+from linoto.core.features.columns import Column
+from linoto.service.loops.recipe_spec import RecipeSpec, as_spec, as_statistics, read_recipe
+from linoto.service.web.export import parquet
+
+COLUMNS: list[Column] = [
+    linoto.Bands(name="age", edges=3),
+    linoto.Powers(name="heat", degree=2),
+    linoto.Spline(name="price", knots=4),
+    linoto.Logarithm(name="income"),
+]
+CROSSES = [("item", "price"), ("item", "age")]
+
+
+def table_of(rows: int = 400, seed: int = 0) -> pd.DataFrame:
+    """Item A is liked where prices are about 20, B elsewhere."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, rows).astype(float),
+            "heat": rng.normal(10.0, 8.0, rows),
+            "price": rng.uniform(0.0, 50.0, rows),
+            "income": rng.lognormal(7.0, 1.0, rows),
+            "item": rng.choice(["A", "B", "C"], rows),
+        }
+    )
+    table.loc[rng.random(rows) < 0.1, "age"] = np.nan
+    likes = np.where((table["price"] - 20).abs() < 10, table["item"] == "A", table["item"] == "B")
+    return table.assign(click=(rng.random(rows) < 0.2 + 0.6 * likes).astype(float))
+
+
+def read(table: pd.DataFrame, **options: Any) -> linoto.Log:
+    return linoto.read_log(table, item="item", reward="click", **options)
+
+
+def context_in(table: pd.DataFrame, row: int) -> dict[str, Any]:
+    fields = dict.fromkeys(field for column in COLUMNS for field in column.reads)
+    return {field: None if pd.isna(table[field][row]) else table[field][row].item() for field in fields}
+
+
+def test_a_recipe_of_every_kind_of_column_goes_to_a_loop_and_back() -> None:
+    kinds = {kind for kind, cls in Column.kinds().items() if cls.__module__.startswith("linoto.")}
+    assert {column.kind for column in COLUMNS} == kinds - {"numeric", "category"}
+    recipe = read(table_of(), columns=COLUMNS, crosses=CROSSES).recipe
+    spec = as_spec(recipe)
+    assert read_recipe(spec) == recipe
+    assert read_recipe(msgspec.json.decode(msgspec.json.encode(spec), type=RecipeSpec)) == recipe
+
+
+def test_a_loop_decides_explains_exports_and_starts_again_with_every_kind_of_column(tmp_path: Path) -> None:
+    table, clock = table_of(), FakeClock()
+    log = read(table, columns=COLUMNS, crosses=CROSSES)
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        given = {"recipe": as_spec(log.recipe), "moments": as_statistics(log.moments)}
+        create(service, policy=POLICIES["open"], **given)
+        for row in range(20):
+            clock.now += 1.0
+            made = decide(service, context=context_in(table, row))
+            reward(service, made.decision_id, 1.0)
+        parts = {part.part for part in made.because}
+        assert all(part.split("=")[0].split(" ")[0].split("<")[0] != "" for part in parts)
+        assert any(f"price={table['price'][19]}" in part for part in parts), parts
+        far = decide(service, context=context_in(table, 0) | {"price": 9999.0})
+        assert "price=9999.0 is farther from the mean than any row of the log" in str(far.reason)
+        before = set(digests(service))
+        (tmp_path / "x.parquet").write_bytes(
+            b"".join(parquet(service.store, service.loops.get("loop"), pending=False))
+        )
+    with opened(tmp_path / "x.sqlite", clock=clock) as service:
+        assert set(digests(service)) == before
+    again = linoto.read_log(tmp_path / "x.parquet", reward="reward", recipe=log.recipe)
+    played = [
+        log.recipe.transform(context_in(table, row), [item])[0]
+        for row, item in enumerate(pd.read_parquet(tmp_path / "x.parquet")["item"])
+    ]
+    np.testing.assert_allclose(again.moments.gram, np.array(played).T @ np.array(played), atol=1e-9)
