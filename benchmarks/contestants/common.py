@@ -47,6 +47,22 @@ class Shared(Protocol):
         ...
 
 
+class OnTable(Protocol):
+    """One running policy on a real table: rounds bring a context, and every arm has a model of its own."""
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, chances: Floats) -> None:
+        """Start from what practice played, what it earned, and how likely the plays were."""
+        ...
+
+    def decide(self, context: Floats, practice: Floats) -> int:
+        """The arm to play; practice would draw one with these weights (k,)."""
+        ...
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """Learn from the play that was just decided."""
+        ...
+
+
 class Staying:
     """A policy for arms that may differ, asked about the same arms in every round."""
 

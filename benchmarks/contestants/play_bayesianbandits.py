@@ -8,6 +8,7 @@ import numpy as np
 from bayesianbandits import (
     Arm,
     ArmFeaturizer,
+    ContextualAgent,
     LipschitzContextualAgent,
     NormalRegressor,
     ThompsonSampling,
@@ -72,3 +73,31 @@ def fixed(policy: str, actions: Floats) -> Fixed:
 
 def contextual(policy: str, k: int, d: int) -> Agent:
     return Agent(policy, k)
+
+
+class OnTable:
+    """One normal regression for each arm."""
+
+    def __init__(self, policy: str, k: int, seed: int, noise: float, precision: float) -> None:
+        rule = {"ThompsonSampling": ThompsonSampling, "UpperConfidenceBound": UpperConfidenceBound}[policy]
+        learners = (NormalRegressor(alpha=precision, beta=noise**-2) for _ in range(k))
+        arms = [Arm(arm, learner=learner) for arm, learner in enumerate(learners)]
+        self.agent = ContextualAgent(arms=arms, policy=rule(), random_seed=seed)
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, _: Floats) -> None:
+        """Learn the rows of each arm at once."""
+        for arm in np.unique(arms):
+            rows = arms == arm
+            self.agent.select_for_update(int(arm)).update(contexts[rows], rewards[rows])
+
+    def decide(self, context: Floats, _: Floats) -> int:
+        """The arm to play; the agent keeps it for the update."""
+        return int(self.agent.pull(context[None])[0])
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """Learn from one play."""
+        self.agent.select_for_update(arm).update(context[None], np.array([reward]))
+
+
+def table(policy: str, settings: dict[str, float], k: int, p: int, seed: int) -> OnTable:
+    return OnTable(policy, k, seed, settings.get("noise", 1.0), settings.get("precision", 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,46 @@ def fixed(policy: str, actions: Floats) -> Agent:
 
 def contextual(policy: str, k: int, d: int) -> ContextualAgent:
     return ContextualAgent(WITH_CONTEXTS[policy], d)
+
+
+class OnTable:
+    """One agent whose arms have features of their own: those of the row, in the place of the arm."""
+
+    def __init__(self, policy: Any, k: int, p: int, seed: int) -> None:
+        self.policy, self.k, self.p, self.seed = policy, k, p, seed
+        self.actions = np.zeros((k, k, p))
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, _: Floats) -> None:
+        """Start from the rows of a log."""
+        rows = np.zeros((len(arms), self.k, self.p))
+        rows[np.arange(len(arms)), arms] = contexts
+        log = linoto.Moments.from_rows(rows.reshape(len(arms), -1), rewards)
+        self.agent = self.policy.start(log, rng=self.seed)
+
+    def decide(self, context: Floats, practice: Floats) -> int:
+        """The arm to play."""
+        self.actions[np.arange(self.k), np.arange(self.k)] = context
+        actions = self.actions.reshape(self.k, -1)
+        self.decision = self.agent.decide(actions=actions, practice=practice)
+        return int(self.decision.arm)
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """Learn from the play that was just decided."""
+        self.agent.update(self.decision, reward)
+
+
+def explorer_of(settings: dict[str, Any]) -> Any:
+    """An explorer by its name and its scale."""
+    given = dict(settings)
+    return getattr(linoto, given.pop("explorer"))(**given)
+
+
+def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> OnTable:
+    """Rewards are known to be 0 or 1; everything else is as it comes, or as the settings say."""
+    given = dict(settings)
+    confidence = replace(CLICKS, **given.pop("confidence", {}))
+    if "explorer" in given:
+        given["explorer"] = explorer_of(given["explorer"])
+    if "budget" in given:
+        given["gate"] = linoto.Control(budget=given.pop("budget"))
+    return OnTable(getattr(linoto, policy)(confidence=confidence, **given), k, p, seed)

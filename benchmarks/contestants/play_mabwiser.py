@@ -69,3 +69,26 @@ def fixed(policy: str, actions: Floats) -> Fixed:
 
 def contextual(policy: str, k: int, d: int) -> OneModel:
     return OneModel(d)
+
+
+class OnTable:
+    """The package as its documentation shows it, with contexts that differ."""
+
+    def __init__(self, policy: Any, k: int, seed: int) -> None:
+        self.bandit = MAB(list(range(k)), policy, seed=seed)
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, _: Floats) -> None:
+        """Learn a log at once."""
+        self.bandit.fit(arms, rewards, contexts)
+
+    def decide(self, context: Floats, _: Floats) -> int:
+        """The arm to play."""
+        return int(self.bandit.predict(context[None]))
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """Learn from one play."""
+        self.bandit.partial_fit([arm], [reward], context[None])
+
+
+def table(policy: str, settings: dict[str, float], k: int, p: int, seed: int) -> OnTable:
+    return OnTable(getattr(LearningPolicy, policy)(**settings), k, seed)

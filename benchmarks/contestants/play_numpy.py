@@ -65,3 +65,41 @@ def fixed(_: str, actions: Floats) -> Fixed:
 
 def contextual(_: str, k: int, d: int) -> LinUCB:
     return LinUCB(d)
+
+
+class RidgePerArm:
+    """LinUCB with a model for each arm: alpha 0 is greedy."""
+
+    def __init__(self, k: int, p: int, alpha: float, ridge: float) -> None:
+        self.alpha, self.ridge = alpha, ridge
+        self.V, self.b = np.tile(ridge * np.eye(p), (k, 1, 1)), np.zeros((k, p))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Inverses and estimates anew."""
+        self.inverse = np.linalg.inv(self.V)
+        self.theta = np.einsum("kij,kj->ki", self.inverse, self.b)
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, _: Floats) -> None:
+        """Sums of each arm."""
+        for arm in range(len(self.b)):
+            rows = contexts[arms == arm]
+            self.V[arm] += rows.T @ rows
+            self.b[arm] += rows.T @ rewards[arms == arm]
+        self.refresh()
+
+    def decide(self, context: Floats, _: Floats) -> int:
+        """The arm with the largest upper bound."""
+        widths = np.sqrt(self.inverse @ context @ context)
+        return largest(self.theta @ context + self.alpha * widths)
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """One rank-one step."""
+        step = self.inverse[arm] @ context
+        self.inverse[arm] -= np.outer(step, step / (1 + context @ step))
+        self.b[arm] += reward * context
+        self.theta[arm] = self.inverse[arm] @ self.b[arm]
+
+
+def table(_: str, settings: dict[str, float], k: int, p: int, seed: int) -> RidgePerArm:
+    return RidgePerArm(k, p, settings.get("alpha", 1.0), settings.get("ridge", 1.0))

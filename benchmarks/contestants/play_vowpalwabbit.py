@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import Floats, Staying
+from common import Floats, Ints, Staying
 from vowpalwabbit import Workspace
 
 OPTIONS = {
@@ -54,3 +54,43 @@ def fixed(policy: str, actions: Floats) -> FixedSquareCB:
 
 def contextual(policy: str, k: int, d: int) -> SquareCB:
     return SquareCB(OPTIONS[policy])
+
+
+class OnTable:
+    """The context is shared by all lines, an arm is a name, and both are crossed."""
+
+    def __init__(self, options: str, k: int, seed: int) -> None:
+        self.workspace = Workspace(f"--cb_explore_adf -q ca {options} --quiet --random_seed {seed + 1}")
+        self.rng = np.random.default_rng(seed)
+        self.arms = [f"|a arm{arm}" for arm in range(k)]
+
+    def shared(self, context: Floats) -> str:
+        """The line of a context; the constant is vowpalwabbit's own."""
+        return "shared |c " + " ".join(f"{i}:{x:.6g}" for i, x in enumerate(context[1:].tolist()))
+
+    def teach(self, shared: str, arm: int, reward: float, chance: float) -> None:
+        """Learn one play; costs are rewards below zero."""
+        lines = list(self.arms)
+        lines[arm] = f"0:{-reward:g}:{chance:.6g} {lines[arm]}"
+        self.workspace.learn([shared, *lines])
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, chances: Floats) -> None:
+        """Learn row by row."""
+        for context, arm, reward, chance in zip(contexts, arms, rewards, chances, strict=True):
+            self.teach(self.shared(context), int(arm), float(reward), float(chance))
+
+    def decide(self, context: Floats, _: Floats) -> int:
+        """Draw an arm."""
+        self.line = self.shared(context)
+        shares = np.array(self.workspace.predict([self.line, *self.arms]))
+        arm = int(np.searchsorted(np.cumsum(shares), self.rng.random() * shares.sum()))
+        self.chance = shares[arm]
+        return arm
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """Learn from one play."""
+        self.teach(self.line, arm, reward, self.chance)
+
+
+def table(policy: str, settings: dict[str, str], k: int, p: int, seed: int) -> OnTable:
+    return OnTable(settings["options"], k, seed)
