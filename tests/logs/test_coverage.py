@@ -8,10 +8,10 @@ and two targets: one arm, and a mixture that prefers the arms that the skewed lo
 from __future__ import annotations
 
 from collections import Counter
-from math import comb
 
 import numpy as np
 import pytest
+from helpers.logged_rows import most
 
 from linoto.logs.evaluate import METHODS, Interval, evaluate
 from linoto.logs.rows import Rows
@@ -45,15 +45,6 @@ def worlds(
             tally["misses"] += not estimate.low <= truth <= estimate.high
             tally["width"] += estimate.high - estimate.low
     return found
-
-
-def most(trials: int, rate: float) -> int:
-    """The least c with P(binomial(trials, rate) > c) <= 1e-6: the false-alarm rate of one comparison."""
-    tail, c = 0.0, trials
-    while tail <= 1e-6:
-        tail += comb(trials, c) * rate**c * (1 - rate) ** (trials - c)
-        c -= 1
-    return c + 1
 
 
 @pytest.mark.parametrize("logger", list(LOGGERS))

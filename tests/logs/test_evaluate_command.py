@@ -1,0 +1,197 @@
+"""Rows from files, and `linoto evaluate` on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers.logged_rows import TARGET, logged
+
+from linoto.cli.evaluate import add_evaluate
+from linoto.cli.usage import Parser
+from linoto.logs.evaluate import evaluate, ips
+from linoto.logs.read import read_arms
+from linoto.logs.read_rows import read_rows
+from linoto.logs.rows import Rows
+
+
+def write_files(folder: Path, n: int = 600) -> Rows:
+    """log.csv, log.parquet, arms.csv and mix.csv; and the same rows."""
+    rows = logged(n, seed=21)
+    table = {
+        "row": [f"r{i}" for i in range(n)],
+        "time": list(range(n, 0, -1)),
+        "arm": ["ABC"[arm] for arm in rows.arms],
+        "click": rows.rewards.astype(int).tolist(),
+        "p": np.asarray(rows.propensities).tolist(),
+    }
+    lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+    (folder / "log.csv").write_text("\n".join(lines) + "\n")
+    pq.write_table(pa.table(table), folder / "log.parquet")
+    (folder / "arms.csv").write_text("arm,size,colour\nA,1,red\nB,2,red\nC,3,blue\n")
+    (folder / "mix.csv").write_text("arm,probability\nC,0.6\nA,0.1\nB,0.3\n")
+    return rows
+
+
+COLUMNS: dict[str, Any] = {"item": "arm", "reward": "click", "propensity": "p"}
+
+
+def test_rows_are_the_same_from_every_kind_of_file(tmp_path: Path) -> None:
+    expected = write_files(tmp_path)
+    arms = read_arms(tmp_path / "arms.csv")
+    table = pq.read_table(tmp_path / "log.parquet")
+    for source in (tmp_path / "log.csv", tmp_path / "log.parquet", table):
+        found = read_rows(source, arms=arms, id="row", **COLUMNS)
+        assert np.array_equal(found.arms, expected.arms)
+        assert np.array_equal(found.rewards, expected.rewards)
+        assert np.array_equal(found.propensities, expected.propensities)  # type: ignore[arg-type]
+        assert list(found.ids) == [f"r{i}" for i in range(600)]  # type: ignore[arg-type]
+
+
+def test_rows_of_a_file_are_known_by_their_place_and_come_in_the_order_of_time(tmp_path: Path) -> None:
+    expected = write_files(tmp_path)
+    arms = read_arms(tmp_path / "arms.csv")
+    first = read_rows(tmp_path / "log.csv", arms=arms, **COLUMNS)
+    again = read_rows(str(tmp_path / "log.csv"), arms=arms, time="time", **COLUMNS)
+    assert np.array_equal(again.arms, expected.arms[::-1])
+    assert list(again.ids) == list(first.ids)[::-1]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="got 600 of 600 that are"):
+        ips(first, TARGET, warm_start=again)
+    table = read_rows(pq.read_table(tmp_path / "log.parquet"), arms=arms, **COLUMNS)
+    assert table.ids is None, "two tables may have rows in the same places"
+
+
+def test_a_bad_row_is_named(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    arms = read_arms(tmp_path / "arms.csv")
+    text = (tmp_path / "log.csv").read_text().splitlines()
+    for column, value, message in (
+        (2, "D", r"row 2.*'arm'.*D"),
+        (3, "", r"row 2.*'click'"),
+        (4, "1.5", r"row 2.*'p'.*1\.5"),
+        (0, "", r"row 2.*'row': the id is missing"),
+    ):
+        cells = text[2].split(",")
+        cells[column] = value
+        (tmp_path / "bad.csv").write_text("\n".join([*text[:2], ",".join(cells), *text[3:]]))
+        with pytest.raises(ValueError, match=message):
+            read_rows(tmp_path / "bad.csv", arms=arms, id="row", **COLUMNS)
+
+
+def command(folder: Path, *words: str) -> Any:
+    """The parsed arguments of `linoto evaluate` on the files of a folder."""
+    top = Parser(prog="linoto")
+    add_evaluate(top.add_subparsers(required=True, parser_class=Parser))
+    files = [str(folder / "log.csv"), "--arms", str(folder / "arms.csv"), "--action", "arm"]
+    return top.parse_args(["evaluate", *files, "--reward", "click", *words])
+
+
+def answer(arguments: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    arguments.run(arguments)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_command_says_what_the_functions_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = write_files(tmp_path)
+    mix = str(tmp_path / "mix.csv")
+    found = answer(command(tmp_path, "--propensity", "p", "--probabilities", mix, "--json"), capsys)
+    expected = [estimate.to_dict() for estimate in evaluate(rows, TARGET)]
+    assert found["estimates"] == [pytest.approx(estimate) for estimate in expected]
+    assert (found["rows"], found["warm_rows"]) == (600, 0)
+    found = answer(command(tmp_path, "--uniform", "--play", "C", "--json"), capsys)
+    assert found["target"] == {"arm": "C"}
+    assert found["estimates"][1]["value"] == pytest.approx(3 * (rows.rewards * (rows.arms == 2)).mean())
+
+
+def test_the_command_never_lets_rows_judge_what_they_built(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(tmp_path)
+    words = ("--propensity", "p", "--policy", "Gated", "--epsilon", "0.2", "--bound", "2", "--json")
+    for extra, warm in ((("--row", "row"), None), (("--time", "time", "--warm", "0.25"), 150)):
+        found = answer(command(tmp_path, *words, *extra), capsys)
+        (estimate,) = found["estimates"]
+        assert estimate["method"] == "replay"
+        assert estimate["rows"] + found["warm_rows"] == 600
+        assert warm is None or found["warm_rows"] == warm
+        assert found["target"]["policy"]["gate"]["epsilon"] == 0.2
+
+
+def test_the_command_prints_a_table_and_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files(tmp_path)
+    arguments = command(tmp_path, "--uniform", "--probabilities", str(tmp_path / "mix.csv"))
+    arguments.run(arguments)
+    text = capsys.readouterr().out
+    assert [line.split()[0] for line in text.splitlines()[2:6]] == ["replay", "ips", "snips", "dr"]
+    assert "the propensities do not fit" in " ".join(text.split())
+    assert "every reward is 0 or 1" in " ".join(text.split())
+
+
+def test_the_command_says_where_there_is_too_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(tmp_path)
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    for click, table, note in (
+        ("0", "[0, 0.0", "it takes 10"),
+        ("2.5", "too few events to say", "it takes 100"),
+    ):
+        silent = [
+            lines[0],
+            *(",".join([*line.split(",")[:3], click, line.split(",")[4]]) for line in lines[1:]),
+        ]
+        (tmp_path / "log.csv").write_text("\n".join(silent) + "\n")
+        arguments = command(tmp_path, "--propensity", "p", "--play", "C")
+        arguments.run(arguments)
+        text = " ".join(capsys.readouterr().out.split())
+        assert table in text and f"rewards that count differ from {click}; {note}" in text
+        found = answer(command(tmp_path, "--propensity", "p", "--play", "C", "--json"), capsys)
+        assert not any(estimate["enough"] for estimate in found["estimates"])
+        assert note in found["estimates"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--play", "C"), "one of the arguments --propensity --uniform is required"),
+        (("--uniform",), "one of the arguments --play --probabilities --greedy --policy is required"),
+        (("--propensity", "q", "--play", "C"), "propensity must be a column of"),
+        (("--uniform", "--play", "C", "--epsilon", "0.1"), "--epsilon is for --policy"),
+    ],
+)
+def test_wrong_usage_exits_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    write_files(tmp_path, n=30)
+    with pytest.raises(SystemExit) as stopped:
+        arguments = command(tmp_path, *words)
+        arguments.run(arguments)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_wrong_targets_are_named(tmp_path: Path) -> None:
+    write_files(tmp_path, n=30)
+    bad = tmp_path / "bad.csv"
+    for text, message in (
+        ("arm,probability\nA,1\nD,0\n", r"bad\.csv, line 3: there is no arm 'D'"),
+        ("arm,probability\nA,x\n", r"bad\.csv, line 2: a probability must be a number, got 'x'"),
+        ("arm,probability\nA,0.4\n", "probabilities must sum to 1, got 0.4"),
+        ("arm,probability\nA\n", r"line 2: must have two columns, got 1"),
+        ("", "must have two columns"),
+    ):
+        bad.write_text(text)
+        arguments = command(tmp_path, "--uniform", "--probabilities", str(bad))
+        with pytest.raises(ValueError, match=message):
+            arguments.run(arguments)
+    arguments = command(tmp_path, "--uniform", "--play", "a")
+    with pytest.raises(ValueError, match="--play: there is no arm 'a'"):
+        arguments.run(arguments)
+    arguments = command(tmp_path, "--uniform", "--policy", "Gated", "--warm", "1")
+    with pytest.raises(ValueError, match="--warm must be less than 1"):
+        arguments.run(arguments)
