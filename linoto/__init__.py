@@ -29,10 +29,15 @@ if TYPE_CHECKING:
     from linoto.core.doubling import Doubling as Doubling
     from linoto.core.features.columns import Bands as Bands
     from linoto.core.features.columns import Category as Category
+    from linoto.core.features.columns import Cycle as Cycle
+    from linoto.core.features.columns import Embedding as Embedding
+    from linoto.core.features.columns import Fourier as Fourier
+    from linoto.core.features.columns import Hashed as Hashed
     from linoto.core.features.columns import ItemColumn as ItemColumn
     from linoto.core.features.columns import Logarithm as Logarithm
     from linoto.core.features.columns import Numeric as Numeric
     from linoto.core.features.columns import Powers as Powers
+    from linoto.core.features.columns import Since as Since
     from linoto.core.features.columns import Spline as Spline
     from linoto.core.features.moments import Moments as Moments
     from linoto.core.features.recipe import Recipe as Recipe
@@ -98,10 +103,15 @@ HOMES = {
     "core.features.columns": (
         "Bands",
         "Category",
+        "Cycle",
+        "Embedding",
+        "Fourier",
+        "Hashed",
         "ItemColumn",
         "Logarithm",
         "Numeric",
         "Powers",
+        "Since",
         "Spline",
     ),
     "core.features.recipe": ("Recipe",),

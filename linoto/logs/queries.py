@@ -75,11 +75,11 @@ class Columns(NamedTuple):
 
     def given(self) -> dict[str, str]:
         """The names in use, by role."""
-        return self.roles() | {
-            f"{column.kind} {column.name!r}" + (f" of {field!r}" if field != column.name else ""): field
-            for column in self.context
-            for field in column.reads
-        }
+        found = self.roles()
+        for column in self.context:
+            role = f"{'vector' if column.holds == 'vector' else column.kind} {column.name!r}"
+            found |= {role if f == column.name else f"{role} of {f!r}": f for f in column.reads}
+        return found
 
     def fields(self) -> dict[str, tuple[str, Column]]:
         """The fields of the context: what each is called in SQL, and the first column that reads it."""

@@ -36,6 +36,7 @@ Connection: TypeAlias = "DuckDBPyConnection"
 Wanted: TypeAlias = Mapping[str, str] | None  # the names of the needed columns by role; None: all of them
 ROW_GROUP = 2**17
 ROW_NUMBER = "file_row_number"  # DuckDB's name for it, which no column that is read may have
+LISTED = ("candidates", "vector ")  # roles of columns that may hold lists
 ORIGINAL_ROW = "linoto_row"  # ours, in a copy of some rows of a file
 FILE_KINDS = {
     ".csv": "CSV",
@@ -354,7 +355,7 @@ def inspect_parquet(connection: Connection, path: Path, name: str, kind: str, wa
     needed_columns(wanted, list(types), name)
     for role, column in (wanted or {}).items():
         if (
-            role != "candidates"
+            not role.startswith(LISTED)
             and types[column].endswith(("]", ")"))
             and not types[column].startswith(("DECIMAL", "ENUM"))
         ):

@@ -32,7 +32,8 @@ class Value(NamedTuple):
     @property
     def vector(self) -> str:
         """As a list of floats, also one that is written as JSON."""
-        return f"TRY_CAST({self.sql} AS DOUBLE[])"
+        listed = self.kind.endswith("]") or is_text(self.kind)
+        return f"TRY_CAST({self.sql if listed else 'NULL'} AS DOUBLE[])"
 
     @property
     def id(self) -> str:

@@ -51,6 +51,20 @@ def test_an_explorer_is_written_in_four_places_and_a_gate_in_six(words: tuple[st
     assert len(places_of(*words)) <= most, places_of(*words)
 
 
+def test_a_kind_of_column_is_written_in_four_files() -> None:
+    """Its own file, the list beside it, its public name, and what a loop may have: as the page says."""
+    for kind in ("Spline", "Hashed", "Embedding"):
+        found = places_of(kind, f"{kind}Column")
+        own = f"core/features/columns/{kind.lower()}.py"
+        assert {own, "core/features/columns/__init__.py", "service/loops/recipe_spec.py"} <= {*found}
+        assert {*found} - {own, "core/features/columns/__init__.py"} <= {
+            "__init__.py",
+            "service/loops/recipe_spec.py",
+        }
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert "four files at most" in text
+
+
 def test_contributing_lists_the_places_that_a_new_part_is_written_in() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for part, words in {"explorer": ("RareLinUCB", "RARE"), "gate": ("Conservative", "CONSERVATIVE")}.items():

@@ -14,7 +14,7 @@ Mode = Literal["live", "shadow", "safe-only"]
 Group = Literal["explore", "safe", "holdback"]
 GROUPS: tuple[Group, ...] = ("explore", "safe", "holdback")
 Origin = Literal["reported", "default"]
-Context = dict[str, str | int | float | bool | None]  # what is known of who is asking, by field
+Context = dict[str, str | int | float | bool | list[float] | None]  # what is known of who is asking, by field
 
 
 class Contribution(Struct, frozen=True):

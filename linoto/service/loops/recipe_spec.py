@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from linoto.core.features.columns.powers import MOST_DEGREE
+from linoto.core.features.columns.times import MOST_HARMONICS
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
@@ -67,6 +68,46 @@ class LogarithmColumn(ContextColumn, tag="logarithm", frozen=True, kw_only=True)
     scale: Scale
 
 
+class FourierColumn(ContextColumn, tag="fourier", frozen=True, kw_only=True):
+    """Waves of one or several numbers, in directions that are drawn by a seed."""
+
+    means: Annotated[list[Number], Meta(min_length=1, max_length=100)]
+    scales: Annotated[list[Scale], Meta(min_length=1, max_length=100)]
+    ranges: Annotated[list[tuple[Number, Number]], Meta(min_length=1, max_length=100)]
+    waves: Annotated[int, Meta(ge=1, le=10_000)] = 25
+    bandwidth: Scale | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class HashedColumn(ContextColumn, tag="hashed", frozen=True, kw_only=True):
+    """Words that share features, by a hash."""
+
+    size: Annotated[int, Meta(ge=1, le=100_000)] = 64
+
+
+class EmbeddingColumn(ContextColumn, tag="embedding", frozen=True, kw_only=True):
+    """A vector: its features are its entries, divided by the scale."""
+
+    size: Annotated[int, Meta(ge=1, le=100_000)]
+    scale: Scale
+
+
+class SinceColumn(ContextColumn, tag="since", frozen=True, kw_only=True):
+    """A moment: its feature is (units since origin - mean) / scale."""
+
+    mean: Number
+    scale: Scale
+    origin: Label = "1970-01-01"
+    unit: Label = "days"
+
+
+class CycleColumn(ContextColumn, tag="cycle", frozen=True, kw_only=True):
+    """Something that comes round: cosine and sine of its angle."""
+
+    period: Scale | Label = "day"
+    harmonics: Annotated[int, Meta(ge=1, le=MOST_HARMONICS)] = 1
+
+
 class CategoryColumn(ContextColumn, tag="category", frozen=True, kw_only=True):
     """A field of the context that is a word: one feature for each level."""
 
@@ -90,7 +131,17 @@ class RecipeSpec(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
     items: Annotated[list[Name], Meta(min_length=1, max_length=100_000)]
     context: list[
-        NumericColumn | CategoryColumn | BandsColumn | PowersColumn | SplineColumn | LogarithmColumn
+        NumericColumn
+        | CategoryColumn
+        | BandsColumn
+        | PowersColumn
+        | SplineColumn
+        | LogarithmColumn
+        | FourierColumn
+        | HashedColumn
+        | EmbeddingColumn
+        | SinceColumn
+        | CycleColumn
     ] = []
     crosses: list[tuple[Name, Name]] = []
     item: Name = "item"

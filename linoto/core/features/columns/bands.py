@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing, number_of, text_of
-from linoto.core.features.columns.column import Cell, Column, Fault, Found, number_literal
+from linoto.core.features.columns.column import Cell, Column, Fault, Found, Learns, number_literal
 from linoto.core.features.columns.numeric import rising
 from linoto.core.validation import check_count, is_number
 
@@ -34,7 +34,7 @@ class Bands(Column):
 
     kind: ClassVar[str] = "bands"
     leveled: ClassVar[bool] = True
-    learns: ClassVar[Literal["levels", "spread", "quantiles"]] = "quantiles"
+    learns: ClassVar[Learns] = "quantiles"
 
     def __post_init__(self) -> None:
         super().__post_init__()

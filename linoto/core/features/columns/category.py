@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing, level_of
-from linoto.core.features.columns.column import Cell, Column, Found, text_literal
+from linoto.core.features.columns.column import Cell, Column, Found, Held, Learns, text_literal
 
 MISSING, OTHER = "(missing)", "(other)"
 
@@ -38,8 +38,7 @@ class Category(Column):
 
     kind: ClassVar[str] = "category"
     leveled: ClassVar[bool] = True
-    holds: ClassVar[Literal["number", "text", "time", "vector"]] = "text"
-    learns: ClassVar[Literal["levels", "spread", "quantiles"]] = "levels"
+    learns: ClassVar[Learns] = "levels"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,6 +47,11 @@ class Category(Column):
             raise ValueError(f"levels of {self.name!r} must be at least one, got none")
         if len(set(self.labels)) != len(self.labels):
             raise ValueError(f"levels of {self.name!r} must differ from each other, got {self.levels}")
+
+    @property
+    def holds(self) -> Held:
+        """What its field is."""
+        return "text"
 
     @property
     def all_levels(self) -> tuple[str, ...]:

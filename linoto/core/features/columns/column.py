@@ -39,6 +39,8 @@ class Fault(NamedTuple):
     message: str  # {value} is what was given, {hint} what it looks like
 
 
+Held = Literal["number", "text", "time", "vector"]
+Learns = Literal["levels", "spread", "quantiles"]
 Levels = Mapping[str | None, int]  # rows of each level; None: without a value
 Found = Levels | tuple[Spread, ...]  # what the values of a log are like
 
@@ -55,9 +57,8 @@ class Column(ABC):
 
     kind: ClassVar[str]  # in JSON
     leveled: ClassVar[bool] = False
-    holds: ClassVar[Literal["number", "text", "time", "vector"]] = "number"  # what its fields are
     several: ClassVar[bool] = False  # whether it may have more than one field: a value is then one of each
-    learns: ClassVar[Literal["levels", "spread", "quantiles"]] = "spread"  # what it must know of a log
+    learns: ClassVar[Learns] = "spread"  # what it must know of a log
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -70,6 +71,11 @@ class Column(ABC):
     def reads(self) -> tuple[str, ...]:
         """The fields of the context that it is made of."""
         return self.fields or (self.name,)
+
+    @property
+    def holds(self) -> Held:
+        """What its fields are, in a table: columns that share a field must agree."""
+        return "number"
 
     @property
     def draft(self) -> bool:

@@ -33,10 +33,7 @@ class NumberColumn(Column, ABC):
 
     def number(self, value: Any) -> float:
         """A value of its field as a number."""
-        number = None if is_missing(value) else number_of(value)
-        if number is None or not isfinite(number):
-            raise ValueError(f"{self.reads[0]!r} must be {self.expected}, got {value!r}")
-        return number
+        return number_in(self.reads[0], value, self.expected)
 
     def vector(self, value: Any) -> Floats:
         """(w,) the features of a value."""
@@ -68,10 +65,7 @@ class NumberColumn(Column, ABC):
 
     def faults_sql(self, value: str, given: str, field: str) -> Iterator[Fault]:
         """A number must be there, and finite."""
-        message = f"the value must be {self.expected}, got {{value!r}}{{hint}}"
-        yield Fault(f"missing {field}", f"{given} IS NULL", "the value is missing")
-        yield Fault(f"{field} not understood", f"{value} IS NULL", message)
-        yield Fault(f"{field} is not finite", f"NOT isfinite({value})", message)
+        return number_faults(value, given, field, self.expected)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +109,22 @@ class Numeric(NumberColumn):
         assert isinstance(found, tuple)
         mean, scale = found[0].mean_and_scale
         return replace(self, mean=mean, scale=scale)
+
+
+def number_in(field: str, value: Any, expected: str = "a finite number") -> float:
+    """The value of a field as a finite number."""
+    number = None if is_missing(value) else number_of(value)
+    if number is None or not isfinite(number):
+        raise ValueError(f"{field!r} must be {expected}, got {value!r}")
+    return number
+
+
+def number_faults(value: str, given: str, field: str, expected: str) -> Iterator[Fault]:
+    """What can be wrong with a field that must be a finite number."""
+    message = f"the value must be {expected}, got {{value!r}}{{hint}}"
+    yield Fault(f"missing {field}", f"{given} IS NULL", "the value is missing")
+    yield Fault(f"{field} not understood", f"{value} IS NULL", message)
+    yield Fault(f"{field} is not finite", f"NOT isfinite({value})", message)
 
 
 def check_finite(name: str, value: Any) -> None:

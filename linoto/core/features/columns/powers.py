@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,7 +57,7 @@ class Powers(NumberColumn):
         """The names of its features."""
         return (self.name, *(f"{self.name}^{degree}" for degree in range(2, self.degree + 1)))
 
-    @property
+    @cached_property
     def coefficients(self) -> Floats:
         """(w, degree + 1) of each feature: those of 1, z, z^2, ..."""
         found = np.zeros((self.degree, self.degree + 1))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
-from linoto.core.features.columns.column import Found, number_literal
+from linoto.core.features.columns.column import Found, Learns, number_literal
 from linoto.core.features.columns.numeric import NumberColumn, as_ends, horner_sql, rising, within_sql
 from linoto.core.validation import check_count, is_number
 
@@ -35,7 +35,7 @@ class Spline(NumberColumn):
     degree: int = 1
 
     kind: ClassVar[str] = "spline"
-    learns: ClassVar[Literal["levels", "spread", "quantiles"]] = "quantiles"
+    learns: ClassVar[Learns] = "quantiles"
 
     def __post_init__(self) -> None:
         super().__post_init__()
