@@ -25,9 +25,6 @@ from linoto.audit.drift import (
     drift_dict,
     drift_fact,
     drift_reasons,
-    find_drift,
-    size_of_drift,
-    why_untested,
 )
 from linoto.audit.fit import LackOfFit, Linearity
 from linoto.audit.gain import Gain, find_gain, gain_facts, gain_reasons, gain_support
@@ -136,7 +133,7 @@ def look_at(
         "tails": means.tails(),
         "fit": means.fit(adaptive=adaptive),
         "gain": None if rows is None else find_gain(rows, ridge=ridge),
-        "drift": find_drift(log.early, log.late),
+        "drift": means.drift(),
         "coverage": means.coverage(ridge=ridge, rounds=horizon),
         "wrong_propensities": find_wrong_propensities(log),
     }
@@ -229,10 +226,10 @@ class AuditFindings:
         log, centre, confidence, lines = self.log, self.means.centre, self.confidence, self.linearity
         tested = self.fit is not None or self.drift is not None
         return Findings(
-            against=(*dropped_reasons(log), *drift_reasons(self.drift), *self.contradicted()),
+            against=(*dropped_reasons(log), *drift_reasons(self.drift, log), *self.contradicted()),
             missing=(
                 *(unstated_reasons(confidence, log, centre) if confidence and self.guessed else ()),
-                *nothing_tested(log, tested=tested),
+                *nothing_tested(log, untested="" if tested else self.means.why_no_drift()),
                 *gain_reasons(self.gain),
                 *lines.missing(),
             ),
@@ -276,7 +273,7 @@ class AuditFindings:
             *([SHARES_CHANGED] if self.adaptive else []),
             *assumed_notes(self.means, self.confidence, self.certificate),
             *self.linearity.notes(),
-            *([f"drift could not be tested: {why_untested(log.early, log.late)}"] if untested else []),
+            *([f"drift could not be tested: {self.means.why_no_drift()}"] if untested else []),
             *propensity_notes(self.wrong_propensities, log),
         )
 
@@ -299,7 +296,7 @@ class Audit(AuditFindings):
             verdict_of_log=self.verdict_of_log,
             reasons_of_log=self.reasons_of_log,
             least_misfit=self.least_misfit,
-            drift=size_of_drift(self.log.early, self.log.late),
+            drift=self.means.size_of_drift(),
             **stated(self.confidence, self.why),
         )
 
@@ -402,7 +399,7 @@ class Audit(AuditFindings):
             *self.means.unknown(self.coverage),
             *gain_facts(self.gain),
             ("linear?", self.linearity.fact()),
-            ("steady?", drift_fact(self.drift, log)),
+            ("steady?", drift_fact(self.drift, log, self.means.why_no_drift())),
             *propensity_facts(self.wrong_propensities, log),
             ("horizon", f"{counted(horizon, 'round')} to come, over which the promise is judged"),
             *promised,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from linoto.audit.drift import why_untested
 from linoto.audit.sentences import names_of
 from linoto.core.validation import exact
 from linoto.logs.estimates import LEAST_EVENTS
@@ -33,16 +32,16 @@ def dropped_notes(log: Log) -> Iterator[str]:
         yield f"bad rows were dropped ({lost:,}): which ones should not depend on the reward"
 
 
-def nothing_tested(log: Log, *, tested: bool) -> Iterator[str]:
-    """Why nothing speaks against the log: nothing could. `tested`: whether linearity or drift was."""
+def nothing_tested(log: Log, *, untested: str) -> Iterator[str]:
+    """Why nothing speaks against the log: nothing could. `untested`: why neither linearity nor drift was."""
     if len(log.arms.names) == 1:
         yield "there is one arm only, so there is nothing to decide: add the arms that could be played"
     elif log.extent[0] == log.extent[1]:
         yield f"every reward is {exact(log.extent[0])}, so nothing could be tested: more rows would help"
-    elif not tested:
+    elif untested:
         yield (
             "neither linearity nor drift could be tested, so nothing is known for or against this log "
-            f"({why_untested(log.early, log.late)}): more rows would help"
+            f"({untested}): more rows would help"
         )
     elif few := too_few_events(log):
         yield f"{few}: more rows would help"

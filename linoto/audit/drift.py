@@ -9,6 +9,7 @@ import numpy as np
 
 from linoto.audit.adaptive import SHARE_LEVEL, average, click_evidence, gaussian_evidence, share_p
 from linoto.audit.common_shift import common_shift
+from linoto.audit.context_drift import Turned
 from linoto.audit.noise import Scatter, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
 from linoto.audit.sentences import answer_text, names_of
@@ -25,6 +26,7 @@ VARIANCE_TOGETHER = 10.0  # variance from which rarer arms of 0/1 rewards togeth
 FEWEST_CLICKS = 2.0  # variance of late ones (8 ones in equal halves) below which a common shift cannot show
 COMMON_SHARE = 0.7  # of the false alarms, for the shift that arms have in common
 SINGLE_SHARE = 0.15  # for single arms, and as much for all of them in any direction
+FEATURES_SHARE = 0.3  # of all false alarms, for what features of contexts are worth; the rest is for arms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +47,8 @@ class Drift:
     shares: float  # of the shares in which arms were pulled
     early_reference: float  # mean rewards of the halves: they also change with what is pulled
     late_reference: float
+    turned: Turned | None = None  # what features are worth; None without contexts, or where nobody looked
+    unlooked: str = ""  # why nobody looked, where there are contexts
 
     @property
     def adaptive(self) -> bool:
@@ -54,14 +58,24 @@ class Drift:
     @property
     def moved(self) -> Ints:
         """The arms that changed, the surest first."""
-        level = TEST_LEVEL * (1 if self.adaptive else SINGLE_SHARE)
+        level = TEST_LEVEL * (1 if self.adaptive else SINGLE_SHARE * self.arms_share)
         order = np.argsort(self.p, kind="stable")
         return np.asarray(self.arms[order][self.p[order] < level])
 
     @property
+    def arms_share(self) -> float:
+        """The part of the false alarms that is for arms."""
+        return 1.0 if self.turned is None else 1.0 - FEATURES_SHARE
+
+    @property
     def common_moved(self) -> bool:
         """Whether all arms together earn more late than early, or less."""
-        return self.common < TEST_LEVEL * COMMON_SHARE
+        return self.common < TEST_LEVEL * COMMON_SHARE * self.arms_share
+
+    @property
+    def features_turned(self) -> bool:
+        """Whether features of contexts are not worth late what they were early."""
+        return self.turned is not None and self.turned.combined < TEST_LEVEL * FEATURES_SHARE
 
     @property
     def combined(self) -> float:
@@ -69,7 +83,10 @@ class Drift:
         if self.adaptive:
             return self.overall
         single = min(self.overall, float(self.p.min(initial=1.0))) / SINGLE_SHARE
-        return float(min(single, self.common / COMMON_SHARE, 1.0))
+        features = 1.0 if self.turned is None else self.turned.combined / FEATURES_SHARE
+        return float(
+            min(single / self.arms_share, self.common / COMMON_SHARE / self.arms_share, features, 1.0)
+        )
 
     @property
     def rejected(self) -> bool:
@@ -102,24 +119,30 @@ class Comparison(NamedTuple):
     overall: float
 
 
-def find_drift(early: Offline, late: Offline) -> Drift | None:
+def find_drift(
+    early: Offline, late: Offline, *, shares: float | None = None, turned: Turned | None = None
+) -> Drift | None:
     """Compare two halves of a log arm by arm; None where no arm was pulled in both often enough.
 
     An arm is only ever held against its own scatter: arms differ in theirs. Its noise is taken to be the same
-    in both halves, and rewards that are not 0 or 1 to have means that are about Gaussian.
+    in both halves, and rewards that are not 0 or 1 to have means that are about Gaussian. With contexts the
+    halves are those `at_equal_contexts`, with the p of the `shares` as they were, and with what was found of
+    the features.
     """
     both = np.flatnonzero((early.pulls > 0) & (late.pulls > 0))
     before, after = scatter_of(early, both), scatter_of(late, both)
-    clicks, shares = sums_equal_squares(early) and sums_equal_squares(late), share_p(early, late)
+    clicks = sums_equal_squares(early) and sums_equal_squares(late)
+    shares = share_p(early, late) if shares is None else shares
     if shares < SHARE_LEVEL:
         found, common = compare_chosen(before, after, clicks=clicks, k=early.pulls.size), 1.0
+        turned = None
     else:
         found = compare_clicks(before, after) if clicks else compare_means(before, after)
         shift = common_shift(before, after, clicks=clicks)
         common = shift.p
         if clicks and shift.variance >= FEWEST_CLICKS:
             found = found._replace(tested=np.ones(both.size, dtype=bool))
-    if not found.tested.any():
+    if not found.tested.any() and (clicks or turned is None):
         return None
     adjusted = np.ones(both.size)
     adjusted[found.alone] = found.p[found.alone] if shares < SHARE_LEVEL else holm(found.p[found.alone])
@@ -133,32 +156,49 @@ def find_drift(early: Offline, late: Offline) -> Drift | None:
         shares=shares,
         early_reference=early.reference,
         late_reference=late.reference,
+        turned=turned,
     )
 
 
-def drift_reasons(drift: Drift | None) -> tuple[str, ...]:
+def drift_reasons(drift: Drift | None, log: Log) -> tuple[str, ...]:
     """That the log is not of one piece."""
     if drift is None or not drift.rejected:
         return ()
     together = ", and so did all together" if drift.common_moved else ""
-    return (
-        f"arms did not earn late what they earned early (p = {drift.combined:.2g}: {drift.moved.size} of "
-        f"{drift.arms.size} arms changed for sure{together}): build on recent rows only, or promise less",
-    )
+    arms = f"{drift.moved.size} of {drift.arms.size} arms changed for sure{together}"
+    what, found = "arms did not earn late what they earned early", f"p = {drift.combined:.2g}: {arms}"
+    if log.contexts is not None:
+        what += " in the same contexts"
+    if drift.features_turned:
+        also = f"features of the context are not worth late what they were early{turned_text(drift, log)}"
+        what = also if not (drift.moved.size or drift.common_moved) else f"{what}, and {also}"
+    return (f"{what} ({found}): build on recent rows only, or promise less",)
 
 
-def drift_fact(drift: Drift | None, log: Log) -> str:
-    """The comparison of the halves."""
+def turned_text(drift: Drift, log: Log) -> str:
+    """The features that changed, by name, where some did for sure."""
+    turned = drift.turned
+    if turned is None or not (sure := turned.surest(TEST_LEVEL * FEATURES_SHARE)).size:
+        return ""
+    return f": {names_of(log.recipe.names, sure)}"
+
+
+def drift_fact(drift: Drift | None, log: Log, untested: str) -> str:
+    """The comparison of the halves, or why there is none."""
     if drift is None:
-        return f"cannot be tested: {why_untested(log.early, log.late)}"
+        return f"cannot tell: {untested}"
     moved = f"; changed: {names_of(log.arms.names, drift.moved)}" if drift.moved.size else ""
     how = f"all together {drift.common:.2g}"
     if drift.adaptive:
         how = "their shares changed, so by betting"
+    features, turned = drift.unlooked and f" ({drift.unlooked})", ""
+    if drift.turned is not None:
+        features = f" and {drift.turned.features.size} features ({drift.turned.combined:.2g})"
+        turned = turned_text(drift, log) and f"; turned{turned_text(drift, log)}"
     return (
         f"{answer_text(drift.rejected)}: p = {drift.combined:.2g} over "
-        f"{drift.arms.size} arms ({how}), early and late by {log.split}, means "
-        f"{amount(drift.early_reference)} and {amount(drift.late_reference)}{moved}"
+        f"{drift.arms.size} arms ({how}){features}, early and late by {log.split}, means "
+        f"{amount(drift.early_reference)} and {amount(drift.late_reference)}{moved}{turned}"
     )
 
 
@@ -170,6 +210,7 @@ def drift_dict(drift: Drift, log: Log) -> dict[str, Any]:
         "p": drift.combined,
         "p_arms": drift.overall,
         "p_common": drift.common,
+        "p_features": None if drift.turned is None else drift.turned.combined,
         "p_shares": drift.shares,
         "adaptive": drift.adaptive,
         "rejected": drift.rejected,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from linoto.audit.adaptive import share_p
+from linoto.audit.context_drift import ROWS_NEEDED, EqualContexts, at_equal_contexts, find_turned
 from linoto.audit.coverage import (
     Coverage,
     find_context_coverage,
@@ -15,6 +18,7 @@ from linoto.audit.coverage import (
     unknown_context_facts,
     unknown_facts,
 )
+from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
 from linoto.audit.fit import LackOfFit, Linearity, LinearityOfContexts, fit_of_rows, lack_of_fit
 from linoto.audit.noise import (
     Noise,
@@ -71,6 +75,23 @@ class MeansOfArms:
     def fit(self, *, adaptive: bool) -> LackOfFit | None:
         """The test of linearity; None where nothing can be tested."""
         return lack_of_fit(self.log.arms.actions, self.log.offline, adaptive=adaptive)
+
+    @cached_property
+    def compared(self) -> EqualContexts:
+        """Early and late, as they are compared."""
+        return EqualContexts((self.log.early, self.log.late))
+
+    def drift(self) -> Drift | None:
+        """Whether arms earn late what they earned early; None where that cannot be told."""
+        return find_drift(self.log.early, self.log.late)
+
+    def why_no_drift(self) -> str:
+        """Why it cannot."""
+        return self.compared.why or why_untested(self.log.early, self.log.late)
+
+    def size_of_drift(self) -> float | None:
+        """How far an arm's mean wanders in as many rounds as the log has; None: unknown."""
+        return None if self.compared.halves is None else size_of_drift(*self.compared.halves)
 
     def coverage(self, *, ridge: float, rounds: int) -> Coverage:
         """What the log has looked into."""
@@ -135,6 +156,26 @@ class MeansOfContexts(MeansOfArms):
 
     def fit(self, *, adaptive: bool) -> LackOfFit | None:
         return None if self.rows is None else fit_of_rows(self.rows, adaptive=adaptive)
+
+    @cached_property
+    def compared(self) -> EqualContexts:
+        return at_equal_contexts(self.log, self.rows)
+
+    def drift(self) -> Drift | None:
+        halves, late, _ = self.compared
+        if halves is None:
+            return None
+        known = None if self.rows is None or late is None else find_turned(self.log, self.rows, late)
+        found = find_drift(*halves, shares=share_p(self.log.early, self.log.late), turned=known)
+        if found is None:
+            return None
+        why = "shares changed" if found.adaptive else "" if late is not None else ROWS_NEEDED
+        return replace(
+            found,
+            early_reference=self.log.early.reference,
+            late_reference=self.log.late.reference,
+            unlooked=why and f"features are not compared: {why}",
+        )
 
     def coverage(self, *, ridge: float, rounds: int) -> Coverage:
         found = find_context_coverage(self.log.recipe, self.log.moments, ridge=ridge)

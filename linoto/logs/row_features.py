@@ -60,20 +60,26 @@ def moments_of(features: Sparse, rewards: Floats, chosen: npt.NDArray[Any], d: i
     """The moments of some of the rows: a mask or positions."""
     y = rewards[chosen]
     places, values = (part[chosen] for part in features)
+    vector = np.bincount(places.ravel(), weights=(values * y[:, None]).ravel(), minlength=d)
+    return Moments(
+        count=len(y),
+        gram=gram_of(features, chosen, d),
+        reward_vector=vector.astype(np.float64),
+        reward_sum=float(y.sum()),
+        reward_squares=float(y @ y),
+    )
+
+
+def gram_of(features: Sparse, chosen: npt.NDArray[Any], d: int) -> Floats:
+    """(d, d) the summed products of the features of some of the rows: a mask or positions."""
+    places, values = (part[chosen] for part in features)
     gram = np.zeros(d * d)
     for column in range(places.shape[1]):
         cells = places[:, column, None] * d + places
         gram += np.bincount(
             cells.ravel(), weights=(values[:, column, None] * values).ravel(), minlength=d * d
         )
-    vector = np.bincount(places.ravel(), weights=(values * y[:, None]).ravel(), minlength=d)
-    return Moments(
-        count=len(y),
-        gram=gram.reshape(d, d),
-        reward_vector=vector.astype(np.float64),
-        reward_sum=float(y.sum()),
-        reward_squares=float(y @ y),
-    )
+    return gram.reshape(d, d)
 
 
 def scores_of(recipe: Recipe, columns: Mapping[str, Sparse], theta: Floats, rows: int) -> Floats:

@@ -57,8 +57,8 @@ def test_a_log_has_one_audit_however_it_is_stated(kind: str, moved: bool) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_context_that_says_nothing_changes_no_finding(kind: str) -> None:
-    """Drift, shares, propensities, the mean and its level are the same; the noise around a model with one
-    feature more is the same to a percent, and so is what is guessed of it."""
+    """Shares, propensities, the mean and its level are the same; the noise around a model with one feature
+    more is the same to a percent, and so is what is guessed of it; drift is the same but for the feature."""
     table = table_of(kind)
     log = read_log(table, **COLUMNS, numeric=["age"])
     rows = read_rows(table, reward="y", propensity="p", recipe=log.recipe)
@@ -66,8 +66,14 @@ def test_a_context_that_says_nothing_changes_no_finding(kind: str) -> None:
     assert fixed.verdict == contextual.verdict
     one, other = fixed.to_dict(), contextual.to_dict()
     assert one.keys() == other.keys()
-    same = ("rows", "arms", "shares_changed", "drift", "propensities", "horizon")
+    same = ("rows", "arms", "shares_changed", "propensities", "horizon")
     assert {name: one[name] for name in same} == {name: other[name] for name in same}
+    drift, looked = one["drift"], other["drift"]
+    assert drift.keys() == looked.keys() and drift["p_features"] is None and looked["p_features"] > 0.01
+    for name in ("split", "tested_arms", "rejected", "moved", "early_reference", "late_reference"):
+        assert drift[name] == looked[name]
+    for name in ("p_arms", "p_common"):
+        assert looked[name] == pytest.approx(drift[name], abs=0.1)
     assert other["noise"]["value"] == pytest.approx(one["noise"]["value"], rel=0.01)
     if kind == "clicks":
         assert other["rewards"] == one["rewards"]
