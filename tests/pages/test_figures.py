@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from linoto.experiments import bounds, paper
 from linoto.experiments.run import run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.pages.figures import experiments as figures
-from linoto.pages.figures.pieces import colour_of, save
+from linoto.pages.figures.pieces import colour_of, save, styled, write_svg
 
 EXPERIMENTS = {experiment.name: experiment for group in paper.FIGURES.values() for experiment in group}
 
@@ -39,6 +40,15 @@ def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:
         assert [path.suffix for path in paths] == [".png", ".svg"]
     for suffix in (".png", ".svg"):
         assert (tmp_path / f"once{suffix}").read_bytes() == (tmp_path / f"again{suffix}").read_bytes()
+
+
+def test_an_svg_has_the_bytes_that_matplotlib_would_save() -> None:
+    with styled():
+        once, buffer = StringIO(), StringIO()
+        results = fake_results(EXPERIMENTS["horizon"], formula, runs=1)
+        write_svg(figures.draw(results), once)
+        figures.draw(results).savefig(buffer, format="svg", metadata={"Date": None})
+    assert once.getvalue() == buffer.getvalue()
 
 
 def test_the_user_s_own_style_changes_nothing(tmp_path: Path) -> None:
