@@ -297,6 +297,7 @@ class Audit(AuditFindings):
             reasons_of_log=self.reasons_of_log,
             least_misfit=self.least_misfit,
             drift=self.means.size_of_drift(),
+            randomised=self.given.randomised and not self.wrong_propensities.size,
             **stated(self.confidence, self.why),
         )
 

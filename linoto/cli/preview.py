@@ -90,10 +90,9 @@ def add_preview(commands: Commands) -> None:
     preview.add_argument(
         "--logged-arms",
         choices=("good", "random", "best"),
-        default="good",
         help="how the logged arms were chosen: because somebody believed them good, so that untried ones are "
-        "worse on average (default); at random; or as the best of all, so that no untried one is better than "
-        "the worst of them",
+        "worse on average; at random; or as the best of all, so that no untried one is better than the worst "
+        "of them (default: good; with contexts and --propensity random)",
     )
     preview.add_argument(
         "--drift",

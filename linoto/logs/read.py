@@ -164,6 +164,11 @@ class Log:
         """Whether every reward is 0 or 1: between them, only these equal their squares."""
         return self.extent[0] >= 0 and self.extent[1] <= 1 and sums_equal_squares(self.offline)
 
+    @property
+    def randomised(self) -> bool:
+        """Whether every arm was played, each row by a chance that it states and that left a choice."""
+        return self.propensities is not None and self.propensities.low < 1 and bool(self.offline.pulls.all())
+
     def leaves(self, limits: tuple[float, float]) -> bool:
         """Whether some logged reward is outside a range."""
         return self.extent[0] < limits[0] or self.extent[1] > limits[1]
@@ -174,7 +179,7 @@ class Log:
 
     def saved(self, **audited: Any) -> SavedLog:
         """What is kept of it, with what an audit found."""
-        known = {"source": self.source, **audited}
+        known = {"source": self.source, "randomised": self.randomised, **audited}
         if self.contexts is None:
             return SavedLog(arms=self.arms, offline=self.offline, **known)
         arms = ArmTable.one_hot(self.arms.names, self.recipe.item)  # the recipe knows their features

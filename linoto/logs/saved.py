@@ -24,7 +24,7 @@ FORMAT = 1
 OF_MOMENTS = "moments_"  # before the names of the arrays that are sums of features
 SAVED = "what linoto audit --save wrote"
 JUDGED = ("verdict", "reasons", "verdict_of_log", "reasons_of_log", "least_misfit")
-AUDITED = ("stated", "source", *JUDGED, "drift")
+AUDITED = ("stated", "source", *JUDGED, "drift", "randomised")
 """What a file holds of the audit; some are not in files of earlier versions."""
 
 
@@ -41,6 +41,7 @@ class Audited:
     reasons_of_log: tuple[str, ...] = ()
     least_misfit: float | None = None  # that the log could have shown; 0: nothing is judged by features alone
     drift: float | None = None  # how far an arm's mean moves in as many rounds as the log has; None: unknown
+    randomised: bool = False  # whether every arm was played, each row by a chance that it states
 
     def origin(self, name: str) -> str:
         """Where noise, bound or reward_range come from, as the end of a sentence."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class Drawing:
     worlds: int
     horizon: int
     prior: float | None = None  # the standard deviation between average rewards; None: the log says it
-    logged_arms: LoggedArms = "good"  # how they were chosen
+    logged_arms: LoggedArms = "good"  # how those of the log were chosen
     drift: float = 0.0  # how far an average reward moves until the last round (standard deviation)
     seed: int = 0
 
@@ -105,6 +105,7 @@ class LogOfArms:
     actions: Floats  # (k, d)
     log: Offline  # what `simulate` starts a policy from
     rounds_from = ""  # where contexts come from, in words: there are none
+    usual_choice: ClassVar[LoggedArms] = "good"  # no chance of a row tells why some arms were never tried
 
     @property
     def whole(self) -> Offline:
@@ -185,12 +186,18 @@ class LogOfRounds:
     log: Moments
     rounds: LoggedRounds
     of_rows: bool  # they are rows of the log; else only its sums are left
+    randomised: bool = False  # every item was played, at random
     features_alone = False
 
     @property
+    def usual_choice(self) -> LoggedArms:
+        """How what was played is taken to have been chosen: where a coin did it, by nothing that it earns."""
+        return "random" if self.randomised else "good"
+
+    @property
     def has_untried(self) -> bool:
-        """Whether a round could have played something else."""
-        return self.rounds.ends.size < self.rounds.items.size
+        """Whether somebody could have chosen something else in a round, for what it earns."""
+        return not self.randomised and self.rounds.ends.size < self.rounds.items.size
 
     @property
     def rounds_from(self) -> str:
@@ -312,7 +319,13 @@ def plausible(
             if rows is None
             else rounds_of_rows(rows, practice, rng)
         )
-        return LogOfRounds(recipe=log.recipe, log=log.moments, rounds=found, of_rows=rows is not None)
+        return LogOfRounds(
+            recipe=log.recipe,
+            log=log.moments,
+            rounds=found,
+            of_rows=rows is not None,
+            randomised=getattr(log, "randomised", False),
+        )
     if rows is not None or practice is not None:
         raise ValueError("rows and practice are for a log with contexts, got one of fixed arms")
     if offline is None:

@@ -242,7 +242,7 @@ def preview(
     horizon: int = HORIZON,
     worlds: int | None = None,
     prior: float | None = None,
-    logged_arms: LoggedArms = "good",
+    logged_arms: LoggedArms | None = None,
     drift: float = 0.0,
     least_misfit: float = 0.0,
     rows: RowsOfLog | None = None,
@@ -265,7 +265,9 @@ def preview(
     `logged_arms` says how the logged arms were chosen, which no log tells: because somebody believed that
     they are good ("good"), so that untried ones are worse on average; at random ("random"), so that they are
     alike; or as the best of all ("best"), so that no untried one is better than the worst of them. What would
-    happen if they were the best is played too: `no_better`, None where every arm was tried.
+    happen if they were the best is played too: `no_better`, None where every arm was tried. Unless it is said
+    they are taken for good ones; where rounds differ and every row states how likely what it played was,
+    what was played in a round is taken to be random.
 
     With `drift`, the means wander after the log: by the end of the horizon, that of an arm has moved by so
     much (a standard deviation, in units of reward). Losses and gains are then against what the log's arms
@@ -285,18 +287,18 @@ def preview(
     [0.05, 0.2]
     """
     check_nonnegative("least_misfit", least_misfit)
+    known = plausible(log, offline, rows=rows, practice=practice, seed=seed)
     asked = Drawing(
         worlds=USUAL_WORLDS if worlds is None else worlds,
         horizon=horizon,
         prior=prior,
-        logged_arms=logged_arms,
+        logged_arms=known.usual_choice if logged_arms is None else logged_arms,
         drift=drift,
         seed=seed,
     )
-    known = plausible(log, offline, rows=rows, practice=practice, seed=seed)
     chosen = usual_policy(known, log) if policy is None else policy
     values = as_grid(usual_grid(chosen, known, horizon) if grid is None else grid)
-    two = known.has_untried and logged_arms != "best"
+    two = known.has_untried and asked.logged_arms != "best"
     if worlds is None:
         asked = replace(asked, worlds=usual_worlds(known.cost * len(values) * horizon * (1 + two)))
     found = play_grid(known, chosen, asked, values, two=two, engine=engine, track=track)

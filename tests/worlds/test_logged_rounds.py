@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import linoto
@@ -252,3 +254,62 @@ def test_effects_that_no_feature_shows_do_not_move_what_practice_earns(average: 
     assert found[rounds.played].mean() == pytest.approx(
         average, abs=5 * np.sqrt(average * (1 - average) / 3000)
     )
+
+
+# -- logs that a coin wrote -------------------------------------------------------------------------------
+
+
+def table_of(n: int = 2000, chance: Any = 0.25) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    arms = rng.integers(0, 4, n)
+    clicks = rng.random(n) < np.array([0.2, 0.25, 0.3, 0.4])[arms]
+    items = np.array(list("ABCD"))[arms]
+    return pd.DataFrame({"item": items, "y": clicks.astype(int), "p": chance, "c": "x"})
+
+
+def read(table: pd.DataFrame, **columns: Any) -> linoto.Log:
+    return linoto.read_log(table, item="item", reward="y", **{"propensity": "p", **columns})
+
+
+def test_a_constant_context_previews_like_fixed_arms_where_a_coin_chose() -> None:
+    """Mean gains of 80 worlds each differ by less than 4 standard errors (once in 15,000 by chance, twice);
+    taken for good ones, what was played made the context gain 40 less."""
+    table = table_of()
+    policy = linoto.Gated(gate=linoto.Control(budget=20.0), confidence=CLICKS)
+    facts: dict[str, Any] = {"policy": policy, "grid": [20.0, 60.0], "horizon": 1500, "worlds": 80}
+    contexts = read(table, categories=["c"])
+    rows: Any = linoto.read_rows(table, reward="y", propensity="p", recipe=contexts.recipe)
+    fixed, one = linoto.preview(read(table), **facts), linoto.preview(contexts, rows=rows, **facts)
+    assert one.logged_arms == "random" and one.no_better is None is fixed.no_better
+    for mine, theirs in zip(one.points, fixed.points, strict=True):
+        errors = [point.final_loss.std() / np.sqrt(80) for point in (mine, theirs)]
+        assert abs(mine.mean_gain - theirs.mean_gain) < 4 * np.hypot(*errors)
+    good = linoto.preview(contexts, rows=rows, **facts, logged_arms="good")
+    assert good.logged_arms == "good" and good.points[1].mean_gain < one.points[1].mean_gain / 2
+
+
+@pytest.mark.parametrize(
+    "table, columns, chosen",
+    [
+        (table_of(), {}, "random"),
+        (table_of(), {"propensity": None}, "good"),
+        (table_of(chance=1.0), {}, "good"),  # nobody threw a coin
+        (table_of(), {"arms": linoto.read_arms(pd.DataFrame({"item": list("ABCDE")}))}, "good"),  # E: never
+    ],
+    ids=["stated", "not stated", "certain", "an item was never played"],
+)
+def test_what_was_played_is_random_where_every_row_states_its_chance(
+    table: pd.DataFrame, columns: dict[str, Any], chosen: str, tmp_path: Path
+) -> None:
+    """Of the log itself, and of what is saved of it."""
+    log = read(table, categories=["c"], **columns)
+    for known in (log, linoto.load(log.save(tmp_path / "log.npz"))):
+        assert plausible(known, None).usual_choice == chosen
+    assert plausible(read(table, **columns), None).usual_choice == "good"
+
+
+def test_an_audit_does_not_save_chances_that_do_not_fit(tmp_path: Path) -> None:
+    wrong = read(table_of(chance=0.6), categories=["c"])
+    assert wrong.randomised and not linoto.audit_log(wrong).saved().randomised
+    right = linoto.audit_log(read(table_of(), categories=["c"])).saved()
+    assert linoto.load(right.save(tmp_path / "log.npz")).randomised
