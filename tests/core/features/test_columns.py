@@ -162,7 +162,9 @@ WORDED = ("category", "hashed", "day", "week")
 def test_features_are_finite_and_bounded_for_any_number(case: str) -> None:
     """However far a request lies outside the log: the longest vector of each kind is known."""
     column, values = CASES[case]
-    longest = {"powers": np.sqrt(8), "logarithm": 710.0, "day": np.sqrt(3)}.get(case, 1.0)
+    longest = {"powers": np.sqrt(8), "logarithm": 710.0, "day": np.sqrt(3), "fourier": np.sqrt(7)}.get(
+        case, 1.0
+    )
     rng = np.random.default_rng(0)
     far = (10.0 ** rng.uniform(-300, 300, 200)).tolist()
     far += [] if case == "logarithm" else [-x for x in far]
@@ -542,12 +544,12 @@ def test_waves_approach_the_kernel_of_their_bandwidth() -> None:
     points = rng.normal(size=(12, 2))
     features = np.array([column.vector(point) for point in points])
     gaps = ((points[:, None] - points[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(features @ features.T, np.exp(-gaps / (2 * 1.5**2)), atol=0.06)
-    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(features @ features.T / 4000, np.exp(-gaps / (2 * 1.5**2)), atol=0.06)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), np.sqrt(4000), rtol=1e-12)
 
 
 def test_directions_of_waves_are_the_same_for_ever() -> None:
-    column = Fourier(name="x", fields=("a", "b"), waves=2, seed=1)
+    column = Fourier(name="x", fields=("a", "b"), waves=2, seed=1, bandwidth=2**0.5)
     known = [[0.27117466219662806, -0.4740402521792848], [-0.695243760716558, -0.8232962281966344]]
     np.testing.assert_allclose(column.directions, known, rtol=1e-12)
     assert (Fourier(name="x", fields=("a", "b"), waves=2, seed=2).directions != column.directions).all()

@@ -25,22 +25,25 @@ from linoto.core.features.columns.numeric import (
 )
 from linoto.core.validation import check_count, check_positive, check_seed
 
+USUAL = 0.75  # bandwidth of one field: about the best of 0.25 to 1 on three tables (benchmarks/columns.py)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fourier(Column):
     """Random Fourier features (Rahimi and Recht 2007) of one or several numbers.
 
     Numbers are scaled by the log. Features are cosines and sines of `waves` directions that are drawn by
-    `seed`: their products are about exp(-|x - x'|^2 / (2 bandwidth^2)), so that a linear model of them is a
-    smooth function of all numbers together, which bends within about a `bandwidth` (1: a standard deviation).
-    Their length is always 1. A number outside the range of the log is taken for the end that is nearest.
+    `seed`: the product of two vectors is about waves exp(-|x - x'|^2 / (2 bandwidth^2)), so that a linear
+    model is a smooth function of all numbers together, which bends within about a `bandwidth` (1: a standard
+    deviation). Their length is the root of `waves`. A number outside the range of the log is taken for the
+    end that is nearest.
 
     >>> Fourier(name="place", fields=("x", "y"), waves=20).labels[:2]
     ('cos place 1', 'sin place 1')
     """
 
     waves: int = 25
-    bandwidth: float | None = None  # None: the root of the number of fields
+    bandwidth: float | None = None  # None: 0.75 times the root of the number of fields
     seed: int = 0
     means: tuple[float, ...] = ()  # (p,) of the log, as scales and ranges; (): not known yet
     scales: tuple[float, ...] = ()
@@ -85,7 +88,7 @@ class Fourier(Column):
     @cached_property
     def directions(self) -> Floats:
         """(waves, p) how fast each wave turns: normal, the same on every machine and in every version."""
-        width = self.bandwidth or sqrt(len(self.reads))
+        width = self.bandwidth or USUAL * sqrt(len(self.reads))
         normal = NormalDist(sigma=1.0 / width)
         return np.array(
             [
@@ -112,7 +115,7 @@ class Fourier(Column):
         z = (np.clip(numbers, low, high) - self.means) / self.scales
         angles = sum(z[:, [j]] * self.directions[:, j] for j in range(z.shape[1]))
         both = np.stack([np.cos(angles), np.sin(angles)], axis=2)
-        return np.asarray(both.reshape(len(z), -1) / sqrt(self.waves))
+        return np.asarray(both.reshape(len(z), -1))
 
     def features_of(self, values: npt.NDArray[Any]) -> tuple[Ints, Floats]:
         """(n, w) all features of the values of each field (p, n)."""
@@ -132,10 +135,10 @@ class Fourier(Column):
         """The same."""
         known = zip(self.learns_sql(value), self.means, self.scales, self.ranges, strict=True)
         z = [f"({scaled_sql(within_sql(sql, *ends), mean, scale)})" for sql, mean, scale, ends in known]
-        length, found = number_literal(sqrt(self.waves)), []
+        found: list[str] = []
         for turns in self.directions.tolist():
             angle = " + ".join(f"{x} * {number_literal(turn)}" for x, turn in zip(z, turns, strict=True))
-            found += [f"cos({angle}) / {length}", f"sin({angle}) / {length}"]
+            found += [f"cos({angle})", f"sin({angle})"]
         return tuple(found)
 
     def learns_sql(self, value: str) -> tuple[str, ...]:
