@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from linoto.core.policies import LinTS as LinTS
     from linoto.core.policies import LinUCB as LinUCB
     from linoto.core.policies import Random as Random
+    from linoto.core.policies import SquareCB as SquareCB
     from linoto.core.protocols import Policy as Policy
     from linoto.core.shift import least_shift as least_shift
     from linoto.core.shift import shifted_bounds as shifted_bounds
@@ -120,7 +121,7 @@ HOMES = {
     "core.gates": ("Budget", "Closed", "Conservative", "Control", "Open", "Tolerance"),
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
-    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random"),
+    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random", "SquareCB"),
     "core.protocols": ("Policy",),
     "core.shift": ("least_shift", "shifted_bounds"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),

@@ -7,7 +7,7 @@ through the same gate as ours, so the promise is the same: no proof uses how the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
@@ -59,6 +59,7 @@ class Odds:
     allowed: Bools  # (k,)
     affordable: Bools  # (k,) of the allowed arms
     best_affordable: bool  # False: only the explorer's favourite is asked about
+    chances: Floats  # (k,) of each to be proposed, by an explorer that states them
     redrawn: Callable[[], Sequence[int]] | None  # the arms of fresh draws; None where none were asked for
 
 
@@ -67,14 +68,18 @@ def certain(odds: Odds, arm: int) -> float:
     return float(arm == odds.played)
 
 
-def uniform(odds: Odds, arm: int) -> float:
-    """Exact: one in n, and for the fallback also all proposals that the gate refuses."""
-    affordable = int(odds.affordable.sum())
+def stated(odds: Odds, arm: int) -> float:
+    """Exact: the chance of its proposal, and for the fallback also of all those that the gate refuses."""
+    served = odds.chances * odds.affordable
     if odds.best_affordable or odds.fallback is None:  # without a fallback, refusals are not served
-        return float(odds.affordable[arm]) / affordable
-    choices = int(odds.allowed.sum())
-    ways = int(odds.affordable[arm]) + (choices - affordable if arm == odds.fallback else 0)
-    return ways / choices
+        return float(served[arm] / served.sum())
+    refused = odds.chances[~odds.affordable].sum() if arm == odds.fallback else 0.0
+    return float((served[arm] + refused) / odds.chances.sum())
+
+
+def uniform(odds: Odds, arm: int) -> float:
+    """The same where every allowed arm is as likely."""
+    return stated(replace(odds, chances=odds.allowed.astype(np.float64)), arm)
 
 
 def by_redrawing(odds: Odds, arm: int) -> float | None:
@@ -98,6 +103,7 @@ class Rule(NamedTuple):
     keeps_factor: bool = False  # whether its branch reads R, V = R'R
     propensity: Callable[[Odds, int], float | None] = certain
     one_hot: bool = False  # whether it needs arms that share no feature
+    bounded: bool = False  # whether it needs rewards in a known range
     keeps_scores: bool = False  # whether it scores in some rounds only: the arms must stay the same
     reads_bounds: bool = False  # whether it scores by the bounds of the confidence, as they are in each round
 
@@ -110,6 +116,11 @@ class Rule(NamedTuple):
     def needs_redraws(self) -> bool:
         """Whether a propensity takes fresh draws, which cost a decision each."""
         return self.propensity is by_redrawing
+
+    @property
+    def states_chances(self) -> bool:
+        """Whether its branch writes how likely each proposal was."""
+        return self.propensity is stated
 
 
 OWN = Rule(code=kernels.GIVEN, draws=kernels.NORMAL_DRAWS, propensity=unknown, reads_bounds=True)

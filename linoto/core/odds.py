@@ -39,10 +39,11 @@ def propensity(
             allowed=driver.offered(asked),
             affordable=affordable,
             best_affordable=best,
+            chances=driver.chances(asked),
             redrawn=None if redraw is None else partial(redraw, "arm"),
         )
         return driver.rule.propensity(odds, arm)
-    odds = odds_of_proposals(driver.offered(asked), decision.proposal, redraw)
+    odds = odds_of_proposals(driver, asked, decision.proposal, redraw)
     proposed = [driver.rule.propensity(odds, other) for other in range(affordable.size)]
     return None if proposed[0] is None else mixed(np.array(proposed, np.float64), affordable, arm, safe)
 
@@ -63,20 +64,22 @@ def by_coin(
     share = float(driver.running.run["entry_share"]) if share is None else share
     chosen: float | None = 0.0 if share == 1 else float(arm == decision.proposal)
     if share != 1 and not certain:
-        odds = odds_of_proposals(driver.offered(asked), decision.proposal, redraw)
+        odds = odds_of_proposals(driver, asked, decision.proposal, redraw)
         chosen = driver.rule.propensity(odds, arm)
     practice = driver.practice_chance(arm, asked)
     return None if chosen is None else coins.mixed_propensity(chosen, share, practice)
 
 
-def odds_of_proposals(offered: Bools, proposal: int, redraw: Redraw) -> Odds:
-    """What the explorer could have proposed of the arms (k,) on offer."""
+def odds_of_proposals(driver: Driver[Q], asked: Q, proposal: int, redraw: Redraw) -> Odds:
+    """What the explorer could have proposed of the arms on offer."""
+    offered = driver.offered(asked)
     return Odds(
         played=proposal,
         fallback=None,
         allowed=offered,
         affordable=offered,
         best_affordable=True,
+        chances=driver.chances(asked),
         redrawn=None if redraw is None else partial(redraw, "proposal"),
     )
 

@@ -64,6 +64,9 @@ def params_with(
     if rule_of(explorer).one_hot and find_one_hot(actions) is None:
         name = type(explorer).__name__
         raise ValueError(f"actions must be one-hot for {name}, got arms that share features")
+    if rule_of(explorer).bounded and confidence.noise != "bounded":
+        name, noise = type(explorer).__name__, confidence.noise
+        raise ValueError(f"noise must be 'bounded', with a reward_range, for {name}, got {noise!r}")
     if confidence.radius == "arms" and gate.bounds_sums(confidence):
         raise ValueError(f"radius must be another than 'arms' for {gate!r}: it bounds sums of arms")
     params = explorer_params(composition, actions.shape[1], radius_terms(confidence, actions, offline))

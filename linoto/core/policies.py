@@ -22,6 +22,7 @@ from linoto.core.explorers import (
     has_rule,
     is_users_own,
     rule_of,
+    stated,
     uniform,
 )
 from linoto.core.features.moments import Moments
@@ -166,6 +167,27 @@ class LinTS(BuiltInExplorer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SquareCB(BuiltInExplorer):
+    """Inverse gap weighting: the further an estimate is below the best one, the less likely the arm is tried.
+
+    Of k arms, one whose estimate is `gap` below the best has probability 1 / (k + gamma gap), and the best
+    has the rest (Foster and Rakhlin, 2020). So its propensities are exact, and no arm has none: its log can
+    judge any other policy. gamma makes the two halves of a bound on the regret of the round equal, the
+    cost of trying arms and the cost of not knowing them: it grows with what log and rewards have taught. Its
+    unit is that of rewards, so that other units change nothing. Arms that the gate does not afford are not
+    among the k, where it is asked about every arm.
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.SQUARE_CB, draws=kernels.SCORE_DRAWS, propensity=stated)
+    words = {"squarecb": {}}  # noqa: RUF012 - a constant of the class
+    estimates_noise: ClassVar[bool] = True
+
+    scale: float = 0.15  # 1 has the best bound; below it explores less, 0 is greedy
+    memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
+    confidence: Confidence | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Greedy(BuiltInExplorer):
     """The arm with the best estimate."""
 
@@ -187,7 +209,7 @@ class Random(Composed):
         return Gated(explorer=self, gate=Open())
 
 
-EXPLORERS = (LinUCB, LinTS, Greedy, Random)
+EXPLORERS = (LinUCB, LinTS, SquareCB, Greedy, Random)
 """Every explorer of daily use; `linoto.core.research` has the others. What names explorers reads both."""
 Explorer = Composed | Scorer | Proposer
 

@@ -1,8 +1,8 @@
 """Policies of the field, as comparisons play them.
 
-UCB1, HUCB1, MIN-UCB and OtO are for one-hot arms, where no arm says anything about another: on arms that
-share features they refuse to start. All but OtO are explorers, alone or behind a gate; OtO is the paper's
-budget with a horizon, and each arm bounded by itself.
+UCB1, HUCB1, KL-UCB, MIN-UCB and OtO are for one-hot arms, where no arm says anything about another: on arms
+that share features they refuse to start. All but OtO are explorers, alone or behind a gate; OtO is the
+paper's budget with a horizon, and each arm bounded by itself.
 """
 
 from __future__ import annotations
@@ -87,6 +87,29 @@ class HUCB1(BuiltInExplorer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KLUCB(BuiltInExplorer):
+    """Garivier and Cappe (2011): the largest mean that the rewards of an arm do not refute; for rare clicks.
+
+    Of n rewards in [0, 1], h of them logged, it is the largest q with n kl(mean, q) <= ln(t + h), kl that of
+    Bernoulli distributions: near 0 far below UCB1's bound. Another `reward_range` is rescaled to that;
+    without a confidence it is [0, 1].
+
+    >>> from linoto.core.offline import Offline
+    >>> log = Offline(pulls=[1000, 100], reward_sums=[5.0, 0.0])
+    >>> KLUCB().start([[1.0, 0.0], [0.0, 1.0]], log).select()
+    1
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.KL_UCB, one_hot=True, bounded=True)
+
+    confidence: Confidence | None = None
+
+    def composed(self) -> Gated:
+        clicks = Confidence(noise="bounded", reward_range=(0.0, 1.0))
+        return replace(super().composed(), confidence=self.confidence or clicks)
+
+
+@dataclass(frozen=True, kw_only=True)
 class MinUCB(BuiltInExplorer):
     """Cheung and Lyu (2024): the smaller of two upper bounds, one without the log, one with it.
 
@@ -147,5 +170,5 @@ class OtO(Composed):
         return replace(self, alpha=value) if name == "alpha" else super().with_parameter(name, value)
 
 
-RESEARCH_EXPLORERS = (RareLinUCB, WideLinTS, UCB1, HUCB1, MinUCB)
+RESEARCH_EXPLORERS = (RareLinUCB, WideLinTS, UCB1, HUCB1, KLUCB, MinUCB)
 """Explorers that only comparisons play. What names explorers reads this and `policies.EXPLORERS`."""

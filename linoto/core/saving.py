@@ -11,6 +11,7 @@ import numpy.typing as npt
 from linoto.core import codec, kernels
 from linoto.core.arrays import Records
 from linoto.core.drivers.driver import Driver
+from linoto.core.explorers import Rule
 from linoto.core.gates import Gate
 from linoto.core.kernels import State
 from linoto.core.protocols import PolicyWithPromise
@@ -51,7 +52,7 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
     return codec.pack(header, arrays)
 
 
-def rows_left_out(state: State, params: np.void, gate: Gate, *, own: bool) -> set[str]:
+def rows_left_out(state: State, params: np.void, gate: Gate, rule: Rule, *, own: bool) -> set[str]:
     """The rows of fixed arms that their future does not depend on; `own`: the explorer is the caller's."""
     run = state.run[0]
     return {
@@ -59,6 +60,7 @@ def rows_left_out(state: State, params: np.void, gate: Gate, *, own: bool) -> se
         *kernels.TALLIES,
         *(kernels.GATE_ROWS - gate.rows),
         *({"given"} if own else ()),  # made anew for each decision
+        *(() if run["coin_thrown"] and rule.states_chances else {"chance"}),
         *(() if params["memory"] else kernels.MEMORY_ROWS),
         *(() if run["one_hot"] else {"place"}),
         *(() if run["premium"] > 0 else kernels.PRACTICE_ROWS),

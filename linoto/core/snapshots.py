@@ -304,6 +304,9 @@ def restore_rounds(
             arrays["actions"], arrays["weights"], header["offered"], names, float(arrays["weights"].max())
         )
         driver.standing = driver.shown = asked, Decision.from_dict(header["thrown"])
+        if "chances" in arrays:
+            driver.running.state = kernels.with_arms(state, asked.actions)
+            driver.running.state.arms[kernels.CHANCE, : asked.offered] = arrays["chances"]
     return Agent(policy, driver)
 
 

@@ -29,7 +29,7 @@ COCHRAN = 25  # times the squared skewness: so many terms make a mean normal eno
 LEAST_EVENTS_NORMAL = 100  # below it a normal interval may miss far too often
 ALL_CERTAIN = (
     "every propensity is 1: only what was logged can be evaluated, because no other arm could have been "
-    "played; log with an explorer that draws (LinTS, Random) or with a control group"
+    "played; log with an explorer that draws (SquareCB, LinTS, Random) or with a control group"
 )
 
 

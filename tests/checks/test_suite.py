@@ -18,8 +18,8 @@ from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.oope import OOPE  # its laws are in tests/core/test_oope.py
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
-from linoto.core.research import HUCB1, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, SquareCB
+from linoto.core.research import HUCB1, KLUCB, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
 ALL_LAWS = [law.__name__ for _, laws in LAWS for law in laws if law.__name__ not in OF_OWN_EXPLORERS]
@@ -64,6 +64,7 @@ RANDOMISED = [
     LinTS(),
     WideLinTS(law="abeille-lazaric"),
     Random(),
+    SquareCB(),
     Gated(
         explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)
     ),
@@ -71,11 +72,19 @@ RANDOMISED = [
     Gated(
         gate=Control(budget=6.0, epsilon=0.2, promise="expected"), confidence=Confidence(reward_range=(-1, 1))
     ),
+    Gated(explorer=SquareCB(scale=1.0), gate=Tolerance(epsilon=0.2), confidence=Confidence(noise=0.5)),
     Doubling(policy=LinTS()),
 ]
 
 
-ONE_HOT = [UCB1(), HUCB1(), MinUCB(shift=0.1), OtO(horizon=500), Doubling(policy=OtO())]
+ONE_HOT = [
+    UCB1(),
+    HUCB1(),
+    KLUCB(confidence=Confidence(noise="bounded", reward_range=(-20, 20), bound=20.0)),
+    MinUCB(shift=0.1),
+    OtO(horizon=500),
+    Doubling(policy=OtO()),
+]
 OF_SHARED_FEATURES = ["one_feature", "duplicate_arms", *SYMMETRY]
 
 

@@ -26,6 +26,7 @@ from linoto import (
     NoSafeArm,
     Offline,
     Random,
+    SquareCB,
 )
 from linoto.core import kernels
 
@@ -59,6 +60,10 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"explorer": "thompson", "scale": 0.8, "estimates_noise": True, **SELF},
     ),
     "thompson-paper": (LinTS(noise="assumed", confidence=PAPER), {"explorer": "thompson"}),
+    "squarecb": (
+        SquareCB(scale=0.6, confidence=ONLINE),
+        {"explorer": "squarecb", "scale": 0.6, "estimates_noise": True, **SELF},
+    ),
     "greedy": (Greedy(confidence=ONLINE), {"explorer": "greedy", **SELF}),
     "uniform": (
         Gated(explorer=Random(), gate=Budget(alpha=0.05), reach="proposal", confidence=ONLINE),
@@ -117,6 +122,14 @@ AFFORDABLE: dict[str, tuple[Any, dict[str, Any]]] = {
         ("aggregate", LinUCB(), "aggregate", "coverage", SHARP, HKZ),
         ("max", LinTS(), "max", "paper", ONLINE, {"explorer": "thompson", "estimates_noise": True, **SELF}),
         ("paper", Greedy(), "exact", "coverage", PAPER, {"explorer": "greedy"}),
+        (
+            "squarecb",
+            SquareCB(),
+            "exact",
+            "paper",
+            ONLINE,
+            {"explorer": "squarecb", "scale": 0.15, "estimates_noise": True, **SELF},
+        ),
         ("uniform", Random(), "max", "coverage", SHARP, {"explorer": "uniform", **HKZ}),
     )
 }
@@ -142,7 +155,7 @@ class Pair:
         k, d = self.oracle.actions.shape
         if self.oracle.explorer == "thompson":
             return self.rng.standard_normal(d)
-        return self.rng.random(k) if self.oracle.explorer == "uniform" else None
+        return self.rng.random(k) if self.oracle.explorer in ("uniform", "squarecb") else None
 
     def decide(self, allowed: Any = None) -> Decision:
         """The agent's decision, which is the oracle's."""
@@ -199,6 +212,8 @@ def follow(pair: Pair, bandit: LinearBandit, *, rounds: int, every: int = 100) -
         if t % every == 0:
             pair.agree(decision)
         refused += decision.mode == "safe" or decision.arm != decision.proposal
+        if pair.oracle.explorer == "squarecb":  # it proposes only what is affordable
+            refused += bool((pair.agent.running.state.arms[kernels.ROOM] <= 0).any())
         pair.commit(decision.arm)
         pair.observe(decision.arm, bandit.means[decision.arm] + noise[t])
     pair.agree(pair.decide())
@@ -294,7 +309,8 @@ def test_late_lost_and_shuffled_rewards_follow_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["linoto-exact", "linoto-max", "linucb", "thompson", "greedy", "affordable-exact"]
+    "name",
+    ["linoto-exact", "linoto-max", "linucb", "thompson", "squarecb", "greedy", "affordable-exact"],
 )
 def test_restricted_rounds_follow_the_oracle_or_say_that_no_safe_arm_is_allowed(name: str) -> None:
     bandit, offline = problem(9, k=10, d=4, arms=4)

@@ -1,4 +1,4 @@
-"""UCB1, HUCB1, MIN-UCB and OtO follow their formulas, and keep what their theorems say."""
+"""UCB1, HUCB1, KL-UCB, MIN-UCB and OtO follow their formulas, and keep what their theorems say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import linoto
 from linoto import Budget, Confidence, Doubling, Gated, LinUCB, Offline, Tolerance
 from linoto.core import kernels
 from linoto.core.one_hot import one_hot
-from linoto.research import HUCB1, UCB1, MinUCB, OtO
+from linoto.research import HUCB1, KLUCB, UCB1, MinUCB, OtO
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 K = 5
@@ -22,6 +22,7 @@ LOG = Offline(pulls=[40, 12, 5, 0, 9], reward_sums=[19.0, 8.0, 2.0, 0.0, 2.0])
 POLICIES: dict[str, Any] = {
     "UCB1": UCB1(),
     "HUCB1": HUCB1(confidence=CLICKS),
+    "KLUCB": KLUCB(confidence=CLICKS),
     "MinUCB": MinUCB(shift=0.1),
     "MinUCB-without-log": MinUCB(shift=None),
     "OtO": OtO(horizon=500),
@@ -51,6 +52,13 @@ def scores(policy: Any, rounds: int, plays: Any, sums: Any, log_: Offline, noise
             n = plays + h
             found = (sums + y) / n + 2 * noise * np.sqrt(2 * np.log(np.maximum(rounds, 1) + h) / n)
             return np.where(n > 0, found, np.inf)
+        if isinstance(policy, KLUCB):
+            n = plays + h
+            chances = [
+                largest_chance(mean, level) if level < np.inf else np.inf
+                for mean, level in zip((sums + y) / n, np.log(np.maximum(rounds, 1) + h) / n, strict=True)
+            ]
+            return np.where(n > 0, chances, np.inf)
         t = rounds + 1
         level = 2 * noise**2 * log(2 * t / (1 / (2 * len(h) * t**2)))
         online = np.where(plays > 0, sums / plays + np.sqrt(level / plays), np.inf)
@@ -61,12 +69,29 @@ def scores(policy: Any, rounds: int, plays: Any, sums: Any, log_: Offline, noise
         return np.minimum(online, np.where(h > 0, pooled, np.inf))
 
 
+def largest_chance(mean: float, level: float) -> float:
+    """The largest q with kl(mean, q) <= level, by halving."""
+    low, high = mean, 1.0
+    for _ in range(100):
+        q = (low + high) / 2
+        parts = [p * log(p / r) for p, r in ((mean, q), (1 - mean, 1 - q)) if p > 0 and r > 0]
+        low, high = (q, high) if q < 1 and sum(parts) <= level else (low, q)
+    return low
+
+
 @pytest.mark.parametrize(
-    "policy", [UCB1(), HUCB1(), MinUCB(shift=0.1), MinUCB(shift=0.0), MinUCB(shift=None)], ids=str
+    "policy", [UCB1(), HUCB1(), KLUCB(), MinUCB(shift=0.1), MinUCB(shift=0.0), MinUCB(shift=None)], ids=str
 )
 @pytest.mark.parametrize("confidence", [CLICKS, Confidence(noise=0.7)], ids=["clicks", "noise"])
 def test_they_play_by_the_formulas_of_their_papers(policy: Any, confidence: Confidence) -> None:
-    agent = replace(policy, confidence=confidence).start(one_hot(K), LOG)
+    agent_of = replace(policy, confidence=confidence)
+    if isinstance(policy, KLUCB) and confidence is not CLICKS:
+        with pytest.raises(
+            ValueError, match=r"^noise must be 'bounded', with a reward_range, for KLUCB, got"
+        ):
+            agent_of.start(one_hot(K), LOG)
+        return
+    agent = agent_of.start(one_hot(K), LOG)
     draws = np.random.default_rng(1).random(400)
     plays, sums = np.zeros(K), np.zeros(K)
     for t, draw in enumerate(draws):
@@ -90,12 +115,32 @@ def test_hucb1_behind_a_gate_scores_every_arm_exactly() -> None:
 
 def test_a_snapshot_of_each_has_the_same_future() -> None:
     draws = np.random.default_rng(9).random(100)
-    for policy in (UCB1(confidence=CLICKS), HUCB1(confidence=CLICKS), MinUCB(confidence=CLICKS)):
+    for policy in (kind(confidence=CLICKS) for kind in (UCB1, HUCB1, KLUCB, MinUCB)):
         agent = policy.start(one_hot(K), LOG)
         agent.play(MEANS, draws[:40], bernoulli=True)
         again = linoto.restore(agent.snapshot())
         futures = [one.play(MEANS, draws[40:], bernoulli=True)[0] for one in (agent, again)]
         assert np.array_equal(*futures) and agent.snapshot() == again.snapshot()
+
+
+@pytest.mark.parametrize("rewards", [0.0, 1.0, 3.0, 500.0, 999.0, 1000.0])
+def test_kl_ucb_is_never_above_the_bound_of_ucb1_and_far_below_it_for_rare_clicks(rewards: float) -> None:
+    """Pinsker's inequality: kl(p, q) >= 2 (p - q)^2, and sigma of [0, 1] is 1/2."""
+    log_ = Offline(pulls=[1000], reward_sums=[rewards])
+    found = []
+    for unit, low in ((1.0, 0.0), (8.0, -3.0)):  # other units change nothing
+        sure = Confidence(noise="bounded", reward_range=(low, low + unit), bound=20.0)
+        moved = Offline(pulls=[1000], reward_sums=[1000 * low + unit * rewards])
+        agent = KLUCB(confidence=sure).start(one_hot(1), moved)
+        agent.decide()
+        found.append((float(agent.running.state.arms[kernels.SCORE, 0]) - low) / unit)
+    mean, level = rewards / 1000, log(1001) / 1000
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] == pytest.approx(largest_chance(mean, level), rel=1e-9)
+    assert mean <= found[0] <= mean + sqrt(level / 2) + 1e-12
+    if rewards == 3.0:
+        assert found[0] - mean < 0.3 * (mean + sqrt(2 * log(1001) / 1000) - mean)
+    assert log_.total == 1000
 
 
 def test_without_a_log_hucb1_is_ucb1() -> None:

@@ -178,7 +178,7 @@ def test_another_arm_set_is_refused() -> None:
 
 
 LEFT_OUT = kernels.SCRATCH | kernels.TALLIES | kernels.GATE_ROWS | kernels.MEMORY_ROWS
-LEFT_OUT |= kernels.PRACTICE_ROWS | {"place"}  # which only some agents have
+LEFT_OUT |= kernels.PRACTICE_ROWS | {"place", "chance"}  # which only some agents have
 ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0).running.state, LEFT_OUT)) - {"arms.given"})
 
 

@@ -69,6 +69,25 @@ def best(scores: Floats, arms: list[int]) -> int:
     return arms[int(np.argmax(scores[arms]))]
 
 
+def inverse_gap_chances(mean: Floats, variance: Floats, spread: float) -> Floats:
+    """(k,) 1 / (k + gamma gap), the best arm the rest; gamma^2 sum_a p_a spread^2 variance_a = 8 (k - 1)."""
+    k, top = mean.size, int(mean.argmax())
+    if k == 1:
+        return np.ones(1)
+
+    def chances(gamma: float) -> Floats:
+        likely = 1 / (k + gamma * (mean[top] - mean))
+        likely[top] += 1 - likely.sum()
+        return likely
+
+    low, high, goal = -700.0, 700.0, np.log(8 * (k - 1))  # the first two: logarithms of gamma
+    for _ in range(200):
+        middle = (low + high) / 2
+        average = chances(np.exp(middle)) @ (spread**2 * variance)
+        low, high = (middle, high) if 2 * middle + np.log(average) < goal else (low, middle)
+    return chances(np.exp(low))
+
+
 def of_history(compute: Callable[[Any], Any]) -> Any:
     """A property that only another reward can change: computed from scratch once after each."""
 
@@ -90,7 +109,7 @@ class Reference:
 
     problem: Problem
     _: KW_ONLY
-    explorer: str = "ucb"  # ucb | thompson | greedy | uniform
+    explorer: str = "ucb"  # ucb | thompson | squarecb | greedy | uniform
     scale: float = 1.0
     gate: str = "open"  # open | closed | budget
     alpha: float = 1e-4
@@ -220,8 +239,19 @@ class Reference:
         squares, count = squares + sum(r**2 for r in self.residuals), count + len(self.residuals)
         return float(min(self.noise, np.sqrt(squares / count)))
 
-    def scores(self, randoms: Floats | None) -> Floats:
-        """(k,) what the explorer maximises; for ucb at scale 1 this is UCB_t of (3)."""
+    def choices(self, arms: list[int]) -> list[int]:
+        """The arms among which an explorer that draws by gaps draws."""
+        return [arm for arm in arms if self.reach == "affordable" and self.affords(arm)] or arms
+
+    def chances(self, arms: list[int]) -> Floats:
+        """(k,) how likely squarecb proposes each of these arms."""
+        chances = np.zeros(len(self.actions))
+        spread = self.scale * self.seen_noise
+        chances[arms] = inverse_gap_chances(self.mean[arms], self.variance[arms], spread)
+        return chances
+
+    def scores(self, randoms: Floats | None, arms: list[int] | None = None) -> Floats:
+        """(k,) what the explorer maximises over these arms; for ucb at scale 1 this is UCB_t of (3)."""
         scale = self.scale * self.seen_noise / self.noise
         if self.explorer == "ucb":
             return self.mean + scale * self.radius * np.sqrt(self.variance)
@@ -230,6 +260,9 @@ class Reference:
         assert randoms is not None, f"the {self.explorer} explorer needs randoms"
         if self.explorer == "uniform":
             return randoms  # (k,) uniforms
+        if self.explorer == "squarecb":  # an exponential with rate p_a comes first with chance p_a
+            with np.errstate(divide="ignore"):
+                return np.log(randoms) / self.chances(self.choices(arms or list(range(len(self.actions)))))
         assert self.explorer == "thompson", f"no explorer is called {self.explorer}"
         root = np.linalg.cholesky(self.V)  # V = L L^T, so L^{-T} xi has covariance V^{-1}
         sample = self.theta + scale * self.noise * np.linalg.solve(root.T, randoms)  # xi: (d,) normals
@@ -253,7 +286,7 @@ class Reference:
     def decide(self, randoms: Floats | None = None, allowed: Bools | None = None) -> tuple[int, bool]:
         """The choice in Algorithm 1: the arm to play, and whether it is explored."""
         arms = [arm for arm in range(len(self.actions)) if allowed is None or allowed[arm]]
-        scores = self.scores(randoms)
+        scores = self.scores(randoms, arms)
         asked = {"proposal": [best(scores, arms)], "affordable": arms}[self.reach]
         affordable = [arm for arm in asked if self.affords(arm)]
         if affordable:

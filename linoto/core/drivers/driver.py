@@ -138,6 +138,10 @@ class Driver(ABC, Generic[Q]):
     def affordable(self, asked: Q) -> Bools:
         """(k,) those of them that the gate would accept, after a decision."""
 
+    def chances(self, asked: Q) -> Floats:
+        """(k,) of each arm to be proposed, after a decision, by an explorer that states them."""
+        return np.array(self.running.state.arms[kernels.CHANCE, : self.offered(asked).size])
+
     @abstractmethod
     def practice_chance(self, arm: int, asked: Q) -> float:
         """How likely practice's draw is this arm."""

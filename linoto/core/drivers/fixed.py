@@ -29,7 +29,7 @@ from linoto.core.saving import lasting_arrays, rows_left_out
 from linoto.core.validation import as_arm, as_counts
 from linoto.core.warm_up import warm_up
 
-SCRATCH = [kernels.SCORE, kernels.ROOM]  # rows of the arms that one decision writes
+SCRATCH = [kernels.SCORE, kernels.ROOM, kernels.CHANCE]  # rows of the arms that one decision writes
 
 
 class FixedArms(Driver[Bools | None]):
@@ -521,7 +521,7 @@ class FixedArms(Driver[Bools | None]):
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         state, params = self.running.state, self.running.params[0]
         header: dict[str, Any] = {"agent": "linear", "names": self.names}
-        arrays = lasting_arrays(state, rows_left_out(state, params, self.gate, own=self.own))
+        arrays = lasting_arrays(state, rows_left_out(state, params, self.gate, self.rule, own=self.own))
         squares = self.reward_squares
         if squares is not None and (params["estimates_noise"] or self.gate.reads_squares):
             arrays["reward_squares"] = squares  # else nothing reads them

@@ -479,6 +479,8 @@ class RoundArms(Driver[Round]):
             asked, decision = self.standing
             header |= {"thrown": decision.to_dict(), "offered": asked.offered, "names": asked.names}
             arrays |= {"actions": asked.actions, "weights": asked.weights}
+            if self.rule.states_chances:
+                arrays["chances"] = self.chances(asked)
         return header, arrays | lasting_rows(self.running.state)
 
     # -- what is drawn

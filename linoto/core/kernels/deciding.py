@@ -118,7 +118,7 @@ def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model:
     if r.coin_thrown == 1:
         return int(r.arm)
     if proposal < 0:
-        score_arms(p, s, shift, extras, extras)
+        score_arms(p, s, score.size, shift, extras, extras)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
         if r.restricted == 1:
@@ -185,7 +185,7 @@ def decide(
     if shift is not None and p.gate != OPEN:
         measure_without_log(params, s, ledger, own, model, budget)
     if proposal < 0:
-        score_arms(p, s, shift, extras, extras)
+        score_arms(p, s, score.size, shift, extras, extras)
         if shift is not None and p.explorer == UCB:
             cap_scores(params, s)
     if r.restricted == 1:

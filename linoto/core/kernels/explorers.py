@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import Any
 
 from linoto.core.arrays import Floats, Records
@@ -10,16 +10,22 @@ from linoto.core.kernels.compiling import inner
 from linoto.core.kernels.estimate import copy, dot, online, project
 from linoto.core.kernels.layout import (
     ABEILLE_LAZARIC,
+    AFFORDABLE,
     AGRAWAL_GOYAL,
+    ALLOWED,
+    CHANCE,
+    CONTROL,
     FACTOR,
     GIVEN,
     GIVEN_SCORES,
     GREEDY,
     HUCB1,
+    KL_UCB,
     LIFT,
     LOGGED,
     MEAN,
     MIN_UCB,
+    NEWTON_STEPS,
     NORMALS,
     OPEN,
     OWN_MEAN,
@@ -29,11 +35,13 @@ from linoto.core.kernels.layout import (
     RARE,
     ROOM,
     SCORE,
+    SQUARE_CB,
     STEP,
     THOMPSON,
     TINY,
     UCB,
     UCB1,
+    VARIANCE,
     WIDTH,
     Part,
     State,
@@ -154,6 +162,41 @@ def score_by_smaller_bound(p: Any, s: State) -> None:
 
 
 @inner
+def highest_chance(mean: float, level: float) -> float:
+    """The largest q in [0, 1] with kl(mean, q) <= level, of Bernoulli distributions.
+
+    kl rises and is convex in q above the mean: Newton's steps from a q that is too large fall to the root.
+    """
+    if mean >= 1.0:
+        return 1.0
+    if mean <= 0.0:
+        return 1.0 - exp(-level)
+    known = mean * log(mean) + (1.0 - mean) * log(1.0 - mean)
+    pole = 1.0 - exp((known - level) / (1.0 - mean))  # without the part of kl that is at least 0
+    q = min(mean + sqrt(level / 2.0), pole)  # by Pinsker's inequality
+    for _ in range(NEWTON_STEPS):
+        if q <= mean or q >= 1.0:
+            break
+        beyond = known - mean * log(q) - (1.0 - mean) * log(1.0 - q) - level
+        step = beyond * q * (1.0 - q) / (q - mean)
+        if step <= 1e-14 * q:
+            break
+        q -= step
+    return max(q, mean)
+
+
+@inner
+def score_by_divergence(p: Any, s: State) -> None:
+    """KL-UCB: the largest mean that n rewards do not refute at level ln(t + h), h of them logged."""
+    mean, width, score = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[SCORE]
+    for a in range(score.size):
+        level = log(max(s.run[0].rounds, 1) + float(s.counts[LOGGED, a])) * width[a] * width[a]
+        score[a] = inf
+        if width[a] < inf:
+            score[a] = p.low + p.unit * highest_chance((mean[a] - p.low) / p.unit, level)
+
+
+@inner
 def optimistic(p: Any, s: State, out: Floats, shift: Part) -> None:
     """out = the upper bound of every arm, with the explorer's own scale."""
     mean, width = s.arms[MEAN], s.arms[WIDTH]
@@ -209,13 +252,92 @@ def score_by_draw(p: Any, s: State) -> None:
 
 
 @inner
-def score_arms(p: Any, s: State, shift: Part, extras: Part, draws: Part) -> None:
-    """What the explorer makes of every arm; `draws` is the part of one that samples."""
+def mark_choices(p: Any, s: State, offered: int) -> int:
+    """chance = 1 for the arms to draw from; how many they are.
+
+    Where the gate is asked about every arm they are those that it affords, if any; else all that are allowed.
+    """
+    chance, room, choices, affordable = s.arms[CHANCE], s.arms[ROOM], 0, 0
+    for a in range(chance.size):
+        allowed = a < offered and (s.run[0].restricted == 0 or s.counts[ALLOWED, a] == 1)
+        chance[a] = 1.0 if allowed else 0.0
+        choices += allowed
+        affordable += allowed and room[a] > 0.0
+    if p.reach != AFFORDABLE or p.gate == CONTROL or affordable == 0:
+        return choices
+    for a in range(chance.size):
+        if not room[a] > 0.0:
+            chance[a] = 0.0
+    return affordable
+
+
+@inner
+def weigh_gaps(s: State, choices: int, top: int, spread: float) -> float:
+    """gamma: the number for which gamma^2 sum_a p_a (spread |a|)^2 = 8 (choices - 1), |a| in V^-1.
+
+    p_a = 1 / (choices + gamma gap_a), and `top` has the rest. The left side rises and is convex: Newton's
+    steps, here for gamma spread, fall to the root from the second one on. Infinite where nothing is left to
+    learn.
+    """
+    mean, variance, chance = s.arms[MEAN], s.arms[VARIANCE], s.arms[CHANCE]
+    widest, goal = 0.0, 8.0 * (choices - 1.0)
+    for a in range(mean.size):
+        if chance[a] > 0.0 and variance[a] > widest:
+            widest = variance[a]
+    if spread <= 0.0 or widest <= 0.0:
+        return inf
+    gamma = sqrt(goal / widest)
+    for _ in range(NEWTON_STEPS):
+        average, change = variance[top], 0.0
+        for a in range(mean.size):
+            if chance[a] > 0.0 and a != top:
+                gap = (mean[top] - mean[a]) / spread
+                likely = 1.0 / (choices + gamma * gap)
+                average += likely * (variance[a] - variance[top])
+                change -= gap * likely * likely * (variance[a] - variance[top])
+        step = (gamma * average - goal / gamma) / (2.0 * average + gamma * change)
+        gamma -= step
+        if abs(step) <= 1e-9 * gamma:
+            break
+    return float(gamma / spread)
+
+
+@inner
+def score_by_gaps(p: Any, s: State, offered: int) -> None:
+    """SquareCB: arm a has chance 1 / (k + gamma gap_a), the best of the k arms the rest.
+
+    log(u_a) / chance_a is largest for arm a with its chance, u_a uniform.
+    """
+    mean, chance, score, uniform = s.arms[MEAN], s.arms[CHANCE], s.arms[SCORE], s.arms[GIVEN_SCORES]
+    choices, top, rest = mark_choices(p, s, offered), -1, 1.0
+    for a in range(mean.size):
+        if chance[a] > 0.0 and (top < 0 or mean[a] > mean[top]):
+            top = a
+    gamma = 0.0
+    if choices > 1:
+        gamma = weigh_gaps(s, choices, top, p.scale * noise_share(p, s.run[0]) * p.noise)
+    for a in range(mean.size):
+        if chance[a] > 0.0 and a != top:
+            chance[a] = 1.0 / (choices + gamma * (mean[top] - mean[a])) if gamma < inf else 0.0
+            rest -= chance[a]
+    chance[top] = rest
+    for a in range(mean.size):
+        score[a] = log(max(uniform[a], TINY)) / chance[a] if chance[a] > 0.0 else -inf
+
+
+@inner
+def score_arms(p: Any, s: State, offered: int, shift: Part, extras: Part, draws: Part) -> None:
+    """What the explorer makes of every arm, of which the first `offered` may be proposed.
+
+    `draws` is the part of an explorer that samples.
+    """
     mean, score = s.arms[MEAN], s.arms[SCORE]
     if p.explorer == UCB:
         optimistic(p, s, score, shift)
     elif draws is not None and p.explorer == THOMPSON:
         score_by_draw(p, s)
+    elif draws is not None and p.explorer == SQUARE_CB:
+        score_by_gaps(p, s, offered)
     elif p.explorer == GREEDY:
         copy(mean, score)
     elif p.explorer == GIVEN or p.explorer == RARE:
@@ -226,5 +348,7 @@ def score_arms(p: Any, s: State, shift: Part, extras: Part, draws: Part) -> None
         score_with_history(p, s)
     elif extras is not None and p.explorer == MIN_UCB:
         score_by_smaller_bound(p, s)
+    elif extras is not None and p.explorer == KL_UCB:
+        score_by_divergence(p, s)
     else:  # no such explorer: nothing that it proposes is affordable
         s.arms[ROOM] = -inf

@@ -27,8 +27,8 @@ TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
 GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
 NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
-UCB, THOMPSON, GREEDY, GIVEN, RARE = range(5)  # explorer; the last two take the scores in the state
-UCB1, HUCB1, MIN_UCB = range(100, 103)  # explorers of one-hot arms
+UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB = range(6)  # explorer; GIVEN, RARE: the scores in the state
+UCB1, HUCB1, MIN_UCB, KL_UCB = range(100, 104)  # explorers of one-hot arms
 POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC = range(3)  # how wide Thompson sampling draws
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
 OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
@@ -229,6 +229,7 @@ ARM_ROWS = (
     "score",  # what the explorer makes of each arm
     "room",  # what the gate makes of each arm: affordable where positive
     "given",  # scores drawn or made outside the kernels
+    "chance",  # how likely an explorer that draws by gaps has proposed each arm
     "cross",  # A V^-1 x
     "lost",  # for each lost reward, the most that its stand-in can be wrong; summed
     "ticket",  # the only pending play of an arm as an entry of the control ledger; -1: there are several
@@ -260,6 +261,7 @@ ARM_ROWS = (
     SCORE,
     ROOM,
     GIVEN_SCORES,
+    CHANCE,
     CROSS,
     LOST,
     TICKET,
@@ -272,7 +274,7 @@ ARM_ROWS = (
     RECENT_SUMS,
     ARM_UPPER,
     ARM_LOWER,
-) = range(29)
+) = range(30)
 COUNT_ROWS = (
     "logged",
     "pending",
@@ -357,7 +359,7 @@ def parts_of(params: Records) -> Parts:
         ledger=p["by_rewards"] == 1 or gate == CONSERVATIVE,
         shift=p["shift"] > 0,
         own=gate == CONSERVATIVE,
-        extras=p["memory"] > 0 or explorer in (THOMPSON, RARE) or explorer >= UCB1,
+        extras=p["memory"] > 0 or explorer in (THOMPSON, RARE, SQUARE_CB) or explorer >= UCB1,
         model=by_plays or fallback == CERTIFIED or p["loan_from"] == THE_MODEL,
         budget=gate in (OPEN, CLOSED, BUDGET),
     )

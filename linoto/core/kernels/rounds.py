@@ -232,10 +232,14 @@ def context_decide(
     score, room = s.arms[SCORE], s.arms[ROOM]
     for i in range(s.actions.shape[0]):
         s.vectors[XBAR, i] = dot(s.actions[i], weights)
+    if coin is None:
+        measure_room(p, s, None, None, None, 1, None)
+        for a in range(offered, room.size):
+            room[a] = -inf
     if proposal < 0:
         if p.draws == SCORE_DRAWS:
             draw_scores(s.vectors[NORMALS, 0], s.arms[GIVEN_SCORES])
-        score_arms(p, s, None, None, 1)
+        score_arms(p, s, offered, None, None, 1)
         for a in range(offered, score.size):
             score[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)
@@ -243,9 +247,6 @@ def context_decide(
     if coin is not None:
         throw_coin(p, r, vouched_room(p, s, None, 1), False)
         return int(r.arm)
-    measure_room(p, s, None, None, None, 1, None)
-    for a in range(offered, room.size):
-        room[a] = -inf
     fall_back_on_practice(p, s, offered)
     choose(p, s, proposal)
     return int(r.arm)

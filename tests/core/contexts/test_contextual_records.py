@@ -27,6 +27,7 @@ from linoto import (
     Offline,
     Open,
     Random,
+    SquareCB,
     Tolerance,
 )
 from linoto.core.usual import usual_gate
@@ -37,12 +38,16 @@ POLICIES: dict[str, Any] = {
     "ucb": LinUCB(),
     "thompson": LinTS(confidence=CLICKS),
     "chance": Random(),
+    "by gaps": SquareCB(confidence=CLICKS),
     "model": Gated(explorer=LinTS(), gate=MODEL, confidence=CLICKS),
     "model, proposal": Gated(
         explorer=Random(), gate=MODEL, reach="proposal", fallback="mixture", confidence=CLICKS
     ),
     "model, hkz": Gated(gate=MODEL, confidence=Confidence(radius="hkz", noise=0.5, bound=2.0)),
     "control": Gated(explorer=Greedy(), gate=Control(budget=6.0), confidence=CLICKS),
+    "control, by gaps": Gated(
+        explorer=SquareCB(scale=2.0), gate=Control(budget=6.0, share=0.3), confidence=CLICKS
+    ),
     "control, random": Gated(explorer=Random(), gate=Control(budget=6.0, share=0.3), confidence=CLICKS),
     "loan": Gated(
         explorer=LinTS(), gate=Control(budget=2.0, loan=4.0, promise="expected"), confidence=CLICKS
