@@ -66,9 +66,10 @@ def scales(*values: float) -> dict[str, Settings]:
     return {f"scale {value:g}": {"scale": value} for value in values}
 
 
+THOMPSON = {"LinTS(scale=.5)": {"explorer": {"explorer": "LinTS", "scale": 0.5}}}
 CONTROLLED = {"explorer": {"explorer": "LinTS", "scale": 0.5}, "budget": 50}
 POLICIES = (
-    Policy("linoto", "Gated"),
+    Policy("linoto", "Gated", THOMPSON),
     Policy("linoto", "Gated", as_it_comes=CONTROLLED, title="Control(budget=50), LinTS(scale=.5)"),
     Policy("linoto", "LinUCB", scales(0.25, 0.1)),
     Policy("linoto", "LinTS", scales(0.5, 0.25)),

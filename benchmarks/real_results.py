@@ -132,7 +132,8 @@ def matrix(
             runs.add(one["runs"] if one else 0)
             cells.append("" if one is None else difference(one) if paired else with_interval(one))
         rows.append([f"{name} ({max(runs)} run{'s' * (max(runs) != 1)})", *cells])
-    return markdown(["", *(" ".join(problem) for problem in problems)], rows)
+    single = len({practice for _, practice in problems}) == 1
+    return markdown(["", *(table if single else f"{table} {practice}" for table, practice in problems)], rows)
 
 
 def promises(found: dict[Key, dict[str, Any]], names: Sequence[str]) -> str:
