@@ -196,6 +196,7 @@ class AuditFindings:
             untested=self.coverage.untested.size,
             certificate=self.certificate,
             horizon=self.horizon,
+            untestable="" if self.fit is not None else self.means.why_no_fit(),
         )
 
     @property

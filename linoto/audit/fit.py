@@ -149,9 +149,25 @@ def unequal_fit(arms: Floats, log: Offline) -> tuple[float, SquaresLaw] | None:
 
 
 def fit_of_rows(rows: Rows, *, adaptive: bool) -> LackOfFit | None:
-    """The same test for rows with contexts: rows with the same features are the pulls of one arm.
+    """The same test for rows with contexts: rows with the same features are the pulls of one arm."""
+    kinds = kinds_of(rows)
+    return None if kinds is None else lack_of_fit(*kinds, adaptive=adaptive)
 
-    Which rows are looked at is decided by their features alone, so that the test keeps its level.
+
+def why_no_fit(rows: Rows | None) -> str:
+    """Why there is no such test, where there is none."""
+    if rows is None:
+        return "cannot tell: that takes the rows themselves"
+    if (kinds := kinds_of(rows)) is None:
+        return f"cannot tell: fewer than two kinds of rows with the same features have {FEWEST_ROWS} rows"
+    many = f"the {len(kinds[0])} kinds of rows with {FEWEST_ROWS} or more rows"
+    return f"cannot tell: {many} may have any means in this model"
+
+
+def kinds_of(rows: Rows) -> tuple[Floats, Offline] | None:
+    """The features of the kinds of rows that are looked at, and a log of them; None: fewer than two.
+
+    Which ones is decided by features alone, so that the test keeps its level.
     """
     d = rows.known_recipe.d
     # equal features give equal sums; different ones do not, but with probability 0
@@ -167,8 +183,7 @@ def fit_of_rows(rows: Rows, *, adaptive: bool) -> LackOfFit | None:
     actions, shown = np.zeros((order.size, d)), first[order]
     places = rows.features.places[shown]
     np.add.at(actions, (np.arange(order.size)[:, None], places), rows.features.values[shown])
-    cells = Offline.from_rows(place[kind][kept], rows.rewards[kept], k=order.size)
-    return lack_of_fit(actions, cells, adaptive=adaptive)
+    return actions, Offline.from_rows(place[kind][kept], rows.rewards[kept], k=order.size)
 
 
 # -- what rests on it, and what a person reads ------------------------------------------------------------
@@ -185,6 +200,7 @@ class Linearity:
     untested: int  # unlogged arms that are judged by the model alone
     certificate: Certificate | None
     horizon: int
+    untestable: str  # why there is no test with contexts
 
     @property
     def misfit_that_matters(self) -> float | None:
@@ -336,9 +352,4 @@ class LinearityOfContexts(Linearity):
 
     @property
     def no_test(self) -> str:
-        if self.fit is not None:
-            return ""
-        return (
-            "cannot tell: that takes the rows themselves, and more kinds of rows than features with "
-            f"{FEWEST_ROWS} rows each that have the same"
-        )
+        return "" if self.fit is not None else self.untestable

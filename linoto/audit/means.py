@@ -19,7 +19,7 @@ from linoto.audit.coverage import (
     unknown_facts,
 )
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
-from linoto.audit.fit import LackOfFit, Linearity, LinearityOfContexts, fit_of_rows, lack_of_fit
+from linoto.audit.fit import LackOfFit, Linearity, LinearityOfContexts, fit_of_rows, lack_of_fit, why_no_fit
 from linoto.audit.noise import (
     Noise,
     estimate_noise,
@@ -75,6 +75,10 @@ class MeansOfArms:
     def fit(self, *, adaptive: bool) -> LackOfFit | None:
         """The test of linearity; None where nothing can be tested."""
         return lack_of_fit(self.log.arms.actions, self.log.offline, adaptive=adaptive)
+
+    def why_no_fit(self) -> str:
+        """Why there is none where rounds differ."""
+        return ""
 
     @cached_property
     def compared(self) -> EqualContexts:
@@ -156,6 +160,9 @@ class MeansOfContexts(MeansOfArms):
 
     def fit(self, *, adaptive: bool) -> LackOfFit | None:
         return None if self.rows is None else fit_of_rows(self.rows, adaptive=adaptive)
+
+    def why_no_fit(self) -> str:
+        return why_no_fit(self.rows)
 
     @cached_property
     def compared(self) -> EqualContexts:

@@ -92,6 +92,21 @@ def test_without_rows_the_audit_of_contexts_says_what_it_cannot_tell() -> None:
     assert "contexts help?" not in found
 
 
+@pytest.mark.parametrize(
+    "column, why",
+    [
+        ("constant", "the 3 kinds of rows with 10 or more rows may have any means in this model"),
+        ("age", "fewer than two kinds of rows with the same features have 10 rows"),
+        ("", "that takes the rows themselves"),
+    ],
+)
+def test_one_reason_is_given_why_linearity_cannot_be_tested(column: str, why: str) -> None:
+    table = table_of("stars").assign(constant=1)
+    log = read_log(table, **COLUMNS, numeric=[column or "age"])
+    rows = read_rows(table, reward="y", propensity="p", recipe=log.recipe) if column else None
+    assert dict(audit_log(log, rows).facts())["linear?"] == f"cannot tell: {why}"
+
+
 # -- linearity with contexts ------------------------------------------------------------------------------
 
 COUNTRIES = ("DE", "NO", "SE")
