@@ -121,7 +121,7 @@ def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[str, dict[
         arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
     return "loop with contexts", {
         "recipe": recipe_spec.as_spec(log.recipe),
-        "moments": recipe_spec.as_statistics(log.moments),
+        "moments": recipe_spec.as_statistics(log.moments, log.offline),
         "practice": practice,
     }
 

@@ -21,24 +21,31 @@ from linoto.service.server import Service
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
 COIN = linoto.Gated(gate=linoto.Control(budget=30.0, share=0.4), confidence=CLICKS)
+LOAN = linoto.Gated(gate=linoto.Control(budget=30.0, share=0.4, loan=5.0), confidence=CLICKS)
 NAMES = ("a", "b", "c")
 PLAYED = [0] * 50 + [1] * 30
 EARNED = [1.0] * 30 + [0.0] * 20 + [1.0] * 10 + [0.0] * 20
+SOLD = [0.75, 0.25, 0.0, 0.0, 0.5] * 16  # binary fractions: their sums are exact in any order
 
 
-def by_arms(**settings: Any) -> LoopSpec:
+def by_arms(earned: list[float] = EARNED, **settings: Any) -> LoopSpec:
     """An A/B log as most people have it."""
+    log = linoto.Offline.from_rows(PLAYED, earned, k=3)
+    assert log.reward_squares is not None
     statistics = LogStatistics(
-        pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0], reward_squares=[30.0, 10.0, 0.0]
+        pulls=log.pulls.tolist(),
+        reward_sums=log.reward_sums.tolist(),
+        reward_squares=log.reward_squares.tolist(),
     )
     return canonical(LoopSpec(arms=[Arm(name=name) for name in NAMES], offline=statistics, **settings))
 
 
-def by_recipe(intercept: bool, **settings: Any) -> LoopSpec:
+def by_recipe(intercept: bool, earned: list[float] = EARNED, **settings: Any) -> LoopSpec:
     """The same log, with a recipe whose only column is the item."""
     recipe = linoto.Recipe(items=NAMES, intercept=intercept)
     rows = recipe.transform({}, [NAMES[arm] for arm in PLAYED])
-    moments = as_statistics(linoto.Moments.from_rows(rows, EARNED))
+    offline = linoto.Offline.from_rows(PLAYED, earned, k=3)
+    moments = as_statistics(linoto.Moments.from_rows(rows, earned), offline)
     return canonical(LoopSpec(recipe=as_spec(recipe), moments=moments, **settings))
 
 
@@ -55,15 +62,28 @@ def played(path: Path, spec: LoopSpec) -> tuple[list[Any], Any]:
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("policy", [TOLERANT, COIN, THOMPSON], ids=["tolerance", "coin", "thompson"])
+@pytest.mark.parametrize(
+    "policy", [TOLERANT, COIN, THOMPSON, LOAN], ids=["tolerance", "coin", "thompson", "loan"]
+)
+@pytest.mark.parametrize("earned", [EARNED, SOLD], ids=["clicks", "money"])
 def test_the_same_log_stated_both_ways_gives_the_same_loop(
-    tmp_path: Path, policy: Any, intercept: bool
+    tmp_path: Path, policy: Any, intercept: bool, earned: list[float]
 ) -> None:
+    """Money too: a Control gate that lends by the log counts how far its rewards scatter."""
     settings: dict[str, Any] = {"policy": linoto.to_dict(policy), "default_reward": 0.0, "seed": 3}
-    one, other = by_arms(**settings), by_recipe(intercept, **settings)
-    assert one == other
+    one, other = by_arms(earned, **settings), by_recipe(intercept, earned, **settings)
+    assert one == other and one.offline is not None and one.offline.reward_squares is not None
     if intercept:
         assert played(tmp_path / "x.sqlite", one) == played(tmp_path / "y.sqlite", other)
+
+
+def test_squares_by_item_must_be_those_of_the_log() -> None:
+    recipe = linoto.Recipe(items=NAMES)
+    moments = linoto.Moments.from_rows(recipe.transform({}, [NAMES[arm] for arm in PLAYED]), SOLD)
+    other = linoto.Offline.from_rows(PLAYED, EARNED, k=3)
+    with pytest.raises(Refused, match="squares_by_item must be 3 numbers that add up to reward_squares"):
+        settings: dict[str, Any] = {"policy": linoto.to_dict(COIN), "default_reward": 0.0}
+        canonical(LoopSpec(recipe=as_spec(recipe), moments=as_statistics(moments, other), **settings))
 
 
 def ask(service: Service, rng: np.random.Generator, practice: Any, given: bool) -> Any:

@@ -160,6 +160,7 @@ class MomentStatistics(Struct, forbid_unknown_fields=True, omit_defaults=True, f
     reward_vector: list[Total]
     reward_sum: Total
     reward_squares: Total | None = None
+    squares_by_item: list[Total] | None = None  # of each item, for a recipe whose only column is the item
 
 
 def read_recipe(recipe: RecipeSpec) -> Recipe:
@@ -178,33 +179,43 @@ def as_spec(recipe: Recipe) -> RecipeSpec:
         raise invalid(f"recipe: {error}") from error
 
 
-def as_statistics(moments: Moments) -> MomentStatistics:
-    """A log with contexts as a loop keeps it."""
+def as_statistics(moments: Moments, offline: Offline | None = None) -> MomentStatistics:
+    """A log with contexts as a loop keeps it; `offline` is the same log by item, where it is known."""
+    squares = None if offline is None else offline.reward_squares
     return MomentStatistics(
         count=moments.count,
         gram=moments.gram.tolist(),
         reward_vector=moments.reward_vector.tolist(),
         reward_sum=moments.reward_sum,
         reward_squares=moments.reward_squares,
+        squares_by_item=None if squares is None else squares.tolist(),
     )
 
 
 def read_moments(statistics: MomentStatistics | None) -> Moments | None:
     """The log that a loop starts from, if it has one."""
-    return None if statistics is None else Moments(**msgspec.structs.asdict(statistics))
+    if statistics is None:
+        return None
+    sums = msgspec.structs.asdict(statistics)
+    del sums["squares_by_item"]
+    return Moments(**sums)
 
 
 def by_item(recipe: Recipe, statistics: MomentStatistics) -> Offline:
-    """The log of such a recipe by item; squares are known of each where all rewards are 0 or 1."""
+    """The log of a recipe whose only column is the item, by item; squares of each are those that are given,
+    or the sums where all rewards are 0 or 1."""
     first, k = int(recipe.intercept), len(recipe.items)
-    moments = Moments(**msgspec.structs.asdict(statistics))
+    moments, squares = read_moments(statistics), statistics.squares_by_item
+    assert moments is not None
     if moments.d != first + k:
         raise invalid(f"moments must be of the {first + k} features of the recipe, got {moments.d}")
     pulls, sums = moments.gram.diagonal()[first:], moments.reward_vector[first:]
-    clicks = moments.reward_squares == moments.reward_sum
-    return Offline(
-        pulls=np.rint(pulls).astype(np.int64), reward_sums=sums, reward_squares=sums if clicks else None
-    )
+    known = sums if moments.reward_squares == moments.reward_sum else None
+    if squares is not None:
+        known = np.array(squares)
+        if known.size != k or not np.isclose(known.sum(), moments.reward_squares or 0.0, rtol=1e-6):
+            raise invalid(f"squares_by_item must be {k} numbers that add up to reward_squares, got others")
+    return Offline(pulls=np.rint(pulls).astype(np.int64), reward_sums=sums, reward_squares=known)
 
 
 def check_size(known: Recipe, most_features: int) -> None:

@@ -196,9 +196,11 @@ def counted_contexts(spec: LoopSpec, recipe: RecipeSpec, logs: Path | None) -> d
         raise invalid("a log must be given once, as moments or log, got both")
     if log is not None:
         found = count_context_log(logs, log.file, action=log.action, reward=log.reward, recipe=known)
-        moments = recipe_spec.as_statistics(found)
+        moments = recipe_spec.as_statistics(found.moments, found.offline)
     stays = spec.practice is None and known.knows_items_only
-    return as_arms(known, moments) if stays else {"moments": moments}
+    if stays:
+        return as_arms(known, moments)
+    return {"moments": moments and msgspec.structs.replace(moments, squares_by_item=None)}
 
 
 def as_arms(recipe: Recipe, moments: MomentStatistics | None) -> dict[str, Any]:

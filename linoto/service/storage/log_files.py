@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 
-from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import Engine
 from linoto.logs.arms import ArmTable
 from linoto.logs.queries import distinct_ids
-from linoto.logs.read import read_log
+from linoto.logs.read import Log, read_log
 from linoto.logs.tables import open_source
 from linoto.service.errors import invalid
 
@@ -64,12 +63,11 @@ def count_log(
         return found.offline, names
 
 
-def count_context_log(folder: Path | None, file: str, *, action: str, reward: str, recipe: Recipe) -> Moments:
+def count_context_log(folder: Path | None, file: str, *, action: str, reward: str, recipe: Recipe) -> Log:
     """What remains of a log with contexts, whose columns have the names that the recipe has for them."""
     path = find_log(folder, file)
     with without_folder(path, file):
-        found = read_log(path, item=action, reward=reward, recipe=recipe, engine=Engine(jobs=1))
-        return found.moments
+        return read_log(path, item=action, reward=reward, recipe=recipe, engine=Engine(jobs=1))
 
 
 def read_actions(path: Path, action: str, reward: str, most: int, longest: int) -> list[str]:
