@@ -21,7 +21,7 @@ from linoto.core.gates import Budget, Tolerance
 from linoto.core.kernels import Parts
 from linoto.core.kernels.compiling import compiled
 from linoto.core.offline import Offline
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, SquareCB
 from linoto.core.warm_up import all_kernels, warm_up_loop
 
 
@@ -118,7 +118,7 @@ def test_looking_changes_nothing() -> None:
 # -- allowed ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", [LinUCB(), LinTS(), Greedy(), Random()], ids=str)
+@pytest.mark.parametrize("policy", [LinUCB(), LinTS(), SquareCB(), Greedy(), Random()], ids=str)
 def test_an_explorer_takes_its_best_among_the_allowed(policy: Any) -> None:
     agent = agent_of(policy, 30)
     everything = agent.decide()

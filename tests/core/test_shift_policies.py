@@ -24,6 +24,7 @@ from linoto import (
     LinUCB,
     Offline,
     Random,
+    SquareCB,
     Tolerance,
     least_shift,
     shifted_bounds,
@@ -358,7 +359,7 @@ def without(blob: bytes, name: str) -> bytes:
 
 def test_explorers_that_read_no_bounds_are_welcome_behind_a_gate() -> None:
     bandit, log = moved_world(0, 0.0)
-    for explorer in (LinTS(), Greedy(), Random()):
+    for explorer in (LinTS(), SquareCB(), Greedy(), Random()):
         Gated(explorer=explorer, gate=Tolerance(budget=1.0), confidence=MOVED).start(
             bandit.actions, log, rng=0
         ).select()

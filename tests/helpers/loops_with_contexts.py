@@ -35,6 +35,9 @@ POLICIES = {
         confidence=CLICKS,
     ),
     "open": linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open(), confidence=CLICKS),
+    "by gaps": linoto.Gated(
+        explorer=linoto.SquareCB(scale=1.0), gate=linoto.Control(budget=6.0), confidence=CLICKS
+    ),
     "random": linoto.Gated(explorer=linoto.Random(), gate=linoto.Open(), confidence=CLICKS),
     "closed": linoto.Gated(gate=linoto.Closed(), fallback="mixture", confidence=CLICKS),
 }

@@ -28,12 +28,13 @@ from linoto.service.loops.state import RewardTotals
 from linoto.service.storage import sql
 
 UNIFORM = linoto.Gated(explorer=linoto.Random(), gate=linoto.Open())
+BY_GAPS = linoto.Gated(explorer=linoto.SquareCB(), gate=linoto.Open())
 
 
 @pytest.mark.parametrize(
     "policy",
-    [None, THOMPSON, UNIFORM, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())],
-    ids=["tolerance", "thompson", "uniform", "paper", "doubling"],
+    [None, THOMPSON, UNIFORM, BY_GAPS, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())],
+    ids=["tolerance", "thompson", "uniform", "by gaps", "paper", "doubling"],
 )
 def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, policy: Any) -> None:
     clock = FakeClock()
@@ -170,8 +171,11 @@ def test_thompsons_propensity_is_the_share_of_its_draws() -> None:
 
 def test_the_recorded_propensity_is_the_explorers_own(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
-        for name, policy, redraws in (("even", UNIFORM, 0), ("drawn", THOMPSON, 50), ("none", THOMPSON, 0)):
+        loops = ("even", UNIFORM, 0), ("drawn", THOMPSON, 50), ("none", THOMPSON, 0), ("stated", BY_GAPS, 0)
+        for name, policy, redraws in loops:
             create(service, name, policy=policy, redraws=redraws, seed=0)
+        stated, alike = decide(service, "stated"), Loop.fresh("stated", spec_of(BY_GAPS))
+        assert stated.propensity == alike.agent.propensity(alike.names.index(stated.arm))
         assert decide(service, "even").propensity == pytest.approx(1 / 3)
         assert decide(service, "none").propensity is None
         fresh, made = Loop.fresh("drawn", spec_of(THOMPSON)), decide(service, "drawn")
