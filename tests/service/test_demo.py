@@ -54,7 +54,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"it did not happen within {seconds:g} seconds"
-        time.sleep(0.2)  # to look is work for the server: with 0.05 it was half of what it did
+        time.sleep(0.2)  # to look is work for the server, too
 
 
 def test_the_demo_starts_decides_and_stops_at_control_c(tmp_path: Path) -> None:
