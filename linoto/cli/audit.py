@@ -134,8 +134,8 @@ def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
         rows = opened.rows(recipe=log.recipe) if held else None
     if log.contexts is not None and log.rows > log.offline.total:
         print(
-            "linoto: rows were skipped, so tails, linearity and whether contexts help are not judged: leave "
-            "bad rows out with --where instead",
+            "linoto: rows were skipped, so tails, linearity, whether contexts help and drift of features are "
+            "not judged: leave bad rows out with --where instead",
             file=sys.stderr,
         )
     audit = audit_log(
