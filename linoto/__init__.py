@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from linoto.logs.evaluate import evaluate as evaluate
     from linoto.logs.foreign import ForeignLog as ForeignLog
     from linoto.logs.foreign import read_foreign as read_foreign
+    from linoto.logs.learning import learn_policy as learn_policy
     from linoto.logs.read import Log as Log
     from linoto.logs.read import read_arms as read_arms
     from linoto.logs.read import read_log as read_log
@@ -132,6 +133,7 @@ HOMES = {
     "logs.arms": ("ArmTable",),
     "logs.evaluate": ("evaluate",),
     "logs.foreign": ("ForeignLog", "read_foreign"),
+    "logs.learning": ("learn_policy",),
     "logs.read": ("Log", "read_arms", "read_log"),
     "logs.read_rows": ("read_rows",),
     "logs.rows": ("Rows",),

@@ -14,7 +14,7 @@ from linoto.audit.pvalues import holm
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline
 from linoto.logs.read import Log
-from linoto.logs.row_features import Sparse, gram_of
+from linoto.logs.row_features import Sparse, sparse_gram
 from linoto.logs.rows import Rows
 from linoto.logs.sums import sums_equal_squares
 
@@ -175,8 +175,10 @@ def noise_of(rows: Rows, late: Bools, squares: Floats) -> Floats:
     """The same sums as in `joint`, each row with its squared noise."""
     features = Sparse(rows.features.places, rows.features.values * np.sqrt(squares)[:, None])
     d, own = rows.known_recipe.d, np.bincount(rows.arms, weights=squares * late, minlength=rows.k)
-    of_late = gram_of(features, late, d)
-    return joint(of_late + gram_of(features, ~late, d), of_late, added_by_arm(rows, late, squares), own)
+    of_late = sparse_gram(features.of(late), d)
+    return joint(
+        of_late + sparse_gram(features.of(~late), d), of_late, added_by_arm(rows, late, squares), own
+    )
 
 
 def added(rows: Rows, weights: Floats) -> Floats:

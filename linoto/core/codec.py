@@ -22,6 +22,8 @@ def encode(record: Any) -> Any:
         return [encode(part) for part in record]
     if isinstance(record, np.generic):
         return record.item()
+    if hasattr(record, "to_dict") and not isinstance(record, type):
+        return record.to_dict()
     if isinstance(record, type) or not (is_dataclass(record) or is_users_own(record)):
         return record
     names = [field.name for field in fields(record)] if is_dataclass(record) else []
@@ -88,6 +90,9 @@ def decode(data: Any, known: Mapping[str, type], *, stored: bool = False) -> Any
     name = parts.pop("type", None)
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"type must be one of {', '.join(sorted(known))}, got {name!r}")
+    read = getattr(known[name], "from_dict", None)
+    if read is not None:
+        return read(data)
     try:
         fields_then = meant_before(known[name], parts) if stored else {}
         fields_now = {key: decode(part, known, stored=stored) for key, part in parts.items()}

@@ -28,6 +28,7 @@ from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.guard import Guard
 from linoto.core.item_changes import ItemChange, recipe_after
+from linoto.core.learnt import LearntPolicy
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
 from linoto.core.oope import OOPE
@@ -52,6 +53,7 @@ KNOWN: dict[str, type] = {
         policies.LinOtO,
         policies.LinLCB,
         policies.Gated,
+        LearntPolicy,
     )
 }
 OLDER_ROWS = {  # format 1 held the rows by their place

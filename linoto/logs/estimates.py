@@ -54,6 +54,7 @@ class Estimate:
     mean_weight: float  # 1 on average where the propensities are right
     weights_fit: bool  # whether it is within five standard errors of 1
     unseen: float  # share of the target on arms that no row shows
+    learnt: str = ""  # from which rows, where the target was learnt from some: others than it is judged by
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""

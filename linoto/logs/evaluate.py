@@ -6,14 +6,14 @@ to know with which probability the logger chose what it chose. Rows that built a
 it: where there is one, rows carry ids, and an overlap is refused.
 
 Where rows have contexts, a target may look at them, and the model of doubly robust is linear in the features
-of their recipe. A greedy target is judged as it would have gone: each block of rows by a model of the blocks
-before it.
+of their recipe. A target that is learnt from rows is judged as it would have gone: each block of rows judges
+what the blocks before it teach.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
+from linoto.core.learnt import LearntPolicy
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm, check_choice, check_seed
@@ -29,12 +30,14 @@ from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import Found, Weighted
 from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
+from linoto.logs.learning import learn_policy
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
     GREEDY,
     Target,
     as_probabilities,
-    is_greedy,
+    choices_of,
+    is_learnt,
     is_policy,
     needed_propensities,
     per_arm,
@@ -209,22 +212,26 @@ def evaluate(
 
     The target is an arm by its number or its name, weights of arms by name, probabilities (k,) or (n, k), a
     function of a context and the arms on offer that returns an arm or weights, a running agent, asked as it
-    is, without learning, a policy that learns, or "greedy". Without `methods` all are taken that the target
-    can have: of a policy that is replay.
+    is, without learning, a policy that learns as it plays, what `learn_policy` learnt from other rows, or a
+    way to learn: "greedy", "doubly robust" or "pessimistic". Without `methods` all are taken that the target
+    can have: of a policy that learns as it plays that is replay.
 
-    A greedy target plays in each of so many blocks (`folds`) the best arm by a model of all earlier ones: it
-    is what would have happened if the model had been fitted anew before each block, and then trusted. The
-    value is the average of these policies over the rows after the first block, which has no earlier ones.
-    Rows must be in the order in which they were logged (`time=`), or in one that has nothing to do with what
-    they say.
+    A way to learn plays in each of so many blocks (`folds`) what is learnt from all earlier ones: greedy, the
+    best arm by their model. It is what would have happened if the policy had been learnt anew before each
+    block, and then trusted. The value is the average of these policies over the rows after the first block,
+    which has no earlier ones. Rows must be in the order in which they were logged (`time=`), or in one that
+    has nothing to do with what they say.
     """
     for method in methods or ():
         check_choice("methods", method, METHODS)
-    if is_greedy(target):
-        return evaluate_greedy(rows, methods or METHODS[1:], folds, ridge, warm_start, interval)
+    if is_learnt(target):
+        return evaluate_learnt(rows, target, methods or METHODS[1:], folds, ridge, warm_start, interval)
+    learnt = ""
     if is_policy(target):
         methods = methods or METHODS[:1]
     else:
+        if isinstance(target, LearntPolicy):
+            learnt = f"{target.method}, from {target.rows} {'other' if target.built_by else 'unnamed'} rows"
         target = as_probabilities(target, rows, "an evaluation")
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls: dict[str, Callable[[], Estimate]] = {
@@ -233,23 +240,25 @@ def evaluate(
         "snips": lambda: snips(rows, target, **shared),
         "dr": lambda: doubly_robust(rows, target, model=model, folds=folds, ridge=ridge, **shared),
     }
-    return [calls[method]() for method in methods or METHODS]
+    found = [calls[method]() for method in methods or METHODS]
+    return [replace(estimate, learnt=learnt) for estimate in found]
 
 
-def evaluate_greedy(
+def evaluate_learnt(
     rows: Rows,
+    target: str,
     methods: Sequence[str],
     blocks: int,
     ridge: float,
     warm_start: Rows | WarmStart | None,
     interval: Interval,
 ) -> list[Estimate]:
-    """What the best arms by a model of earlier blocks would have earned."""
+    """What policies would have earned that are learnt from earlier blocks."""
     check_disjoint(rows, warm_start)
     if "replay" in methods:
-        raise ValueError(f"methods must be ips, snips or dr for a {GREEDY} target, got 'replay'")
+        raise ValueError(f"methods must be ips, snips or dr for a {target} target, got 'replay'")
     fitted, before = fit_earlier_blocks(rows, blocks=blocks, ridge=ridge)
-    chosen = fitted.choices()
+    chosen = fitted.choices() if target == GREEDY else learnt_choices(rows, fitted, target, ridge)
     calls: dict[str, Callable[[Weighted], Estimate]] = {
         "ips": ips_of,
         "snips": snips_of,
@@ -257,9 +266,23 @@ def evaluate_greedy(
     }
     if "dr" in methods and interval.kind not in ("auto", "normal"):
         raise ValueError(f"interval must be auto or normal for dr with a fitted model, got {interval.kind!r}")
-    return [
-        calls[method](Weighted.of(fitted.rows, chosen, method, interval, before=before)) for method in methods
-    ]
+    seen = [Weighted.of(fitted.rows, chosen, method, interval, before=before) for method in methods]
+    said = f"{target}, before each of {blocks - 1} blocks from all earlier rows; {len(before)} judge nothing"
+    return [replace(calls[by](rows), learnt=said) for by, rows in zip(methods, seen, strict=True)]
+
+
+def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> Floats:
+    """(n, k) 1 for what a policy plays in each block that is learnt from all rows before it."""
+    first = len(rows) - len(fitted.rows)
+    return np.concatenate(
+        [
+            choices_of(
+                learn_policy(rows.take(np.arange(first + part[0])), method=method, ridge=ridge),
+                fitted.rows.take(part),
+            )
+            for part in fitted.parts
+        ]
+    )
 
 
 # -- pieces -----------------------------------------------------------------------------------------------

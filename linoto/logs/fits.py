@@ -13,7 +13,6 @@ from itertools import pairwise
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints
-from linoto.core.features.moments import Moments
 from linoto.core.validation import check_count, check_positive
 from linoto.logs.rows import Rows
 from linoto.logs.targets import of_logged
@@ -108,7 +107,7 @@ def predictions(
             f"rows times arms must be at most {MOST_CELLS:,}, got {len(rows):,} times {rows.k:,}: read some "
             "of the rows (where)"
         )
-    sums = [rows.moments(part) for part in parts]
+    sums = [rows.sums(part) for part in parts]
     return [
         rows.take(part).scores(ridge_estimate([sums[other] for other in others], ridge, rows.recipe.d))
         for part, others in zip(parts, used, strict=True)
@@ -123,9 +122,8 @@ def means_of(rows: Rows, parts: Sequence[Ints]) -> Floats:
     return np.asarray((rest.reward_sums + rest.reference) / (rest.pulls + 1))
 
 
-def ridge_estimate(parts: Sequence[Moments], ridge: float, d: int) -> Floats:
-    """(d,) from the moments of several parts."""
-    gram, vector = ridge * np.eye(d), np.zeros(d)
-    for part in parts:
-        gram, vector = gram + part.gram, vector + part.reward_vector
-    return np.asarray(np.linalg.solve(gram, vector), dtype=np.float64)
+def ridge_estimate(parts: Sequence[tuple[Floats, Floats]], ridge: float, d: int) -> Floats:
+    """(d,) or (d, q) from X'X and X'y of several parts, y (n,) or (n, q)."""
+    gram = ridge * np.eye(d) + sum(part[0] for part in parts)
+    vectors = sum((part[1] for part in parts), np.zeros(d) if not parts else 0.0)
+    return np.asarray(np.linalg.solve(gram, vectors), dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 
 CHUNK = 2**14  # rows whose features are written down at a time
+SPARSE_COST = 50  # of a product of two entries, in products of a matrix
+EVERY_ARM = 2**16  # rows times arms whose features are written down at a time
 
 
 class Sparse(NamedTuple):
@@ -24,6 +26,15 @@ class Sparse(NamedTuple):
     def times(self, theta: Floats) -> Floats:
         """(n,) the products with a parameter."""
         return np.asarray((self.values * theta[self.places]).sum(axis=1))
+
+    def of(self, chosen: npt.NDArray[Any]) -> Sparse:
+        """Of some of the rows: a mask or positions."""
+        return Sparse(self.places[chosen], self.values[chosen])
+
+    def weighted_sum(self, weights: Floats, d: int) -> Floats:
+        """(d,) the sum of the features of all rows, each with a weight."""
+        found = np.bincount(self.places.ravel(), (self.values * weights[:, None]).ravel(), minlength=d)
+        return found.astype(np.float64)
 
     def crossed(self, other: Sparse, width: int) -> Sparse:
         """All products with the features of another column, which has so many."""
@@ -56,23 +67,36 @@ def played_features(recipe: Recipe, columns: Mapping[str, Sparse], arms: Ints) -
     return Sparse(*(np.hstack(parts) for parts in zip(*blocks, strict=True)))
 
 
-def moments_of(features: Sparse, rewards: Floats, chosen: npt.NDArray[Any], d: int) -> Moments:
-    """The moments of some of the rows: a mask or positions."""
-    y = rewards[chosen]
-    places, values = (part[chosen] for part in features)
-    vector = np.bincount(places.ravel(), weights=(values * y[:, None]).ravel(), minlength=d)
-    return Moments(
-        count=len(y),
-        gram=gram_of(features, chosen, d),
-        reward_vector=vector.astype(np.float64),
-        reward_sum=float(y.sum()),
-        reward_squares=float(y @ y),
-    )
+def every_arm_features(
+    recipe: Recipe, columns: Mapping[str, Sparse], rows: int
+) -> Iterator[tuple[slice, Sparse]]:
+    """The features of every arm in every row, row by row, in parts."""
+    k = len(recipe.items)
+    size = max(EVERY_ARM // k, 1)
+    for start in range(0, rows, size):
+        part = slice(start, min(start + size, rows))
+        at = np.repeat(np.arange(part.start, part.stop), k)
+        repeated = {name: column.of(at) for name, column in columns.items()}
+        yield part, played_features(recipe, repeated, np.tile(np.arange(k), part.stop - part.start))
 
 
-def gram_of(features: Sparse, chosen: npt.NDArray[Any], d: int) -> Floats:
-    """(d, d) the summed products of the features of some of the rows: a mask or positions."""
-    places, values = (part[chosen] for part in features)
+def gram_of(features: Sparse, d: int) -> Floats:
+    """(d, d) X'X, by what is faster: all features, or only those that are not 0."""
+    rows, entries = features.places.shape
+    if SPARSE_COST * entries**2 < d**2:
+        return sparse_gram(features, d)
+    found = np.zeros((d, d))
+    for start in range(0, rows, CHUNK):
+        part = features.of(np.arange(start, min(start + CHUNK, rows)))
+        cells = (np.arange(len(part.places)) * d)[:, None] + part.places
+        table = np.bincount(cells.ravel(), part.values.ravel(), minlength=len(cells) * d).reshape(-1, d)
+        found += table.T @ table
+    return found
+
+
+def sparse_gram(features: Sparse, d: int) -> Floats:
+    """(d, d) X'X, with the same bits on every machine."""
+    places, values = features
     gram = np.zeros(d * d)
     for column in range(places.shape[1]):
         cells = places[:, column, None] * d + places
@@ -80,6 +104,18 @@ def gram_of(features: Sparse, chosen: npt.NDArray[Any], d: int) -> Floats:
             cells.ravel(), weights=(values[:, column, None] * values).ravel(), minlength=d * d
         )
     return gram.reshape(d, d)
+
+
+def moments_of(features: Sparse, rewards: Floats, chosen: npt.NDArray[Any], d: int) -> Moments:
+    """The moments of some of the rows: a mask or positions."""
+    y, some = rewards[chosen], features.of(chosen)
+    return Moments(
+        count=len(y),
+        gram=sparse_gram(some, d),
+        reward_vector=some.weighted_sum(y, d),
+        reward_sum=float(y.sum()),
+        reward_squares=float(y @ y),
+    )
 
 
 def scores_of(recipe: Recipe, columns: Mapping[str, Sparse], theta: Floats, rows: int) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -17,7 +17,14 @@ from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.core.validation import as_arms, as_floats, check_choice, check_count, exact, is_number
-from linoto.logs.row_features import Sparse, moments_of, played_features, scores_of
+from linoto.logs.row_features import (
+    Sparse,
+    every_arm_features,
+    gram_of,
+    moments_of,
+    played_features,
+    scores_of,
+)
 
 Ids = Sequence[Any] | npt.NDArray[Any]  # what tells one row from another: 17, 17.0 and "17" are the same row
 
@@ -124,6 +131,11 @@ class Rows:
             return tuple(names)
         return tuple(names[arm] for arm in np.flatnonzero(self.candidates[row]).tolist())
 
+    def on_offer(self, chosen: slice) -> Bools:
+        """(n, k) which arms could be played in some of the rows."""
+        size = len(range(len(self))[chosen]), self.k
+        return np.ones(size, np.bool_) if self.candidates is None else self.candidates[chosen]
+
     def best(self, scores: Floats) -> Floats:
         """(n, k) 1 for the arm on offer with the best score, (k,) or (n, k); the first of equals."""
         every = np.broadcast_to(scores, (len(self), self.k))
@@ -152,9 +164,25 @@ class Rows:
         """Of some of the rows: a mask or positions."""
         return moments_of(self.features, self.rewards, chosen, self.known_recipe.d)
 
+    def sums(self, chosen: npt.NDArray[Any]) -> tuple[Floats, Floats]:
+        """(d, d) X'X and (d,) X'y of some of the rows."""
+        some, d = self.features.of(chosen), self.known_recipe.d
+        return gram_of(some, d), some.weighted_sum(self.rewards[chosen], d)
+
     def scores(self, theta: Floats) -> Floats:
         """(n, k) what a parameter expects of every arm in every row."""
         return scores_of(self.known_recipe, self.columns, theta, len(self))
+
+    def every_arm(self) -> Iterator[tuple[slice, Sparse]]:
+        """The features of every arm in every row, in parts of rows."""
+        return every_arm_features(self.known_recipe, self.columns, len(self))
+
+    def in_contexts(self) -> Rows:
+        """These rows, where they have no recipe with one in which each arm has a feature of its own."""
+        if self.recipe is not None:
+            return self
+        names = tuple(self.names or map(str, range(self.k)))
+        return replace(self, recipe=Recipe(items=names, intercept=False))
 
     @property
     def known_recipe(self) -> Recipe:
@@ -232,17 +260,22 @@ def check_disjoint(rows: Rows, warm_start: Rows | WarmStart | None) -> None:
     if not isinstance(warm_start, Rows | WarmStart):
         got = type(warm_start).__name__
         raise ValueError(f"warm_start must be Rows or a WarmStart, to say which rows built it, got {got}")
+    check_others(rows, warm_start.fingerprint, "a warm start", "built the warm start")
+
+
+def check_others(rows: Rows, fingerprint: Fingerprint, what: str, did: str) -> None:
+    """Refuse to judge what some rows did by rows that are among them."""
     if rows.ids is None:
         raise ValueError(
-            "ids must be given where there is a warm start, to show that these rows did not build it, "
-            "got None: give ids=, or use split"
+            f"ids must be given where there is {what}, to show that these rows are not among those that "
+            f"{did}, got None: give ids=, or use split"
         )
-    both = warm_start.fingerprint.shares(rows.ids)
+    both = fingerprint.shares(rows.ids)
     if both.any():
         first = str(np.asarray(rows.ids)[both.argmax()])
         raise ValueError(
-            f"rows must not be among those that built the warm start, got {both.sum()} of {len(rows)} "
-            f"that are, the first with id {first!r}"
+            f"rows must not be among those that {did}, got {both.sum()} of {len(rows)} that are, the first "
+            f"with id {first!r}"
         )
 
 

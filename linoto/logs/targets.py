@@ -11,10 +11,12 @@ import numpy.typing as npt
 from linoto.core.arrays import Floats
 from linoto.core.cells import text_of
 from linoto.core.hints import nearest
+from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import as_arm, as_floats
-from linoto.logs.rows import Rows
+from linoto.logs.rows import Rows, check_others
 
-GREEDY = "greedy"
+GREEDY, DOUBLY_ROBUST, PESSIMISTIC = "greedy", "doubly robust", "pessimistic"
+LEARNING = (DOUBLY_ROBUST, PESSIMISTIC)  # ways to learn a policy from rows
 Target = Any
 """An arm by number or name, weights by name, (k,) or (n, k) probabilities, a function, an agent, a policy."""
 
@@ -24,9 +26,9 @@ def is_policy(target: Target) -> bool:
     return callable(getattr(target, "start", None))
 
 
-def is_greedy(target: Target) -> bool:
-    """Whether a target is the best arm by a model of earlier rows."""
-    return isinstance(target, str) and target == GREEDY
+def is_learnt(target: Target) -> bool:
+    """Whether a target is what is learnt from earlier rows, by one of three words."""
+    return isinstance(target, str) and target in (GREEDY, *LEARNING)
 
 
 def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
@@ -35,6 +37,10 @@ def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
         raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
     if isinstance(target, int | np.integer):
         found: Any = np.eye(rows.k)[as_arm(target, rows.k, "target")]
+    elif isinstance(target, LearntPolicy):
+        if target.built_by is not None:
+            check_others(rows, target.built_by, "a learnt policy", "it was learnt from")
+        found = choices_of(target, rows)
     elif isinstance(target, str | Mapping):
         found = weights_of(target, rows)
     elif callable(target) or hasattr(target, "decide"):
@@ -46,6 +52,13 @@ def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
     if wrong:
         raise ValueError("target must be probabilities that sum to 1, got some that do not")
     return on_offer(probabilities, rows)
+
+
+def choices_of(policy: LearntPolicy, rows: Rows) -> Floats:
+    """(n, k) 1 for the arm that a learnt policy plays in each row."""
+    known = rows.in_contexts()
+    policy.recipe.check_same(known.recipe)
+    return known.best(known.scores(policy.parameter))
 
 
 def on_offer(probabilities: Floats, rows: Rows) -> Floats:

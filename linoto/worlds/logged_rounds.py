@@ -11,6 +11,7 @@ import numpy.typing as npt
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
+from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import as_floats
 from linoto.worlds.posterior import Choice, Draws, beta_shapes, choose
 from linoto.worlds.reward_laws import RewardLaw
@@ -18,6 +19,7 @@ from linoto.worlds.reward_laws import RewardLaw
 EDGE = 1e-6  # of a range: how near to its ends an average is, at the most
 MOST_ROUNDS = 1000  # from which those of a world are drawn
 MOST_NUMBERS = 4_000_000  # features of all their arms
+PracticeInLog = Mapping[str, float] | LearntPolicy  # weights of items, or what was learnt from rows
 
 
 class RowsOfLog(Protocol):
@@ -50,6 +52,13 @@ class LoggedRounds(NamedTuple):
     def every(self, values: Floats) -> Floats:
         """(arms,) what is known of each round (n,), for each of its arms."""
         return np.repeat(values, np.diff(self.ends, prepend=0))
+
+    def best_by(self, theta: Floats) -> Floats:
+        """(arms,) 1 for the best arm of each round by a parameter, the first of equals."""
+        weights, scores = np.zeros(self.items.size), self.actions @ theta
+        for begin, end in zip(self.begins, self.ends, strict=True):
+            weights[begin + scores[begin:end].argmax()] = 1.0
+        return weights
 
     def prospects(self, means: Floats) -> tuple[int, float]:
         """The item that is best in most rounds, and how much more the best arms earn than practice does."""
@@ -105,9 +114,7 @@ def most_rounds(recipe: Recipe) -> int:
     return int(np.clip(MOST_NUMBERS // (len(recipe.items) * recipe.d), 50, MOST_ROUNDS))
 
 
-def rounds_of_rows(
-    rows: RowsOfLog, practice: Mapping[str, float] | None, rng: np.random.Generator
-) -> LoggedRounds:
+def rounds_of_rows(rows: RowsOfLog, practice: PracticeInLog | None, rng: np.random.Generator) -> LoggedRounds:
     """Rows of the log, each with what it offered; practice plays what was logged, unless it is given."""
     recipe = rows.recipe
     check_recipe(recipe)
@@ -126,7 +133,7 @@ def rounds_of_rows(
 
 
 def rounds_of_moments(
-    recipe: Recipe, moments: Moments, practice: Mapping[str, float] | None, rng: np.random.Generator
+    recipe: Recipe, moments: Moments, practice: PracticeInLog | None, rng: np.random.Generator
 ) -> LoggedRounds:
     """Rounds like those of a log of which only sums are left: of each item as often as it was played.
 
@@ -180,7 +187,7 @@ def draw_levels(shares: Floats, played: Ints, rng: np.random.Generator) -> Float
     return np.asarray(level[:, None] == np.arange(shares.shape[1]), dtype=np.float64)
 
 
-def item_weights(practice: Mapping[str, float], recipe: Recipe) -> Floats:
+def item_weights(practice: PracticeInLog, recipe: Recipe) -> Floats:
     """(k,) the weights that practice gives to items."""
     if not isinstance(practice, Mapping):
         raise ValueError(f"practice must be a mapping from items to weights, got {practice!r}")
@@ -198,16 +205,20 @@ def actions_of(recipe: Recipe, factors: Mapping[str, Floats], items: Ints) -> Fl
 
 
 def together(
-    parts: list[tuple[Floats, Bools, Ints]], recipe: Recipe, practice: Mapping[str, float] | None
+    parts: list[tuple[Floats, Bools, Ints]], recipe: Recipe, practice: PracticeInLog | None
 ) -> LoggedRounds:
     """Rounds one below the other, where practice can play something in them: what was logged, or given."""
-    shares = None if practice is None else item_weights(practice, recipe)
+    learnt = practice if isinstance(practice, LearntPolicy) else None
+    shares = item_weights(practice, recipe) if practice is not None and not learnt else None
     kept = [part for part in parts if (part[1] if shares is None else shares[part[2]]).any()]
     if not kept:
         raise ValueError("practice must be able to play what the log offered, got no row where it can")
     actions, played, items = (np.concatenate(column) for column in zip(*kept, strict=True))
     ends = np.cumsum([part[2].size for part in kept])
     found = LoggedRounds(ends, actions, played.astype(np.float64), items, played)
+    if learnt:
+        learnt.recipe.check_same(recipe)
+        return found._replace(weights=found.best_by(learnt.parameter))
     if shares is None:
         return found
     sums = np.add.reduceat(shares[items], found.begins)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,6 +31,7 @@ from linoto.worlds.bandits import World
 from linoto.worlds.contexts import ContextualBandit, PooledRounds
 from linoto.worlds.logged_rounds import (
     LoggedRounds,
+    PracticeInLog,
     RowsOfLog,
     draw_parameters,
     rounds_of_moments,
@@ -304,7 +305,7 @@ def plausible(
     offline: Offline | None,
     *,
     rows: RowsOfLog | None = None,
-    practice: Mapping[str, float] | None = None,
+    practice: PracticeInLog | None = None,
     seed: int = 0,
 ) -> Plausible:
     """What is known of an arm set and its log, or of a log that was read: with contexts or without."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor, log10
 from typing import Any
@@ -23,7 +23,7 @@ from linoto.core.snapshots import to_dict
 from linoto.core.validation import as_floats, check_nonnegative, check_positive, one_of
 from linoto.core.verdicts import HORIZON, is_blind, surely_earned, why_worthless
 from linoto.engines import THREADS, Engine, Track
-from linoto.worlds.logged_rounds import RowsOfLog
+from linoto.worlds.logged_rounds import PracticeInLog, RowsOfLog
 from linoto.worlds.outcomes import (
     FEW,
     NOTHING,
@@ -246,7 +246,7 @@ def preview(
     drift: float = 0.0,
     least_misfit: float = 0.0,
     rows: RowsOfLog | None = None,
-    practice: Mapping[str, float] | None = None,
+    practice: PracticeInLog | None = None,
     seed: int = 0,
     engine: Engine = THREADS,
     track: Track | None = None,
@@ -275,7 +275,7 @@ def preview(
 
     With contexts the worlds draw their rounds from the log's `rows` (`read_rows`), or from what its sums say
     of them, and losses and gains are against practice in the same rounds: what each row played (with sums
-    alone: items in the log's shares), or items with the weights of `practice`.
+    alone: items in the log's shares), or `practice`: weights of items, or what `learn_policy` learnt.
 
     `least_misfit` is what an audit says of the features (`load(...).least_misfit`): a promise that breaks
     with a smaller misfit is not recommended.

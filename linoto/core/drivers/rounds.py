@@ -121,6 +121,7 @@ class RoundArms(Driver[Round]):
             items = self.offered_items(allowed)
             actions = self.features.transform(context, items)
             names = list(items) if items is not None else getattr(self.features, "items", None) or None
+            practice = practice(context, names) if callable(practice) else practice
         if actions is None:
             raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
         asked = as_round(actions, practice, names, self.d)
