@@ -12,6 +12,7 @@ import pytest
 import linoto
 from linoto import Numeric, Recipe, Rows, evaluate, learn_policy
 from linoto.core.learnt import LearntPolicy
+from linoto.logs.estimates import Interval
 from linoto.logs.learning import doubly_robust_scores
 from linoto.logs.rows import split
 from linoto.logs.targets import LEARNING, choices_of
@@ -108,10 +109,11 @@ def test_scores_are_those_of_plain_numpy() -> None:
     np.testing.assert_allclose(np.array(policy.theta) * rows.rewards.std(), line, atol=1e-9)
 
 
-def test_a_pessimistic_policy_is_hardly_ever_much_below_the_log_and_greedy_ones_often_are() -> None:
+def test_a_pessimistic_policy_is_hardly_ever_much_below_the_log_and_a_doubly_robust_one_often_is() -> None:
     # Of 40 logs of 60 rows, nearly all by a practice that is right: at most 4 may lead to 0.05 less than the
-    # log's policy earns. If the true rate is 2 % that is a false alarm in 1e-3. (Measured: 0 of 200.)
-    below = {method: 0 for method in LEARNING}
+    # log's policy earns. If the true rate is 2 % that is a false alarm in 1e-3. (Measured: 0 of 100 logs,
+    # and 27 of 100 by doubly robust scores alone.)
+    below = dict.fromkeys(LEARNING, 0)
     x = np.linspace(-1, 1, 401)
     practice = np.where(x > 0.2, 1, np.where(x < -0.2, 2, 0))
     mean = means_of(x)
@@ -169,17 +171,17 @@ def best_on_noise(seed: int) -> tuple[Rows, LearntPolicy]:
 def test_later_rows_cover_the_truth_and_the_same_rows_do_not() -> None:
     """Whatever is played on coin tosses earns a half; the arm that was lucky in these rows looks better.
 
-    Each interval holds at 95 %. Of 40 logs a valid one misses in more than 7 with a probability of 3e-4. The
-    best of 20 arms by the rows that judge it is two standard deviations above the truth: most are missed.
+    Each interval holds at 80 %. Of 20 logs a valid one misses in more than 10 with a probability of 6e-4. The
+    best of 20 arms by the rows that judge it is about two standard errors above the truth: most are missed.
     """
-    missed = {"later rows": 0, "the same rows": 0}
-    for seed in range(40):
+    missed, sure = {"later rows": 0, "the same rows": 0}, Interval(kind="normal", level=0.8)
+    for seed in range(20):
         rows, policy = best_on_noise(seed)
-        (honest,) = evaluate(rows, "doubly robust", methods=["snips"])
+        (honest,) = evaluate(rows, "doubly robust", methods=["snips"], interval=sure)
         missed["later rows"] += not honest.low <= 0.5 <= honest.high
-        (naive,) = evaluate(rows, choices_of(policy, rows), methods=["snips"])
+        (naive,) = evaluate(rows, choices_of(policy, rows), methods=["snips"], interval=sure)
         missed["the same rows"] += not naive.low <= 0.5 <= naive.high
-    assert missed["later rows"] <= 7 < 10 <= missed["the same rows"]
+    assert missed["later rows"] <= 10 < missed["the same rows"]
 
 
 @pytest.mark.parametrize("target", ["greedy", *LEARNING])
@@ -210,7 +212,7 @@ def test_a_learnt_policy_comes_back_from_json(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "gate", [linoto.Tolerance(budget=5), linoto.Control(budget=10)], ids=["model", "coin"]
+    "gate", [linoto.Tolerance(budget=5, evidence="model"), linoto.Control(budget=10)], ids=["model", "coin"]
 )
 def test_it_explores_behind_a_gate_with_contexts(gate: Any) -> None:
     rows = logged(300, np.random.default_rng(11))
