@@ -29,11 +29,11 @@ TABLES = (
 Make = Callable[[Sequence[str]], list[Column]]
 KINDS: dict[str, Make] = {
     "linear": lambda names: [],
-    "bands(edges=4)": lambda names: [linoto.Bands(name=name) for name in names],
-    "powers(degree=3)": lambda names: [linoto.Powers(name=name) for name in names],
-    "spline(knots=5)": lambda names: [linoto.Spline(name=name) for name in names],
-    "spline(knots=5, degree=3)": lambda names: [linoto.Spline(name=name, degree=3) for name in names],
-    "fourier(all, waves=25)": lambda names: [linoto.Fourier(name="all", fields=tuple(names))],
+    "bands(edges=4)": lambda names: [linoto.columns.Bands(name=name) for name in names],
+    "powers(degree=3)": lambda names: [linoto.columns.Powers(name=name) for name in names],
+    "spline(knots=5)": lambda names: [linoto.columns.Spline(name=name) for name in names],
+    "spline(knots=5, degree=3)": lambda names: [linoto.columns.Spline(name=name, degree=3) for name in names],
+    "fourier(all, waves=25)": lambda names: [linoto.columns.Fourier(name="all", fields=tuple(names))],
 }
 
 

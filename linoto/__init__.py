@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from linoto.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from linoto import columns as columns
     from linoto import research as research
     from linoto.audit.audit import audit_log as audit_log
     from linoto.checks import check_policy as check_policy
@@ -27,18 +28,8 @@ if TYPE_CHECKING:
     from linoto.core.decisions import Decision as Decision
     from linoto.core.decisions import NoSafeArm as NoSafeArm
     from linoto.core.doubling import Doubling as Doubling
-    from linoto.core.features.columns import Bands as Bands
     from linoto.core.features.columns import Category as Category
-    from linoto.core.features.columns import Cycle as Cycle
-    from linoto.core.features.columns import Embedding as Embedding
-    from linoto.core.features.columns import Fourier as Fourier
-    from linoto.core.features.columns import Hashed as Hashed
-    from linoto.core.features.columns import ItemColumn as ItemColumn
-    from linoto.core.features.columns import Logarithm as Logarithm
     from linoto.core.features.columns import Numeric as Numeric
-    from linoto.core.features.columns import Powers as Powers
-    from linoto.core.features.columns import Since as Since
-    from linoto.core.features.columns import Spline as Spline
     from linoto.core.features.moments import Moments as Moments
     from linoto.core.features.recipe import Recipe as Recipe
     from linoto.core.gates import Budget as Budget
@@ -102,20 +93,7 @@ HOMES = {
     "core.certificates": ("Certificate",),
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "core.features.moments": ("Moments",),
-    "core.features.columns": (
-        "Bands",
-        "Category",
-        "Cycle",
-        "Embedding",
-        "Fourier",
-        "Hashed",
-        "ItemColumn",
-        "Logarithm",
-        "Numeric",
-        "Powers",
-        "Since",
-        "Spline",
-    ),
+    "core.features.columns": ("Category", "Numeric"),
     "core.features.recipe": ("Recipe",),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),
@@ -150,8 +128,8 @@ __all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "research":
-        return import_module("linoto.research")
+    if name in ("columns", "research"):
+        return import_module(f"linoto.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'linoto' has no attribute {name!r}")
     value = getattr(import_module(f"linoto.{_HOME_OF[name]}"), name)

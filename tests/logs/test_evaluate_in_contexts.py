@@ -11,15 +11,8 @@ import pandas as pd
 import pytest
 
 import linoto
-from linoto import (
-    Category,
-    ItemColumn,
-    Numeric,
-    Recipe,
-    Rows,
-    evaluate,
-    read_rows,
-)
+from linoto import Category, Numeric, Recipe, Rows, evaluate, read_rows
+from linoto.columns import ItemColumn
 from linoto.core.features.moments import Moments
 from linoto.logs.estimates import Interval
 from linoto.logs.fits import fit_earlier_blocks, fit_other_folds

@@ -18,15 +18,15 @@ from linoto.service.loops.recipe_spec import RecipeSpec, as_spec, as_statistics,
 from linoto.service.web.export import parquet
 
 COLUMNS: list[Column] = [
-    linoto.Bands(name="age", edges=3),
-    linoto.Powers(name="heat", degree=2),
-    linoto.Spline(name="price", knots=4),
-    linoto.Logarithm(name="income"),
-    linoto.Fourier(name="place", fields=("north", "east"), waves=3),
-    linoto.Hashed(name="zip", size=8),
-    linoto.Embedding(name="title", size=2),
-    linoto.Since(name="asked", unit="hours"),
-    linoto.Cycle(name="hour", fields=("asked",)),
+    linoto.columns.Bands(name="age", edges=3),
+    linoto.columns.Powers(name="heat", degree=2),
+    linoto.columns.Spline(name="price", knots=4),
+    linoto.columns.Logarithm(name="income"),
+    linoto.columns.Fourier(name="place", fields=("north", "east"), waves=3),
+    linoto.columns.Hashed(name="zip", size=8),
+    linoto.columns.Embedding(name="title", size=2),
+    linoto.columns.Since(name="asked", unit="hours"),
+    linoto.columns.Cycle(name="hour", fields=("asked",)),
 ]
 CROSSES = [("item", "price"), ("item", "age")]
 

@@ -25,7 +25,9 @@ from linoto.service.web.export import parquet
 GERMAN = {"age": 25, "country": "DE"}
 PRICED = linoto.Recipe(
     items=("A", "B", "C"),
-    item_columns=(linoto.ItemColumn(name="price", labels=("price",), values=((1.0,), (2.0,), (3.0,))),),
+    item_columns=(
+        linoto.columns.ItemColumn(name="price", labels=("price",), values=((1.0,), (2.0,), (3.0,))),
+    ),
     context=RECIPE.context,
     crosses=(("price", "country"),),
     item_effects=False,

@@ -21,7 +21,7 @@ LARGE = SMALL.with_items(["D"])
 PLACES = SMALL.places_in(LARGE)
 KNOWN = linoto.Recipe(
     items=("A", "B"),
-    item_columns=(linoto.ItemColumn(name="price", labels=("price",), values=((1.0,), (2.0,))),),
+    item_columns=(linoto.columns.ItemColumn(name="price", labels=("price",), values=((1.0,), (2.0,))),),
     context=SMALL.context,
     crosses=(("price", "age"),),
     item_effects=False,

@@ -13,20 +13,8 @@ import pandas as pd
 import pytest
 
 import linoto
-from linoto import (
-    Bands,
-    Category,
-    Cycle,
-    Embedding,
-    Fourier,
-    Hashed,
-    Logarithm,
-    Numeric,
-    Powers,
-    Recipe,
-    Since,
-    Spline,
-)
+from linoto import Category, Numeric, Recipe
+from linoto.columns import Bands, Cycle, Embedding, Fourier, Hashed, Logarithm, Powers, Since, Spline
 from linoto.core.features.columns import Column
 from linoto.core.features.columns.spread import Spread
 from linoto.core.features.written import column_of

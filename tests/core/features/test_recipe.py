@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linoto import Category, ItemColumn, Numeric, Recipe
+from linoto import Category, Numeric, Recipe
+from linoto.columns import ItemColumn
 
 AGE = Numeric(name="age", mean=40.0, scale=8.0)
 COUNTRY = Category(name="country", levels=("DE", "NO"), missing=True, other=True)
