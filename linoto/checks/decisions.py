@@ -7,7 +7,6 @@ import numpy as np
 from linoto.checks.problems import ROUNDS, expect, expect_same, problem_for, shown_estimates
 from linoto.core.playing import play_in_python
 from linoto.core.protocols import Policy
-from linoto.worlds.bandits import LinearBandit
 from linoto.worlds.simulate import simulate
 
 
@@ -26,7 +25,7 @@ def select_is_pure(policy: Policy) -> None:
         arm = agent.select()
         again = agent.select()
         expect(arm == again, f"round {t} gave {arm}, then {again}")
-        agent.update(arm, float(problem.means[arm] + problem.noise[t]))
+        agent.update(arm, problem.reward(arm, t))
 
 
 def selecting_more_changes_nothing(policy: Policy) -> None:
@@ -45,8 +44,8 @@ def same_seed_same_run(policy: Policy) -> None:
     problem = problem_for(policy)
     fitting = problem.with_arms_in_range(policy)
     for seed in (0, 1):
-        bandits = (LinearBandit(actions=problem.actions, theta=problem.actions[0]) for _ in range(2))
-        one, two = (simulate(fitting, b, problem.offline, horizon=ROUNDS, seed=seed) for b in bandits)
+        worlds = (problem.world for _ in range(2))
+        one, two = (simulate(fitting, w, problem.offline, horizon=ROUNDS, seed=seed) for w in worlds)
         expect_same([one.arms, one.explored], [two.arms, two.explored], f"arms of seed {seed}")
 
 
@@ -56,7 +55,7 @@ def agents_are_independent(policy: Policy) -> None:
     undisturbed = problem.arms_played(policy)
     one, other = problem.start_agent(policy), problem.start_agent(policy, seed=1)
     for t, arm in enumerate(undisturbed):
-        other.update(t % len(problem.actions), 5.0)
+        other.update(t % len(problem.actions), problem.largest_reward)
         expect_same(problem.play_rounds(one, range(t, t + 1)), [arm], f"arms of round {t}")
 
 
@@ -64,8 +63,9 @@ def compiled_equals_interactive(policy: Policy) -> None:
     """play() gives the arms, the modes and the estimate of as many select() and update(), bit for bit."""
     problem = problem_for(policy)
     chances = np.clip(problem.means, 0.1, 0.9)
-    gaussian = (problem.means, problem.noise, False)
-    for means, draws, bernoulli in (gaussian, (chances, np.abs(problem.noise) % 1, True)):
+    low, high = problem.limits or (0.0, 1.0)
+    worlds = [(problem.means, problem.noise, False), (chances, np.abs(problem.noise) % 1, True)]
+    for means, draws, bernoulli in worlds if low <= 0 and high >= 1 else worlds[:1]:
         compiled = problem.start_full_agent(policy)
         interactive = problem.start_agent(policy)
         arms, explored = compiled.play(means, draws, bernoulli=bernoulli)

@@ -31,16 +31,16 @@ class InRounds:
     def start(self, actions: npt.ArrayLike, offline: Offline, rng: Any = 0) -> SameArms:
         """An agent that is asked about the same arms in every round; practice is the log's shares."""
         arms = np.array(actions, dtype=np.float64)
-        log = moments_of(arms, offline)
+        log = Moments.of_arms(arms, offline)
         return SameArms(self.policy.start(offline=log, d=log.d, rng=rng), arms, practice_of(offline))
 
     def composed(self) -> Any:
         """What the policy is made of where rounds bring their own arms."""
-        return self.policy.composed_in_rounds()
+        return self.policy.composed_for_rounds()
 
     def certificate(self, actions: npt.ArrayLike, offline: Offline) -> Certificate:
         """What it promises on these arms, where every round brings them."""
-        found: Certificate = self.policy.certificate(moments_of(np.array(actions, np.float64), offline))
+        found: Certificate = self.policy.certificate(Moments.of_arms(np.array(actions, np.float64), offline))
         return found
 
     def restore(self, blob: bytes) -> SameArms:
@@ -116,18 +116,6 @@ class SameArms:
         return replace(decision, arm=index, mode="explore", source="explorer", action=action)
 
 
-def moments_of(actions: Floats, offline: Offline) -> Moments:
-    """What a log of these arms (k, d) says of their features."""
-    squares = offline.reward_squares
-    return Moments(
-        count=offline.total,
-        gram=actions.T @ (offline.pulls[:, None] * actions),
-        reward_vector=actions.T @ offline.reward_sums,
-        reward_sum=float(offline.reward_sums.sum()),
-        reward_squares=None if squares is None else float(squares.sum()),
-    )
-
-
 def practice_of(offline: Offline) -> Floats:
     """(k,) the log's shares; the first arm where there is no log."""
     if offline.total == 0:
@@ -149,7 +137,7 @@ def plays_rounds(policy: Policy) -> bool:
 def plays_or_says_why_not(policy: Policy) -> None:
     """Where rounds bring their own arms a policy plays, or its `why_not` says what it then refuses with."""
     why_not, start = getattr(policy, "why_not", None), cast("PolicyForRounds", policy).start
-    log = moments_of(problem_for(policy).actions, problem_for(policy).offline)
+    log = Moments.of_arms(problem_for(policy).actions, problem_for(policy).offline)
     reason = None if why_not is None else why_not(log)
     if reason is None:
         problem = problem_for(policy)
@@ -182,7 +170,7 @@ def play_one(agent: Agent, problem: SmallProblem, arm: int, t: int) -> None:
     if t % 7 == 3:
         agent.commit(arm)
     else:
-        agent.update(arm, float(problem.means[arm] + problem.noise[t]))
+        agent.update(arm, problem.reward(arm, t))
 
 
 def draws_nothing(policy: Policy) -> bool:

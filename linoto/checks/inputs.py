@@ -49,9 +49,10 @@ def bad_logs_are_refused(policy: Policy) -> None:
 
 def bad_arms_are_refused(policy: Policy) -> None:
     """An arm out of range, or not an integer, is a ValueError that names `arm`."""
-    agent = problem_for(policy).start_agent(policy)
+    problem = problem_for(policy)
+    agent = problem.start_agent(policy)
     for bad in BAD_ARMS:
-        expect_refusal("arm", lambda bad=bad: agent.update(bad, 0.5))  # type: ignore[misc]
+        expect_refusal("arm", lambda bad=bad: agent.update(bad, problem.reward(0, 0)))  # type: ignore[misc]
 
 
 def bad_rewards_are_refused(policy: Policy) -> None:
@@ -66,7 +67,10 @@ def refused_calls_change_nothing(policy: Policy) -> None:
     problem = problem_for(policy)
     tried, untouched = problem.start_agent(policy), problem.start_agent(policy)
     for t in range(ROUNDS):
-        for arm, reward in ((BAD_ARMS[t % len(BAD_ARMS)], 0.5), (t % 6, BAD_REWARDS[t % len(BAD_REWARDS)])):
+        for arm, reward in (
+            (BAD_ARMS[t % len(BAD_ARMS)], problem.reward(0, t)),
+            (t % 6, BAD_REWARDS[t % len(BAD_REWARDS)]),
+        ):
             expect_refusal("", lambda arm=arm, reward=reward: tried.update(arm, reward))  # type: ignore[misc]
         now = range(t, t + 1)
         expect_same(problem.play_rounds(tried, now), problem.play_rounds(untouched, now), f"round {t}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from math import hypot, inf
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
+from linoto.core.confidence import Confidence
 from linoto.core.offline import Offline
 from linoto.core.parameters import is_arm
 from linoto.core.protocols import AnyAgent, Policy
@@ -28,6 +30,22 @@ class SmallProblem(NamedTuple):
     means: Floats  # (k,)
     offline: Offline
     noise: Floats  # (n,)
+    limits: tuple[float, float] | None = None  # that no reward may leave, where the policy says so
+
+    def reward(self, arm: int, t: int) -> float:
+        """What an arm earns in a round."""
+        return float(self.means[arm] + self.noise[t])
+
+    @property
+    def largest_reward(self) -> float:
+        """More than any arm earns, where that is possible."""
+        return 5.0 if self.limits is None else self.limits[1]
+
+    @property
+    def world(self) -> LinearBandit:
+        """These arms, to simulate with."""
+        theta: Floats = np.linalg.lstsq(self.actions, self.means)[0].astype(np.float64)
+        return LinearBandit(actions=self.actions, theta=theta, noise=1.0 if self.limits is None else 0.0)
 
     def start_agent(self, policy: Policy, seed: int = 0) -> AnyAgent:
         """An agent for this problem, with actions of its own."""
@@ -46,7 +64,7 @@ class SmallProblem(NamedTuple):
         arms = []
         for t in rounds:
             arm = agent.select()
-            agent.update(arm, float(self.means[arm] + self.noise[t]))
+            agent.update(arm, self.reward(arm, t))
             arms.append(arm)
         return arms
 
@@ -55,7 +73,7 @@ class SmallProblem(NamedTuple):
         log = self.offline
         squares = None if log.reward_squares is None else log.reward_squares[order]
         moved = Offline(pulls=log.pulls[order], reward_sums=log.reward_sums[order], reward_squares=squares)
-        return SmallProblem(self.actions[order], self.means[order], moved, self.noise)
+        return self._replace(actions=self.actions[order], means=self.means[order], offline=moved)
 
     def arms_played(self, policy: Policy, seed: int = 0) -> list[int]:
         """The arms of a run."""
@@ -63,23 +81,62 @@ class SmallProblem(NamedTuple):
 
 
 @cache
-def small_problem(k: int = 6, d: int = 3, logged: tuple[int, ...] = (10, 5, 5)) -> SmallProblem:
-    """A problem without ties on the unit sphere, whose first arms were logged this often."""
+def small_problem(
+    k: int = 6, d: int = 3, logged: tuple[int, ...] = (10, 5, 5), assumed: Confidence | None = None
+) -> SmallProblem:
+    """A problem without ties, whose first arms were logged this often: on the unit sphere, or as assumed."""
     rng = np.random.default_rng(6)
-    bandit = LinearBandit(actions=on_sphere(k, d, rng), theta=on_sphere(1, d, rng)[0])
     pulls = np.zeros(k, dtype=np.int64)
     pulls[: len(logged)] = logged[:k]
-    return SmallProblem(
-        bandit.actions, bandit.means, bandit.log(pulls, rng), rng.standard_normal(MANY_ROUNDS)
+    if assumed is None:
+        bandit = LinearBandit(actions=on_sphere(k, d, rng), theta=on_sphere(1, d, rng)[0])
+    else:
+        bandit = bandit_as_assumed(assumed, k, d, rng, reach=0.5)
+    log, noise = bandit.log(pulls, rng), bandit.noise * rng.standard_normal(MANY_ROUNDS)
+    if assumed is None or assumed.noise != "bounded":
+        return SmallProblem(bandit.actions, bandit.means, log, noise)
+    low, high = bandit.reward_range
+    noise = np.clip(noise, low - bandit.means.min(), high - bandit.means.max())
+    return SmallProblem(bandit.actions, bandit.means, log, noise, bandit.reward_range)
+
+
+def bandit_as_assumed(
+    confidence: Confidence, k: int, d: int, rng: np.random.Generator, *, reach: float = 1.0
+) -> LinearBandit:
+    """Arms whose means are all over the assumed range, or the middle part of it, and |theta| <= bound."""
+    low, high = confidence.reward_range or (-confidence.bound, confidence.bound)
+    middle, half = (low + high) / 2, (high - low) / 2
+    size = hypot(middle, half) / confidence.bound  # of the features: |theta| is the bound at full reach
+    around, direction = on_sphere(k, d - 1, rng), on_sphere(1, d - 1, rng)[0]
+    return LinearBandit(
+        actions=size * np.column_stack([np.ones(k), around]),
+        theta=np.append(middle, reach * half * direction) / size,
+        noise=confidence.scale,
+        rewards="bernoulli" if confidence.noise == "bounded" else "gaussian",
+        reward_range=(low, high),
     )
 
 
 def problem_for(policy: Policy, **shape: Any) -> SmallProblem:
-    """A small problem that this policy can play: with one-hot arms if it takes no others."""
-    problem = small_problem(**shape)
+    """A small problem as this policy assumes it, with one-hot arms if it takes no others."""
+    problem, assumed = small_problem(**shape), assumptions_of(policy)
+    low, high = assumed.reward_range or (-inf, inf)
+    inside = low <= problem.means.min() and problem.means.max() <= high
+    if not inside or assumed.noise == "bounded" or assumed.scale < 1 or assumed.bound < 1:
+        problem = small_problem(**shape, assumed=assumed)
     if takes_any_arms(policy):
         return problem
-    return problem._replace(actions=np.eye(len(problem.actions)))
+    size = float(np.linalg.norm(problem.actions, axis=1).max())
+    return problem._replace(actions=size * np.eye(len(problem.actions)))
+
+
+def assumptions_of(policy: Policy) -> Confidence:
+    """What a policy, or the one inside it, assumes of the noise and of the mean rewards."""
+    if hasattr(policy, "composed"):
+        policy = policy.composed()
+    elif hasattr(policy, "policy"):
+        return assumptions_of(policy.policy)
+    return getattr(policy, "confidence", None) or Confidence()
 
 
 def takes_any_arms(policy: Policy) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import hypot
 from typing import cast
 
 import numpy as np
 
 from linoto.checks.in_rounds import InRounds, SameArms
+from linoto.checks.problems import assumptions_of, bandit_as_assumed
 from linoto.checks.suite import LawError
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
@@ -21,7 +21,7 @@ from linoto.core.intervals import chance_of_at_least
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy, PolicyWithPromise
 from linoto.core.validation import check_count, check_seed
-from linoto.worlds.bandits import LinearBandit, logged_pulls, on_sphere
+from linoto.worlds.bandits import LinearBandit, logged_pulls
 
 FALSE_ALARM = 1e-6
 MEANING = "At most a share delta of all runs violates the promise of the certificate."
@@ -184,29 +184,13 @@ def throws_coin(agent: object) -> bool:
     return bool(getattr(getattr(agent, "gate", None), "throws_coin", False))
 
 
-def assumptions_of(policy: Policy) -> Confidence:
-    """What a policy assumes of the noise and of the mean rewards."""
-    if hasattr(policy, "composed"):
-        policy = policy.composed()
-    return getattr(policy, "confidence", None) or Confidence()
-
-
 def problem_as_assumed(
     confidence: Confidence, logged: int, rng: np.random.Generator
 ) -> tuple[LinearBandit, Offline]:
     """A problem with |theta| = bound and means all over the assumed range, and a log of some of its arms."""
-    low, high = confidence.reward_range or (-confidence.bound, confidence.bound)
-    middle, half = (low + high) / 2, (high - low) / 2
-    size = hypot(middle, half) / confidence.bound  # of the features: so that |theta| is the bound
-    around, direction = on_sphere(ARMS, FEATURES - 1, rng), on_sphere(1, FEATURES - 1, rng)[0]
-    bandit = LinearBandit(
-        actions=size * np.column_stack([np.ones(ARMS), around]),
-        theta=np.append(middle, half * direction) / size,
-        noise=confidence.scale,
-        rewards="bernoulli" if confidence.noise == "bounded" else "gaussian",
-        reward_range=(low, high),
-    )
-    m = min(int(logged * max(1.0, confidence.scale / half) ** 2), MOST_LOGGED)
+    bandit = bandit_as_assumed(confidence, ARMS, FEATURES, rng)
+    low, high = bandit.reward_range
+    m = min(int(logged * max(1.0, confidence.scale / ((high - low) / 2)) ** 2), MOST_LOGGED)
     return bandit, bandit.log(logged_pulls(bandit, m=m, arms=LOGGED_ARMS, rng=rng), rng)
 
 

@@ -35,7 +35,7 @@ def defaults_construct(policy: Policy) -> None:
     """A policy starts with its defaults, given no more than the fields that have none."""
     needed = [f.name for f in fields_of(policy) if f.default is MISSING and f.default_factory is MISSING]
     default = type(policy)(**{name: getattr(policy, name) for name in needed})
-    problem_for(policy).start_agent(default).select()
+    problem_for(default).start_agent(default).select()
 
 
 def repr_round_trips(policy: Policy) -> None:

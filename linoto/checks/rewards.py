@@ -27,7 +27,7 @@ def update_is_commit_and_observe(policy: Policy) -> None:
     for t in range(ROUNDS):
         arm = two.select()
         two.commit(arm)
-        two.observe(arm, float(problem.means[arm] + problem.noise[t]))
+        two.observe(arm, problem.reward(arm, t))
         expect_same([arm], problem.play_rounds(one, range(t, t + 1)), f"arms of round {t}")
     expect_same(shown_estimates(one), shown_estimates(two), "theta and bounds")
 
@@ -37,8 +37,10 @@ def rewards_come_in_any_order(policy: Policy) -> None:
     (in_order, awaited), (shuffled, _) = agent_with_pending(policy), agent_with_pending(policy)
     for arm, reward in awaited:
         in_order.observe(arm, reward)
+    of_arm = {arm: [reward for other, reward in awaited if other == arm] for arm, _ in awaited}
     for i in np.random.default_rng(3).permutation(len(awaited)):
-        shuffled.observe(*awaited[i])
+        arm = awaited[i][0]
+        shuffled.observe(arm, of_arm[arm].pop(0))
     if hasattr(in_order, "theta"):
         expect_close(shuffled.theta, in_order.theta, "theta", 1e-9)
     if hasattr(in_order, "ellipsoid"):
@@ -60,8 +62,8 @@ def rewards_without_a_commit_are_refused(policy: Policy) -> None:
     agent, awaited = agent_with_pending(policy)
     for arm, reward in awaited:
         agent.observe(arm, reward)
-    for arm in {arm for arm, _ in awaited}:
-        expect_refusal("arm", lambda arm=arm: agent.observe(arm, 0.5))  # type: ignore[misc]
+    for arm, reward in dict(awaited).items():
+        expect_refusal("arm", lambda arm=arm, reward=reward: agent.observe(arm, reward))  # type: ignore[misc]
 
 
 def agent_with_pending(policy: Policy) -> tuple[Agent, list[tuple[int, float]]]:
@@ -73,5 +75,5 @@ def agent_with_pending(policy: Policy) -> tuple[Agent, list[tuple[int, float]]]:
     for t in range(BEFORE, BEFORE + PENDING):
         arm = agent.select() if t % 2 else t % len(problem.actions)
         agent.commit(arm)
-        awaited.append((arm, float(problem.means[arm] + problem.noise[t])))
+        awaited.append((arm, problem.reward(arm, t)))
     return agent, awaited

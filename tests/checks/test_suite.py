@@ -10,7 +10,7 @@ from helpers.plain_policies import Kept, KeptAgent, Leader, PatientAgent
 
 import linoto
 from linoto import research
-from linoto.checks.in_rounds import draws_nothing
+from linoto.checks.in_rounds import draws_nothing, plays_rounds
 from linoto.checks.problems import small_problem
 from linoto.checks.suite import LAWS, Law, LawError, all_checks, check_policy
 from linoto.core.confidence import PAPER, Confidence
@@ -145,6 +145,27 @@ def is_by_coin(policy: Any) -> bool:
 def test_agents_hold_as_much_after_many_rounds_as_after_few(policy: Any) -> None:
     """Among all the laws, in their order: what is loaded when it is first needed is there by then."""
     assert set(MEMORY) <= set(check_policy(policy))
+
+
+RANGES = [
+    Confidence(reward_range=(0, 1), noise="bounded"),
+    *(
+        pytest.param(confidence, marks=pytest.mark.slow)
+        for confidence in (
+            Confidence(reward_range=(-1, 1)),
+            Confidence(reward_range=(-0.1, 0.1), noise=0.01),
+            Confidence(reward_range=(20, 60), noise="bounded", bound=60.0),
+            Confidence(noise=0.1, bound=0.3),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("confidence", RANGES, ids=str)
+def test_laws_have_rewards_as_a_policy_assumes_them_and_run_in_rounds_too(confidence: Confidence) -> None:
+    policy = Gated(confidence=confidence)
+    assert plays_rounds(policy)
+    assert check_policy(policy) == laws_for(policy)
 
 
 SHARES = Confidence(reward_range=(0, 1), bound=2.0)

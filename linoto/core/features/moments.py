@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats
+from linoto.core.offline import Offline
 from linoto.core.validation import as_floats, as_reward, check_count, exact, is_number
 
 SUMS = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
@@ -61,6 +62,18 @@ class Moments:
     def from_rows(cls, features: npt.ArrayLike, rewards: npt.ArrayLike) -> Moments:
         """Sum a log given as rows: the features (n, d) of what was played, and its rewards (n,)."""
         return cls.from_blocks([(features, rewards)])
+
+    @classmethod
+    def of_arms(cls, actions: Floats, offline: Offline) -> Moments:
+        """What a log of these arms (k, d) says of their features."""
+        squares = offline.reward_squares
+        return cls(
+            count=offline.total,
+            gram=actions.T @ (offline.pulls[:, None] * actions),
+            reward_vector=actions.T @ offline.reward_sums,
+            reward_sum=float(offline.reward_sums.sum()),
+            reward_squares=None if squares is None else float(squares.sum()),
+        )
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Moments:
