@@ -13,7 +13,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount, counted
 from linoto.core.policies import Gated
-from linoto.core.usual import usual_gate
+from linoto.core.usual import usual_gate, usual_gate_for
 from linoto.core.verdicts import surely_earned, why_worthless
 from linoto.logs.read import Log
 
@@ -102,7 +102,7 @@ def contextual_gate(
 ) -> Control | Tolerance:
     """A gate that allows so much; if neither is given, the usual budget for what this log earned."""
     if budget is None and epsilon is None:
-        usual: Any = usual_gate(confidence, moments)
+        usual: Any = usual_gate_for(moments, confidence)
         if isinstance(usual, Control) and kind == "control":
             return usual
         budget = usual.budget

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import coins, kernels, odds, playing, saving
+from linoto.core import coins, kernels, odds, saving
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
@@ -47,7 +47,6 @@ class Agent:
     confidence: Confidence
     rule: Rule
     against: str  # what a promise is compared with
-    brings_arms: bool  # whether every round brings its own arms
     fallback_source: Literal["lcb", "mixture", "practice", "fixed"]  # of the latest decision's fallback
     ellipsoid: Ellipsoid  # the confidence set of the parameter, C_t of eq. (2)
     names: tuple[str, ...] | None  # of the arms, or of the recipe's items
@@ -258,7 +257,7 @@ class Agent:
         the number of the first round here. Where rounds bring their own arms, the world is all of them:
         `playing.GivenRounds` says how.
         """
-        return playing.play(self, self.driver, means, draws, **world)
+        return self.driver.play(self, means, draws, **world)
 
     # -- arms that come and go
 

@@ -19,7 +19,7 @@ from linoto.core.drivers.rounds import RoundArms
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments, as_moments
 from linoto.core.offline import Offline, as_offline
-from linoto.core.parameters import why_not_in_rounds
+from linoto.core.parameters import why_no_rounds
 from linoto.core.plain_python import only_looking
 from linoto.core.protocols import Composition, Log, is_log, of_log
 from linoto.core.validation import as_actions, as_names, generator_for
@@ -110,11 +110,11 @@ class Composed:
         reason = self.why_not(moments)
         if reason is not None:
             raise ValueError(reason)
-        driver = RoundArms.begin(self.composed_in_rounds(), moments, **begun)
+        driver = RoundArms.begin(self.composed_for_rounds(), moments, **begun)
         driver.check_length()
         return driver
 
-    def composed_in_rounds(self) -> Composition:
+    def composed_for_rounds(self) -> Composition:
         """What it is composed of where rounds bring their own arms."""
         return self.composed()
 
@@ -124,8 +124,8 @@ class Composed:
         That is arms which stay the same (an `Offline`), or rounds that bring their own (`Moments`).
         """
         if isinstance(log, Offline):
-            return self.composed().gate.why_not(log, self.composed().assumed)
-        composition = self.composed_in_rounds()
+            return None
+        composition = self.composed_for_rounds()
         if self.needs_one_hot:
             return f"policy must be one for arms with features, got {self!r}, which needs one-hot arms"
         if rule_of(composition.explorer).keeps_scores:
@@ -133,7 +133,7 @@ class Composed:
                 "explorer must score the arms in every round with contexts, got "
                 f"{type(composition.explorer).__name__}"
             )
-        return why_not_in_rounds(composition, log)
+        return why_no_rounds(composition, log)
 
     def certificate(
         self,

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats
-from linoto.core.features.moments import Moments
 from linoto.core.hints import amount
 from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot
@@ -229,11 +228,8 @@ class RadiusTerms(NamedTuple):
     constant: bool = False  # only `fixed` and `bias`, whatever is observed
 
 
-def radius_terms(confidence: Confidence, actions: Floats | None, log: Offline | Moments) -> RadiusTerms:
-    """The scalars of a radius for these arms (k, d) and this log; None: for rounds that bring their own."""
-    if isinstance(log, Moments):
-        return terms_of_log(confidence, log.d, log.spectrum)
-    assert actions is not None  # a log of arms comes with them
+def radius_terms(confidence: Confidence, actions: Floats, log: Offline) -> RadiusTerms:
+    """The scalars of a radius for these arms (k, d) and this log."""
     if confidence.horizon is not None:
         if find_one_hot(actions) is None:
             raise ValueError("actions must be one-hot for radius 'arms', got arms that share features")

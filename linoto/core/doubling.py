@@ -120,7 +120,7 @@ FORWARDED = (
     *("rewards", "theta", "means", "lcb", "ucb", "baseline", "ellipsoid", "names", "k", "d"),
     *("explorer", "gate", "against", "confidence", "rule", "interval", "propensity", "check_reward"),
     *("fallback_source", "mixture_plays", "next_mixture_arm", "budget", "counts_control", "bounds"),
-    *("changes", "change_texts", "present", "amended", "brings_arms", "practice_propensity"),
+    *("changes", "change_texts", "present", "amended", "practice_propensity"),
 )
 """What this epoch's agent knows, and the agent of all epochs passes on."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import check_range
-from linoto.core.confidence import Confidence, RadiusTerms, radius_terms
+from linoto.core.confidence import Confidence, RadiusTerms, radius_terms, terms_of_log
 from linoto.core.explorers import rule_of
 from linoto.core.features.moments import Moments
 from linoto.core.gates import mixture_rounding
@@ -107,7 +107,7 @@ def explorer_params(composition: Composition, d: int, terms: RadiusTerms) -> Rec
     return params
 
 
-def why_not_in_rounds(composition: Composition, moments: Moments) -> str | None:
+def why_no_rounds(composition: Composition, moments: Moments) -> str | None:
     """Why a composition has no theorem for rounds that bring their own arms, or None."""
     confidence, gate, fallback = composition.assumed, composition.gate, composition.resolved_fallback()
     if confidence.shift > 0:
@@ -115,7 +115,7 @@ def why_not_in_rounds(composition: Composition, moments: Moments) -> str | None:
             f"shift must be 0 with contexts, got {confidence.shift:g}: one estimate is kept there, and it "
             "uses the log"
         )
-    reason = gate.why_not(moments, confidence)
+    reason = gate.why_no_rounds(confidence)
     if reason is not None:
         return reason
     if fallback in FALLBACKS_IN_ROUNDS and not (gate.throws_coin and fallback != "mixture"):
@@ -124,10 +124,10 @@ def why_not_in_rounds(composition: Composition, moments: Moments) -> str | None:
     return f"fallback must be {words} with contexts, got {fallback!r}: practice is given with each decision"
 
 
-def params_in_rounds(composition: Composition, moments: Moments) -> Records:
+def params_for_rounds(composition: Composition, moments: Moments) -> Records:
     """A composition as the kernels read it, for rounds that bring their own arms."""
     confidence = composition.assumed
-    reason = why_not_in_rounds(composition, moments)
+    reason = why_no_rounds(composition, moments)
     if reason is not None:
         raise ValueError(reason)
     ridge = confidence.ridge_for(moments.d)
@@ -138,8 +138,8 @@ def params_in_rounds(composition: Composition, moments: Moments) -> Records:
         )
     if composition.gate.measures:
         check_range(confidence, moments)
-    params = explorer_params(composition, moments.d, radius_terms(confidence, None, moments))
+    params = explorer_params(composition, moments.d, terms_of_log(confidence, moments.d, moments.spectrum))
     params[0]["memory"] = getattr(composition.explorer, "memory", None) or 0
-    composition.gate.fill(params[0], confidence, None, moments)
+    composition.gate.fill_for_rounds(params[0], confidence, moments)
     params[0]["fallback"] = FALLBACK_CODES[composition.resolved_fallback()]  # the mixture is practice
     return params

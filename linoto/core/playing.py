@@ -1,24 +1,17 @@
-"""Rounds in a known world: compiled where the explorer is, else asked one by one."""
+"""Rounds in a known world: what is in it, and what an agent that is asked in each round plays there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from linoto.core import coins, kernels
-from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core import kernels
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.decisions import source_code
-from linoto.core.drivers.driver import Driver
-from linoto.core.drivers.fixed import FixedArms
-from linoto.core.drivers.questions import as_weights
-from linoto.core.drivers.rounds import RoundArms
 from linoto.core.protocols import AnyAgent, RoundAgent
 from linoto.core.validation import as_arm, as_counts, as_floats
-from linoto.core.warm_up import warm_up_context_loop, warm_up_loop
-
-MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 
 
 class Rounds(NamedTuple):
@@ -44,6 +37,15 @@ class World(NamedTuple):
     bernoulli: bool
     reward_range: tuple[float, float]
     spread: Floats  # (k,)
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """The least and the most that a reward can be."""
+        least = self.reward_range[0]
+        if self.bernoulli:
+            return least, least + float(self.spread.max())
+        low, high = self.draws.min(), self.draws.max()
+        return float((self.means + self.spread * low).min()), float((self.means + self.spread * high).max())
 
 
 class GivenRounds(NamedTuple):
@@ -86,95 +88,14 @@ def as_world(
     return World(means, draws, starts, first, bernoulli, reward_range, steps)
 
 
-def play(agent: AnyAgent, driver: Driver[Any], means: Floats, draws: Floats, **world: Any) -> Rounds:
-    """What an agent with this driver plays in a world: compiled, unless its explorer is the caller's own."""
-    if isinstance(driver, FixedArms):
-        known = as_world(means, draws, driver.k, **world)
-        check_world(driver, known)
-        return ask_in_world(agent, known) if driver.own else play_fixed(driver, known)
-    if not isinstance(driver, RoundArms):
-        raise TypeError(f"driver must be one of ours, got {type(driver).__name__}")
-    bernoulli = bool(world.pop("bernoulli", False))
-    given = GivenRounds(means=means, **world)
-    check_given(driver, given, draws, bernoulli)
-    if driver.own:
-        return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli)
-    return play_given(driver, given, draws, bernoulli)
-
-
-def play_fixed(driver: FixedArms, world: World) -> Rounds:
-    """What these arms play in a world, compiled."""
-    running, draws, low = driver.running, world.draws, world.reward_range[0]
-    rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
-    coins.check_stays_safe(not running.stays_safe)
-    warm_up_loop(driver.parts)
-    block = max(min(4096, MOST_DRAWN // running.state.vectors.shape[1]), 1)  # rounds drawn for at once
-    for start in range(0, draws.size, block):
-        part = slice(start, min(start + block, draws.size))
-        now = world.means, world.starts, world.first + start, draws[part], world.bernoulli, low, world.spread
-        randoms = driver.random_rows(part.stop - start), driver.coin_rows(part.stop - start)
-        played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
-        kernels.play(running.params, running.state, *now, *randoms, *played, *driver.parts)
-    return rounds
-
-
-def check_world(driver: FixedArms, world: World) -> None:
-    """Refuse a world whose rewards can leave the range they are said never to leave."""
-    if not (world.bernoulli or world.draws.size):
-        return
-    least = world.reward_range[0]
-    most = least + float(world.spread.max())
-    if not world.bernoulli:
-        least = float((world.means + world.spread * world.draws.min()).min())
-        most = float((world.means + world.spread * world.draws.max()).max())
-    check_rewards(driver, least, most)
-
-
-def check_given(driver: RoundArms, given: GivenRounds, draws: Floats, bernoulli: bool) -> None:
-    """The same where rounds bring their arms; and refuse to play while a round is decided already."""
-    coins.check_stays_safe(not driver.running.stays_safe)
-    if driver.standing is not None:
-        raise ValueError(f"rounds must begin after a commit, got a round in which {driver.why_it_stands}")
-    if bernoulli:
-        check_rewards(driver, 0.0, 1.0)
-    elif given.means.size and driver.running.params[0]["bounded"]:
-        rewards = given.means + np.repeat(draws, np.diff(given.ends, prepend=0))
-        check_rewards(driver, float(rewards.min()), float(rewards.max()))
-
-
-def check_rewards(driver: Driver[Any], least: float, most: float) -> None:
-    """Refuse rewards beyond the range they are said never to leave."""
-    p = driver.running.params[0]
+def check_rewards(params: Records, least: float, most: float) -> None:
+    """Refuse a world with rewards beyond the range they are said never to leave."""
+    p = params[0]
     if p["bounded"] and not (p["low"] <= least and most <= p["low"] + p["unit"]):
         raise ValueError(
             f"reward_range must hold every reward where noise is 'bounded', got a world with rewards in "
             f"[{least:g}, {most:g}]"
         )
-
-
-def play_given(driver: RoundArms, given: GivenRounds, draws: Floats, bernoulli: bool) -> Rounds:
-    """What is played in rounds that bring their arms, compiled: the same bits as asking round by round."""
-    warm_up_context_loop(driver.coin)
-    running, ends = driver.running, given.ends
-    most = int(np.diff(ends, prepend=0).max())
-    running.state = kernels.with_arms(running.state, np.zeros((driver.d, most)))
-    coin_rows, randoms = driver.coin_rows(ends.size), driver.random_rows(ends.size)
-    played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
-    table = ends, given.actions, normalised(ends, given.weights), given.means, draws, bernoulli
-    scratch = np.empty((2, driver.d * most))
-    kernels.context_play(
-        running.params, running.state, *table, randoms, coin_rows, scratch, *played, driver.coin
-    )
-    return played
-
-
-def normalised(ends: Ints, weights: Floats) -> Floats:
-    """The weights as an agent that is asked reads them: each round divided by its sum, bit for bit."""
-    begins, found = np.append(0, ends[:-1]), weights.copy()
-    drawn = np.flatnonzero(np.maximum.reduceat(weights, begins) != 1.0)  # else practice is one arm
-    for t in drawn.tolist():
-        found[begins[t] : ends[t]] = as_weights(weights[begins[t] : ends[t]])
-    return found
 
 
 # -- asked one by one

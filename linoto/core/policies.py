@@ -30,7 +30,7 @@ from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
 from linoto.core.offline import Offline
 from linoto.core.parameters import REACHES, is_arm, params_of
-from linoto.core.usual import usual_gate
+from linoto.core.usual import usual_gate, usual_gate_for
 from linoto.core.validation import (
     check_choice,
     check_count,
@@ -308,9 +308,10 @@ class Gated(Composed):
         gate: Any = self.gate
         return self if gate is not None else replace(self, gate=usual_gate(self.assumed))
 
-    def composed_in_rounds(self) -> Gated:
+    def composed_for_rounds(self) -> Gated:
         gate: Any = self.gate
-        return self if gate is not None else replace(self, gate=usual_gate(self.assumed, Moments.empty(1)))
+        usual = usual_gate_for(Moments.empty(1), self.assumed)
+        return self if gate is not None else replace(self, gate=usual)
 
     def with_parameter(self, name: str, value: float) -> Gated:
         gate = self.composed().gate

@@ -45,6 +45,13 @@ class ArmsOfLog(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
 
+class FeaturesOfLog(Protocol):
+    """What the rewards of a log are linear in."""
+
+    @property
+    def to_start(self) -> dict[str, Any]: ...  # what it says to `start`
+
+
 class Log(Protocol):
     """What a policy starts from: `read_log` and `load` return one."""
 
@@ -58,10 +65,7 @@ class Log(Protocol):
     def contexts(self) -> object | None: ...  # None: rows have no context
 
     @property
-    def recipe(self) -> Any: ...
-
-    @property
-    def moments(self) -> Any: ...
+    def features(self) -> FeaturesOfLog: ...
 
 
 def is_log(given: object) -> TypeGuard[Log]:
@@ -71,9 +75,7 @@ def is_log(given: object) -> TypeGuard[Log]:
 
 def of_log(log: Log) -> dict[str, Any]:
     """What a log says to `start`."""
-    if log.contexts is not None:
-        return {"actions": None, "offline": log.moments, "features": log.recipe}
-    return {"actions": log.arms.actions, "offline": log.offline, "names": log.arms.names}
+    return log.features.to_start
 
 
 class RoundAgent(Protocol):

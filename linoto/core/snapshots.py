@@ -33,7 +33,7 @@ from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
 from linoto.core.oope import OOPE
 from linoto.core.open_rounds import OpenRounds
-from linoto.core.parameters import params_in_rounds
+from linoto.core.parameters import params_for_rounds
 from linoto.core.protocols import Policy
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, lasting_rows
@@ -282,13 +282,13 @@ def restore_rounds(
     """An agent whose rounds bring their arms, from its log, its estimate and its books."""
     policy = known_policy(header["policy"], given)
     changes = tuple(ItemChange.from_dict(change) for change in header.get("changes", ()))
-    composition = composition_after(policy.composed_in_rounds(), changes)
+    composition = composition_after(policy.composed_for_rounds(), changes)
     features = recipe_after(features, changes)
     scalars = {name: header[name] for name in ("count", "reward_sum", "reward_squares")}
     moments = Moments(gram=arrays["gram"], reward_vector=arrays["reward_vector"], **scalars)
     if features is not None and features.d != moments.d:
         raise ValueError(f"features must have d = {moments.d} like the snapshot, got {features.d}")
-    params = params_in_rounds(composition, moments)
+    params = params_for_rounds(composition, moments)
     state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
     for name, row in lasting_rows(state).items():
         copy_exactly(name, arrays, row)

@@ -18,7 +18,7 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.one_hot import find_one_hot
 from linoto.core.playing import GivenRounds
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.usual import usual_gate
+from linoto.core.usual import usual_gate_for
 from linoto.core.validation import (
     as_actions,
     check_choice,
@@ -230,12 +230,12 @@ class LogOfRounds:
     def gate_of(self, policy: ComposedPolicy) -> Gate:
         """What the policy compares by."""
         composed: Any = policy
-        gate: Gate = composed.composed_in_rounds().gate
+        gate: Gate = composed.composed_for_rounds().gate
         return gate
 
     def usual_gate(self, confidence: Confidence) -> Gate:
         """What is previewed where no policy is given."""
-        return usual_gate(confidence, self.log)
+        return usual_gate_for(self.log, confidence)
 
     def compared_with(self, policy: ComposedPolicy) -> str:
         """What its promise is about: with contexts always what was done in the same rounds."""

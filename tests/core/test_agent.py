@@ -550,8 +550,9 @@ def test_an_agent_is_copied_and_says_what_it_does_not_have(start: Any) -> None:
     agent = LinUCB().start(**start, rng=0)
     again = copy.deepcopy(agent)
     assert again.snapshot() == agent.snapshot() and again.running is not agent.running
-    missing = "lcb" if agent.brings_arms else "moments"
-    kind = "rounds bring their own arms" if agent.brings_arms else "arms stay the same"
+    missing, kind = (
+        ("lcb", "rounds bring their own arms") if "d" in start else ("moments", "arms stay the same")
+    )
     with pytest.raises(AttributeError, match=f"an Agent whose {kind} has no attribute '{missing}'"):
         getattr(again, missing)
     with pytest.raises(AttributeError, match="an Agent has no attribute 'wings'"):

@@ -17,7 +17,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
 from linoto.core.kernels.compiling import STAMP, stamp_of
 from linoto.core.offline import Offline
-from linoto.core.parameters import params_in_rounds
+from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import run_in_python
 from linoto.core.policies import Gated, LinOtO
 from linoto.core.warm_up import (
@@ -118,7 +118,7 @@ def test_a_kernel_gives_the_same_bits_compiled_and_as_plain_python(policy: LinOt
 def test_so_it_does_where_rounds_bring_their_arms(gate: Any) -> None:
     rng = np.random.default_rng(0)
     moments = Moments.from_rows(rng.normal(size=(20, 3)), rng.random(20))
-    params = params_in_rounds(Gated(gate=gate, confidence=SURE).composed_in_rounds(), moments)
+    params = params_for_rounds(Gated(gate=gate, confidence=SURE).composed_for_rounds(), moments)
     states = [kernels.allocate_rounds(moments.gram, moments.reward_vector, False) for _ in range(2)]
     coin = kernels.parts_of(params).coin
     kernels.context_begin(params, states[0], *moments.as_rows(), coin)

@@ -96,7 +96,7 @@ def test_the_alarm_is_raised_exactly_below_the_line_that_is_drawn(noise: Any) ->
     confidence = linoto.Confidence(noise=noise, reward_range=(0.0, 1.0))
     policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.05), confidence=confidence)
     agent = policy.start(np.eye(3), linoto.Offline(**LOG), rng=0)
-    watch = Watch.of(agent, agent.certificate, with_defaults(spec_of(), "loop"))
+    watch = Watch.over_arms(agent, agent.certificate, with_defaults(spec_of(), "loop"))
     closed = np.array([0, 3, 100, 2000, 100_000])
     lines = watch.alarm_below(closed, watch.threshold)
     assert lines is not None and np.isnan(lines[0]) and np.isfinite(lines[2:]).all()
@@ -110,7 +110,7 @@ def watch_of(mean: float, noise: Any = "bounded") -> Watch:
     policy = linoto.Gated(gate=linoto.Tolerance(epsilon=0.0), confidence=confidence)
     log = linoto.Offline(pulls=[10**9], reward_sums=[mean * 1e9])  # type: ignore[arg-type]
     agent = policy.start(np.eye(1), log, rng=0)
-    return Watch.of(agent, agent.certificate, with_defaults(spec_of(), "loop"))
+    return Watch.over_arms(agent, agent.certificate, with_defaults(spec_of(), "loop"))
 
 
 @pytest.mark.parametrize("late", [None, 0.0, 1.0], ids=["prompt", "zeros late", "ones late"])

@@ -17,6 +17,7 @@ from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.explorers import View, is_users_own, rule_of
+from linoto.core.playing import Rounds
 from linoto.core.protocols import Composition, PolicyWithPromise
 from linoto.core.running import Running
 
@@ -35,8 +36,7 @@ class Brought(NamedTuple):
 class Driver(ABC, Generic[Q]):
     """One way to measure the arms of a round by the kernels. Above it nobody knows which."""
 
-    brings_arms: ClassVar[bool]  # whether every round brings its own arms
-    kind: ClassVar[str]  # the same in words
+    kind: ClassVar[str]  # where the arms of a round come from, in words
     sources: ClassVar[tuple[str, ...]]  # of a decision, in the order of the kernels' codes
     against: str  # what a promise is compared with
 
@@ -186,6 +186,10 @@ class Driver(ABC, Generic[Q]):
     @abstractmethod
     def update(self, decision: Any, value: float) -> None:
         """Commit and observe at once."""
+
+    @abstractmethod
+    def play(self, agent: Any, means: Floats, draws: Floats, **world: Any) -> Rounds:
+        """What its agent plays in a known world: compiled, unless the explorer is the caller's own."""
 
     # -- arms that come and go
 

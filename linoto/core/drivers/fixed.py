@@ -23,19 +23,21 @@ from linoto.core.kernels import State
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.plain_python import is_only_looking, run_once
-from linoto.core.protocols import Composition, PolicyWithPromise
+from linoto.core.playing import Rounds, World, as_world, ask_in_world, check_rewards
+from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
 from linoto.core.validation import as_arm, as_counts
-from linoto.core.warm_up import warm_up
+from linoto.core.warm_up import warm_up, warm_up_loop
 
+MOST_DRAWN = 4_000_000  # random numbers that the loop holds at once
 SCRATCH = [kernels.SCORE, kernels.ROOM, kernels.CHANCE]  # rows of the arms that one decision writes
 
 
 class FixedArms(Driver[Bools | None]):
     """The kernels of arms that stay the same. A question is a mask of the allowed arms; None: all."""
 
-    brings_arms, kind = False, "arms stay the same"
+    kind = "arms stay the same"
     sources = SOURCES
     changes: tuple[ArmChange, ...]
 
@@ -288,6 +290,28 @@ class FixedArms(Driver[Bools | None]):
         arm, mixture = self.play_of(decision)
         kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts[:5])
         self.draw()
+
+    def play(self, agent: AnyAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
+        known = as_world(means, draws, self.k, **world)
+        if known.bernoulli or known.draws.size:
+            check_rewards(self.running.params, *known.extent)
+        return ask_in_world(agent, known) if self.own else self.play_compiled(known)
+
+    def play_compiled(self, world: World) -> Rounds:
+        """What these arms play in a world, block by block."""
+        running, draws, low = self.running, world.draws, world.reward_range[0]
+        rounds = Rounds(*np.empty((3, draws.size), dtype=np.int64))
+        coins.check_stays_safe(not running.stays_safe)
+        warm_up_loop(self.parts)
+        block = max(min(4096, MOST_DRAWN // running.state.vectors.shape[1]), 1)  # rounds drawn for at once
+        for start in range(0, draws.size, block):
+            part = slice(start, min(start + block, draws.size))
+            first = world.first + start
+            now = world.means, world.starts, first, draws[part], world.bernoulli, low, world.spread
+            randoms = self.random_rows(part.stop - start), self.coin_rows(part.stop - start)
+            played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
+            kernels.play(running.params, running.state, *now, *randoms, *played, *self.parts)
+        return rounds
 
     def learn(self, arm: int, mixture: bool, value: float, error: float) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be."""

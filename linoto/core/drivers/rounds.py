@@ -12,30 +12,31 @@ import numpy.typing as npt
 
 from linoto.core import coins, item_changes, kernels
 from linoto.core.arm_changes import as_bound, composition_after
-from linoto.core.arrays import Bools, Floats
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
 from linoto.core.drivers.driver import Brought, Driver
-from linoto.core.drivers.questions import Features, Round, as_round
+from linoto.core.drivers.questions import Features, Round, as_round, as_weights
 from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.item_changes import ItemChange
 from linoto.core.open_rounds import check_awaited
-from linoto.core.parameters import params_in_rounds
+from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, only_looking, run_once
-from linoto.core.protocols import Composition, PolicyWithPromise
+from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds, check_rewards
+from linoto.core.protocols import Composition, PolicyWithPromise, RoundAgent
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.validation import as_arm, exact, rounded_up
-from linoto.core.warm_up import warm_up_contexts
+from linoto.core.warm_up import warm_up_context_loop, warm_up_contexts
 
 
 class RoundArms(Driver[Round]):
     """The kernels of rounds that bring their own arms. A question is a round."""
 
-    brings_arms, kind = True, "rounds bring their own arms"
+    kind = "rounds bring their own arms"
     sources = SOURCES_IN_ROUNDS
     mixes_practice = True
     changes: tuple[ItemChange, ...]
@@ -74,7 +75,7 @@ class RoundArms(Driver[Round]):
         params: npt.NDArray[Any] | None = None,
     ) -> RoundArms:
         """A fresh one that knows the log and nothing else."""
-        params = params_in_rounds(composition, moments) if params is None else params
+        params = params_for_rounds(composition, moments) if params is None else params
         state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
         if params[0]["estimates_noise"]:
@@ -296,7 +297,7 @@ class RoundArms(Driver[Round]):
     # -- learning
 
     def commit(self, decision: Decision) -> None:
-        self.play(decision)
+        self.entered(decision)
         self.running.open_rounds.open(self.running.rounds)
 
     def observe(self, decision: Decision, value: float) -> None:
@@ -312,9 +313,9 @@ class RoundArms(Driver[Round]):
         self.learn(decision, action, value, max(high - value, value - low))
 
     def update(self, decision: Decision, value: float) -> None:
-        self.learn(decision, self.play(decision), value, 0.0)
+        self.learn(decision, self.entered(decision), value, 0.0)
 
-    def play(self, decision: Decision) -> Floats:
+    def entered(self, decision: Decision) -> Floats:
         """Count a decision as played; (d,) its action."""
         running = self.running
         check_round(decision, running.rounds + 1)
@@ -367,6 +368,41 @@ class RoundArms(Driver[Round]):
         longer[:, places] = decision.vectors(places.size)
         return longer[0], longer[1]
 
+    def play(
+        self, agent: RoundAgent, means: Floats, draws: Floats, *, bernoulli: bool = False, **rounds: Any
+    ) -> Rounds:
+        given = GivenRounds(means=means, **rounds)
+        self.check_given(given, draws, bernoulli)
+        if self.own:
+            return ask_in_rounds(agent, given.each(), draws, bernoulli)
+        return self.play_compiled(given, draws, bernoulli)
+
+    def check_given(self, given: GivenRounds, draws: Floats, bernoulli: bool) -> None:
+        """Refuse to play while a round is decided already, and rewards beyond their range."""
+        coins.check_stays_safe(not self.running.stays_safe)
+        if self.standing is not None:
+            raise ValueError(f"rounds must begin after a commit, got a round in which {self.why_it_stands}")
+        if bernoulli:
+            check_rewards(self.running.params, 0.0, 1.0)
+        elif given.means.size and self.running.params[0]["bounded"]:
+            rewards = given.means + np.repeat(draws, np.diff(given.ends, prepend=0))
+            check_rewards(self.running.params, float(rewards.min()), float(rewards.max()))
+
+    def play_compiled(self, given: GivenRounds, draws: Floats, bernoulli: bool) -> Rounds:
+        """What is played in rounds that bring their arms: the same bits as asking round by round."""
+        warm_up_context_loop(self.coin)
+        running, ends = self.running, given.ends
+        most = int(np.diff(ends, prepend=0).max())
+        running.state = kernels.with_arms(running.state, np.zeros((self.d, most)))
+        coin_rows, randoms = self.coin_rows(ends.size), self.random_rows(ends.size)
+        played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
+        table = ends, given.actions, normalised(ends, given.weights), given.means, draws, bernoulli
+        scratch = np.empty((2, self.d * most))
+        kernels.context_play(
+            running.params, running.state, *table, randoms, coin_rows, scratch, *played, self.coin
+        )
+        return played
+
     # -- items that come and go
 
     def add_arms(
@@ -402,7 +438,7 @@ class RoundArms(Driver[Round]):
         d, running = len(change.places) + change.features, self.running
         composition = composition_after(self.composition, [change])
         moments = self.moments.with_features(change.places, d)
-        params = params_in_rounds(composition, moments)
+        params = params_for_rounds(composition, moments)
         running.state, running.params = item_changes.grown(running.state, change), params
         self.moments, self.composition, self.asked, self.shown = moments, composition, None, None
         self.places = item_changes.older_places((*self.changes, change))
@@ -492,3 +528,12 @@ class RoundArms(Driver[Round]):
     @property
     def scores_drawn(self) -> int:
         return 1
+
+
+def normalised(ends: Ints, weights: Floats) -> Floats:
+    """The weights as an agent that is asked reads them: each round divided by its sum, bit for bit."""
+    begins, found = np.append(0, ends[:-1]), weights.copy()
+    drawn = np.flatnonzero(np.maximum.reduceat(weights, begins) != 1.0)  # else practice is one arm
+    for t in drawn.tolist():
+        found[begins[t] : ends[t]] = as_weights(weights[begins[t] : ends[t]])
+    return found

@@ -9,9 +9,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.certificates import SAME_ROUNDS, Promise, Situation
 from linoto.core.confidence import Confidence
-from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate, loss_without, safe_arm_promise
-from linoto.core.offline import Offline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +23,7 @@ class Open(Gate):
     def needs_logged_arms(self, plays_mixture: bool) -> bool:
         return plays_mixture
 
-    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
+    def why_no_rounds(self, confidence: Confidence) -> str | None:
         return None
 
     def bounds_sums(self, confidence: Confidence) -> bool:
@@ -47,7 +45,7 @@ class Closed(Gate):
     needs_every_arm = True
     arms_may_change = True
 
-    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
+    def why_no_rounds(self, confidence: Confidence) -> str | None:
         return None
 
     def bounds_sums(self, confidence: Confidence) -> bool:

@@ -11,7 +11,6 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Promise, Situation
 from linoto.core.confidence import Confidence
-from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate, loss_without
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
@@ -55,10 +54,8 @@ class Budget(Gate):
         if self.horizon is not None:
             check_count("horizon", self.horizon)
 
-    def fill(
-        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
-    ) -> None:
-        super().fill(p, confidence, actions, log)
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        super().fill(p, confidence, actions, offline)
         p["alpha"] = self.alpha
         p["form"] = FORMS.index(self.form)
         p["coverage_slack"] = ONE_ARM if confidence.radius == "arms" else SLACKS.index(self.slack)

@@ -12,7 +12,6 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Promise, Situation, check_bound, stationary_assumptions
 from linoto.core.confidence import Confidence, radius_terms
-from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
 from linoto.core.hints import amount
@@ -63,11 +62,8 @@ class Conservative(Gate):
     def grid(self, earned: float, horizon: int) -> tuple[float, ...]:
         return SHARES
 
-    def fill(
-        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
-    ) -> None:
-        super().fill(p, confidence, actions, log)
-        assert actions is not None and isinstance(log, Offline)  # `why_not` refuses any other
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        super().fill(p, confidence, actions, offline)
         limits, by_arm = confidence.reward_range, self.form == "arms"
         if self.mean is None and (limits is None or limits[0] < 0):
             raise ValueError(
@@ -76,9 +72,9 @@ class Conservative(Gate):
             )
         if by_arm and limits is None:
             raise ValueError("reward_range must be given for form='arms', got None: it is the floor")
-        check_logged_range(confidence, log)
+        check_logged_range(confidence, offline)
         low, high = limits or (0.0, 1.0)
-        terms = radius_terms(confidence, actions, log)
+        terms = radius_terms(confidence, actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["epsilon"], p["relative"], p["form"] = self.alpha, 1, FORMS.index(self.form)
         p["baseline_known"], p["baseline_mean"] = self.mean is not None, self.mean or 0.0

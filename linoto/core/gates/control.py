@@ -12,7 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Promise, Situation, check_bound, interval_text
-from linoto.core.confidence import Confidence, radius_terms
+from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_PART, USUAL_SHARE, Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
@@ -140,29 +140,31 @@ class Control(Gate):
     def reads_bounds(self, confidence: Confidence) -> bool:
         return self.loan_from == kernels.THE_MODEL
 
-    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
-        if isinstance(log, Offline) or self.loan_from != kernels.THE_LOG:
+    def why_no_rounds(self, confidence: Confidence) -> str | None:
+        if self.loan_from != kernels.THE_LOG:
             return None
         return (
             "promise must be 'expected' for a loan with contexts, got 'realised': a log cannot vouch for "
             "what practice earns in another context, only a model can"
         )
 
-    def fill(
-        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
-    ) -> None:
-        super().fill(p, confidence, actions, log)
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        super().fill(p, confidence, actions, offline)
         delta = self.fill_coin(p, confidence)
-        terms = radius_terms(replace(confidence, delta=delta), actions, log)
+        terms = radius_terms(replace(confidence, delta=delta), actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
-        if isinstance(log, Moments):
-            return
-        check_logged_range(confidence, log)
-        if self.loan_from == kernels.THE_LOG and log.total:
-            squares = None if log.reward_squares is None else float(log.reward_squares.sum())
-            total = float(log.reward_sums.sum())
-            upper = bounds_of(total, squares, log.total, confidence, delta / 2)[1]
+        check_logged_range(confidence, offline)
+        if self.loan_from == kernels.THE_LOG and offline.total:
+            squares = None if offline.reward_squares is None else float(offline.reward_squares.sum())
+            total = float(offline.reward_sums.sum())
+            upper = bounds_of(total, squares, offline.total, confidence, delta / 2)[1]
             p["log_upper"] = min(upper + confidence.shift, p["log_upper"])
+
+    def fill_for_rounds(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
+        super().fill_for_rounds(p, confidence, moments)
+        delta = self.fill_coin(p, confidence)
+        terms = terms_of_log(replace(confidence, delta=delta), moments.d, moments.spectrum)
+        p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
 
     def fill_coin(self, p: np.void, confidence: Confidence) -> float:
         """What needs neither arms nor log; the share of delta that is left for what vouches for a loan."""

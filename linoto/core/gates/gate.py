@@ -43,22 +43,19 @@ class Gate:
     fallbacks: ClassVar[tuple[str, ...]] = ()  # those that its theorem knows
     parameters: ClassVar[tuple[str, ...]] = ()  # what says how much may be lost
 
-    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
-        """Why it has no theorem for what this log is about, or None.
-
-        That is arms which stay the same (an `Offline`), or rounds that bring their own (`Moments`).
-        """
-        if isinstance(log, Offline):
-            return None
+    def why_no_rounds(self, confidence: Confidence) -> str | None:
+        """Why it has no theorem for rounds that bring their own arms, or None."""
         return (
             f"gate must be Open, Closed, Tolerance or Control with contexts, got {type(self).__name__}: what "
             "it promises is about arms that stay the same"
         )
 
-    def fill(
-        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
-    ) -> None:
-        """Write this gate into the kernels' Params, for given arms and log; None: rounds bring their own."""
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        """Write this gate into the kernels' Params, for these arms (k, d) and their log."""
+        p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
+
+    def fill_for_rounds(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
+        """The same for rounds that bring their own arms, and a log of their features."""
         p["gate"], p["keeps_ledger"] = self.code, self.keeps_ledger
 
     @property

@@ -9,7 +9,6 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.features.moments import Moments
 from linoto.core.gates.tolerance import Tolerance
 from linoto.core.offline import Offline
 from linoto.core.validation import check_choice
@@ -54,10 +53,8 @@ class OlderTolerance(Tolerance):
         reference = reference if self.promise == "realised" else boundary
         return of_model, boundary, reference / 2 if self.relative else reference
 
-    def fill(
-        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
-    ) -> None:
-        super().fill(p, confidence, actions, log)
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        super().fill(p, confidence, actions, offline)
         p["loose_bias"] = self.bias == "loose"
 
     def fill_ledger(self, p: np.void, by_rewards: bool) -> None:

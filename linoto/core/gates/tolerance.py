@@ -12,7 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.certificates import SAME_ROUNDS, Promise, Situation, check_bound
-from linoto.core.confidence import Confidence, radius_terms
+from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_SHARE, Gate
 from linoto.core.gates.mixture import mixture_rounding, rounding_below
@@ -138,9 +138,7 @@ class Tolerance(Gate):
         """Whether kappa knows that arms whose average is low cannot all be high."""
         return True
 
-    def why_not(self, log: Offline | Moments, confidence: Confidence) -> str | None:
-        if isinstance(log, Offline):
-            return None
+    def why_no_rounds(self, confidence: Confidence) -> str | None:
         if self.evidence != "model":
             return (
                 f"evidence must be 'model' with contexts, got {self.evidence!r}: what practice earns depends "
@@ -152,16 +150,16 @@ class Tolerance(Gate):
             return "radius must be another than 'paper' with contexts: it leaves out the ridge's bias"
         return None
 
-    def fill(
-        self, p: np.void, confidence: Confidence, actions: Floats | None, log: Offline | Moments
-    ) -> None:
-        super().fill(p, confidence, actions, log)
-        if isinstance(log, Moments):  # the model alone pays, and what practice earns is bounded in each round
-            terms = radius_terms(confidence, None, log)
-            p["by_model"], p["gate_fixed"], p["gate_level"] = 1, terms.fixed, terms.level
-            p["budget"], p["epsilon"] = self.budget, self.epsilon
-            return
-        if log.total == 0:
+    def fill_for_rounds(self, p: np.void, confidence: Confidence, moments: Moments) -> None:
+        """The model alone pays, and what practice earns is bounded in each round."""
+        super().fill_for_rounds(p, confidence, moments)
+        terms = terms_of_log(confidence, moments.d, moments.spectrum)
+        p["by_model"], p["gate_fixed"], p["gate_level"] = 1, terms.fixed, terms.level
+        p["budget"], p["epsilon"] = self.budget, self.epsilon
+
+    def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
+        super().fill(p, confidence, actions, offline)
+        if offline.total == 0:
             raise ValueError("offline must hold at least one reward for a Tolerance gate, got an empty log")
         low, high = confidence.reward_range or (0.0, 1.0)
         if self.relative and (confidence.reward_range is None or low < 0):
@@ -169,10 +167,10 @@ class Tolerance(Gate):
                 f"reward_range must be given and start at 0 or above for a relative promise, got "
                 f"{confidence.reward_range!r}: a share of a negative reward promises nothing"
             )
-        check_logged_range(confidence, log)
+        check_logged_range(confidence, offline)
         by_model, by_rewards = self.uses(confidence)
         model_share, reward_share, reference_share = self.shares(by_model, by_rewards)
-        terms = radius_terms(replace(confidence, delta=confidence.delta * model_share), actions, log)
+        terms = radius_terms(replace(confidence, delta=confidence.delta * model_share), actions, offline)
         p["gate_fixed"], p["gate_level"] = terms.fixed, terms.level
         p["budget"], p["epsilon"], p["relative"] = self.budget, self.epsilon, self.relative
         p["realised"] = self.promise == "realised"
@@ -182,7 +180,7 @@ class Tolerance(Gate):
         p["low"], p["unit"] = low, high - low
         p["reward_level"] = ln(1 / (confidence.delta * reward_share))
         p["reference_level"] = ln(1 / (confidence.delta * reference_share))
-        self.fill_rounding(p, log, by_rewards)
+        self.fill_rounding(p, offline, by_rewards)
 
     @property
     def terms(self) -> list[str]:

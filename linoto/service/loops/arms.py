@@ -21,8 +21,11 @@ from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
 
 if TYPE_CHECKING:
+    from linoto.core.certificates import Certificate
     from linoto.service.loops.keys import LoopKey
+    from linoto.service.loops.references import ReferenceSince
     from linoto.service.loops.state import LoopState
+    from linoto.service.loops.watch import Watch
 
 MOST_DRAWN = 50_000_000  # multiplications of all redraws: some thirty milliseconds
 Added = list[tuple[str, list[float] | None]]  # arms that come: their names, and what is known of each
@@ -82,6 +85,12 @@ class LoopArms(ABC):
         most = MOST_DRAWN // self.redraw_work(k, d)
         if agent.rule.needs_redraws and redraws > most:
             raise invalid(f"redraws must be at most {most} for {k} arms with {d} features, got {redraws}")
+
+    @abstractmethod
+    def watch(
+        self, agent: LoopAgent, certificate: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+    ) -> Watch:
+        """What the loop is watched for; `later` references are since practice lost arms."""
 
     @abstractmethod
     def redraw_work(self, k: int, d: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -13,7 +14,7 @@ import numpy as np
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats, Ints
 from linoto.core.cells import is_missing, level_of
-from linoto.core.certificates import why_refuted
+from linoto.core.certificates import Certificate, why_refuted
 from linoto.core.features.columns import MISSING
 from linoto.core.features.moments import Moments
 from linoto.core.item_changes import recipe_of, removed_by
@@ -28,9 +29,11 @@ from linoto.service.loops.questions import ContextQuestion
 from linoto.service.loops.recipe_spec import check_size, read_moments
 from linoto.service.loops.spec import MOST_FEATURES, LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.watch import Watch
 
 if TYPE_CHECKING:
     from linoto.service.loops.keys import LoopKey
+    from linoto.service.loops.references import ReferenceSince
     from linoto.service.loops.state import LoopState
 
 MOST_PARTS = 3  # that an explanation names
@@ -68,6 +71,12 @@ class ContextArms(LoopArms):
 
     def why_practice_is_unknown(self, agent: LoopAgent) -> str:
         return "" if self.practice is not None else "where practice is not known, which it would play"
+
+    def watch(
+        self, agent: LoopAgent, certificate: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+    ) -> Watch:
+        assert isinstance(agent, Agent)  # `start` refuses any other
+        return Watch.over_rounds(agent, certificate, spec)
 
     def redraw_work(self, k: int, d: int) -> int:
         return k * d**2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.agent import Agent
 from linoto.core.arrays import Floats
-from linoto.core.certificates import LOG, PRACTICE
+from linoto.core.certificates import LOG, PRACTICE, Certificate
 from linoto.core.confidence import why_noise_refuted
 from linoto.core.doubling import DoublingAgent
 from linoto.core.hints import shortened_list
@@ -26,9 +27,11 @@ from linoto.service.loops.practice_weights import Practice
 from linoto.service.loops.questions import FixedQuestion
 from linoto.service.loops.spec import MOST_FEATURES, LoopAgent, LoopSpec
 from linoto.service.loops.state import RewardTotals
+from linoto.service.loops.watch import Watch
 
 if TYPE_CHECKING:
     from linoto.service.loops.keys import LoopKey
+    from linoto.service.loops.references import ReferenceSince
     from linoto.service.loops.state import LoopState
 
 MOST_NUMBERS = 4_000_000  # of all features together
@@ -70,6 +73,11 @@ class FixedArms(LoopArms):
 
     def why_practice_is_unknown(self, agent: LoopAgent) -> str:
         return "" if agent.offline.total else "where there is no log, whose mixture it would play"
+
+    def watch(
+        self, agent: LoopAgent, certificate: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
+    ) -> Watch:
+        return Watch.over_arms(agent, certificate, spec, later)
 
     def redraw_work(self, k: int, d: int) -> int:
         return d * (k + d)

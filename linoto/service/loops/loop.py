@@ -128,7 +128,7 @@ class Loop:
             state=state,
             first_certificate=promised,
             certificate=agent.amended(promised),
-            watch=Watch.of(agent, promised, spec),
+            watch=arms.watch(agent, promised, spec),
             practice=practice,
             names=names,
             index={arm: i for i, arm in enumerate(names)},
@@ -234,7 +234,7 @@ class Loop:
     def _apply_arms(self, event: ArmsChanged, at: float) -> None:
         change_arms(self, event, at)
         self._know_arms()
-        self.watch = Watch.of(self.agent, self.certificate, self.spec, self.state.references)
+        self.watch = self.arms.watch(self.agent, self.certificate, self.spec, self.state.references)
 
     def _know_arms(self) -> None:
         """The names of all arms there were, and what changes of them did to the promise."""
@@ -354,7 +354,7 @@ class Loop:
         self.snapshot_seq = self.state.seq
         self._know_key()
         self._know_arms()
-        self.watch = Watch.of(agent, self.certificate, self.spec, self.state.references)
+        self.watch = self.arms.watch(agent, self.certificate, self.spec, self.state.references)
 
     def reopen(self, decisions: Iterable[DecisionMade]) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""

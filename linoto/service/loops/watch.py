@@ -119,22 +119,16 @@ class Watch:
     model: ModelClaim | None = None  # with contexts: what the log says of plays, where a promise rests on it
 
     @classmethod
-    def of(
+    def over_rounds(cls, agent: Agent, c: Certificate, spec: LoopSpec) -> Watch:
+        """The watch over an agent whose rounds bring their own arms: every round has its own mean."""
+        model = ModelClaim.of(agent) if c.holds else None
+        return cls(watches_drift=model is not None, model=model, **watched_always(agent, c, spec))
+
+    @classmethod
+    def over_arms(
         cls, agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince] = ()
     ) -> Watch:
-        """The watch over an agent with this certificate; `later` references are since practice lost arms."""
-        (low, high), assumed = c.reward_range, agent.confidence
-        common: dict[str, Any] = {
-            "scale": Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
-            "error": spec.alarm_error,
-            "reference": c.reference_interval,
-            "default_reward": spec.default_reward,
-            "loses_defaults": spec.missing_reward == "unknown",
-            "run": spec.alarm_run,
-        }
-        if isinstance(agent, Agent) and agent.brings_arms:  # every round has its own mean
-            model = ModelClaim.of(agent) if c.holds else None
-            return cls(watches_drift=model is not None, model=model, **common)
+        """The watch over arms that stay the same; `later` references are since practice lost arms."""
         with_log = agent.gate.compares_with_log and agent.offline.total > 0
         promised = with_log and c.holds and c.per_round is not None
         return cls(
@@ -146,7 +140,7 @@ class Watch:
             certified=promised and agent.gate.keeps_ledger,
             watches_drift=(promised or (with_log and range_is_given(agent, c)))
             and not (spec.version == 1 and later),  # its rule knows one reference for all plays
-            **common,
+            **watched_always(agent, c, spec),
         )
 
     def known(self, totals: RewardTotals) -> tuple[int, float]:
@@ -224,6 +218,19 @@ class Watch:
     def drift_threshold(self) -> float:
         """The same for drift, where evidence begins anew at all times."""
         return log(self.run) if self.model is None else self.threshold
+
+
+def watched_always(agent: LoopAgent, c: Certificate, spec: LoopSpec) -> dict[str, Any]:
+    """What every watch knows, wherever the arms come from."""
+    (low, high), assumed = c.reward_range, agent.confidence
+    return {
+        "scale": Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
+        "error": spec.alarm_error,
+        "reference": c.reference_interval,
+        "default_reward": spec.default_reward,
+        "loses_defaults": spec.missing_reward == "unknown",
+        "run": spec.alarm_run,
+    }
 
 
 def claim_of(agent: LoopAgent, c: Certificate, spec: LoopSpec, later: Sequence[ReferenceSince]) -> Claim:

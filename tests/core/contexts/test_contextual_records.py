@@ -30,7 +30,7 @@ from linoto import (
     SquareCB,
     Tolerance,
 )
-from linoto.core.usual import usual_gate
+from linoto.core.usual import usual_gate_for
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 MODEL = Tolerance(budget=2.0, epsilon=0.05, evidence="model")
@@ -266,10 +266,10 @@ def test_what_has_no_theorem_is_refused_with_the_reason(name: str) -> None:
 
 
 def test_without_a_gate_it_is_a_budget_of_a_hundred_times_the_noise() -> None:
-    assert Gated().composed_in_rounds().gate == Tolerance(budget=100.0, evidence="model")
-    assert Gated(confidence=CLICKS).composed_in_rounds().gate == Control(budget=50.0)
+    assert Gated().composed_for_rounds().gate == Tolerance(budget=100.0, evidence="model")
+    assert Gated(confidence=CLICKS).composed_for_rounds().gate == Control(budget=50.0)
     normal = Confidence(noise=0.2, reward_range=(-1, 1))
-    assert Gated(confidence=normal).composed_in_rounds().gate == Control(budget=20.0, promise="expected")
+    assert Gated(confidence=normal).composed_for_rounds().gate == Control(budget=20.0, promise="expected")
     Gated().start(None, d=2)
     Gated(confidence=CLICKS).start(None, d=2, rng=0)
 
@@ -281,9 +281,9 @@ def log_that_earned(total: float) -> Moments:
 
 @pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (90.0, 9.0), (-3.0, 50.0)])
 def test_the_usual_budget_is_a_tenth_of_what_a_log_earned_at_most(earned: float, budget: float) -> None:
-    assert usual_gate(CLICKS, log_that_earned(earned)) == Control(budget=budget)
+    assert usual_gate_for(log_that_earned(earned), CLICKS) == Control(budget=budget)
     negative = Confidence(noise="bounded", reward_range=(-1, 1))
-    assert usual_gate(negative, log_that_earned(earned)) == Control(budget=100.0)
+    assert usual_gate_for(log_that_earned(earned), negative) == Control(budget=100.0)
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ def test_where_the_usual_budget_would_never_open_there_is_a_rate(
     earned: float, budget: float, rate: float
 ) -> None:
     """A tenth of what a round of the log earns; where that is not known, 2 % of the noise."""
-    gate = usual_gate(CLICKS, log_that_earned(earned))
+    gate = usual_gate_for(log_that_earned(earned), CLICKS)
     assert gate == Control(budget=budget, epsilon=rate)
     small = Confidence(noise=0.01, reward_range=(-1, 1))
-    assert usual_gate(small, Moments.empty(1)) == Control(budget=2.0, epsilon=0.0002, promise="expected")
+    assert usual_gate_for(Moments.empty(1), small) == Control(budget=2.0, epsilon=0.0002, promise="expected")
 
 
 def test_a_lost_reward_stays_at_its_worst_in_the_books() -> None:
