@@ -130,9 +130,10 @@ def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
         opened = open_log(arguments)
         with progress("reading") as track:
             log = opened.log(skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)
-        held = log.contexts is not None and log.rows == log.offline.total <= arguments.rows
+        by_rows, skipped = log.features.judged_by_rows, log.rows - log.offline.total
+        held = by_rows and not skipped and log.rows <= arguments.rows
         rows = opened.rows(recipe=log.recipe) if held else None
-    if log.contexts is not None and log.rows > log.offline.total:
+    if by_rows and skipped:
         print(
             "linoto: rows were skipped, so tails, linearity, whether contexts help and drift of features are "
             "not judged: leave bad rows out with --where instead",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.database import add_database, service_needed
 from linoto.cli.policy_options import add_amounts, add_stats_and_policy, read_policy
 from linoto.cli.stats_file import (
     FILE_HELP,
-    PRACTICE,
     add_practice,
     assumption_facts,
     assumption_rows,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from linoto.core.protocols import ComposedPolicy
     from linoto.logs.saved import SavedLog
     from linoto.service.loops.loop import Loop
+    from linoto.service.loops.spec import Arm
 
 SHOWN = (
     "promise",
@@ -95,7 +96,7 @@ def run_create(arguments: argparse.Namespace) -> None:
     """`linoto create`."""
     log, source, _ = read_statistics(arguments)
     policy = read_policy(arguments, log)
-    kind, parts = loop_parts(arguments, log)
+    parts = loop_parts(arguments, log)
     loop, made = make_loop(arguments, policy, parts, source)
     certificate = loop.certificate
     if arguments.json:
@@ -103,37 +104,39 @@ def run_create(arguments: argparse.Namespace) -> None:
         facts |= assumption_facts(policy, log, arguments)
         print(json.dumps({**facts, "certificate": certificate.to_dict()}))
         return
-    print(f"{'made' if made else 'there is already'} {kind} {loop.name!r} in {arguments.db}, from {source}")
+    found = f"{'made' if made else 'there is already'} {log.features.loop}"
+    print(f"{found} {loop.name!r} in {arguments.db}, from {source}")
     promised = promise_rows(certificate, [row for row in certificate.rows() if row[0] in SHOWN], log)
     print_facts([*assumption_rows(policy, log, arguments), *promised])
 
 
-def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> tuple[str, dict[str, Any]]:
-    """What the loop is called, and what it starts from: arms, or a recipe and what is done today."""
+def loop_parts(arguments: argparse.Namespace, log: SavedLog) -> dict[str, Any]:
+    """What the loop starts from: its log, and what is done today where somebody must say so."""
     with service_needed():
         from linoto.service.loops import recipe_spec, spec
 
-    practice = practice_of(arguments, log)
-    if log.recipe is None or log.moments is None:
-        arms = [spec.Arm(name=name, features=features) for name, features in with_features(log)]
-        return "loop", {"arms": arms, "offline": spec.as_statistics(log.offline)}
-    if practice is None:
-        arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
-    return "loop with contexts", {
-        "recipe": recipe_spec.as_spec(log.recipe),
-        "moments": recipe_spec.as_statistics(log.moments, log.offline),
-        "practice": practice,
+    practice = practice_of(arguments, log, needed=True)
+    written: dict[str, Callable[[Any], Any]] = {
+        "arms": without_units,
+        "offline": spec.as_statistics,
+        "recipe": recipe_spec.as_spec,
+        "moments": lambda moments: recipe_spec.as_statistics(moments, log.offline),
     }
+    parts = {name: written[name](part) for name, part in log.features.to_create.items()}
+    return {**parts, "practice": practice}
 
 
-def with_features(log: SavedLog) -> list[tuple[str, list[float] | None]]:
+def without_units(arms: Mapping[str, list[float]]) -> list[Arm]:
     """Every arm with its features; without where each is a feature of its own: then others can be added."""
-    from linoto.core.one_hot import find_one_hot, is_identity
+    import numpy as np
 
-    units = find_one_hot(log.actions)
+    from linoto.core.one_hot import find_one_hot, is_identity
+    from linoto.service.loops.spec import Arm
+
+    units = find_one_hot(np.array(list(arms.values())))
     if units is not None and is_identity(units):
-        return [(name, None) for name in log.names]
-    return list(zip(log.names, log.actions.tolist(), strict=True))
+        return [Arm(name=name) for name in arms]
+    return [Arm(name=name, features=features) for name, features in arms.items()]
 
 
 def make_loop(

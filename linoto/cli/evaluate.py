@@ -178,12 +178,9 @@ def read_recipe(path: Path) -> Recipe:
     from linoto.logs.saved import SAVED, load
 
     try:
-        recipe = load(path).recipe
+        return load(path).features.recipe
     except (OSError, ValueError):
-        recipe = None
-    if recipe is None:
-        raise ValueError(f"{path} must be {SAVED}, got something else")
-    return recipe
+        raise ValueError(f"{path} must be {SAVED}, got something else") from None
 
 
 def fixed_target(arguments: argparse.Namespace, names: Sequence[str]) -> Any:

@@ -128,19 +128,19 @@ def read_policy(arguments: argparse.Namespace, log: SavedLog | None = None) -> C
 
     Where the command has options for how much may be lost and none is given, it is what is usual.
     """
-    from linoto.core.confidence import check_noise, with_assumptions
+    from linoto.core.confidence import with_assumptions
 
     policy = named_policy(arguments.policy)
     if log is not None and log.confidence is not None:
         policy = with_assumptions(policy, log.confidence)
     policy = with_explorer(with_rewards(policy, stated_rewards(arguments)), arguments)
     amounts = {name: value for name in AMOUNTS if (value := getattr(arguments, name, None)) is not None}
-    plain, moments = arguments.policy == "Gated", None if log is None else log.moments
-    if moments is not None and plain:
-        return with_amounts(with_gate_in_rounds(policy, moments, arguments), amounts)
+    plain = arguments.policy == "Gated"
+    if plain and log is not None and log.features.takes_practice:
+        return with_amounts(with_gate_for(log.features.moments, policy, arguments), amounts)
     policy = with_evidence(with_gate(policy, arguments), arguments)
-    if log is not None and moments is None:  # with contexts, means of arms are no model
-        check_noise(policy.composed().assumed, log.offline)
+    if log is not None:
+        log.features.check_noise(policy.composed().assumed)
     if plain and not amounts and hasattr(arguments, "budget"):
         earned, rows = (inf, 0) if log is None else (float(log.offline.reward_sums.sum()), log.offline.total)
         policy = replace(policy, gate=policy.gate.usual(policy.assumed, earned=earned, rows=rows))
@@ -222,8 +222,8 @@ def with_evidence(policy: ComposedPolicy, arguments: argparse.Namespace) -> Any:
     return replace(policy, gate=replace(policy.gate, **change))
 
 
-def with_gate_in_rounds(policy: Gated, moments: Moments, arguments: argparse.Namespace) -> Gated:
-    """Gated with the gate that was asked for, or the one that fits: as the audit chooses it."""
+def with_gate_for(moments: Moments, policy: Gated, arguments: argparse.Namespace) -> Gated:
+    """Gated with the gate for contexts that was asked for, or the one that fits: as the audit chooses it."""
     from linoto.audit.promises import contextual_gate
 
     if arguments.evidence not in (None, "model"):

@@ -225,12 +225,16 @@ def add_practice(command: Parser) -> None:
     )
 
 
-def practice_of(arguments: argparse.Namespace, log: SavedLog) -> str | dict[str, float] | None:
+def practice_of(
+    arguments: argparse.Namespace, log: SavedLog, *, needed: bool = False
+) -> str | dict[str, float] | None:
     """What is done today: an item, "given", the shares of the "log", or weights as ITEM=WEIGHT."""
     given: list[str] = arguments.practice
+    if needed and not given and log.features.takes_practice:
+        arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
     if not given:
         return None
-    if log.contexts is None:
+    if not log.features.takes_practice:
         arguments.refuse("--practice is for contexts: without them practice is the log's own mixture")
     if len(given) == 1 and (given[0] in log.names or given[0] == "given"):
         return given[0]

@@ -11,7 +11,7 @@ import json
 import secrets
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import wraps
 from typing import (
     TYPE_CHECKING,
@@ -121,26 +121,18 @@ class Operations:
         share of the control group. With a `seed` the service draws the same in every database, for tests and
         demonstrations: whoever knows it knows every draw. A setting that is None is left to the service.
         """
+        made_from: dict[str, Any] = {"arms": arms, "offline": offline, "rows": rows, "log": log}
+        made_from |= {"recipe": recipe, "moments": moments}
         if saved is not None:
-            refuse_others(arms=arms, offline=offline, rows=rows, log=log, recipe=recipe, moments=moments)
-            policy = assuming(policy, saved)
+            refuse_others(made_from)
+            made_from, policy = saved.features.to_create, assuming(policy, saved)
             description = saved.summary if description is None else description
-            if saved.recipe is not None:
-                recipe, moments = saved.recipe, saved.moments
-            else:
-                arms, offline = arms_of(saved), saved.offline
-        if not isinstance(policy, Mapping):
-            from linoto.core.snapshots import to_dict
-
-            policy = to_dict(policy)
         settings: dict[str, Any] = {"description": description, "unit": unit, "window": window, "mode": mode}
         settings |= {"holdback": holdback, "seed": seed, "redraws": redraws, "on_alarm": on_alarm}
         settings |= {"missing_reward": missing_reward, "alarm_error": alarm_error}
         settings |= {"drift_allowed": drift_allowed, "alarm_run": alarm_run}
-        spec = {"policy": dict(policy), "default_reward": float(default_reward)}
-        spec |= {name: value for name, value in settings.items() if value is not None}
-        spec |= arms_and_log(arms, offline, rows, log) | contexts_of(recipe, moments, practice)
-        return send("PUT", path_to(loop), spec)
+        settings |= {"policy": policy, "default_reward": float(default_reward), "practice": practice}
+        return send("PUT", path_to(loop), as_json(settings | made_from))
 
     @operation
     def loops(
@@ -251,7 +243,7 @@ class Operations:
         self, loop: str, arms: Sequence[str] | Mapping[str, Sequence[float]]
     ) -> Request[dict[str, Any]]:
         """Arms that can be played from the next decision on: names, or names with their features."""
-        return send("POST", f"{path_to(loop)}/arms", arms_and_log(arms, None, None, None))
+        return send("POST", f"{path_to(loop)}/arms", as_json({"arms": arms}))
 
     @operation
     def remove_arms(
@@ -293,16 +285,11 @@ class Operations:
 # -- what an audit saved
 
 
-def refuse_others(**given: Any) -> None:
+def refuse_others(made_from: Mapping[str, Any]) -> None:
     """Refuse what the saved log holds already."""
-    for name, value in given.items():
+    for name, value in made_from.items():
         if value is not None:
             raise ValueError(f"{name} must be left out where saved is given, which holds arms and log")
-
-
-def arms_of(saved: SavedLog) -> dict[str, list[float]]:
-    """Arms with their features."""
-    return dict(zip(saved.names, saved.actions.tolist(), strict=True))
 
 
 def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
@@ -310,7 +297,6 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     from linoto.core.confidence import with_assumptions
     from linoto.core.policies import Gated
     from linoto.core.snapshots import from_dict
-    from linoto.core.usual import usual_gate
 
     if not hasattr(saved, "confidence"):
         raise ValueError(f"saved must be what linoto.load returns, got {type(saved).__name__}")
@@ -320,8 +306,8 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
     if saved.confidence is None:
         return known
     known = with_assumptions(known, saved.confidence)
-    if saved.moments is not None and isinstance(known, Gated) and known.gate is None:
-        known = replace(known, gate=usual_gate(known.assumed, saved.moments))
+    if isinstance(known, Gated) and known.gate is None:
+        known = replace(known, gate=saved.features.usual_gate(known.assumed))
     return known
 
 
@@ -346,26 +332,20 @@ def asked(
     return body
 
 
-def arms_and_log(
-    arms: Sequence[str] | Mapping[str, Sequence[float]] | None,
-    offline: Offline | None,
-    rows: Iterable[tuple[str, float]] | None,
-    log: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """What a loop chooses from, and what is known of it, as far as it was given."""
-    given: dict[str, Any] = {}
+def as_json(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a loop is made from as JSON data, as far as it was given."""
+    return {
+        name: WRITTEN[name](part) if name in WRITTEN else part
+        for name, part in parts.items()
+        if part is not None
+    }
+
+
+def arms_as_json(arms: Sequence[str] | Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
+    """What a loop chooses from: names, or names with their features."""
     if isinstance(arms, Mapping):
-        given["arms"] = [{"name": name, "features": as_features(name, x)} for name, x in arms.items()]
-    elif arms is not None:
-        given["arms"] = [{"name": name} for name in as_names(arms)]
-    if offline is not None:
-        columns = {name: getattr(offline, name) for name in ("pulls", "reward_sums", "reward_squares")}
-        given["offline"] = {name: found.tolist() for name, found in columns.items() if found is not None}
-    if rows is not None:
-        given["rows"] = [[name, float(reward)] for name, reward in rows]
-    if log is not None:
-        given["log"] = dict(log)
-    return given
+        return [{"name": name, "features": as_features(name, x)} for name, x in arms.items()]
+    return [{"name": name} for name in as_names(arms)]
 
 
 def as_features(name: str, features: Sequence[float]) -> list[float]:
@@ -379,23 +359,31 @@ def as_features(name: str, features: Sequence[float]) -> list[float]:
         ) from None
 
 
-def contexts_of(
-    recipe: Recipe | Mapping[str, Any] | None,
-    moments: Moments | None,
-    practice: str | Mapping[str, float] | None,
-) -> dict[str, Any]:
-    """What a loop with contexts is made from, as far as it was given."""
-    given: dict[str, Any] = {}
-    if recipe is not None:
-        given["recipe"] = dict(recipe) if isinstance(recipe, Mapping) else recipe.to_dict()
-    if moments is not None:
-        names = ("count", "gram", "reward_vector", "reward_sum", "reward_squares")
-        parts = {name: getattr(moments, name) for name in names}
-        lists = {name: part.tolist() if hasattr(part, "tolist") else part for name, part in parts.items()}
-        given["moments"] = {name: part for name, part in lists.items() if part is not None}
-    if practice is not None:
-        given["practice"] = practice if isinstance(practice, str) else dict(practice)
-    return given
+def policy_as_json(policy: Policy | Mapping[str, Any]) -> dict[str, Any]:
+    """A policy, or what `linoto.to_dict` wrote of one."""
+    from linoto.core.snapshots import to_dict
+
+    return dict(policy) if isinstance(policy, Mapping) else to_dict(policy)
+
+
+def sums_as_json(log: Offline | Moments) -> dict[str, Any]:
+    """What is known of a log."""
+    parts = {field.name: getattr(log, field.name) for field in fields(log)}
+    lists = {name: part.tolist() if hasattr(part, "tolist") else part for name, part in parts.items()}
+    return {name: part for name, part in lists.items() if part is not None}
+
+
+WRITTEN: dict[str, Callable[[Any], Any]] = {
+    "policy": policy_as_json,
+    "arms": arms_as_json,
+    "offline": sums_as_json,
+    "rows": lambda rows: [[name, float(reward)] for name, reward in rows],
+    "log": dict,
+    "recipe": lambda recipe: dict(recipe) if isinstance(recipe, Mapping) else recipe.to_dict(),
+    "moments": sums_as_json,
+    "practice": lambda practice: practice if isinstance(practice, str) else dict(practice),
+}
+"""How parts of a loop are written as JSON, where they are something else."""
 
 
 def path_to(loop: str, decision_id: str | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from linoto.logs.arms_in_log import check_arms, find_arms
 from linoto.logs.asked import MAX_FEATURES, Asked, Crosses
 from linoto.logs.feature_sums import MOST_LEVELS, Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.feature_sums import PART as FEATURE_PART
+from linoto.logs.features import ArmFeatures, ContextFeatures, LogFeatures
 from linoto.logs.notation import Notation
 from linoto.logs.queries import (
     EVERY_ROW,
@@ -66,55 +68,9 @@ class LoggedContexts(NamedTuple):
     late: Moments
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """(d,) the names of the features."""
-        return self.recipe.names
-
-    @property
-    def moments(self) -> Moments:
-        """The whole log by its features."""
-        return self.early + self.late
-
-    @property
-    def design(self) -> tuple[Floats, Offline]:
-        """Arms and a log of them with the same X'X and X'y: one arm for each direction."""
-        actions, outcomes = self.moments.as_rows()
-        return actions, Offline(pulls=np.ones(len(outcomes), dtype=np.int64), reward_sums=outcomes)
-
-
-class FixedArms(NamedTuple):
-    """The same of a log without contexts: its features are those of its arms."""
-
-    arms: ArmTable
-    offline: Offline
-
-    @property
-    def recipe(self) -> Recipe:
-        """There is none."""
-        raise ValueError("log must have contexts to have a recipe, got one of fixed arms")
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """(d,) the names of the features."""
-        return self.arms.labels
-
-    @property
-    def moments(self) -> Moments:
-        """The whole log by its features."""
-        actions, log = self.arms.actions, self.offline
-        squares = None if log.reward_squares is None else float(log.reward_squares.sum())
-        return Moments(
-            count=log.total,
-            gram=actions.T @ (log.pulls[:, None] * actions),
-            reward_vector=actions.T @ log.reward_sums,
-            reward_sum=float(log.reward_sums.sum()),
-            reward_squares=squares,
-        )
-
-    @property
-    def design(self) -> tuple[Floats, Offline]:
-        """Arms and a log of them with the same X'X and X'y: those that there are."""
-        return self.arms.actions, self.offline
+    def features(self) -> ContextFeatures:
+        """Those of the whole log."""
+        return ContextFeatures(self.recipe, self.early + self.late)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,10 +100,10 @@ class Log:
         """The whole log by arm alone, as policies of fixed arms take it."""
         return self.early + self.late
 
-    @property
-    def features(self) -> LoggedContexts | FixedArms:
+    @cached_property
+    def features(self) -> LogFeatures:
         """What rewards are linear in: features that a recipe makes of contexts, or those of the arms."""
-        return self.contexts or FixedArms(self.arms, self.offline)
+        return self.contexts.features if self.contexts else ArmFeatures(self.arms, self.offline)
 
     @property
     def recipe(self) -> Recipe:
@@ -179,11 +135,9 @@ class Log:
 
     def saved(self, **audited: Any) -> SavedLog:
         """What is kept of it, with what an audit found."""
-        known = {"source": self.source, "randomised": self.randomised, **audited}
-        if self.contexts is None:
-            return SavedLog(arms=self.arms, offline=self.offline, **known)
-        arms = ArmTable.one_hot(self.arms.names, self.recipe.item)  # the recipe knows their features
-        return SavedLog(arms=arms, offline=self.offline, recipe=self.recipe, moments=self.moments, **known)
+        known: dict[str, Any] = {"arms": self.features.table(self.arms.names), "offline": self.offline}
+        known |= {**vars(self.features), "source": self.source, "randomised": self.randomised}
+        return SavedLog(**known | audited)
 
 
 def read_arms(

@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence
-from linoto.core.features.moments import SUMS, Moments
+from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline, as_offline
 from linoto.core.snapshots import from_dict, to_dict
 from linoto.core.verdicts import Findings, findings_of
 from linoto.logs.arms import ArmTable, Encoding
+from linoto.logs.features import OF_MOMENTS, ArmFeatures, ContextFeatures, LogFeatures
 
 FORMAT = 1
-OF_MOMENTS = "moments_"  # before the names of the arrays that are sums of features
 SAVED = "what linoto audit --save wrote"
 JUDGED = ("verdict", "reasons", "verdict_of_log", "reasons_of_log", "least_misfit")
 AUDITED = ("stated", "source", *JUDGED, "drift", "randomised")
@@ -99,8 +99,15 @@ class SavedLog(Audited):
             raise ValueError("it must have counts of items, got moments without: read the log again")
         counts = np.rint(moments.gram.diagonal()[place]).astype(np.int64)
         offline = Offline(pulls=counts, reward_sums=moments.reward_vector[place])
-        arms = ArmTable.one_hot(recipe.items, recipe.item)
+        arms = ContextFeatures(recipe, moments).table(recipe.items)
         return cls(arms=arms, offline=offline, recipe=recipe, moments=moments, **audited)
+
+    @property
+    def features(self) -> LogFeatures:
+        """What rewards are linear in: features that a recipe makes of contexts, or those of the arms."""
+        if self.recipe is None or self.moments is None:
+            return ArmFeatures(self.arms, self.offline)
+        return ContextFeatures(self.recipe, self.moments)
 
     @property
     def contexts(self) -> Recipe | None:
@@ -125,42 +132,27 @@ class SavedLog(Audited):
     def with_items(self, names: Sequence[str], values: Sequence[Sequence[float]] | None = None) -> SavedLog:
         """The same with items that came later, of which the log says nothing: the export of their loop has
         them. `values` are the numbers of the recipe's item columns, where it has some."""
-        if self.recipe is None or self.moments is None:
-            raise ValueError("items must be added to a log with contexts, got one of fixed arms")
-        larger = self.recipe.with_items(names, values)
-        moments = self.moments.with_features(self.recipe.places_in(larger), larger.d)
+        larger = self.features.with_items(names, values)
+        items = larger.recipe.items
         return replace(
-            self,
-            arms=ArmTable.one_hot(larger.items, larger.item),
-            offline=padded(self.offline, len(larger.items)),
-            recipe=larger,
-            moments=moments,
+            self, arms=larger.table(items), offline=padded(self.offline, len(items)), **larger.to_create
         )
 
     def save(self, path: str | Path) -> Path:
         """Write it as npz, never pickle. `linoto certificate` and `linoto preview` read it too."""
+        more, arrays = self.features.stored
         header = {
             "format": FORMAT,
             "encoding": self.encoding.to_dict(),
             "effects": self.arms.effects,
             "effects_of": self.arms.effects_of,
             **self.header(),
+            **more,
         }
         log = self.offline
-        arrays = {
-            "actions": self.actions,
-            "names": np.array(self.names),
-            "pulls": log.pulls,
-            "reward_sums": log.reward_sums,
-        }
+        arrays |= {"names": np.array(self.names), "pulls": log.pulls, "reward_sums": log.reward_sums}
         if log.reward_squares is not None:
             arrays["reward_squares"] = log.reward_squares
-        if self.recipe is not None and self.moments is not None:
-            del arrays["actions"]  # items are known by their names, and by what the recipe knows of them
-            header["recipe"] = self.recipe.to_dict()
-            for name in SUMS:
-                if (value := getattr(self.moments, name)) is not None:
-                    arrays[f"{OF_MOMENTS}{name}"] = np.asarray(value)
         return write_arrays(Path(path), header, arrays)
 
 
@@ -237,7 +229,7 @@ def unpack(header: Mapping[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Sa
             **{name.removeprefix(OF_MOMENTS): as_scalar(arrays.pop(name)) for name in sums}
         )
         check_features(found["moments"], found["recipe"])
-        arms = ArmTable.one_hot(tuple(map(str, arrays.pop("names"))), found["recipe"].item)
+        arms = ContextFeatures(**found).table(tuple(map(str, arrays.pop("names"))))
     else:
         encoding = Encoding.from_dict(header["encoding"])
         arms = ArmTable(
