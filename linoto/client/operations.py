@@ -125,7 +125,8 @@ class Operations:
         made_from |= {"recipe": recipe, "moments": moments}
         if saved is not None:
             refuse_others(made_from)
-            made_from, policy = saved.features.to_create, assuming(policy, saved)
+            policy = assuming(policy, saved)
+            made_from = saved.features.to_create
             description = saved.summary if description is None else description
         settings: dict[str, Any] = {"description": description, "unit": unit, "window": window, "mode": mode}
         settings |= {"holdback": holdback, "seed": seed, "redraws": redraws, "on_alarm": on_alarm}

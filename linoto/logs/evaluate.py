@@ -13,24 +13,24 @@ what the blocks before it teach.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
 from linoto.core.learnt import LearntPolicy
-from linoto.core.offline import Offline, as_offline
-from linoto.core.protocols import Policy, starts_without_arms
-from linoto.core.validation import as_actions, as_arm, check_choice, check_seed
+from linoto.core.validation import check_choice, check_seed
 from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import Found, Weighted
 from linoto.logs.estimates import Interval as Interval
 from linoto.logs.fits import Fitted, fit_earlier_blocks, fit_other_folds
 from linoto.logs.learning import learn_policy
+from linoto.logs.row_kinds import kind_of
 from linoto.logs.rows import Rows, WarmStart, check_disjoint
 from linoto.logs.targets import (
     GREEDY,
@@ -182,8 +182,8 @@ def replay(
     if is_policy(target):
         if interval.kind == "bernstein":
             raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
-        kind = ReplayedInContexts if rows.recipe else Replayed
-        seen, kept = replayed(kind.start(target, rows, actions, warm_start, own), draws, interval)
+        agent = kind_of(rows).start(target, actions, warm_start, own)
+        seen, kept = replayed(rows, agent, draws, interval)
     else:
         seen = Weighted.of(rows, target, "replay", interval)
         kept = draws * seen.surely_kept < seen.weights
@@ -288,106 +288,28 @@ def learnt_choices(rows: Rows, fitted: Fitted, method: str, ridge: float) -> Flo
 # -- pieces -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Replayed:
-    """A policy at work on arms that every row has."""
-
-    agent: Any
-    rows: Rows
-    asked_in_every_row: ClassVar[bool] = False  # what it wants changes only when it has learned
-
-    @classmethod
-    def start(
-        cls,
-        policy: Policy,
-        rows: Rows,
-        actions: npt.ArrayLike | None,
-        warm_start: Rows | WarmStart | None,
-        rng: np.random.Generator,
-    ) -> Replayed:
-        """From what the rows of the warm start say."""
-        if actions is None:
-            raise ValueError("actions must be given to replay a policy, got None")
-        arms = as_actions(actions)
-        if len(arms) != rows.k:
-            raise ValueError(f"actions must have one row for each of the {rows.k} arms, got {len(arms)}")
-        offline = Offline.empty(rows.k) if warm_start is None else warm_start.offline
-        return cls(policy.start(arms, as_offline(offline, rows.k), rng=rng), rows)
-
-    def ask(self, row: int) -> tuple[Any, int]:
-        """What the agent wants to play in a row, as it says it and as an arm."""
-        ask = self.agent.decide if hasattr(self.agent, "decide") else self.agent.select
-        choice = ask()
-        return choice, as_arm(getattr(choice, "arm", choice), self.rows.k)
-
-    def check_end(self, wanted: int, kept: Bools) -> None:
-        """Refuse a policy that waits for an arm which no row shows."""
-        if kept[-1]:
-            wanted = self.ask(len(self.rows))[1]
-        if wanted not in self.rows.arms:
-            raise ValueError(
-                f"rows must show every arm that the policy plays, got none of {self.rows.name(wanted)}, "
-                f"which it waits for after {kept.sum()} rounds"
-            )
-
-
-class ReplayedInContexts(Replayed):
-    """A policy that is asked in the context of each row."""
-
-    asked_in_every_row = True
-
-    @classmethod
-    def start(
-        cls,
-        policy: Policy,
-        rows: Rows,
-        actions: npt.ArrayLike | None,
-        warm_start: Rows | WarmStart | None,
-        rng: np.random.Generator,
-    ) -> Replayed:
-        """From what the rows of the warm start say."""
-        if not starts_without_arms(policy):
-            raise ValueError(f"policy must be one for contexts to be replayed in them, got {policy!r}")
-        if isinstance(warm_start, WarmStart):
-            raise ValueError("warm_start must be Rows where rows have contexts, got a WarmStart")
-        moments = None if warm_start is None else warm_start.moments(np.arange(len(warm_start)))
-        start: Any = policy.start
-        agent = start(offline=moments, features=rows.recipe, rng=rng)
-        if agent.needs_practice:
-            raise ValueError("policy must be one that needs no practice to be replayed, got one that does")
-        return cls(agent, rows)
-
-    def ask(self, row: int) -> tuple[Any, int]:
-        """What the agent wants to play in a row, as it says it and as an arm."""
-        rows = self.rows
-        choice = self.agent.decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
-        return choice, rows.known_recipe.item_places[str(choice.name)]
-
-    def check_end(self, wanted: int, kept: Bools) -> None:
-        """What it wants depends on the context, so it waits for no arm."""
-
-
-def replayed(playing: Replayed, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
+def replayed(rows: Rows, agent: Agent, draws: Floats, interval: Interval) -> tuple[Weighted, Bools]:
     """The rows seen from a learning agent, and (n,) which it keeps.
 
     Whatever the agent asks for, a row is kept with the same probability, the least propensity: how many are
-    kept says nothing about their rewards. Without contexts it is asked again only after it has learned.
+    kept says nothing about their rewards. Where every row asks the same, it is asked again only after it has
+    learned.
     """
-    rows, propensities = playing.rows, needed_propensities(playing.rows, "replay")
+    asking, propensities = kind_of(rows), needed_propensities(rows, "replay")
     least = float(propensities.min())
     kept = np.zeros(len(rows), dtype=np.bool_)
     weights = np.zeros(len(rows))
-    choice, wanted = playing.ask(0)
+    choice, wanted = asking.ask(agent, 0)
     for i, (arm, reward) in enumerate(zip(rows.arms.tolist(), rows.rewards.tolist(), strict=True)):
-        if i and (kept[i - 1] or playing.asked_in_every_row):
-            choice, wanted = playing.ask(i)
+        if i and (kept[i - 1] or asking.varies):
+            choice, wanted = asking.ask(agent, i)
         if arm != wanted:
             continue
         weights[i] = 1 / propensities[i]
         if draws[i] * propensities[i] < least:
             kept[i] = True
-            playing.agent.update(choice, reward)
-    playing.check_end(wanted, kept)
+            agent.update(choice, reward)
+    asking.check_end(agent, wanted, kept)
     played = np.bincount(rows.arms[kept], minlength=rows.k) / max(int(kept.sum()), 1)
     seen = Weighted(
         rows=rows,

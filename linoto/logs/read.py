@@ -68,9 +68,14 @@ class LoggedContexts(NamedTuple):
     late: Moments
 
     @property
+    def moments(self) -> Moments:
+        """The whole log by its features."""
+        return self.early + self.late
+
+    @property
     def features(self) -> ContextFeatures:
         """Those of the whole log."""
-        return ContextFeatures(self.recipe, self.early + self.late)
+        return ContextFeatures(self.recipe, self.moments)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,6 +13,7 @@ from linoto.core.cells import text_of
 from linoto.core.hints import nearest
 from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import as_arm, as_floats
+from linoto.logs.row_kinds import kind_of
 from linoto.logs.rows import Rows, check_others
 
 GREEDY, DOUBLY_ROBUST, PESSIMISTIC = "greedy", "doubly robust", "pessimistic"
@@ -90,14 +91,9 @@ def weights_of(answer: str | Mapping[str, float], rows: Rows) -> Floats:
 
 def answer_in(row: int, target: Any, rows: Rows) -> Floats:
     """(k,) what a function or an agent answers in a row, without learning from it."""
-    context, offered = rows.context_of(row), rows.offered(row)
-    if hasattr(target, "decide") and rows.recipe is None:
-        allowed = None if rows.candidates is None else np.flatnonzero(rows.candidates[row])
-        answer: Any = np.eye(rows.k)[as_arm(target.decide(allowed).arm, rows.k, "the arm of target")]
-    elif hasattr(target, "decide"):
-        answer = target.decide(context=context, allowed=list(offered)).name
-    else:
-        answer = target(context, offered)
+    if hasattr(target, "decide"):
+        return np.asarray(np.eye(rows.k)[kind_of(rows).ask(target, row)[1]])
+    answer = target(rows.context_of(row), rows.offered(row))
     if isinstance(answer, str | Mapping):
         return weights_of(answer, rows)
     weights = as_floats("target's answer", answer, ndim=1)

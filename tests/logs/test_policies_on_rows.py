@@ -220,3 +220,32 @@ def test_a_log_without_ids_read_twice_is_the_same_log() -> None:
     assert not warm.fingerprint.shares(held_out.ids).any()  # type: ignore[arg-type]
     assert warm.fingerprint.shares(split(logged(100, seed=17))[0].ids).all()  # type: ignore[arg-type]
     assert not warm.fingerprint.shares(other.ids).any()  # type: ignore[arg-type]
+
+
+def test_a_policy_is_replayed_among_the_arms_on_offer_in_each_row() -> None:
+    """It knows that arm 0 is the best, which every other row does not offer: there arm 1 is the next best."""
+    offers = np.array([[True, True, True], [False, True, True]])[np.arange(600) % 2]
+    arms = np.array([0, 1, 1, 2])[np.arange(600) % 4]
+    rewards = np.array([0.9, 0.5, 0.1])[arms]
+    rows = Rows(arms=arms, rewards=rewards, k=3, propensities="uniform", ids=range(600), candidates=offers)
+    warm = WarmStart(
+        offline=Offline(pulls=[1000] * 3, reward_sums=[900.0, 500.0, 100.0]),  # type: ignore[arg-type]
+        fingerprint=Fingerprint.of(["elsewhere"]),
+    )
+    found = replay(rows, LinLCB(), actions=np.eye(3), warm_start=warm)
+    assert found.used > 0 and 0.5 < found.value < 0.9  # both arms are played, where each is on offer
+    with pytest.raises(ValueError, match="target must decide among the arms on offer"):
+        replay(rows, OnlySelects(), actions=np.eye(3), warm_start=warm)
+
+
+class OnlySelects:
+    """A policy whose agent knows one arm, and no offers."""
+
+    def start(self, actions: Any, offline: Any, rng: Any = 0) -> OnlySelects:
+        return self
+
+    def select(self) -> int:
+        return 0
+
+    def update(self, arm: int, reward: float) -> None:
+        pass

@@ -18,7 +18,7 @@ from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.explorers import View, is_users_own, rule_of
 from linoto.core.playing import Rounds
-from linoto.core.protocols import Composition, PolicyWithPromise
+from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.running import Running
 
 Q = TypeVar("Q")  # the question of a round, checked
@@ -188,7 +188,7 @@ class Driver(ABC, Generic[Q]):
         """Commit and observe at once."""
 
     @abstractmethod
-    def play(self, agent: Any, means: Floats, draws: Floats, **world: Any) -> Rounds:
+    def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
         """What its agent plays in a known world: compiled, unless the explorer is the caller's own."""
 
     # -- arms that come and go

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from linoto.core.offline import Offline
 from linoto.core.open_rounds import check_awaited
 from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.playing import Rounds, World, as_world, ask_in_world, check_rewards
-from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise
+from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
 from linoto.core.validation import as_arm, as_counts
@@ -291,11 +291,11 @@ class FixedArms(Driver[Bools | None]):
         kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts[:5])
         self.draw()
 
-    def play(self, agent: AnyAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
+    def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
         known = as_world(means, draws, self.k, **world)
         if known.bernoulli or known.draws.size:
             check_rewards(self.running.params, *known.extent)
-        return ask_in_world(agent, known) if self.own else self.play_compiled(known)
+        return ask_in_world(cast(AnyAgent, agent), known) if self.own else self.play_compiled(known)
 
     def play_compiled(self, world: World) -> Rounds:
         """What these arms play in a world, block by block."""

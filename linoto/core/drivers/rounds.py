@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, only_looking, run_once
 from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds, check_rewards
-from linoto.core.protocols import Composition, PolicyWithPromise, RoundAgent
+from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.validation import as_arm, exact, rounded_up
@@ -368,13 +368,12 @@ class RoundArms(Driver[Round]):
         longer[:, places] = decision.vectors(places.size)
         return longer[0], longer[1]
 
-    def play(
-        self, agent: RoundAgent, means: Floats, draws: Floats, *, bernoulli: bool = False, **rounds: Any
-    ) -> Rounds:
-        given = GivenRounds(means=means, **rounds)
+    def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
+        bernoulli = bool(world.pop("bernoulli", False))
+        given = GivenRounds(means=means, **world)
         self.check_given(given, draws, bernoulli)
         if self.own:
-            return ask_in_rounds(agent, given.each(), draws, bernoulli)
+            return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli)
         return self.play_compiled(given, draws, bernoulli)
 
     def check_given(self, given: GivenRounds, draws: Floats, bernoulli: bool) -> None:
