@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.features.recipe import Recipe
 from linoto.core.validation import check_count
 from linoto.logs.arms import ArmTable
+from linoto.logs.arms_in_log import FoundArms, find_arms
 from linoto.logs.feature_sums import Seen, SumPlan
 from linoto.logs.queries import Columns
+from linoto.logs.tables import Connection, StagedFile
 
 MAX_FEATURES = 1000
 Crosses = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Which recipe is asked for, if any."""
+class AskedColumns:
+    """The columns that a recipe is to be made of as the log shows them; none: a log of fixed arms."""
 
     numeric: Sequence[str] = ()
     categories: Sequence[str] = ()
@@ -28,7 +30,6 @@ class Asked:
     features: Sequence[str] = ()
     item_effects: bool | None = None
     intercept: bool = True
-    recipe: Recipe | None = None
     min_count: int = 1
     max_features: int = MAX_FEATURES
 
@@ -38,17 +39,11 @@ class Asked:
         for name in ("numeric", "categories", "columns", "features"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} must be a list of columns, got the text {getattr(self, name)!r}")
-        if self.recipe is None:
-            return
-        if not isinstance(self.recipe, Recipe):
-            raise ValueError(f"recipe must be a linoto.Recipe, got {type(self.recipe).__name__}")
-        if self.own or self.item_effects is not None:
-            raise ValueError("recipe must be given alone, got columns, crosses or arms beside it")
 
     @property
-    def own(self) -> tuple[Any, ...]:
-        """What is asked for beside a recipe."""
-        return (*self.numeric, *self.categories, *self.columns, *self.crosses, *self.features)
+    def nothing(self) -> bool:
+        """Whether the log is one of fixed arms."""
+        return not (self.context or self.crosses or self.features)
 
     @property
     def learning(self) -> tuple[str, ...]:
@@ -56,37 +51,34 @@ class Asked:
         return (*self.numeric, *self.categories, *(column.name for column in self.columns if column.draft))
 
     @property
-    def nothing(self) -> bool:
-        """Whether the log is one of fixed arms."""
-        return self.recipe is None and not self.own
-
-    @property
     def context(self) -> tuple[Column, ...]:
         """The columns of the context, as far as they are known before the log is read."""
-        if self.recipe is not None:
-            return self.recipe.context
         drafts = (Category(name=name, levels=(), other=True) for name in self.categories)
         return (*(Numeric(name=name) for name in self.numeric), *drafts, *self.columns)
 
     @property
     def action(self) -> tuple[Numeric, ...]:
         """The columns of the action itself."""
-        return tuple(Numeric(name=n) for n in self.features) if self.recipe is None else self.recipe.action
+        return tuple(Numeric(name=name) for name in self.features)
 
     def complete(self, named: Columns) -> Columns:
         """All columns that are read, each of them once."""
-        if self.recipe is not None:
-            if self.recipe.items and named.item not in (None, self.recipe.item):
-                raise ValueError(f"item must be {self.recipe.item!r} as in the recipe, got {named.item!r}")
-            named = named._replace(item=self.recipe.item if self.recipe.items else None)
-        elif named.item is None and self.nothing:
+        if named.item is None and self.nothing:
             raise ValueError("item must be the column of what was played, got None")
         return with_one_meaning(named._replace(context=(*self.context, *self.action)))
 
+    def find_arms(
+        self, connection: Connection, files: Sequence[StagedFile], item: str, where: str, **how: bool
+    ) -> FoundArms:
+        """The arms where no table lists them: the values of the item column."""
+        return find_arms(connection, files, item, where, **how)
+
+    def listed(self, arms: ArmTable | None) -> ArmTable | None:
+        """The arms that are known before the log is read."""
+        return arms
+
     def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
         """The recipe, with what the log says of the columns that are learned from it."""
-        if self.recipe is not None:
-            return self.recipe
         known = () if item is None else tuple(item_columns(arms))
         return Recipe(
             item=item or "item",
@@ -123,6 +115,51 @@ class Asked:
             f"{where} must make at most {most:,} features (max_features), got {size:,}, most of them by "
             f"{levels}: leave it out, group rare levels (min_count), or group or hash its values first"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedRecipe(AskedColumns):
+    """The recipe of an earlier log, and nothing to learn."""
+
+    recipe: Recipe
+
+    nothing: ClassVar[bool] = False
+
+    @property
+    def context(self) -> tuple[Column, ...]:
+        return self.recipe.context
+
+    @property
+    def action(self) -> tuple[Numeric, ...]:
+        return self.recipe.action
+
+    def complete(self, named: Columns) -> Columns:
+        if self.recipe.items and named.item not in (None, self.recipe.item):
+            raise ValueError(f"item must be {self.recipe.item!r} as in the recipe, got {named.item!r}")
+        return super().complete(named._replace(item=self.recipe.item if self.recipe.items else None))
+
+    def find_arms(
+        self, connection: Connection, files: Sequence[StagedFile], item: str, where: str, **how: bool
+    ) -> FoundArms:
+        return FoundArms(self.listed(None), ())
+
+    def listed(self, arms: ArmTable | None) -> ArmTable:
+        return ArmTable.one_hot(self.recipe.items, self.recipe.item)
+
+    def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
+        return self.recipe
+
+
+def asked_for(recipe: Recipe | None, arms: ArmTable | None = None, **asked: Any) -> AskedColumns:
+    """What is asked for: a recipe alone, or columns, with arms that a table lists or without."""
+    found = AskedColumns(**asked)
+    if recipe is None:
+        return found
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"recipe must be a linoto.Recipe, got {type(recipe).__name__}")
+    if not found.nothing or found.item_effects is not None or arms is not None:
+        raise ValueError("recipe must be given alone, got columns, crosses or arms beside it")
+    return AskedRecipe(recipe=recipe, max_features=found.max_features)
 
 
 def with_one_meaning(columns: Columns) -> Columns:

@@ -19,8 +19,8 @@ from linoto.core.features.recipe import Recipe
 from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
-from linoto.logs.arms_in_log import check_arms, find_arms
-from linoto.logs.asked import MAX_FEATURES, Asked, Crosses
+from linoto.logs.arms_in_log import check_arms
+from linoto.logs.asked import MAX_FEATURES, AskedColumns, Crosses, asked_for
 from linoto.logs.feature_sums import MOST_LEVELS, Seen, SumPlan, sum_features, survey_columns
 from linoto.logs.feature_sums import PART as FEATURE_PART
 from linoto.logs.features import ArmFeatures, ContextFeatures, LogFeatures
@@ -255,7 +255,9 @@ def read_log(
     for temporary ones; the statistics are the same bits for any of them. `track` is called after each part.
     """
     check_arms(arms)
-    asked = Asked(
+    asked = asked_for(
+        recipe,
+        arms,
         numeric=numeric,
         categories=categories,
         columns=columns,
@@ -263,12 +265,9 @@ def read_log(
         features=features,
         item_effects=item_effects,
         intercept=intercept,
-        recipe=recipe,
         min_count=min_count,
         max_features=max_features,
     )
-    if arms is not None and recipe is not None:
-        raise ValueError("recipe must be given alone, got columns, crosses or arms beside it")
     if arms is not None and item is None:
         raise ValueError("item must be the column of what was played where arms are given, got None")
     named = Columns(
@@ -282,7 +281,7 @@ def read_log(
 class Reading(NamedTuple):
     """What is read, and how."""
 
-    asked: Asked
+    asked: AskedColumns
     columns: Columns
     source: str  # as messages call it
     skip_bad: bool
@@ -338,12 +337,10 @@ class Reading(NamedTuple):
         self, connection: Connection, files: Sequence[StagedFile]
     ) -> tuple[ArmTable, tuple[str, ...]]:
         """The arms where no table lists them: those of the recipe, or the values of the item column."""
-        item, recipe = self.columns.item, self.asked.recipe
+        item = self.columns.item
         if item is None:
             return ArmTable.one_hot([EVERY_ROW], "item"), ()
-        if recipe is not None:
-            return ArmTable.one_hot(recipe.items, recipe.item), ()
-        return find_arms(connection, files, item, self.source, skip_bad=self.skip_bad)
+        return self.asked.find_arms(connection, files, item, self.source, skip_bad=self.skip_bad)
 
     def read_contexts(
         self, connection: Connection, parts: Sequence[RowRange], arms: ArmTable, cut: float | None

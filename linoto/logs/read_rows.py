@@ -15,8 +15,8 @@ from linoto.core.cells import text_of
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.arms import ArmTable
-from linoto.logs.arms_in_log import check_arms, find_arms
-from linoto.logs.asked import Asked
+from linoto.logs.arms_in_log import check_arms
+from linoto.logs.asked import asked_for
 from linoto.logs.notation import Notation
 from linoto.logs.queries import (
     Columns,
@@ -67,13 +67,11 @@ def read_rows(
         candidates=candidates,
         notation=Notation(decimal, thousands),
     )
-    columns = Asked(recipe=recipe).complete(named)
+    asked = asked_for(recipe)
+    columns = asked.complete(named)
     with open_rows(source, columns, where) as (connection, files, _):
-        if recipe is not None:
-            names = recipe.items
-        else:
-            found_arms = arms or find_arms(connection, files, str(item), source_name(source)).arms
-            names = found_arms.names
+        listed = asked.listed(arms)
+        names = (listed or asked.find_arms(connection, files, str(item), source_name(source)).arms).names
         introduce_arms(connection, names)
         found = [fetch_good_rows(connection, RowRange.whole(file, columns), names) for file in files]
     numbers = [part.pop("row") for part in found]

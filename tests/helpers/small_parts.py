@@ -6,7 +6,7 @@ from typing import Any
 
 from linoto.engines import THREADS, Engine
 from linoto.logs.arms import ArmTable
-from linoto.logs.asked import Asked
+from linoto.logs.asked import asked_for
 from linoto.logs.feature_sums import MOST_LEVELS
 from linoto.logs.queries import Columns
 from linoto.logs.read import Log, Reading
@@ -29,7 +29,7 @@ def read_in_parts(
     **asked: Any,
 ) -> Log:
     """What `read_log` finds, in parts of so many rows."""
-    wanted = Asked(**asked)
+    wanted = asked_for(asked.pop("recipe", None), arms, **asked)
     columns = wanted.complete(Columns(reward=reward, item=item, propensity=propensity, time=time))
     reading = Reading(
         wanted,
