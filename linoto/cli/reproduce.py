@@ -54,7 +54,7 @@ def add_reproduce(commands: Commands) -> None:
 
 
 def unknown_figure(name: str) -> str:
-    """What to say about a figure there is none of."""
+    """What to say where there is no figure of this name."""
     names = ("all", *FIGURES)
     return f"there is no figure {name!r}" + nearest(name, names, f": it must be one of {', '.join(names)}")
 

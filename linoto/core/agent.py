@@ -229,13 +229,13 @@ class Agent:
         self.driver.update(decision, check_reward(self.running.params, reward))
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
-        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        """Say which rounds await their reward, the oldest first, where a snapshot did not hold them."""
         self.running.open_rounds = OpenRounds.awaiting(rounds)
 
     def drop_model(self) -> None:
         """Let the linear model pay for nothing any more: rewards have refuted it, or what rests on it.
 
-        What a Tolerance gate does by itself where it counts rewards too; for who watches it from outside.
+        A Tolerance gate does it by itself where it counts rewards; this is for a watch outside of it.
         """
         self.running.state.run["vetoed"] = 1
         self.running.forget_decision()

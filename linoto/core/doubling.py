@@ -191,7 +191,7 @@ class DoublingAgent:
         self.inner = agent  # what another's agent lacks, this one lacks too
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
-        """These rounds, from the oldest on, await their reward: for who knows it where a snapshot did not."""
+        """Say which rounds await their reward, the oldest first, where a snapshot did not hold them."""
         known = list(rounds)
         self._open, before = OpenRounds.awaiting(known), self.rounds - self.played
         self.inner.await_rounds(round - before for round in known if round > before)

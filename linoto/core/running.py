@@ -57,5 +57,5 @@ class Running:
             draw_coins(self.state.run, self.coins)
 
     def forget_decision(self) -> None:
-        """The next question is decided anew."""
+        """Decide the next question from the beginning."""
         self.state.run["fresh"] = 0

@@ -193,7 +193,7 @@ def known_world(
 
 
 def unknown_world(confidence: Confidence, norm: float, widths: Floats) -> dict[str, float]:
-    """The same fields at their worst, for whoever only has a log."""
+    """The same fields at their worst, where only a log is known."""
     low, high = confidence.reward_range or (-confidence.bound * norm, confidence.bound * norm)
     return {
         "best_width": float(widths.max()),

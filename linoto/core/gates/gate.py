@@ -140,7 +140,7 @@ class Gate:
         return next(iter(self.parameters), "")
 
     def usual(self, confidence: Confidence, *, earned: float = inf, rows: int = 0) -> Gate:
-        """This gate with what is usually allowed, for who does not say how much may be lost.
+        """This gate with the usual allowance, where nobody says how much may be lost.
 
         `earned` is what the whole log earned in so many `rows`, where that is known.
         """

@@ -114,7 +114,7 @@ class Detector(Struct):
         return most
 
     def reset(self) -> None:
-        """Begin anew: somebody knows of the change."""
+        """Start again: somebody knows of the change."""
         self.blocks, self.logs = [], [[NOTHING] * len(TILTS), [NOTHING] * len(TILTS)]
 
     def _merge(self) -> None:

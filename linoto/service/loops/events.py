@@ -135,7 +135,7 @@ class LoopRestored(Struct, tag_field="kind", tag="restored", frozen=True, omit_d
 
 
 class DrawnAnew(Struct, tag_field="kind", tag="drawn", frozen=True):
-    """A refusal that may depend on what was drawn is told: what it was drawn for is drawn anew."""
+    """The round was drawn again, because a refusal told the caller something about the first draw."""
 
 
 Event = (
