@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +104,7 @@ class Log:
         """The whole log by arm alone, as policies of fixed arms take it."""
         return self.early + self.late
 
-    @cached_property
+    @property
     def features(self) -> LogFeatures:
         """What rewards are linear in: features that a recipe makes of contexts, or those of the arms."""
         return self.contexts.features if self.contexts else ArmFeatures(self.arms, self.offline)
