@@ -19,7 +19,9 @@ from linoto.logs.rows import Rows
 from linoto.logs.sums import sums_equal_squares
 
 ROUNDING = 1e-9  # of what is compared: less is none
+MOST_COMPARED = 3000  # features early and late, and arms: as many take seconds, and time grows with the cube
 ENOUGH_LEFT = 0.01  # of what says how an arm changed, that contexts leave
+TOO_MANY = f"features early and late, and arms, are more than {MOST_COMPARED:,}"
 ROWS_NEEDED = "that takes the rows themselves, all of them and in the order of the log"
 Halves = tuple[Offline, Offline]
 
@@ -137,6 +139,11 @@ def equal_clicks(early: Offline, late: Offline, expected: Floats) -> Halves:
     return found[0], found[1]
 
 
+def are_too_many(log: Log) -> bool:
+    """Whether features and arms are too many to compare what each is worth early and late."""
+    return 2 * log.recipe.d + len(log.arms.names) > MOST_COMPARED
+
+
 def find_turned(log: Log, rows: Rows, late: Bools) -> Turned | None:
     """Compare what features are worth in the two halves; None where they say nothing beyond arms.
 
@@ -145,7 +152,7 @@ def find_turned(log: Log, rows: Rows, late: Bools) -> Turned | None:
     (White, 1980), so rows may differ in noise.
     """
     contexts = log.contexts
-    if contexts is None:
+    if contexts is None or are_too_many(log):
         return None
     d, known = log.recipe.d, slice(0, log.recipe.d + rows.k)
     arms_late = added_by_arm(rows, late)

@@ -10,7 +10,14 @@ from typing import Any, Literal
 import numpy as np
 
 from linoto.audit.adaptive import share_p
-from linoto.audit.context_drift import ROWS_NEEDED, EqualContexts, at_equal_contexts, find_turned
+from linoto.audit.context_drift import (
+    ROWS_NEEDED,
+    TOO_MANY,
+    EqualContexts,
+    are_too_many,
+    at_equal_contexts,
+    find_turned,
+)
 from linoto.audit.coverage import (
     Coverage,
     find_context_coverage,
@@ -176,7 +183,8 @@ class MeansOfContexts(MeansOfArms):
         found = find_drift(*halves, shares=share_p(self.log.early, self.log.late), turned=known)
         if found is None:
             return None
-        why = "shares changed" if found.adaptive else "" if late is not None else ROWS_NEEDED
+        why = "shares changed" if found.adaptive else ROWS_NEEDED if late is None else ""
+        why = TOO_MANY if not why and are_too_many(self.log) else why
         return replace(
             found,
             early_reference=self.log.early.reference,

@@ -70,6 +70,8 @@ def certain(odds: Odds, arm: int) -> float:
 
 def stated(odds: Odds, arm: int) -> float:
     """Exact: the chance of its proposal, and for the fallback also of all those that the gate refuses."""
+    if not odds.chances.any():  # the caller has proposed
+        return certain(odds, arm)
     served = odds.chances * odds.affordable
     if odds.best_affordable or odds.fallback is None:  # without a fallback, refusals are not served
         return float(served[arm] / served.sum())

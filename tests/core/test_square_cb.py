@@ -291,3 +291,13 @@ def test_its_log_judges_another_policy() -> None:
         for found in linoto.evaluate(rows, other, methods=["ips", "dr"], interval=Interval(level=0.9999)):
             assert found.low < means[other] < found.high
             assert found.high - found.low < 0.5
+
+
+def test_what_the_caller_proposed_was_not_drawn_by_gaps() -> None:
+    """After decisions of its own, a proposal that a coin was thrown for is certain, but for the coin."""
+    agent = POLICIES["control"].start(ACTIONS, LOG, rng=0)
+    agent.update(agent.decide(), 1.0)
+    agent.guard(2)
+    of_all = [agent.propensity(arm) for arm in range(4)]
+    assert of_all == [agent.propensity(arm, proposal=2) for arm in range(4)]
+    assert sum(of_all) == pytest.approx(1.0)

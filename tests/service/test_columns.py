@@ -11,6 +11,7 @@ import pandas as pd
 from helpers.loops import decide, digests, reward
 from helpers.loops_with_contexts import POLICIES, create
 from helpers.service_process import FakeClock, opened
+from litestar.testing import TestClient
 
 import linoto
 from linoto.core.features.columns import Column
@@ -101,3 +102,52 @@ def test_a_loop_decides_explains_exports_and_starts_again_with_every_kind_of_col
         for row, item in enumerate(pd.read_parquet(tmp_path / "x.parquet")["item"])
     ]
     np.testing.assert_allclose(again.moments.gram, np.array(played).T @ np.array(played), atol=1e-9)
+
+
+def test_a_vector_is_sent_as_a_list_or_as_text_and_anything_else_is_refused_in_a_sentence(
+    tmp_path: Path,
+) -> None:
+    context = (linoto.columns.Embedding(name="v", size=2, scale=1.0), linoto.Numeric(name="x"))
+    recipe = linoto.Recipe(items=("A", "B"), context=context)
+    with (
+        opened(tmp_path / "x.sqlite") as service,
+        TestClient(service.app, base_url="http://127.0.0.1") as http,
+    ):
+        spec = {"recipe": recipe.to_dict(), "policy": {"type": "LinUCB"}, "default_reward": 0.0}
+        assert http.put("/v1/loops/loop", json=spec).status_code == 200
+
+        def asked(**context: Any) -> tuple[int, str]:
+            answer = http.post("/v1/loops/loop/decide", json={"context": {"v": [1, 2], "x": 1.0} | context})
+            return answer.status_code, answer.text
+
+        assert asked()[0] == asked(v="[0.5, 1e3]")[0] == 200
+        wrong: list[Any] = [
+            "[" * 1000,
+            "[1" + "0" * 400 + ",1]",
+            [1.0],
+            [1.0, None],
+            [[1.0], [2.0]],
+            "a",
+            7.0,
+        ]
+        for vector in wrong:
+            status, text = asked(v=vector)
+            assert status in (400, 422) and len(text) < 500, vector
+        status, text = asked(x=[1.5] * 9000)
+        assert status == 422 and "'x' must be a finite number" in text and len(text) < 500
+
+
+def test_a_policy_learnt_from_rows_is_no_explorer_of_a_loop(tmp_path: Path) -> None:
+    """Arms come and go in a loop: it would refuse every decision after that, and large ones fill memory."""
+    data = {
+        "type": "LearntPolicy",
+        "recipe": {"items": ["a"], "context": [{"kind": "hashed", "size": 10**9}]},
+    }
+    with (
+        opened(tmp_path / "x.sqlite") as service,
+        TestClient(service.app, base_url="http://127.0.0.1") as http,
+    ):
+        policy = {"type": "Gated", "explorer": data}
+        spec = {"arms": [{"name": "a"}, {"name": "b"}], "policy": policy, "default_reward": 0.0}
+        answer = http.put("/v1/loops/loop", json=spec)
+    assert answer.status_code == 422 and "send what it plays as the proposal" in answer.text

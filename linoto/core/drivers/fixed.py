@@ -130,6 +130,7 @@ class FixedArms(Driver[Bools | None]):
             coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
+        state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if mask is None:
             self.run_kernel(mask, proposal)
             return

@@ -174,6 +174,7 @@ class RoundArms(Driver[Round]):
     def consider(self, asked: Round, wanted: int | None) -> Decision:
         """What is decided about a question: it is the one whose arms are in the state from now on."""
         self.running.state, self.asked = kernels.with_arms(self.running.state, asked.actions), asked
+        self.running.state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if self.whitened.shape != asked.actions.shape:
             self.whitened = np.empty(asked.actions.shape)
         self.run_kernel(asked, wanted if wanted is not None else self.propose(asked) if self.own else -1)

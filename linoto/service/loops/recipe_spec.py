@@ -57,7 +57,7 @@ class PowersColumn(ContextColumn, tag="powers", frozen=True, kw_only=True):
 class SplineColumn(ContextColumn, tag="spline", frozen=True, kw_only=True):
     """A curve of a number that bends at knots."""
 
-    knots: Annotated[list[Number], Meta(min_length=2, max_length=1000)]
+    knots: Annotated[list[Number], Meta(min_length=2, max_length=100)]
     degree: Annotated[int, Meta(ge=1, le=3)] = 1
 
 

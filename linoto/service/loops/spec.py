@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, field
 from linoto.core.agent import Agent
 from linoto.core.doubling import DoublingAgent
 from linoto.core.features.recipe import Recipe
+from linoto.core.learnt import LearntPolicy
 from linoto.core.offline import Offline
 from linoto.core.protocols import Policy
 from linoto.core.snapshots import from_dict, to_dict
@@ -157,6 +158,11 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
 
     `logs` is the folder that log files are read from: seconds for a large one, and never again after this.
     """
+    if names_learnt(spec.policy):
+        raise invalid(
+            "policy must have an explorer that learns in a loop, got a LearntPolicy, which knows the arms of "
+            "its rows only: send what it plays as the proposal"
+        )
     try:
         policy = from_dict(spec.policy)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -208,6 +214,13 @@ def as_arms(recipe: Recipe, moments: MomentStatistics | None) -> dict[str, Any]:
     offline = None if moments is None else as_statistics(recipe_spec.by_item(recipe, moments))
     arms = [Arm(name=name) for name in recipe.items]
     return {"arms": arms, "offline": offline, "recipe": None, "moments": None}
+
+
+def names_learnt(policy: Any) -> bool:
+    """Whether a policy that was learnt from rows is a part of this one."""
+    if not isinstance(policy, dict):
+        return False
+    return policy.get("type") == LearntPolicy.__name__ or any(map(names_learnt, policy.values()))
 
 
 def one_control_group(policy: Policy, holdback: float) -> tuple[Policy, float]:

@@ -26,6 +26,7 @@ FieldValue = (
     | Annotated[int, Meta(ge=-(10**15), le=10**15)]
     | Annotated[float, Meta(ge=-1e15, le=1e15)]
     | bool
+    | Annotated[list[Annotated[float, Meta(ge=-1e15, le=1e15)]], Meta(max_length=10_000)]
     | None
 )
 

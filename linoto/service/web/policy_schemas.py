@@ -14,8 +14,6 @@ from linoto.core.confidence import Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import GATES
 from linoto.core.gates.older import OlderTolerance
-from linoto.core.learnt import LearntPolicy
-from linoto.service.loops.recipe_spec import RecipeSpec
 
 SCHEMAS = "#/components/schemas/{name}"
 
@@ -58,13 +56,12 @@ def any_policy() -> Any:
         describe(explorer, **({"confidence": maybe} if "confidence" in get_type_hints(explorer) else {}))
         for explorer in (*policies.EXPLORERS, *research.RESEARCH_EXPLORERS)
     ]
-    learnt = describe(LearntPolicy, recipe=RecipeSpec)
     alone = [
         *explorers,
         describe(policies.LinOtO, confidence=confidence),
         describe(policies.LinLCB, confidence=maybe),
         describe(research.OtO, confidence=maybe),
-        describe(policies.Gated, explorer=any_of([*explorers, learnt]), gate=gates | None, confidence=maybe),
+        describe(policies.Gated, explorer=any_of(explorers), gate=gates | None, confidence=maybe),
     ]
     return any_of([*alone, describe(Doubling, policy=any_of(alone))])
 

@@ -62,7 +62,7 @@ class Embedding(Column):
         try:
             given = json.loads(value) if isinstance(value, str) else value
             found = np.array([] if given is None else given, dtype=np.float64)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             found = np.zeros(0)
         if found.shape != (self.size,) or not np.isfinite(found).all():
             got = f"{len(found)} numbers" if found.ndim == 1 and len(found) else type(value).__name__

@@ -22,7 +22,7 @@ class Hashed(Column):
     Words that fall on the same feature cannot be told apart. Without a value all features are 0.
 
     >>> Hashed(name="zip", size=4).vector("0150").tolist()
-    [0.0, 0.0, 0.0, 1.0]
+    [0.0, 1.0, 0.0, 0.0]
     """
 
     size: int = 64

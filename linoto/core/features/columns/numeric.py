@@ -115,7 +115,7 @@ def number_in(field: str, value: Any, expected: str = "a finite number") -> floa
     """The value of a field as a finite number."""
     number = None if is_missing(value) else number_of(value)
     if number is None or not isfinite(number):
-        raise ValueError(f"{field!r} must be {expected}, got {value!r}")
+        raise ValueError(f"{field!r} must be {expected}, got {value!r:.100}")
     return number
 
 
