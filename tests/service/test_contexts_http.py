@@ -65,7 +65,7 @@ def test_both_clients_ask_in_a_context_and_are_told_why(tmp_path: Path) -> None:
             (result,) = client.rewards("shop", [(made.decision_id, 1.0)])
             assert result.status == "applied"
             for wrong, status in (
-                ({"age": [1]}, 400),
+                ({"age": [1]}, 422),
                 ({**CONTEXT, "age": None}, 422),
                 ({**CONTEXT, "age": 1e300}, 400),
                 ({**CONTEXT, "x": 1}, 422),

@@ -126,7 +126,8 @@ def test_every_policy_fits_its_schema_as_it_is_written(policy: Any) -> None:
     for data in (linoto.to_dict(policy), {"type": type(policy).__name__}):
         if data != {"type": "Doubling"}:  # which needs a policy
             jsonschema.validate(data, schema_of(data["type"]))
-    assert set(KNOWN) - {"OOPE"} <= set(body_schemas())  # which has no snapshot, so that no loop can have it
+    no_loop = {"OOPE", "LearntPolicy"}  # one has no snapshot, the other knows the arms of its rows only
+    assert set(KNOWN) - no_loop <= set(body_schemas())
 
 
 @pytest.mark.parametrize(

@@ -158,12 +158,12 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
 
     `logs` is the folder that log files are read from: seconds for a large one, and never again after this.
     """
-    if names_learnt(spec.policy):
-        raise invalid(
-            "policy must have an explorer that learns in a loop, got a LearntPolicy, which knows the arms of "
-            "its rows only: send what it plays as the proposal"
-        )
     try:
+        if names_learnt(spec.policy):
+            raise invalid(
+                "policy must have an explorer that learns in a loop, got a LearntPolicy, which knows the "
+                "arms of its rows only: send what it plays as the proposal"
+            )
         policy = from_dict(spec.policy)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(f"policy: {error}") from error
@@ -216,11 +216,11 @@ def as_arms(recipe: Recipe, moments: MomentStatistics | None) -> dict[str, Any]:
     return {"arms": arms, "offline": offline, "recipe": None, "moments": None}
 
 
-def names_learnt(policy: Any) -> bool:
-    """Whether a policy that was learnt from rows is a part of this one."""
-    if not isinstance(policy, dict):
+def names_learnt(data: Any) -> bool:
+    """Whether a policy that was learnt from rows is a part of this one, as JSON."""
+    if not isinstance(data, dict):
         return False
-    return policy.get("type") == LearntPolicy.__name__ or any(map(names_learnt, policy.values()))
+    return data.get("type") == LearntPolicy.__name__ or any(map(names_learnt, data.values()))
 
 
 def one_control_group(policy: Policy, holdback: float) -> tuple[Policy, float]:
