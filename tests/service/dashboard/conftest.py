@@ -70,6 +70,8 @@ def client(server: Server) -> Iterator[Client]:
 
 @pytest.fixture
 def page(browser: Chrome, server: Server) -> Iterator[Page]:
+    browser.get("about:blank")  # the page of an earlier test may ask a service that has ended
+    browser.get_log("browser")
     page = Page(browser, f"http://127.0.0.1:{server.port}/")
     yield page
     logged = [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
