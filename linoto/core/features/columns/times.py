@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite, pi
 from numbers import Real
@@ -15,8 +15,9 @@ import numpy as np
 
 from linoto.core.arrays import Floats
 from linoto.core.cells import is_missing
-from linoto.core.features.columns.column import Cell, Fault, Found, Held, number_literal, text_literal
-from linoto.core.features.columns.numeric import NumberColumn, check_finite, scaled_sql
+from linoto.core.features.columns.column import Cell, Fault, Held, number_literal, text_literal
+from linoto.core.features.columns.numeric import NumberColumn
+from linoto.core.features.columns.scaled import ScaledColumn
 from linoto.core.validation import check_choice, check_count, check_positive
 
 DAY = 86400.0
@@ -73,7 +74,7 @@ class TimeColumn(NumberColumn, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Since(TimeColumn):
+class Since(ScaledColumn, TimeColumn):
     """How long a moment lies after a fixed one: its feature is (units since origin - mean) / scale.
 
     It grows as long as time goes on: what is learned of it is a trend that is taken to continue.
@@ -84,8 +85,6 @@ class Since(TimeColumn):
 
     origin: str = "1970-01-01"
     unit: str = "days"
-    mean: float | None = None  # of the log, as the scale
-    scale: float | None = None
 
     kind: ClassVar[str] = "since"
 
@@ -95,16 +94,6 @@ class Since(TimeColumn):
         if not is_date(self.origin):
             must = f"origin of {self.name!r} must be a date such as 2026-05-31"
             raise ValueError(f"{must}, got {self.origin!r}")
-        if (self.mean is None) != (self.scale is None):
-            raise ValueError(f"mean and scale of {self.name!r} must be given together, got one of them")
-        if self.scale is not None:
-            check_finite(f"mean of {self.name!r}", self.mean)
-            check_positive(f"scale of {self.name!r}", self.scale)
-
-    @property
-    def draft(self) -> bool:
-        """Whether its mean and scale are to be those of a log."""
-        return self.scale is None
 
     @property
     def start(self) -> float:
@@ -124,24 +113,13 @@ class Since(TimeColumn):
         size, side = f"{abs(gap):.3g} {self.unit}", "later" if gap > 0 else "earlier"
         return f"{self.name}={value} ({size} {side} than usual)"
 
-    def of_numbers(self, numbers: Floats) -> Floats:
-        """(n, 1) units since the origin, scaled."""
-        units = (numbers - self.start) / UNITS[self.unit]
-        return np.asarray(((units - (self.mean or 0.0)) / (self.scale or 1.0))[:, None])
-
-    def features_sql(self, value: str) -> tuple[str, ...]:
-        """The same."""
-        return (scaled_sql(self.learns_sql(value)[0], self.mean or 0.0, self.scale or 1.0),)
+    def measured(self, numbers: Floats) -> Floats:
+        """(n,) units since the origin."""
+        return (numbers - self.start) / UNITS[self.unit]
 
     def learns_sql(self, value: str) -> tuple[str, ...]:
         """Units since the origin."""
         return (f"(({value} - {number_literal(self.start)}) / {number_literal(UNITS[self.unit])})",)
-
-    def learned(self, found: Found, *, min_count: int) -> Since:
-        """With the mean and the scale of a log."""
-        assert isinstance(found, tuple)
-        mean, scale = found[0].mean_and_scale
-        return replace(self, mean=mean, scale=scale)
 
 
 @dataclass(frozen=True, kw_only=True)
