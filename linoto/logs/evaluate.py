@@ -36,9 +36,11 @@ from linoto.logs.targets import (
     GREEDY,
     Target,
     as_probabilities,
+    check_not_taught_by,
     choices_of,
     is_learnt,
     is_policy,
+    learnt_part,
     needed_propensities,
     per_arm,
 )
@@ -180,6 +182,7 @@ def replay(
     rejection, own = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
     draws = rejection.random(len(rows))
     if is_policy(target):
+        check_not_taught_by(rows, target)
         if interval.kind == "bernstein":
             raise ValueError("interval must not be bernstein for a policy that learns, got 'bernstein'")
         agent = kind_of(rows).start(target, actions, warm_start, own)
@@ -226,12 +229,11 @@ def evaluate(
         check_choice("methods", method, METHODS)
     if is_learnt(target):
         return evaluate_learnt(rows, target, methods or METHODS[1:], folds, ridge, warm_start, interval)
-    learnt = ""
+    part = learnt_part(target)
+    learnt = "" if part is None else f"{part.method}, from {part.rows} {named(part)}"
     if is_policy(target):
         methods = methods or METHODS[:1]
     else:
-        if isinstance(target, LearntPolicy):
-            learnt = f"{target.method}, from {target.rows} {'other' if target.built_by else 'unnamed'} rows"
         target = as_probabilities(target, rows, "an evaluation")
     shared: dict[str, Any] = {"warm_start": warm_start, "interval": interval}
     calls: dict[str, Callable[[], Estimate]] = {
@@ -242,6 +244,11 @@ def evaluate(
     }
     found = [calls[method]() for method in methods or METHODS]
     return [replace(estimate, learnt=learnt) for estimate in found]
+
+
+def named(part: LearntPolicy) -> str:
+    """Which rows taught it, as far as anybody knows: ids tell rows apart, and JSON does not keep them."""
+    return "rows with other ids" if part.built_by else "unnamed rows"
 
 
 def evaluate_learnt(

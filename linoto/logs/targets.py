@@ -36,11 +36,10 @@ def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
     """(k,) or (n, k) the probabilities with which a target plays each arm; 0 for those not on offer."""
     if is_policy(target):
         raise ValueError(f"target must be an arm or probabilities for {method}: a policy needs replay")
+    check_not_taught_by(rows, target)
     if isinstance(target, int | np.integer):
         found: Any = np.eye(rows.k)[as_arm(target, rows.k, "target")]
     elif isinstance(target, LearntPolicy):
-        if target.built_by is not None:
-            check_others(rows, target.built_by, "a learnt policy", "it was learnt from")
         found = choices_of(target, rows)
     elif isinstance(target, str | Mapping):
         found = weights_of(target, rows)
@@ -53,6 +52,23 @@ def as_probabilities(target: Target, rows: Rows, method: str) -> Floats:
     if wrong:
         raise ValueError("target must be probabilities that sum to 1, got some that do not")
     return on_offer(probabilities, rows)
+
+
+def learnt_part(target: Target) -> LearntPolicy | None:
+    """The part of a target that rows have taught: itself, or its explorer; None where there is none."""
+    parts = (
+        target,
+        getattr(target, "explorer", None),
+        getattr(getattr(target, "policy", None), "explorer", None),
+    )
+    return next((part for part in parts if isinstance(part, LearntPolicy)), None)
+
+
+def check_not_taught_by(rows: Rows, target: Target) -> None:
+    """Refuse to judge what was learnt by the rows that it was learnt from."""
+    learnt = learnt_part(target)
+    if learnt is not None and learnt.built_by is not None:
+        check_others(rows, learnt.built_by, "a learnt policy", "it was learnt from")
 
 
 def choices_of(policy: LearntPolicy, rows: Rows) -> Floats:

@@ -152,10 +152,15 @@ def test_the_rows_that_taught_a_policy_may_not_judge_it() -> None:
     taught, held_out = split(rows)
     policy = learn_policy(taught)
     assert {found.learnt for found in evaluate(held_out, policy)} == {
-        f"pessimistic, from {len(taught)} other rows"
+        f"pessimistic, from {len(taught)} rows with other ids"
     }
     with pytest.raises(ValueError, match=f"those that it was learnt from, got {len(taught)} of 200"):
         evaluate(rows, policy)
+    explored = linoto.Gated(explorer=policy, gate=linoto.Open())
+    agent = explored.start(d=policy.recipe.d, features=policy.recipe, rng=0)
+    for target in (explored, agent):
+        with pytest.raises(ValueError, match=f"those that it was learnt from, got {len(taught)} of 200"):
+            evaluate(rows, target)
     with pytest.raises(ValueError, match="ids must be given where there is a learnt policy"):
         evaluate(replace(held_out, ids=None), policy)
 
