@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
+from linoto.core.default_gate import default_gate, default_gate_in_rounds
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Tolerance
 from linoto.core.hints import amount, counted
 from linoto.core.policies import Gated
-from linoto.core.usual import usual_gate, usual_gate_for
 from linoto.core.verdicts import surely_earned, why_worthless
 from linoto.logs.read import Log
 
@@ -60,7 +60,7 @@ def find_promise(
     """What a Tolerance would promise on a log of fixed arms; if nothing is given, what `Gated()` has."""
     gate: Any = Tolerance(budget=budget or 0.0, epsilon=epsilon or 0.0)
     if budget is None and epsilon is None:
-        gate = usual_gate(confidence or Confidence())
+        gate = default_gate(confidence or Confidence())
     return promise_of("tolerance", gate, confidence, log)
 
 
@@ -102,7 +102,7 @@ def contextual_gate(
 ) -> Control | Tolerance:
     """A gate that allows so much; if neither is given, the usual budget for what this log earned."""
     if budget is None and epsilon is None:
-        usual: Any = usual_gate_for(moments, confidence)
+        usual: Any = default_gate_in_rounds(moments, confidence)
         if isinstance(usual, Control) and kind == "control":
             return usual
         budget = usual.budget

@@ -126,7 +126,7 @@ def check_options(arguments: argparse.Namespace) -> None:
         a.refuse("one of the arguments --propensity --uniform is required")
     if is_table and a.recipe is None and a.item is None:
         a.refuse("--item is needed, or --recipe for a log with contexts")
-    if a.recipe is not None and (known := a.command.typed_again(a, only=LEARNED)):
+    if a.recipe is not None and (known := a.command.as_typed(a, only=LEARNED)):
         a.refuse(f"{known[0]} is what --recipe knows: leave one of them out")
     for name in ("warm", "budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
         if a.policy is None and getattr(a, name) is not None:

@@ -98,7 +98,7 @@ def certificate_of(arguments: argparse.Namespace, stats: Path) -> list[Any]:
 
 def again(arguments: argparse.Namespace, only: Sequence[str]) -> list[str]:
     """Options of the launch as a step is told them."""
-    words: list[str] = arguments.command.typed_again(arguments, only=only)
+    words: list[str] = arguments.command.as_typed(arguments, only=only)
     return words
 
 
@@ -142,7 +142,7 @@ def files_in(folder: Path) -> tuple[Path, Path]:
 def audited(arguments: argparse.Namespace) -> Path:
     """The statistics of the log, audited, with arm effects where the audit asks for them."""
     stats, page = files_in(arguments.out)
-    told = steps()[1]["audit"].typed_again(arguments, but=("out",))
+    told = steps()[1]["audit"].as_typed(arguments, but=("out",))
     words = ["audit", arguments.log, *told, "--save", stats, "--out", page]
     run_step("Is the log worth building on?", words)
     if load(stats).verdict == "deploy with arm effects" and arguments.arm_effects is None:

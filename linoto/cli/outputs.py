@@ -81,7 +81,7 @@ def command_again(arguments: argparse.Namespace, file: str) -> str:
     plain = argparse.Namespace(**vars(arguments))
     if getattr(plain, "arms", None) is not None:
         plain.arms = Path(plain.arms).name
-    words = arguments.command.typed_again(plain, but=WHERE_AND_HOW)
+    words = arguments.command.as_typed(plain, but=WHERE_AND_HOW)
     return shlex.join([*arguments.command.prog.split(), *([Path(file).name] if file else []), *words])
 
 

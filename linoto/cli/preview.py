@@ -165,7 +165,7 @@ def read_statistics_or_log(arguments: argparse.Namespace) -> Statistics:
     """What is known of a log: its statistics, or all that an audit finds in the log itself, and its rows."""
     path = arguments.stats
     if path is None or (path.suffix.lower() in ENDINGS and arguments.reward is None):
-        if said := arguments.command.typed_again(arguments, only=OF_A_LOG):
+        if said := arguments.command.as_typed(arguments, only=OF_A_LOG):
             arguments.refuse(f"{said[0]} describes a LOG, got {path or 'none'}: give --item and --reward too")
         return read_statistics(arguments)
     arguments.log = str(path)

@@ -91,7 +91,7 @@ class Parser(argparse.ArgumentParser):
                 message = re.sub(rf"\b{name}\b", option, message)
         return message
 
-    def typed_again(
+    def as_typed(
         self, arguments: argparse.Namespace, *, only: Collection[str] | None = None, but: Collection[str] = ()
     ) -> list[str]:
         """Options of this command as they would be typed again, without those at their defaults."""

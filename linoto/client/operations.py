@@ -308,7 +308,7 @@ def assuming(policy: Policy | Mapping[str, Any], saved: SavedLog) -> Any:
         return known
     known = with_assumptions(known, saved.confidence)
     if isinstance(known, Gated) and known.gate is None:
-        known = replace(known, gate=saved.features.usual_gate(known.assumed))
+        known = replace(known, gate=saved.features.default_gate(known.assumed))
     return known
 
 

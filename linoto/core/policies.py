@@ -14,6 +14,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence, check_confidence
+from linoto.core.default_gate import default_gate, default_gate_in_rounds
 from linoto.core.explorers import (
     Proposer,
     Rule,
@@ -30,7 +31,6 @@ from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
 from linoto.core.offline import Offline
 from linoto.core.parameters import REACHES, is_arm, params_of
-from linoto.core.usual import usual_gate, usual_gate_for
 from linoto.core.validation import (
     check_choice,
     check_count,
@@ -228,7 +228,7 @@ class Gated(Composed):
     so far), "frozen" (the best lower bound of the log alone), "mixture" (the logged arms in the log's own
     proportions), an arm, or "auto": lcb for a Budget; for a Tolerance the pessimistic arm while it is proven
     to be as good as the log, else the mixture. With no argument it is the practical choice: a sharp
-    optimistic explorer behind `usual_gate`, a budget of 100 rounds. An explorer of your own is any
+    optimistic explorer behind `default_gate`, a budget of 100 rounds. An explorer of your own is any
     object with `score(view) -> (k,)` or `propose(view) -> arm` (`linoto.core.explorers.View` is what it
     sees): slower, the same promise.
 
@@ -306,11 +306,11 @@ class Gated(Composed):
 
     def composed(self) -> Gated:
         gate: Any = self.gate
-        return self if gate is not None else replace(self, gate=usual_gate(self.assumed))
+        return self if gate is not None else replace(self, gate=default_gate(self.assumed))
 
     def composed_for_rounds(self) -> Gated:
         gate: Any = self.gate
-        usual = usual_gate_for(Moments.empty(1), self.assumed)
+        usual = default_gate_in_rounds(Moments.empty(1), self.assumed)
         return self if gate is not None else replace(self, gate=usual)
 
     def with_parameter(self, name: str, value: float) -> Gated:

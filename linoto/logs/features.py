@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from linoto.core.arrays import Floats
 from linoto.core.confidence import Confidence, check_noise
+from linoto.core.default_gate import default_gate_in_rounds
 from linoto.core.features.moments import SUMS, Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.gates import Gate
 from linoto.core.offline import Offline
-from linoto.core.usual import usual_gate_for
 from linoto.logs.arms import ArmTable
 
 OF_MOMENTS = "moments_"  # before the names of the arrays that are sums of features
@@ -67,7 +67,7 @@ class ArmFeatures:
         actions = dict(zip(self.arms.names, self.arms.actions.tolist(), strict=True))
         return {"arms": actions, "offline": self.offline}
 
-    def usual_gate(self, confidence: Confidence) -> Gate | None:
+    def default_gate(self, confidence: Confidence) -> Gate | None:
         """The gate that suits this log better than what `Gated` takes by itself; None: there is none."""
         return None
 
@@ -121,9 +121,9 @@ class ContextFeatures:
         """What a loop of the service is made from."""
         return {"recipe": self.recipe, "moments": self.moments}
 
-    def usual_gate(self, confidence: Confidence) -> Gate:
+    def default_gate(self, confidence: Confidence) -> Gate:
         """The usual one for what this log earned."""
-        return usual_gate_for(self.moments, confidence)
+        return default_gate_in_rounds(self.moments, confidence)
 
     def check_noise(self, confidence: Confidence) -> None:
         """The means of arms are no model here, so nothing is contradicted by them."""

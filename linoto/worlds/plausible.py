@@ -11,6 +11,7 @@ import numpy as np
 from linoto.core.arrays import Floats
 from linoto.core.certificates import LOG, Certificate
 from linoto.core.confidence import Confidence
+from linoto.core.default_gate import default_gate_in_rounds
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
 from linoto.core.gates import Gate, Tolerance
@@ -18,7 +19,6 @@ from linoto.core.offline import Offline, as_offline
 from linoto.core.one_hot import find_one_hot
 from linoto.core.playing import GivenRounds
 from linoto.core.protocols import ComposedPolicy
-from linoto.core.usual import usual_gate_for
 from linoto.core.validation import (
     as_actions,
     check_choice,
@@ -133,7 +133,7 @@ class LogOfArms:
         """What the policy compares by."""
         return policy.composed().gate
 
-    def usual_gate(self, confidence: Confidence) -> Gate:
+    def default_gate(self, confidence: Confidence) -> Gate:
         """What is previewed where no policy is given."""
         return Tolerance(epsilon=0.1)
 
@@ -233,9 +233,9 @@ class LogOfRounds:
         gate: Gate = composed.composed_for_rounds().gate
         return gate
 
-    def usual_gate(self, confidence: Confidence) -> Gate:
+    def default_gate(self, confidence: Confidence) -> Gate:
         """What is previewed where no policy is given."""
-        return usual_gate_for(self.log, confidence)
+        return default_gate_in_rounds(self.log, confidence)
 
     def compared_with(self, policy: ComposedPolicy) -> str:
         """What its promise is about: with contexts always what was done in the same rounds."""

@@ -348,7 +348,7 @@ def play_grid(
 def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     """What is previewed where no policy is given: Gated, with what an audit found of the rewards."""
     confidence = getattr(log, "confidence", None) or Confidence()
-    return Gated(gate=known.usual_gate(confidence), confidence=confidence)
+    return Gated(gate=known.default_gate(confidence), confidence=confidence)
 
 
 def usual_worlds(work: int) -> int:

@@ -30,7 +30,7 @@ from linoto import (
     SquareCB,
     Tolerance,
 )
-from linoto.core.usual import usual_gate_for
+from linoto.core.default_gate import default_gate_in_rounds
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 MODEL = Tolerance(budget=2.0, epsilon=0.05, evidence="model")
@@ -281,9 +281,9 @@ def log_that_earned(total: float) -> Moments:
 
 @pytest.mark.parametrize("earned, budget", [(1e6, 50.0), (90.0, 9.0), (-3.0, 50.0)])
 def test_the_usual_budget_is_a_tenth_of_what_a_log_earned_at_most(earned: float, budget: float) -> None:
-    assert usual_gate_for(log_that_earned(earned), CLICKS) == Control(budget=budget)
+    assert default_gate_in_rounds(log_that_earned(earned), CLICKS) == Control(budget=budget)
     negative = Confidence(noise="bounded", reward_range=(-1, 1))
-    assert usual_gate_for(log_that_earned(earned), negative) == Control(budget=100.0)
+    assert default_gate_in_rounds(log_that_earned(earned), negative) == Control(budget=100.0)
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,12 @@ def test_where_the_usual_budget_would_never_open_there_is_a_rate(
     earned: float, budget: float, rate: float
 ) -> None:
     """A tenth of what a round of the log earns; where that is not known, 2 % of the noise."""
-    gate = usual_gate_for(log_that_earned(earned), CLICKS)
+    gate = default_gate_in_rounds(log_that_earned(earned), CLICKS)
     assert gate == Control(budget=budget, epsilon=rate)
     small = Confidence(noise=0.01, reward_range=(-1, 1))
-    assert usual_gate_for(Moments.empty(1), small) == Control(budget=2.0, epsilon=0.0002, promise="expected")
+    assert default_gate_in_rounds(Moments.empty(1), small) == Control(
+        budget=2.0, epsilon=0.0002, promise="expected"
+    )
 
 
 def test_a_lost_reward_stays_at_its_worst_in_the_books() -> None:

@@ -9,12 +9,12 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates import Control, Gate, Tolerance
 
 
-def usual_gate(confidence: Confidence) -> Gate:
+def default_gate(confidence: Confidence) -> Gate:
     """That of arms that stay the same."""
     return Tolerance().usual(confidence)
 
 
-def usual_gate_for(moments: Moments, confidence: Confidence) -> Gate:
+def default_gate_in_rounds(moments: Moments, confidence: Confidence) -> Gate:
     """That of rounds that bring their own arms, for what this log of their features earned.
 
     A round is worth the noise: the log's mean is no reference where rounds differ. If the range of rewards is
