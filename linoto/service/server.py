@@ -52,6 +52,7 @@ class Settings:
     access_log: bool = False  # a line for every request
     rate: float | None = None  # requests per second of each caller
     webhook: str | None = None  # where alarms are posted
+    webhook_secret: str | None = None  # what they are signed with; None: as the environment says
     limits: Limits = field(default_factory=Limits)  # of connections
     drain: float = 10.0  # seconds that requests may take which are under way when it is told to stop
 
@@ -206,6 +207,8 @@ async def serve(service: Service, settings: Settings) -> bool:
         background = [tick(service), refresh_tokens(service)]
         if settings.demo:
             background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
+        if service.webhook is not None:
+            background.append(service.webhook.run(service.store))
         tasks += [run_in_background(work, stop.set) for work in background]
         await stop.wait()
     finally:
@@ -226,7 +229,9 @@ def load(service: Service, settings: Settings) -> None:
     """Read every loop back, post their alarms, and make the loops of the demo."""
     service.store.write_sync(service.loops.load)
     if settings.webhook is not None:
-        service.webhook = post_alarms(service.loops, settings.webhook)
+        secret = settings.webhook_secret or os.environ.get(SECRET, "")
+        service.webhook = webhook = Webhook(settings.webhook, secret)
+        service.store.write_sync(lambda connection: webhook.follow(connection, service.loops))
     logger.info("recovered", extra={"db": str(service.store.path), "loops": len(service.loops.by_name)})
     if settings.demo:
         traffic.create_loops(service.loops, service.store)
@@ -262,16 +267,6 @@ async def stop_tasks(tasks: list[asyncio.Task[None]]) -> None:
             raise outcome
 
 
-def post_alarms(loops: Loops, url: str) -> Webhook:
-    """Post alarms from now on, and those that nobody has answered yet."""
-    webhook = Webhook(url, os.environ.get(SECRET, ""))
-    for loop in loops.by_name.values():
-        for alarm in loop.open_alarms:
-            webhook.send(loop, alarm)
-    loops.on_alarm = webhook.send
-    return webhook
-
-
 def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
     """Serve a database until told to stop; the options are those of `Settings`."""
     settings = Settings(**options)
@@ -288,7 +283,5 @@ def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
     try:
         drained = asyncio.run(serve(service, settings))
     finally:
-        if service.webhook is not None:
-            service.webhook.close()
         service.close(snapshots=drained)
         logger.info("stopped", extra={"db": str(path)})

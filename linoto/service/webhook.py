@@ -1,28 +1,43 @@
-"""Alarms for another program: posted, signed, and tried again, in a thread that nothing waits for."""
+"""Alarms for another program: posted, signed, and tried again, each at its own time; nothing waits for it.
+
+An alarm is put into the outbox in the transaction of its event, and marked there when it was taken: a process
+that dies loses none. One that dies between the two posts it again, with the same id.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
-import queue
 import threading
+import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from http.client import HTTPException
+from sqlite3 import Connection
+from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 import msgspec
 
+from linoto.service.errors import Repeats, Unavailable
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.operations import Clock, Loops
 from linoto.service.loops.state import Alarm
+from linoto.service.storage import outbox
+from linoto.service.storage.store import Store
 
 logger = logging.getLogger("linoto.service")
 SECRET = "LINOTO_WEBHOOK_SECRET"
 SIGNATURE = "X-Linoto-Signature"  # "sha256=" and the HMAC of the body, in hexadecimal
 TIMEOUT = 10.0  # seconds that a receiver may take to answer
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0  # seconds between attempts, doubled each time
-ATTEMPTS = 20  # about an hour
-MOST_WAITING = 1000  # alarms; more are only logged
+PATIENCE = 86_400.0  # seconds after which an alarm that is not taken is given up
+AT_ONCE = 4  # alarms posted side by side: a receiver that is silent for one is asked for others too
+MOST_WAITING = 1000  # alarms that are tried; further ones when some of these are done
+LATER = (408, 429)  # of the statuses below 500, those that ask to be asked again
 
 
 def signature(secret: str, body: bytes) -> str:
@@ -30,10 +45,15 @@ def signature(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.digest(secret.encode(), body, "sha256").hex()
 
 
+def id_of(loop: Loop, alarm: Alarm) -> str:
+    """The same each time an alarm is sent, so that a receiver can tell."""
+    return f"{loop.id}-{alarm.seq}-{alarm.kind}"
+
+
 def message_of(loop: Loop, alarm: Alarm) -> bytes:
-    """An alarm as JSON. The id is the same each time it is sent, so that a receiver can tell."""
+    """An alarm as JSON."""
     message = {
-        "id": f"{loop.id}-{alarm.seq}-{alarm.kind}",
+        "id": id_of(loop, alarm),
         "loop": loop.name,
         "kind": alarm.kind,
         "at": alarm.at,
@@ -43,66 +63,138 @@ def message_of(loop: Loop, alarm: Alarm) -> bytes:
     return msgspec.json.encode(message)
 
 
+class KeepPost(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the alarm would be asked for elsewhere, and not told."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Nowhere: the redirect is an answer that does not take the alarm."""
+
+
 class Webhook:
-    """Posts alarms one after the other, from a thread of its own."""
+    """Posts what is in the outbox."""
 
     def __init__(
         self,
         url: str,
         secret: str,
         *,
-        wait: Callable[[float], bool] | None = None,
-        attempts: int = ATTEMPTS,
+        clock: Clock = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         timeout: float = TIMEOUT,
     ) -> None:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             raise ValueError(f"webhook must be an http or https address, got {url!r}")
         if not secret:
             raise ValueError(f"the environment must hold a secret for the webhook in {SECRET}, got none")
-        self.url, self.secret, self.attempts, self.timeout = url, secret, attempts, timeout
-        self._stopping = threading.Event()
-        self._wait = wait or self._stopping.wait  # seconds; True to stop
-        self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
-        self._thread = threading.Thread(target=self._run, name="linoto-webhook", daemon=True)
-        self._thread.start()
+        self.url, self.secret, self.timeout = url, secret, timeout
+        self._clock, self._sleep = clock, sleep
+        self._opener = urllib.request.build_opener(KeepPost)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = asyncio.Event()
+        self._free = asyncio.Semaphore(AT_ONCE)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._repeats = Repeats()
 
-    def send(self, loop: Loop, alarm: Alarm) -> None:
-        """Send an alarm soon; never waits, never fails."""
+    # -- the outbox
+
+    def follow(self, connection: Connection, loops: Loops) -> None:
+        """Take every alarm from now on into the outbox, and those so far that nobody has answered."""
+        unanswered = [(loop, alarm) for loop in loops.by_name.values() for alarm in loop.open_alarms]
+        for loop, alarm in unanswered:
+            self.keep(connection, loop, alarm)
+        outbox.forget(connection, [id_of(loop, alarm) for loop, alarm in unanswered])
+        loops.on_alarm, loops.after_alarms = self.keep, self.wake
+
+    def keep(self, connection: Connection, loop: Loop, alarm: Alarm) -> None:
+        """Take an alarm into the outbox, if it is not there."""
+        outbox.put(connection, id_of(loop, alarm), self._clock(), message_of(loop, alarm))
+
+    def wake(self) -> None:
+        """There may be more in the outbox; from any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._woken.set)
+
+    # -- posting
+
+    async def run(self, store: Store) -> None:
+        """Post what is in the outbox until cancelled."""
+        self._loop = asyncio.get_running_loop()
         try:
-            self._waiting.put_nowait(message_of(loop, alarm))
-        except queue.Full:
-            logger.error("too many alarms wait for the webhook", extra={"loop": loop.name})
+            while True:
+                self._woken.clear()
+                await self._begin(store)
+                await self._woken.wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
 
-    def close(self) -> None:
-        """Stop; what is not delivered is sent again at the next start, unless it is answered by then."""
-        self._stopping.set()
-        with suppress(queue.Full):  # then the thread looks at `_stopping` soon enough
-            self._waiting.put_nowait(None)
-        self._thread.join(self.timeout + 1)
+    async def _begin(self, store: Store) -> None:
+        """Begin to deliver what is new."""
+        try:
+            waiting = await asyncio.to_thread(store.read_database, outbox.waiting)
+        except Unavailable as error:
+            if self._repeats.is_new(str(error)):
+                logger.error("alarms cannot be read", extra={"error": str(error)})
+            self._later(FIRST_PAUSE)
+            return
+        for id, made_at, body in waiting:
+            if id not in self._tasks and len(self._tasks) < MOST_WAITING:
+                self._tasks[id] = asyncio.create_task(self._deliver(store, id, made_at, body))
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            body = self._waiting.get()
-            if body is not None:
-                self._deliver(body)
+    def _later(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._woken.set)
 
-    def _deliver(self, body: bytes) -> None:
-        """Try until it is taken."""
-        pause, error = FIRST_PAUSE, ""
-        for attempt in range(self.attempts):
-            if attempt and self._wait(pause):
-                return
-            pause = min(2 * pause if attempt else pause, LONGEST_PAUSE)
+    async def _deliver(self, store: Store, id: str, made_at: float, body: bytes) -> None:
+        """Try until it is taken, refused, or a day old; what was done is written before it is forgotten."""
+        pause = FIRST_PAUSE
+        while (error := await self._attempt(body)) is not None:
+            refused = isinstance(error, HTTPError) and 400 <= error.code < 500 and error.code not in LATER
+            told = {"id": id, "error": str(error)}
+            if refused or self._clock() - made_at > PATIENCE:
+                logger.error("an alarm was not delivered", extra=told)
+                break
+            logger.warning("the webhook did not take an alarm", extra=told)
+            await self._sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        await self._finish(store, id, taken=error is None)
+        del self._tasks[id]
+        self._woken.set()
+
+    async def _finish(self, store: Store, id: str, *, taken: bool) -> None:
+        """One that was given up is tried again after a restart, if nobody has answered it by then."""
+        at = self._clock()
+        while True:
             try:
-                self._post(body)
+                await store.write(lambda connection: outbox.finish(connection, id, at if taken else None))
                 return
-            except (OSError, ValueError) as failure:  # also every status but 2xx
-                error = str(failure)
-                logger.warning("the webhook did not take an alarm", extra={"error": error})
-        logger.error("an alarm was not delivered", extra={"error": error})
+            except Unavailable:  # logged where requests fail: only what is written again is at stake
+                await self._sleep(FIRST_PAUSE)
 
-    def _post(self, body: bytes) -> None:
+    async def _attempt(self, body: bytes) -> Exception | None:
+        """Post it once, in a thread that the end of the process does not wait for; what went wrong."""
+        async with self._free:
+            loop = asyncio.get_running_loop()
+            answer: asyncio.Future[Exception | None] = loop.create_future()
+
+            def tell(error: Exception | None) -> None:
+                if not answer.cancelled():
+                    answer.set_result(error)
+
+            def post() -> None:
+                error = self._post(body)
+                with suppress(RuntimeError):  # the event loop is closed
+                    loop.call_soon_threadsafe(tell, error)
+
+            threading.Thread(target=post, name="linoto-webhook", daemon=True).start()
+            return await answer
+
+    def _post(self, body: bytes) -> Exception | None:
         headers = {"content-type": "application/json", SIGNATURE: signature(self.secret, body)}
         request = urllib.request.Request(self.url, data=body, headers=headers, method="POST")
-        with urllib.request.urlopen(request, timeout=self.timeout) as answer:
-            answer.read(1)
+        try:
+            with self._opener.open(request, timeout=self.timeout) as answer:
+                answer.read(1)
+        except (OSError, ValueError, HTTPException) as error:  # also every status but 2xx
+            return error
+        return None

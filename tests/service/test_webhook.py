@@ -1,45 +1,50 @@
-"""Alarms reach another program: signed, repeated until taken, and nobody waits for it."""
+"""Alarms reach another program: signed, repeated until taken, lost by no crash, and nobody waits for it."""
 
 from __future__ import annotations
 
 import hmac
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.loop_in_memory import fresh
-from helpers.loops import change, decide, reward
-from helpers.service_process import create, opened
+from helpers.service_process import TOLERANT, Server, served
 
-from linoto.service.loops.spec import LogStatistics
-from linoto.service.loops.state import Alarm
-from linoto.service.server import post_alarms
-from linoto.service.webhook import SECRET as VARIABLE
+import linoto
+from linoto.service.storage import outbox
+from linoto.service.storage.database import open_database
 from linoto.service.webhook import SIGNATURE, Webhook
 
 SECRET = "a secret"
-ALARM = Alarm(kind="drift", at=5.0, seq=7, message="it changed")
+LOG = linoto.Offline(pulls=[3000, 2000, 0], reward_sums=[2700.0, 1800.0, 0.0])
 
 
-class Receiver(HTTPServer):
-    """A real receiver on this machine; answers with the given statuses, then 200."""
+class Receiver(ThreadingHTTPServer):
+    """A real receiver on this machine; answers an alarm of a loop with its statuses in turn, then 200."""
 
-    def __init__(self, statuses: list[int]) -> None:
+    def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.statuses, self.got = statuses, []  # type: ignore[var-annotated]
+        self.statuses: dict[str, list[int]] = {}
+        self.got: list[tuple[str, bytes]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/alarms"
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
-    def wait_for(self, count: int) -> None:
+    @property
+    def loops(self) -> list[str]:
+        """The loops of the alarms that came, one for each time."""
+        return [json.loads(body)["loop"] for _, body in list(self.got)]
+
+    def wait_for(self, count: int, loop: str = "loop") -> None:
         deadline = time.monotonic() + 60
-        while len(self.got) < count and time.monotonic() < deadline:
+        while self.loops.count(loop) < count and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert len(self.got) >= count
+        assert self.loops.count(loop) >= count
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -48,7 +53,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         self.server.got.append((self.headers[SIGNATURE], body))
-        self.send_response(self.server.statuses.pop(0) if self.server.statuses else 200)
+        left = self.server.statuses.get(json.loads(body)["loop"])
+        self.send_response(left.pop(0) if left else 200)
+        self.send_header("location", "/elsewhere")
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
@@ -57,63 +64,122 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    server = Receiver([])
+    server = Receiver()
     yield server
     server.shutdown()
     server.server_close()
 
 
-def test_an_alarm_is_posted_with_a_signature_that_the_receiver_can_check(receiver: Receiver) -> None:
-    hook = Webhook(receiver.url, SECRET)
-    hook.send(fresh(), ALARM)
-    receiver.wait_for(1)
-    hook.close()
+def with_webhook(url: str) -> dict[str, Any]:
+    return {"webhook": url, "webhook_secret": SECRET}
+
+
+def alarm(server: Server, loop: str = "loop") -> None:
+    """Let a loop earn nothing until it raises an alarm."""
+    with closing(server.client(retries=0)) as client:
+        client.create(loop, arms=["a", "b", "c"], policy=TOLERANT, default_reward=0.0, offline=LOG)
+        while not client.loop(loop)["alarms"]:
+            client.reward(loop, client.decide(loop).decision_id, 0.0)
+
+
+def test_an_alarm_is_posted_with_a_signature_that_the_receiver_can_check(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    with served(tmp_path / "x.sqlite", settings=with_webhook(receiver.url)) as server:
+        alarm(server)
+        receiver.wait_for(1)
     signature, body = receiver.got[0]
     assert signature == "sha256=" + hmac.new(SECRET.encode(), body, "sha256").hexdigest()
     told = json.loads(body)
-    assert (told["loop"], told["kind"], told["message"], told["id"]) == (
-        "loop",
-        "drift",
-        "it changed",
-        "0-7-drift",
-    )
+    assert (told["loop"], told["mode"]) == ("loop", "safe-only") and told["kind"] in ("promise", "drift")
+    assert told["id"].startswith("1-") and told["id"].endswith(told["kind"])
 
 
-def test_a_receiver_that_fails_is_tried_again_with_the_same_message(receiver: Receiver) -> None:
-    receiver.statuses[:] = [500, 404, 503]
-    pauses: list[float] = []
-    hook = Webhook(receiver.url, SECRET, wait=lambda seconds: pauses.append(seconds) is not None)
-    hook.send(fresh(), ALARM)
-    receiver.wait_for(4)
-    hook.close()
-    assert len({body for _, body in receiver.got}) == 1 and pauses == [1.0, 2.0, 4.0]
-
-
-def test_after_the_last_attempt_it_goes_on_with_the_next_alarm(receiver: Receiver) -> None:
-    receiver.statuses[:] = [500, 500]
-    hook = Webhook(receiver.url, SECRET, wait=lambda _: False, attempts=2)
-    for seq in (1, 2):
-        hook.send(fresh(), Alarm(kind="drift", at=5.0, seq=seq, message="it changed"))
-    receiver.wait_for(3)
-    hook.close()
-    assert [json.loads(body)["id"] for _, body in receiver.got] == ["0-1-drift", "0-1-drift", "0-2-drift"]
-
-
-def test_alarms_that_nobody_has_answered_are_posted_again_at_the_next_start(
-    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_alarm_that_is_not_taken_holds_up_no_other_and_comes_again_with_the_same_message(
+    receiver: Receiver, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(VARIABLE, SECRET)
-    with opened(tmp_path / "x.sqlite") as service:
-        create(service, offline=LogStatistics(pulls=[3000, 2000, 0], reward_sums=[2700.0, 1800.0, 0.0]))
-        while not service.loops.get("loop").state.alarms:
-            reward(service, decide(service).decision_id, 0.0)
-    for answered in (False, True):
-        with opened(tmp_path / "x.sqlite") as service:
-            hook = post_alarms(service.loops, receiver.url)
-            receiver.wait_for(1)
-            assert len(receiver.got) == 1 and answered == (service.loops.get("loop").open_alarms == [])
-            hook.close()
-            change(service, mode="safe-only")
+    """The first is answered 500, 429 and 302, and then 500 until another one was taken."""
+    receiver.statuses["loop"] = [500, 429, 302] + [500] * 1000
+    with served(tmp_path / "x.sqlite", settings=with_webhook(receiver.url)) as server:
+        alarm(server)
+        receiver.wait_for(1)
+        alarm(server, "other")
+        receiver.wait_for(1, "other")
+        receiver.wait_for(3)
+        receiver.statuses.clear()
+        receiver.wait_for(len(receiver.got))
+    assert len({body for _, body in receiver.got if b'"other"' not in body}) == 1
+
+
+def test_an_alarm_that_is_refused_is_not_tried_again_before_the_next_start(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    """Then it is, as long as nobody has answered it."""
+    path = tmp_path / "x.sqlite"
+    receiver.statuses["loop"] = [404]
+    with served(path, settings=with_webhook(receiver.url)) as server:
+        alarm(server)
+        receiver.wait_for(1)
+        alarm(server, "other")
+        receiver.wait_for(1, "other")
+        assert server.stop() == 0
+    assert receiver.loops == ["loop", "other"] and "an alarm was not delivered" in log_of(path)
+    with served(path, settings=with_webhook(receiver.url)):
+        receiver.wait_for(2)
+
+
+def wait_until_known(path: Path) -> None:
+    """Until what was taken is written down."""
+    deadline = time.monotonic() + 60
+    with open_database(path, readonly=True) as connection:
+        while outbox.waiting(connection) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not outbox.waiting(connection)
+
+
+def log_of(path: Path) -> str:
+    return path.with_suffix(".log").read_text()
+
+
+def test_no_alarm_is_lost_by_a_crash_and_none_that_was_taken_comes_again(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    """The alarm was answered on the page, but the receiver does not know of it when the server is killed."""
+    path = tmp_path / "x.sqlite"
+    receiver.statuses["loop"] = [500] * 1000
+    with served(path, settings=with_webhook(receiver.url)) as server:
+        alarm(server)
+        receiver.wait_for(1)
+        with closing(server.client(retries=0)) as client:
+            client.change("loop", mode="safe-only")
+        server.kill()
+    receiver.statuses.clear()
+    receiver.got.clear()
+    with served(path, settings=with_webhook(receiver.url)) as server:
+        alarm(server, "other")
+        receiver.wait_for(1, "other")
+        wait_until_known(path)
+        server.kill()
+    with served(path, settings=with_webhook(receiver.url)) as server:
+        alarm(server, "third")
+        receiver.wait_for(1, "third")
+    assert receiver.loops == ["loop", "other", "third"]
+
+
+def test_alarms_of_a_time_without_a_webhook_are_posted_if_nobody_has_answered_them(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.sqlite"
+    with served(path) as server:
+        alarm(server)
+        alarm(server, "answered")
+        with closing(server.client(retries=0)) as client:
+            client.change("answered", mode="safe-only")
+    with served(path, settings=with_webhook(receiver.url)) as server:
+        receiver.wait_for(1)
+        alarm(server, "other")
+        receiver.wait_for(1, "other")
+    assert receiver.loops == ["loop", "other"]
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "file:///etc/passwd", "nonsense", "http://"])
@@ -127,23 +193,18 @@ def test_without_a_secret_nothing_is_posted() -> None:
         Webhook("http://127.0.0.1:1/", "")
 
 
-def test_alarms_are_sent_once_they_are_on_disk_and_a_silent_receiver_delays_nothing(tmp_path: Path) -> None:
-    """The receiver takes connections and never answers: 60 decisions and rewards do not wait for it."""
-    import socket
-
-    with socket.socket() as silent, opened(tmp_path / "x.sqlite") as service:
+def test_a_silent_receiver_delays_neither_requests_nor_the_end(tmp_path: Path) -> None:
+    """The receiver takes connections and never answers."""
+    with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        hook = Webhook(f"http://127.0.0.1:{silent.getsockname()[1]}/", SECRET, timeout=200.0)
-        service.loops.on_alarm = hook.send
-        create(service, offline=LogStatistics(pulls=[3000, 2000, 0], reward_sums=[2700.0, 1800.0, 0.0]))
-        began = time.monotonic()
-        for _ in range(60):
-            reward(service, decide(service).decision_id, 0.0)
-        assert service.loops.get("loop").state.alarms and time.monotonic() - began < 100
         silent.settimeout(60)
-        caller, _ = silent.accept()
-        with caller:
-            caller.settimeout(60)
-            assert caller.recv(4) == b"POST"
-        hook._stopping.set()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        with served(tmp_path / "x.sqlite", settings=with_webhook(url)) as server:
+            alarm(server)
+            caller, _ = silent.accept()
+            with caller:
+                caller.settimeout(60)
+                assert caller.recv(4) == b"POST"
+                alarm(server, "other")
+                assert server.stop() == 0

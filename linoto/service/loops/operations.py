@@ -77,7 +77,8 @@ class Loops:
     def __init__(self, clock: Clock, snapshot_every: int = SNAPSHOT_EVERY, closing: float = SLICE) -> None:
         self.clock, self.snapshot_every, self.closing = clock, snapshot_every, closing
         self.by_name: dict[str, Loop] = {}
-        self.on_alarm: Callable[[Loop, Alarm], None] = lambda loop, alarm: None  # must not wait for anything
+        self.on_alarm: Callable[[Connection, Loop, Alarm], None] = lambda *_: None  # in its transaction
+        self.after_alarms: Callable[[], None] = lambda: None  # they are on disk; must not wait for anything
         self._changed: dict[int, Loop] = {}  # since the last commit
         self._notes: expected.Notes | None = None  # where the last event of each loop is noted
 
@@ -104,11 +105,14 @@ class Loops:
 
     def committed(self) -> None:
         """What was recorded is on disk: now alarms may be logged."""
+        alarmed = False
         for loop in self._changed.values():
             for alarm in loop.state.alarms[loop.alarms_logged :]:
                 logger.warning("alarm", extra={"loop": loop.name, "kind": alarm.kind, "why": alarm.message})
-                self.on_alarm(loop, alarm)
+                alarmed = True
             loop.alarms_logged = len(loop.state.alarms)
+        if alarmed:
+            self.after_alarms()
         if self._notes is not None and self._changed:
             self._notes.write(map(note_of, self._changed.values()))
         self._changed.clear()
@@ -126,8 +130,11 @@ class Loops:
     def record(self, connection: Connection, loop: Loop, event: Event) -> None:
         """One event, in memory and in the transaction."""
         self._changed[loop.id] = loop
+        alarms = len(loop.state.alarms)
         loop.apply(event, self.now(loop))
         insert(connection, loop, event)
+        for alarm in loop.state.alarms[alarms:]:
+            self.on_alarm(connection, loop, alarm)
         if loop.state.seq - loop.snapshot_seq >= self.snapshot_every:
             self.save(connection, loop)
 

@@ -100,6 +100,12 @@ CREATE TABLE IF NOT EXISTS secret (
     bits BLOB NOT NULL,
     epoch TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS outbox (
+    id TEXT PRIMARY KEY,
+    made_at REAL NOT NULL,
+    body BLOB NOT NULL,
+    taken_at REAL
+) STRICT, WITHOUT ROWID;
 """  # since version 2: other programs of that version do not miss them, so no migration is needed
 
 MIGRATIONS = {  # the script that leads from each older version to the next
