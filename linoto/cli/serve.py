@@ -60,6 +60,11 @@ def add_serve(commands: Commands) -> None:
         help="where alarms are posted, signed with the secret in LINOTO_WEBHOOK_SECRET",
     )
     serve.add_argument(
+        "--accept-clock",
+        action="store_true",
+        help="start although by the clock every open decision of a loop is over",
+    )
+    serve.add_argument(
         "--connections", type=positive, default=1000, help="connections at once; more are answered 503"
     )
     for name, seconds, what in TIMES:
@@ -86,6 +91,7 @@ def run_serve(arguments: argparse.Namespace) -> None:
         access_log=arguments.access_log,
         rate=arguments.rate,
         webhook=arguments.webhook,
+        accept_clock=arguments.accept_clock,
         limits=limits,
         drain=arguments.drain,
     )

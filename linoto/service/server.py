@@ -54,6 +54,7 @@ class Settings:
     webhook: str | None = None  # where alarms are posted
     webhook_secret: str | None = None  # what they are signed with; None: as the environment says
     limits: Limits = field(default_factory=Limits)  # of connections
+    accept_clock: bool = False  # also where every open decision is over by it
     drain: float = 10.0  # seconds that requests may take which are under way when it is told to stop
 
 
@@ -228,6 +229,8 @@ def on_signals(stop: Callable[[], None]) -> None:
 def load(service: Service, settings: Settings) -> None:
     """Read every loop back, post their alarms, and make the loops of the demo."""
     service.store.write_sync(service.loops.load)
+    if not (settings.accept_clock or settings.demo):
+        service.loops.check_clock()
     if settings.webhook is not None:
         secret = settings.webhook_secret or os.environ.get(SECRET, "")
         service.webhook = webhook = Webhook(settings.webhook, secret)

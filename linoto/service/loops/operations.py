@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from sqlite3 import Connection
-from time import perf_counter
+from time import gmtime, perf_counter, strftime
 from typing import Any, Literal
 
 import msgspec
@@ -45,6 +45,7 @@ logger = logging.getLogger("linoto.service")
 Clock = Callable[[], float]
 SNAPSHOT_EVERY = 10_000  # events; replaying as many takes about half a second
 CLOCK_TOLERANCE = 60.0  # seconds that a clock may be behind the last event without a warning
+UNSEEN = 86_400.0  # seconds that a service may have been off without a question about the clock
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CLOSE_AT_ONCE = 500  # due decisions closed in one job at the most
 CLOSE_ALWAYS = 10  # and at the least, if so many are due
@@ -102,6 +103,20 @@ class Loops:
         for loop in self.by_name.values():
             if not loop.is_keyed:
                 self.record(connection, loop, LoopKeyed())
+
+    def check_clock(self) -> None:
+        """Refuse a clock by which every decision of a loop is over: it may be set wrong.
+
+        If it is, rewards that are under way would be lost, and the time of a loop never goes back.
+        """
+        for loop in self.by_name.values():
+            ahead = self.clock() - loop.state.at
+            if loop.pending and ahead > max(loop.spec.window, UNSEEN):
+                late = f"the clock says {stamp(self.clock())}, {ahead / 86400:.1f} days after the last event"
+                raise ValueError(
+                    f"{late} of loop {loop.name!r}: its {len(loop.pending)} open decisions would be closed "
+                    "without a reward; set the clock, or start with --accept-clock if it is right"
+                )
 
     def committed(self) -> None:
         """What was recorded is on disk: now alarms may be logged."""
@@ -387,6 +402,11 @@ class Loops:
         """Whether a window is over: reads memory only."""
         oldest = next(iter(loop.pending.values()), None)
         return oldest is not None and oldest.expires_at <= self.now(loop)
+
+
+def stamp(at: float) -> str:
+    """A time for people."""
+    return strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(at))
 
 
 def is_same_arm(loop: Loop, arm: Arm) -> bool:

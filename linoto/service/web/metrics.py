@@ -32,8 +32,10 @@ NUMBERS = {
 class MetricsCollector:
     """The numbers of one moment, as a collector."""
 
-    def __init__(self, views: list[LoopView], store: Store, latency: Latency | None) -> None:
-        self.views, self.store, self.latency = views, store, latency
+    def __init__(
+        self, views: list[LoopView], store: Store, latency: Latency | None, ahead: dict[str, float]
+    ) -> None:
+        self.views, self.store, self.latency, self.ahead = views, store, latency, ahead
 
     def collect(self) -> Iterator[Metric]:
         """Every family once, one sample per loop."""
@@ -55,6 +57,12 @@ class MetricsCollector:
                 rewards.add_metric([view.name, group, "default"], totals.defaults)
                 rewards.add_metric([view.name, group, "reported"], totals.closed - totals.defaults)
         yield from (decisions, rewards, mode, alarms)
+        clock = GaugeMetricFamily(
+            "linoto_clock_ahead_seconds", "time of the loop less that of the system's clock", labels=["loop"]
+        )
+        for name, seconds in self.ahead.items():
+            clock.add_metric([name], seconds)
+        yield clock
         for field, text in NUMBERS.items():
             family = GaugeMetricFamily(f"linoto_{field}", text, labels=["loop"])
             for view in self.views:
@@ -83,8 +91,10 @@ def request_seconds(latency: Latency) -> Metric:
     return family
 
 
-def render(views: list[LoopView], store: Store, latency: Latency | None = None) -> bytes:
-    """The page that Prometheus reads."""
+def render(
+    views: list[LoopView], store: Store, latency: Latency | None = None, ahead: dict[str, float] | None = None
+) -> bytes:
+    """The page that Prometheus reads; `ahead` is how far the time of each loop is ahead of the clock."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(MetricsCollector(views, store, latency))
+    registry.register(MetricsCollector(views, store, latency, ahead or {}))
     return generate_latest(registry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from litestar import MediaType, Response, get, head
 
@@ -43,7 +44,9 @@ async def show_metrics(request: AnyRequest) -> Response[bytes]:
     """What Prometheus reads."""
     shown = await shown_of(request).of(filter(request.user.may_see, loops_of(request).by_name))
     numbers, latency = [each.view for each in shown], request.app.state.get("latency")
-    text = await asyncio.to_thread(metrics.render, numbers, store_of(request), latency)
+    loops, wall = loops_of(request), time.time()
+    ahead = {each.loop.name: loops.now(each.loop) - wall for each in shown}
+    text = await asyncio.to_thread(metrics.render, numbers, store_of(request), latency, ahead)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
