@@ -163,7 +163,13 @@ def migrate(path: Path, scripts: dict[int, str] = schema.MIGRATIONS, target: int
 
 
 def check(path: Path) -> Iterator[str]:
-    """One line for the file and one per loop; ValueError where a snapshot and its events disagree."""
+    """One line for the file and one per loop; ValueError where a snapshot and its events disagree.
+
+    And where there are fewer events than the note beside the database says: a start would refuse it. The note
+    is read before, as a server may write more meanwhile.
+    """
+    note = expected.beside(path)
+    noted = expected.read(note)
     with open_database(path, readonly=True) as connection:
         connection.execute("BEGIN")
         found = database.check_integrity(connection)
@@ -178,6 +184,9 @@ def check(path: Path) -> Iterator[str]:
                     f"loop {row[1]!r}: its snapshot is not what its events make of it; if an earlier version "
                     "of linoto wrote it, stop the server and make another: `linoto db rebuild`"
                 )
+            mine = {id: noted.pop(id) for id in row[:1] if id in noted}
+            expected.check(note, mine, {row[0]: (row[1], note_of(long))})
             base = sql.base_seq(connection, row[0])
             pruned = f" of which {base} were pruned" if base else ""
             yield f"{row[1]}: {long.state.seq} events{pruned}, snapshot, replay and tables agree"
+        expected.check(note, noted, {})

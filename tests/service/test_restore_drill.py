@@ -135,7 +135,8 @@ def test_two_restores_of_one_backup_are_two_epochs_with_other_coins(tmp_path: Pa
             assert len(set(digests(service))) == 1
             with pytest.raises(ValueError, match="must have event"):
                 older = note_of(loop)._replace(seq=loop.state.seq - 1)
-                expected.check(expected.beside(path), {loop.id: (loop.name, older)})
+                note = expected.beside(path)
+                expected.check(note, expected.read(note), {loop.id: (loop.name, older)})
     assert len(set(ids)) == 9
     assert len({coin for some in coins for coin in some}) == 3 * ROUNDS
     assert missing == ([3, 3 + 1 + 3] if with_note else [None, None])  # the first restore is an event too

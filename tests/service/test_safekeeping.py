@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,17 @@ def test_every_change_of_a_table_is_found_and_named(path: Path, change: str) -> 
         list(check(path))
 
 
-def test_a_lost_write_ahead_file_is_noticed_at_the_start(tmp_path: Path) -> None:
+WRITE_AHEAD: dict[str, Callable[[bytes], bytes]] = {
+    "gone": lambda _: b"",
+    "cut": lambda written: written[: len(written) // 2],
+    "flipped": lambda written: (
+        written[: (k := len(written) // 2)] + bytes([written[k] ^ 1]) + written[k + 1 :]
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", sorted(WRITE_AHEAD))
+def test_a_lost_write_ahead_file_is_noticed_at_the_start_and_by_a_check(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "x.sqlite"
     with opened(path) as service:
         create(service)
@@ -71,14 +82,63 @@ def test_a_lost_write_ahead_file_is_noticed_at_the_start(tmp_path: Path) -> None
             other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for _ in range(7):
             decide(service)
-        for name in ("x.sqlite", "x.sqlite.seq"):  # what is left after a crash without the -wal file
+        for name in ("x.sqlite", "x.sqlite.seq"):  # what is left after a crash
             shutil.copy(tmp_path / name, tmp_path / f"crashed-{name}")
-    left = tmp_path / "crashed-x.sqlite"
-    with pytest.raises(ValueError, match=r"loop 'loop' must have event 12, but it ends at event 5: .*-wal"):
+        left = tmp_path / "crashed-x.sqlite"
+        left.with_name(f"{left.name}-wal").write_bytes(
+            WRITE_AHEAD[damage]((tmp_path / "x.sqlite-wal").read_bytes())
+        )
+    wanted = r"loop 'loop' must have event 12, but it ends at event \d+: .*-wal"
+    with pytest.raises(ValueError, match=wanted):
+        list(check(left))
+    with pytest.raises(ValueError, match=wanted):
         open_service(left)
     expected.beside(left).unlink()
     with opened(left) as service:
-        assert service.loops.get("loop").state.decided == 5
+        assert 5 <= service.loops.get("loop").state.decided < 12
+        assert (damage == "gone") == (service.loops.get("loop").state.decided == 5)
+
+
+def test_a_check_of_a_served_database_knows_that_more_is_written_meanwhile(path: Path) -> None:
+    with opened(path) as service:
+        lines = check(path)
+        assert next(lines) == f"{path}: file ok"
+        decide(service)
+        assert [line.partition(":")[0] for line in lines] == ["loop"]
+        decide(service)
+        assert len(list(check(path))) == 2
+
+
+DAMAGES = {
+    "UPDATE events SET body = CAST(substr(CAST(body AS TEXT), 2) AS BLOB) WHERE seq = 22": 22,
+    "UPDATE events SET body = CAST(replace(CAST(body AS TEXT), 'number', 'no') AS BLOB) WHERE seq = 23": 23,
+    'UPDATE events SET body = CAST(\'{"kind":"closed","number":70,"reward":1.0,"origin":"reported"}\' '
+    "AS BLOB) WHERE seq = 24": 24,
+    "UPDATE events SET body = CAST(replace(CAST(body AS TEXT), '\"arm\":', '\"arm\":77') AS BLOB) "
+    "WHERE seq = 23": 23,
+}
+
+
+@pytest.mark.parametrize("change", sorted(DAMAGES))
+@pytest.mark.parametrize("look", ["check", "start"])
+def test_a_damaged_event_is_named_by_its_loop_and_number(path: Path, change: str, look: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM snapshots")
+        connection.execute(change)
+    connection.close()
+    with pytest.raises(ValueError, match=rf"loop 'loop', event {DAMAGES[change]}\b"):
+        list(check(path)) if look == "check" else open_service(path)
+
+
+def test_a_damaged_decision_that_is_open_is_named_too(path: Path) -> None:
+    """Its event is before the snapshot."""
+    with opened(path) as service:
+        decide(service)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE events SET body = CAST('{' AS BLOB) WHERE seq = 25")
+    connection.close()
+    with pytest.raises(ValueError, match="loop 'loop', event 25 is damaged: Input data was truncated"):
+        open_service(path)
 
 
 def test_a_loop_that_was_lost_with_the_write_ahead_file_is_noticed(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class Loops:
                 )
         file = expected.beside_connection(connection)
         found = {loop.id: (loop.name, note_of(loop)) for loop in self.by_name.values()}
-        expected.check(file, found)
+        expected.check(file, expected.read(file), found)
         expected.put(file, (note for _, note in found.values()))  # a power failure may have left it behind
         self._notes = expected.Notes(file, self.clock)
         for loop in self.by_name.values():

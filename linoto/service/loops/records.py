@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from sqlite3 import Connection
 from typing import Any
 
@@ -82,17 +83,35 @@ def kept_promise(connection: Connection, loop: int) -> Certificate | None:
 
 def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]:
     """The decisions that are open in the state of a loop, in their order."""
-    for (body,) in sql.open_decisions(connection, loop.id, loop.state.seq, loop.state.oldest):
-        yield DECISIONS.decode(body)
+    for seq, body in sql.open_decisions(connection, loop.id, loop.state.seq, loop.state.oldest):
+        with naming(loop.name, seq):
+            event = DECISIONS.decode(body)
+        yield event
 
 
 def apply_events(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
     """Apply the events that come next, up to number `last`."""
     for seq, at, body in sql.events_after(connection, loop.id, loop.state.seq, last):
-        event = EVENTS.decode(body)
+        with naming(loop.name, seq):
+            event = EVENTS.decode(body)
         next_event(loop.name, loop.state.seq + skipped_by(event), seq)
-        loop.apply(event, at)
+        with naming(loop.name, seq):
+            loop.apply(event, at)
     loop.alarms_logged = len(loop.state.alarms)
+
+
+@contextmanager
+def naming(loop: str, seq: int) -> Iterator[None]:
+    """Say which event cannot be read, or cannot have happened: its bytes are not those that were written."""
+    try:
+        yield
+    except (ValueError, LookupError, ArithmeticError, TypeError) as error:
+        why = (
+            str(error) if isinstance(error, ValueError) else f"it does not follow from those before ({error})"
+        )
+        raise ValueError(
+            f"loop {loop!r}, event {seq} is damaged: {why}; bring back a backup with `linoto db restore`"
+        ) from error
 
 
 def next_event(name: str, last: int, seq: int) -> int:
@@ -130,7 +149,8 @@ def check_tables(connection: Connection, id: int, name: str) -> None:
     """
     last = base = sql.base_seq(connection, id)
     for seq, at, body in sql.events_after(connection, id, 0):
-        event = EVENTS.decode(body)
+        with naming(name, seq):
+            event = EVENTS.decode(body)
         last = next_event(name, last + skipped_by(event), seq) if seq > base else last
         if isinstance(event, DecisionMade):
             table, found = "decisions", sql.decision_row(connection, id, event.number)

@@ -128,9 +128,9 @@ def read(file: Path) -> dict[int, Note]:
     return found
 
 
-def check(file: Path, found: dict[int, tuple[str, Note]]) -> None:
-    """Refuse a database that lacks events; `found` are its loops by id, with their names."""
-    for id, noted in read(file).items():
+def check(file: Path, noted_of: dict[int, Note], found: dict[int, tuple[str, Note]]) -> None:
+    """Refuse a database that lacks events that were noted; `found` are its loops by id, with their names."""
+    for id, noted in noted_of.items():
         name, note = found.get(id, (f"number {id}", None))
         if note is None or note.tag != noted.tag or note.seq < noted.seq:
             gone = note is None or note.tag != noted.tag

@@ -279,9 +279,9 @@ def promise_of(connection: Connection, loop: int, version: str) -> str | None:
 
 
 def open_decisions(connection: Connection, loop: int, seq: int, oldest: int) -> Iterator[Row]:
-    """(body,) of every decision, from number `oldest` on, that was open after event `seq`; in order."""
+    """(seq, body) of every decision, from number `oldest` on, that was open after event `seq`; in order."""
     return connection.execute(
-        "SELECT e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
+        "SELECT e.seq, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
         "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
         "WHERE d.loop = ?1 AND d.number >= ?3 AND d.seq <= ?2 AND (r.seq IS NULL OR r.seq > ?2) "
         "ORDER BY d.number",
