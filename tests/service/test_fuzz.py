@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import requests
 import schemathesis
+from helpers.loops_with_contexts import RECIPE, log_of
 from helpers.problems import LAWS
 from helpers.service_process import TOLERANT, Server, served
 from hypothesis import HealthCheck, Phase, given, settings
@@ -94,13 +95,19 @@ def target(path: Path) -> Iterator[Target]:
 
 
 def prepare(server: Server) -> None:
-    """Two loops at work, one to be archived, and one whose only decision is closed and rewarded late."""
+    """Three loops at work, one to be archived, and one whose only decision is closed and rewarded late."""
     client = server.client()
     settings = {"policy": TOLERANT, "default_reward": 0.0, "window": LONG}
     client.create("first", arms=ARMS, offline=LOG, **settings)
-    client.create("second", arms={"a": [1, 0], "b": [0, 1]}, **{**settings, "policy": linoto.LinUCB()})
+    client.create(
+        "second", arms={"a": [1, 0], "b": [0, 1], "c": [1, 1]}, **{**settings, "policy": linoto.LinUCB()}
+    )
     client.create("spare", arms=ARMS, offline=LOG, **settings)
     client.create("late", arms=ARMS, offline=LOG, **{**settings, "window": 0.001})
+    settings["policy"] = linoto.LinUCB()
+    client.create("shop", recipe=RECIPE, moments=log_of(), practice="C", **settings)
+    client.decide("shop", key="shop key", context={"age": 25, "country": "DE"})
+    client.decide("shop", context={"age": 25.5, "country": None})
     for name in ("first", "first", "first", "first", "second", "second", "spare", "late"):
         client.decide(name, key=f"{name} key")
         client.decide(name)
@@ -122,7 +129,12 @@ def reward_late(client: Client, decision_id: str) -> None:
 # -- what is there to be found
 
 ARMS = ["a", "b", "c"]
-NAMES = {"first": ("1-1", "1-2", "1-3", "1-4"), "second": ("2-1", "2-2"), "late": ("4-1",)}
+NAMES = {
+    "first": ("1-1", "1-2", "1-3", "1-4"),
+    "second": ("2-1", "2-2"),
+    "late": ("4-1",),
+    "shop": ("5-1", "5-2"),
+}
 OTHERS = {
     "DELETE {name}": ["spare"],
     "DELETE arms": ["second"],

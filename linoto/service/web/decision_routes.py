@@ -41,14 +41,13 @@ from linoto.service.web.routing import (
 )
 
 Limit = Annotated[int, Parameter(ge=1, le=1000, description="how many at most")]
-Described = Annotated[DecisionResponse, Parameter(schema_component_key="Decision")]  # as in version 0.1
 Before = Annotated[int | None, Parameter(ge=1, le=2**53, description="only decisions before this number")]
 
 KeyWanted = Annotated[str | None, Parameter(max_length=200, description="only the decision of this key")]
 KeyGiven = Annotated[str, Parameter(min_length=1, max_length=200, description="of the request to decide")]
 
 
-@route(post, "/loops/{name:str}/decide", "writer", responses=responses_with(Described))
+@route(post, "/loops/{name:str}/decide", "writer", responses=responses_with(DecisionResponse))
 async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest]) -> ASGIApp:
     """Decide."""
     loops = loops_of(request)

@@ -29,6 +29,7 @@ from linoto.service.web.messages import (
 from linoto.service.web.policy_schemas import SCHEMAS, policy_schemas
 
 NO_BODY = "the body must be JSON, got nothing: send {} where there is nothing to say"
+SAID_AS = {"oneOf": "anyOf", "DecisionResponse": "Decision"}  # the latter as in version 0.1
 SMALL = 65_536  # bytes of a body that is read in the event loop; larger ones have a thread
 
 
@@ -46,16 +47,29 @@ def body_schemas() -> dict[str, Any]:
 
 
 def plain(schema: Any) -> Any:
-    """The same in words that generators of clients know: `maxItems` closes a tuple, one value is `const`."""
+    """The same in words that generators of clients know: `maxItems` closes a tuple, one value is `const`.
+
+    A union is `anyOf`: 3 is an integer and a number, so it is not `oneOf` them.
+    """
     if isinstance(schema, list):
         return [plain(part) for part in schema]
     if not isinstance(schema, dict):
-        return schema
-    said = {key: plain(part) for key, part in schema.items() if (key, part) != ("items", False)}
+        return renamed(schema)
+    said = {
+        SAID_AS.get(key, key): plain(part) for key, part in schema.items() if (key, part) != ("items", False)
+    }
     only = said.get("enum")
     if isinstance(only, list) and len(only) == 1:
         said["const"] = said.pop("enum")[0]
     return said
+
+
+def renamed(text: Any) -> Any:
+    """A name of ours as others know it, or a reference to it."""
+    if not isinstance(text, str):
+        return text
+    where, slash, name = text.rpartition("/")
+    return f"{where}{slash}{SAID_AS[name]}" if name in SAID_AS else text
 
 
 class Description(JsonRenderPlugin):
@@ -65,12 +79,15 @@ class Description(JsonRenderPlugin):
     """
 
     bodies = body_schemas()
+    rendered: bytes | None = None
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        """The description as JSON."""
-        components = openapi_schema["components"]
-        components = {**components, "schemas": {**components["schemas"], **self.bodies}}
-        return super().render(request, {**openapi_schema, "components": components})
+        """The description as JSON, which stays the same."""
+        if self.rendered is None:
+            said = plain(openapi_schema)
+            said["components"]["schemas"] |= self.bodies
+            self.rendered = super().render(request, said)
+        return self.rendered
 
 
 class JsonResponse:

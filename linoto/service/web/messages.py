@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlite3 import Connection
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -62,7 +62,6 @@ class DecideBatch(Struct, forbid_unknown_fields=True):
 class DecisionResponse(Struct, omit_defaults=True):
     """The answer to `decide`."""
 
-    __schema_name__: ClassVar[str] = "Decision"  # in the OpenAPI description, as in version 0.1
     decision_id: str
     arm: str
     mode: Literal["explore", "safe"]
