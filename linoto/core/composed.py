@@ -42,6 +42,11 @@ class Composed:
         gated = self.composed()
         return rule_of(gated.explorer).one_hot or gated.assumed.radius == "arms"
 
+    @property
+    def scores_by_arm(self) -> bool:
+        """Whether an arm without a reward is as any other such arm to it, whatever its features."""
+        return rule_of(self.composed().explorer).by_arm
+
     def with_parameter(self, name: str, value: float) -> Any:
         """The policy with another value of one of its gate's parameters."""
         raise ValueError(f"policy must have a gate with {name}, got {self!r}")
@@ -131,6 +136,11 @@ class Composed:
         if rule_of(composition.explorer).keeps_scores:
             return (
                 "explorer must score the arms in every round with contexts, got "
+                f"{type(composition.explorer).__name__}"
+            )
+        if rule_of(composition.explorer).by_arm:
+            return (
+                "explorer must score arms by their features with contexts, got "
                 f"{type(composition.explorer).__name__}"
             )
         return why_no_rounds(composition, log)

@@ -105,6 +105,7 @@ class Rule(NamedTuple):
     keeps_factor: bool = False  # whether its branch reads R, V = R'R
     propensity: Callable[[Odds, int], float | None] = certain
     one_hot: bool = False  # whether it needs arms that share no feature
+    by_arm: bool = False  # whether it scores an arm by its own rewards alone: the arms must stay the same
     bounded: bool = False  # whether it needs rewards in a known range
     keeps_scores: bool = False  # whether it scores in some rounds only: the arms must stay the same
     reads_bounds: bool = False  # whether it scores by the bounds of the confidence, as they are in each round

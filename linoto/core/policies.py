@@ -66,6 +66,14 @@ class BuiltInExplorer(Composed):
         return Gated(explorer=replace(self, **unsaid), gate=Open(), confidence=self.confidence)
 
 
+class ForBoundedRewards(BuiltInExplorer):
+    """One that needs rewards in a known range; alone, without a confidence, that is [0, 1]."""
+
+    def composed(self) -> Gated:
+        clicks = Confidence(noise="bounded", reward_range=(0.0, 1.0))
+        return replace(super().composed(), confidence=self.confidence or clicks)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinOtO(Composed):
     """The paper's Algorithm 1: optimism while the budget lasts, pessimism to earn it.

@@ -1,7 +1,7 @@
 """Policies of the field, as comparisons play them.
 
-UCB1, HUCB1, KL-UCB, MIN-UCB and OtO are for one-hot arms, where no arm says anything about another: on arms
-that share features they refuse to start. All but OtO are explorers, alone or behind a gate; OtO is the
+UCB1, HUCB1, KL-UCB, UCB-V, MIN-UCB and OtO are for one-hot arms, where no arm says anything about another: on
+arms that share features they refuse to start. All but OtO are explorers, alone or behind a gate; OtO is the
 paper's budget with a horizon, and each arm bounded by itself.
 """
 
@@ -17,7 +17,7 @@ from linoto.core.confidence import Confidence, check_confidence
 from linoto.core.explorers import Rule
 from linoto.core.gates import Budget
 from linoto.core.parameters import LAWS
-from linoto.core.policies import BuiltInExplorer, Gated, LinTS, LinUCB
+from linoto.core.policies import BuiltInExplorer, ForBoundedRewards, Gated, LinTS, LinUCB
 from linoto.core.validation import check_choice, check_count, check_nonnegative, normalise
 
 
@@ -87,7 +87,7 @@ class HUCB1(BuiltInExplorer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KLUCB(BuiltInExplorer):
+class KLUCB(ForBoundedRewards):
     """Garivier and Cappe (2011): the largest mean that the rewards of an arm do not refute; for rare clicks.
 
     Of n rewards in [0, 1], h of them logged, it is the largest q with n kl(mean, q) <= ln(t + h), kl that of
@@ -104,9 +104,37 @@ class KLUCB(BuiltInExplorer):
 
     confidence: Confidence | None = None
 
-    def composed(self) -> Gated:
-        clicks = Confidence(noise="bounded", reward_range=(0.0, 1.0))
-        return replace(super().composed(), confidence=self.confidence or clicks)
+
+@dataclass(frozen=True, kw_only=True)
+class UCBV(ForBoundedRewards):
+    """Audibert, Munos and Szepesvari (2009): empirical-Bernstein bounds, closer where rewards vary little.
+
+    Of n rewards in [0, 1], h of them logged, it is mean + sqrt(2 v E / n) + 3 E / n with E = 1.2 ln(t + h).
+    v is mean (1 - mean): the variance of rewards of 0 and 1, and never less than that of others. Ranges are
+    as for KLUCB, which is closer still.
+
+    >>> from linoto.core.offline import Offline
+    >>> log = Offline(pulls=[1000, 100], reward_sums=[5.0, 0.0])
+    >>> UCBV().start([[1.0, 0.0], [0.0, 1.0]], log).select()
+    1
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.UCB_V, one_hot=True, bounded=True)
+
+    confidence: Confidence | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmUCB(BuiltInExplorer):
+    """Each arm by itself, whatever its features: the explorer of CUCB (Wu et al., 2016).
+
+    The mean of its n rewards, logged ones among them, plus noise sqrt(2 ln(k n^3 / delta) / n). Behind
+    `Conservative(form="arms", mean=...)` with an arm as the fallback, that arm's score is the known mean.
+    """
+
+    rule: ClassVar[Rule] = Rule(code=kernels.ARM_UCB, by_arm=True)
+
+    confidence: Confidence | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,5 +198,5 @@ class OtO(Composed):
         return replace(self, alpha=value) if name == "alpha" else super().with_parameter(name, value)
 
 
-RESEARCH_EXPLORERS = (RareLinUCB, WideLinTS, UCB1, HUCB1, KLUCB, MinUCB)
+RESEARCH_EXPLORERS = (RareLinUCB, WideLinTS, ArmUCB, UCB1, HUCB1, KLUCB, UCBV, MinUCB)
 """Explorers that only comparisons play. What names explorers reads this and `policies.EXPLORERS`."""

@@ -19,7 +19,7 @@ from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Toler
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.oope import OOPE  # its laws are in tests/core/test_oope.py
 from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, SquareCB
-from linoto.core.research import HUCB1, KLUCB, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
+from linoto.core.research import HUCB1, KLUCB, UCB1, UCBV, ArmUCB, MinUCB, OtO, RareLinUCB, WideLinTS
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
 ALL_LAWS = [law.__name__ for _, laws in LAWS for law in laws if law.__name__ not in OF_OWN_EXPLORERS]
@@ -81,10 +81,12 @@ ONE_HOT = [
     UCB1(),
     HUCB1(),
     KLUCB(confidence=Confidence(noise="bounded", reward_range=(-20, 20), bound=20.0)),
+    UCBV(confidence=Confidence(noise="bounded", reward_range=(-20, 20), bound=20.0)),
     MinUCB(shift=0.1),
     OtO(horizon=500),
     Doubling(policy=OtO()),
 ]
+BY_ARM = [ArmUCB()]
 OF_SHARED_FEATURES = ["one_feature", "duplicate_arms", *SYMMETRY]
 
 
@@ -126,8 +128,8 @@ def test_deterministic_policies_obey_every_law(policy: Any) -> None:
     assert check_policy(policy, skip=MEMORY) == laws_for(policy, without=MEMORY)
 
 
-@pytest.mark.parametrize("policy", one_of_each(RANDOMISED), ids=str)
-def test_randomised_policies_obey_every_law_but_symmetry(policy: Any) -> None:
+@pytest.mark.parametrize("policy", one_of_each(RANDOMISED) + BY_ARM, ids=str)
+def test_randomised_policies_and_those_of_single_arms_obey_every_law_but_symmetry(policy: Any) -> None:
     assert check_policy(policy, skip=MEMORY) == laws_for(policy, without=[*MEMORY, *SYMMETRY])
 
 
@@ -172,8 +174,12 @@ SHARES = Confidence(reward_range=(0, 1), bound=2.0)
 PUBLISHED = [
     WideLinTS(law="agrawal-goyal"),
     *(
-        Gated(explorer=LinUCB(), gate=gate, fallback=2, reach="proposal", confidence=SHARES)
-        for gate in (Conservative(form="arms"), Conservative(mean=0.3), Conservative(form="separate"))
+        Gated(explorer=explorer, gate=gate, fallback=2, reach="proposal", confidence=SHARES)
+        for explorer, gate in (
+            (ArmUCB(), Conservative(form="arms")),
+            (LinUCB(), Conservative(mean=0.3)),
+            (LinUCB(), Conservative(form="separate")),
+        )
     ),
 ]
 
@@ -188,7 +194,7 @@ def test_every_exported_policy_is_checked() -> None:
     exported = [getattr(module, name) for module in (linoto, research) for name in module.__all__]
     policies = {cls for cls in exported if inspect.isclass(cls) and dataclasses.is_dataclass(cls)}
     policies = {cls for cls in policies if callable(getattr(cls, "start", None))}
-    assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED + ONE_HOT} | {OOPE}
+    assert policies == {type(policy) for policy in DETERMINISTIC + RANDOMISED + ONE_HOT + BY_ARM} | {OOPE}
 
 
 def test_the_small_problem_makes_gates_open_and_close() -> None:

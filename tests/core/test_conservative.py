@@ -14,6 +14,7 @@ import linoto
 from linoto import Confidence, Conservative, Gated, LinUCB, Offline, Tolerance
 from linoto.core import kernels
 from linoto.core.kernels import gates
+from linoto.research import ArmUCB
 
 SHARES = Confidence(noise=0.3, reward_range=(0.0, 1.0), bound=2.0)
 KINDS = list(product(("joint", "separate", "arms"), (None, "known"), ("mixture", 1)))
@@ -71,6 +72,47 @@ def test_every_room_is_that_of_the_paper(form: Any, known: str | None, fallback:
         oracle.played.append((decision.arm, is_baseline, reward))
         modes.add(decision.mode)
     assert modes == {"explore", "safe"}
+
+
+@pytest.mark.parametrize("known", [None, "known"])
+@pytest.mark.parametrize("fallback", ["mixture", 1])
+@pytest.mark.parametrize("make", [world, clicks_world])
+def test_cucb_plays_as_published(make: Any, fallback: Any, known: str | None) -> None:
+    """The whole system of Wu et al. in plain NumPy, with the gate's margins of ours: arm for arm, by either.
+
+    psi(s) = 2 ln(K s^3 / delta) has K arms of unknown mean, and a known mean is its own upper bound.
+    """
+    bandit, log = make(1)
+    mean = None if known is None else true_mean(bandit, log, fallback)
+    gate = Conservative(alpha=0.6, mean=mean, form="arms")
+    system = Gated(explorer=ArmUCB(), gate=gate, fallback=fallback, reach="proposal", confidence=SHARES)
+    agent = system.start(bandit.actions, log, rng=0)
+    oracle = ConservativeReference(bandit.actions, log, SHARES, 0.6, mean, "arms", fallback)
+    by_known_mean = known is not None and fallback == 1
+    rng, modes = np.random.default_rng(3), set()
+    for _ in range(300):
+        counts, sums = oracle.counts_and_sums()
+        n = np.maximum(counts, 1)
+        psi = 2 * np.log((7 - by_known_mean) * n**3 / SHARES.delta)
+        upper = np.where(counts > 0, sums / n + SHARES.scale * np.sqrt(psi / n), np.inf)
+        if by_known_mean and mean is not None:
+            upper[1] = mean
+        favourite = int(upper.argmax())
+        decision = agent.decide()
+        assert decision.proposal == favourite
+        assert (decision.mode == "explore") == (oracle.room(favourite) > 0)
+        reward = float(bandit.means[decision.arm] + 0.3 * rng.standard_normal())
+        agent.update(decision, reward)
+        oracle.played.append((decision.arm, decision.source == "mixture" or decision.arm == fallback, reward))
+        modes.add(decision.mode)
+    assert modes == {"explore", "safe"}
+
+
+def test_arms_of_their_own_rewards_must_stay_the_same() -> None:
+    with pytest.raises(
+        ValueError, match=r"^explorer must score arms by their features with contexts, got ArmUCB$"
+    ):
+        ArmUCB().start(d=3)
 
 
 def test_jointly_bounded_it_is_a_relative_tolerance_paid_for_by_the_model() -> None:

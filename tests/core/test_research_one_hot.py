@@ -1,4 +1,4 @@
-"""UCB1, HUCB1, KL-UCB, MIN-UCB and OtO follow their formulas, and keep what their theorems say."""
+"""UCB1, HUCB1, KL-UCB, UCB-V, MIN-UCB and OtO follow their formulas, and keep what their theorems say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import linoto
 from linoto import Budget, Confidence, Doubling, Gated, LinUCB, Offline, Tolerance
 from linoto.core import kernels
 from linoto.core.one_hot import one_hot
-from linoto.research import HUCB1, KLUCB, UCB1, MinUCB, OtO
+from linoto.research import HUCB1, KLUCB, UCB1, UCBV, MinUCB, OtO
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 K = 5
@@ -23,6 +23,7 @@ POLICIES: dict[str, Any] = {
     "UCB1": UCB1(),
     "HUCB1": HUCB1(confidence=CLICKS),
     "KLUCB": KLUCB(confidence=CLICKS),
+    "UCBV": UCBV(confidence=CLICKS),
     "MinUCB": MinUCB(shift=0.1),
     "MinUCB-without-log": MinUCB(shift=None),
     "OtO": OtO(horizon=500),
@@ -59,6 +60,10 @@ def scores(policy: Any, rounds: int, plays: Any, sums: Any, log_: Offline, noise
                 for mean, level in zip((sums + y) / n, np.log(np.maximum(rounds, 1) + h) / n, strict=True)
             ]
             return np.where(n > 0, chances, np.inf)
+        if isinstance(policy, UCBV):
+            n, mean = plays + h, (sums + y) / (plays + h)
+            level = 1.2 * np.log(np.maximum(rounds, 1) + h) / n
+            return np.where(n > 0, mean + np.sqrt(2 * mean * (1 - mean) * level) + 3 * level, np.inf)
         t = rounds + 1
         level = 2 * noise**2 * log(2 * t / (1 / (2 * len(h) * t**2)))
         online = np.where(plays > 0, sums / plays + np.sqrt(level / plays), np.inf)
@@ -80,14 +85,16 @@ def largest_chance(mean: float, level: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "policy", [UCB1(), HUCB1(), KLUCB(), MinUCB(shift=0.1), MinUCB(shift=0.0), MinUCB(shift=None)], ids=str
+    "policy",
+    [UCB1(), HUCB1(), KLUCB(), UCBV(), MinUCB(shift=0.1), MinUCB(shift=0.0), MinUCB(shift=None)],
+    ids=str,
 )
 @pytest.mark.parametrize("confidence", [CLICKS, Confidence(noise=0.7)], ids=["clicks", "noise"])
 def test_they_play_by_the_formulas_of_their_papers(policy: Any, confidence: Confidence) -> None:
     agent_of = replace(policy, confidence=confidence)
-    if isinstance(policy, KLUCB) and confidence is not CLICKS:
+    if isinstance(policy, KLUCB | UCBV) and confidence is not CLICKS:
         with pytest.raises(
-            ValueError, match=r"^noise must be 'bounded', with a reward_range, for KLUCB, got"
+            ValueError, match=r"^noise must be 'bounded', with a reward_range, for (KLUCB|UCBV), got"
         ):
             agent_of.start(one_hot(K), LOG)
         return
@@ -115,7 +122,7 @@ def test_hucb1_behind_a_gate_scores_every_arm_exactly() -> None:
 
 def test_a_snapshot_of_each_has_the_same_future() -> None:
     draws = np.random.default_rng(9).random(100)
-    for policy in (kind(confidence=CLICKS) for kind in (UCB1, HUCB1, KLUCB, MinUCB)):
+    for policy in (kind(confidence=CLICKS) for kind in (UCB1, HUCB1, KLUCB, UCBV, MinUCB)):
         agent = policy.start(one_hot(K), LOG)
         agent.play(MEANS, draws[:40], bernoulli=True)
         again = linoto.restore(agent.snapshot())
@@ -141,6 +148,26 @@ def test_kl_ucb_is_never_above_the_bound_of_ucb1_and_far_below_it_for_rare_click
     if rewards == 3.0:
         assert found[0] - mean < 0.3 * (mean + sqrt(2 * log(1001) / 1000) - mean)
     assert log_.total == 1000
+
+
+@pytest.mark.parametrize("rewards", [0.0, 1.0, 3.0, 500.0, 999.0, 1000.0])
+def test_ucb_v_is_above_kl_ucb_and_below_ucb1_for_rare_clicks(rewards: float) -> None:
+    """kl(p, p + x) >= x^2 / (2 p (1 - p) + 2 x / 3), Bernstein's form: UCB-V allows for at least as much.
+
+    Other units change nothing.
+    """
+    found = []
+    for unit, low in ((1.0, 0.0), (8.0, -3.0)):
+        sure = Confidence(noise="bounded", reward_range=(low, low + unit), bound=20.0)
+        moved = Offline(pulls=[1000], reward_sums=[1000 * low + unit * rewards])
+        agent = UCBV(confidence=sure).start(one_hot(1), moved)
+        agent.decide()
+        found.append((float(agent.running.state.arms[kernels.SCORE, 0]) - low) / unit)
+    mean, level = rewards / 1000, log(1001) / 1000
+    assert found[0] == pytest.approx(found[1])
+    assert found[0] >= largest_chance(mean, level)
+    if rewards <= 3.0:
+        assert found[0] < mean + sqrt(2 * level)
 
 
 def test_without_a_log_hucb1_is_ucb1() -> None:
@@ -299,6 +326,6 @@ def test_doubling_gives_every_epoch_its_own_horizon() -> None:
 
 
 def test_what_names_explorers_knows_these() -> None:
-    for explorer in (UCB1, HUCB1, MinUCB):
+    for explorer in (UCB1, HUCB1, KLUCB, UCBV, MinUCB):
         assert linoto.from_dict({"type": explorer.__name__}) == explorer()
-        assert Gated(explorer=explorer()).start(one_hot(K), LOG).select() in range(K)
+        assert Gated(explorer=explorer(), confidence=CLICKS).start(one_hot(K), LOG).select() in range(K)

@@ -14,7 +14,6 @@ from linoto.core.kernels.layout import (
     HALF,
     HUCB1,
     INVERSE,
-    KL_UCB,
     LCB,
     LIFT,
     LOG_GRAM,
@@ -170,7 +169,7 @@ def tally_arm(p: Any, s: State, arm: int) -> None:
     """Mean and width, 1 / sqrt(n), of the rewards of one arm: n = 0 is infinitely wide."""
     seen, total, logged = s.arms[SEEN, arm], s.arms[SUMS, arm], float(s.counts[LOGGED, arm])
     own, own_total = seen, total
-    if p.explorer != HUCB1 and p.explorer != KL_UCB:
+    if p.explorer == UCB1 or p.explorer == MIN_UCB:  # the others count the log as their own
         own, own_total = seen - logged, total - s.arms[OFFLINE_SUMS, arm]
     s.arms[OWN_MEAN, arm] = own_total / own if own > 0.0 else 0.0
     s.arms[OWN_WIDTH, arm] = 1.0 / sqrt(own) if own > 0.0 else inf

@@ -13,9 +13,11 @@ from linoto.core.kernels.layout import (
     AFFORDABLE,
     AGRAWAL_GOYAL,
     ALLOWED,
+    ARM_UCB,
     CHANCE,
     CONTROL,
     FACTOR,
+    FIXED_ARM,
     GIVEN,
     GIVEN_SCORES,
     GREEDY,
@@ -35,12 +37,15 @@ from linoto.core.kernels.layout import (
     RARE,
     ROOM,
     SCORE,
+    SEEN,
     SQUARE_CB,
     STEP,
+    SUMS,
     THOMPSON,
     TINY,
     UCB,
     UCB1,
+    UCB_V,
     VARIANCE,
     WIDTH,
     Part,
@@ -197,6 +202,38 @@ def score_by_divergence(p: Any, s: State) -> None:
 
 
 @inner
+def score_by_variance(p: Any, s: State) -> None:
+    """UCB-V: mean + sqrt(2 v E / n) + 3 E / n, E = 1.2 ln(t + h), in [0, 1] with v = mean (1 - mean).
+
+    Of rewards of 0 and 1 that is their variance, and no others in [0, 1] with this mean have a larger one.
+    """
+    mean, width, score = s.arms[OWN_MEAN], s.arms[OWN_WIDTH], s.arms[SCORE]
+    for a in range(score.size):
+        score[a] = inf
+        if width[a] < inf:
+            level = 1.2 * log(max(s.run[0].rounds, 1) + float(s.counts[LOGGED, a])) * width[a] * width[a]
+            chance = min(max((mean[a] - p.low) / p.unit, 0.0), 1.0)
+            score[a] = p.low + p.unit * (chance + sqrt(2.0 * chance * (1.0 - chance) * level) + 3.0 * level)
+
+
+@inner
+def score_by_margins(p: Any, s: State) -> None:
+    """CUCB: mean + noise sqrt(2 ln(k n^3 / delta) / n) of the n rewards of each arm; a known mean is itself.
+
+    k does not count an arm whose mean is known.
+    """
+    seen, sums, score = s.arms[SEEN], s.arms[SUMS], s.arms[SCORE]
+    knows = p.baseline_known == 1 and p.fallback == FIXED_ARM
+    level = p.level + log(float(max(score.size - knows, 1)))
+    for a in range(score.size):
+        score[a] = inf
+        if seen[a] > 0.0:
+            score[a] = sums[a] / seen[a] + p.noise * sqrt(2.0 * (level + 3.0 * log(seen[a])) / seen[a])
+    if knows:
+        score[p.fixed_arm] = p.baseline_mean
+
+
+@inner
 def optimistic(p: Any, s: State, out: Floats, shift: Part) -> None:
     """out = the upper bound of every arm, with the explorer's own scale."""
     mean, width = s.arms[MEAN], s.arms[WIDTH]
@@ -350,5 +387,9 @@ def score_arms(p: Any, s: State, offered: int, shift: Part, extras: Part, draws:
         score_by_smaller_bound(p, s)
     elif extras is not None and p.explorer == KL_UCB:
         score_by_divergence(p, s)
+    elif extras is not None and p.explorer == UCB_V:
+        score_by_variance(p, s)
+    elif extras is not None and p.explorer == ARM_UCB:
+        score_by_margins(p, s)
     else:  # no such explorer: nothing that it proposes is affordable
         s.arms[ROOM] = -inf

@@ -28,7 +28,7 @@ GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
 NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
 UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB = range(6)  # explorer; GIVEN, RARE: the scores in the state
-UCB1, HUCB1, MIN_UCB, KL_UCB = range(100, 104)  # explorers of one-hot arms
+UCB1, HUCB1, MIN_UCB, KL_UCB, UCB_V, ARM_UCB = range(100, 106)  # explorers by each arm's own rewards
 POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC = range(3)  # how wide Thompson sampling draws
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
 OPEN, CLOSED, BUDGET, TOLERANCE, CONTROL, CONSERVATIVE = range(6)  # gate
