@@ -217,6 +217,7 @@ def test_an_address_that_leads_nowhere_is_refused_in_json(client: TestClient[Any
         ("/v1/loops/loop", "DELETE, GET, OPTIONS, PATCH, PUT"),
         (DECIDE, "OPTIONS, POST"),
         ("/healthz", "GET, HEAD, OPTIONS"),
+        ("/readyz", "GET, HEAD, OPTIONS"),
         ("/", "GET, OPTIONS"),
     ],
 )
@@ -227,6 +228,12 @@ def test_a_method_that_is_not_there_names_those_that_are(
     refused = client.request("TRACE", path)
     assert (refused.status_code, refused.headers["allow"]) == (405, methods)
     assert refused.json()["error"]["code"] == "method_not_allowed" and methods in refused.text
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_may_ask_for_the_head_alone(client: TestClient[Any], path: str) -> None:
+    told = client.head(path)
+    assert (told.status_code, told.content) == (200, b"")
 
 
 @pytest.mark.parametrize(

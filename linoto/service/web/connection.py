@@ -17,14 +17,22 @@ if TYPE_CHECKING:
 MOST_HEAD = 65_536  # bytes of the first line and the headers together
 SLOWEST_BODY = 65_536  # bytes: each that many that have come give a body one more second
 UNREAD = 2.0  # seconds that the rest of a body may take when the answer was sent before
-SILENT, BUSY, IDLE = "silent", "busy", "idle"
+SILENT, READING, BUSY, IDLE = "silent", "reading", "busy", "idle"
+ONCE = (b"host", b"authorization", b"origin", b"content-type")  # headers that say who asks, and what comes
+BAD = (400, "bad_request")
+TOO_LARGE = (431, "too_large", f"the headers of a request must be at most {MOST_HEAD} bytes, got more")
+
+
+class HeadRefused(Exception):  # noqa: N818 - an answer, not a fault
+    """A head that is too long, or says two things at once; its arguments are those of `refuse`."""
 
 
 class Connection(HttpToolsProtocol):
     """A connection with one deadline at a time: for a head, for a body, for the next request.
 
     It is `silent` until the head of its first request is complete, and again while it sends a body whose
-    answer it has; `busy` while a request is read and answered; `idle` between two requests.
+    answer it has; `reading` while a body is not all here; `busy` while a request is answered; `idle` between
+    two requests.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -32,7 +40,9 @@ class Connection(HttpToolsProtocol):
         self.listener, self.limits = listener, listener.limits
         self.deadline = inf
         self.phase = SILENT
-        self.head = 0  # bytes of the head that is being read
+        self.head = 0  # bytes of the head as it is parsed
+        self.pending = 0  # and as it came, while it is not complete
+        self.heard = 0.0  # when a part of a body came last
         self.reading_head = False
         self.reading_body = False
         self.unsent = 0  # bytes of an answer, when it was last looked whether it is being read
@@ -54,16 +64,24 @@ class Connection(HttpToolsProtocol):
         """Some bytes of a request, or of several."""
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserError:
-            self.refuse(400, "bad_request", "the request must be HTTP/1.1, got something else")
+        except httptools.HttpParserError as error:
+            why = error.__context__
+            told = (
+                why.args
+                if isinstance(why, HeadRefused)
+                else (*BAD, "the request must be HTTP/1.1, got something else")
+            )
+            self.refuse(*told)
             return
         except httptools.HttpParserUpgrade:
             self.cycle.keep_alive = False  # answered as if it had not asked for another protocol
         if self.reading_head:
-            self.head += len(data)
-            if self.head > MOST_HEAD:
-                message = f"the headers of a request must be at most {MOST_HEAD} bytes, got more"
-                self.refuse(431, "too_large", message)
+            self.pending += len(data)
+            if self.pending > MOST_HEAD:
+                self.refuse(*TOO_LARGE)
+        elif self.reading_body and self.phase in (BUSY, READING):
+            self.heard = self.loop.time()
+            self.listener.moved(self, READING)
 
     def pause_writing(self) -> None:
         """The answer is not being read."""
@@ -74,19 +92,38 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """It is read again; maybe to its end, after which the next request is waited for."""
         super().resume_writing()
-        self.deadline = inf if self.phase is BUSY else self.loop.time() + self.limits.idle
+        self.deadline = inf if self.phase in (BUSY, READING) else self.loop.time() + self.limits.idle
 
     # -- what the parser says
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
-        self.reading_head, self.head = True, 0
+        self.reading_head, self.head, self.pending = True, 0, 0
         if self.phase is not BUSY:  # else it was sent before the last answer: nobody is waiting for it
             self.deadline = self.loop.time() + self.limits.head
 
+    def on_url(self, url: bytes) -> None:
+        """A part of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One more header."""
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self.head += size
+        if self.head > MOST_HEAD:
+            raise HeadRefused(*TOO_LARGE)
+
     def on_headers_complete(self) -> None:
         """A request to be answered; its body may still come."""
+        names = [name for name, _ in self.headers if name in ONCE]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1).decode()
+            raise HeadRefused(*BAD, f"the header {twice!r} must be given once, got it twice")
         self.reading_head, self.reading_body = False, True
         self.deadline = self.loop.time() + self.limits.body
         self.listener.moved(self, BUSY)
@@ -101,6 +138,8 @@ class Connection(HttpToolsProtocol):
         """All of it is here: from now on it waits for us."""
         self.reading_body = False
         self.deadline = inf
+        if self.phase is READING:
+            self.listener.moved(self, BUSY)
         super().on_message_complete()
         if self.cycle.response_complete:
             self._rest()
@@ -127,6 +166,11 @@ class Connection(HttpToolsProtocol):
 
     # -- what the listener says
 
+    def is_stalled(self) -> bool:
+        """Whether it began a body and does not go on with it, so that others may have its place."""
+        ours = self.flow.read_paused or self.pipeline  # we are answering, or did not read
+        return not ours and self.loop.time() - self.heard >= self.limits.stall
+
     def expire(self) -> None:
         """The time is over."""
         if self.flow.write_paused and self.transport.get_write_buffer_size() < self.unsent:
@@ -135,7 +179,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         elif self.flow.read_paused:  # it was us who did not read
             self.deadline = self.loop.time() + self.limits.body
-        elif self.reading_body and self.phase is BUSY:
+        elif self.reading_body and self.phase in (BUSY, READING):
             self.refuse(408, "timeout", "the body of the request took too long")
         elif self.reading_head:
             self.refuse(408, "timeout", "the headers of the request took too long")

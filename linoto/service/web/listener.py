@@ -14,14 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from linoto.service.errors import Repeats
-from linoto.service.web.connection import BUSY, IDLE, SILENT, Connection
+from linoto.service.web.connection import BUSY, IDLE, READING, SILENT, Connection
 from linoto.service.web.messages import error_body
 
 logger = logging.getLogger("linoto.service")
@@ -44,6 +44,7 @@ class Limits:
     head: float = 10.0  # for the first line and the headers, also before the first byte
     body: float = 30.0  # for the body, and one more for each 64 KiB of it
     idle: float = 75.0  # between two requests, and for reading an answer
+    stall: float = 1.0  # for the next part of a body, where somebody else needs the connection
 
 
 class Listener:
@@ -66,6 +67,7 @@ class Listener:
         self.most = affordable(limits.connections)
         self.waiting: dict[str, dict[Connection, None]] = {
             SILENT: {},
+            READING: {},
             IDLE: {},
         }  # those that wait longest first
         self.turned_away: set[Connection] = set()
@@ -138,12 +140,19 @@ class Listener:
         self.turned_away.discard(connection)
 
     def _make_room(self) -> bool:
-        """Close the one that has been silent for longest, or else idle for longest; never one that speaks."""
-        waiting = (one for phase in (SILENT, IDLE) for one in self.waiting[phase])
-        longest = next((one for one in islice(waiting, LOOKS) if not has_sent(one.transport)), None)
+        """Close the one that has been silent for longest, or in the middle of a body, or else idle.
+
+        Never one that speaks.
+        """
+        stalled = (one for one in islice(self.waiting[READING], LOOKS) if one.is_stalled())
+        silent, idle = (islice(self.waiting[phase], LOOKS) for phase in (SILENT, IDLE))
+        longest = next((one for one in chain(silent, stalled, idle) if not has_sent(one.transport)), None)
         if longest is None:
             return False
-        longest.transport.abort()
+        if longest.phase is READING:
+            longest.refuse(408, "timeout", "the body of the request took too long while others were waiting")
+        else:
+            longest.transport.abort()
         self.connections.discard(longest)
         self.left(longest)
         return True

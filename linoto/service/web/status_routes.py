@@ -31,6 +31,12 @@ async def ready(request: AnyRequest) -> str:
     return "ok"
 
 
+@head("/readyz", include_in_schema=False)
+async def writable(request: AnyRequest) -> None:
+    """The same without a body."""
+    await check_writer(request)
+
+
 async def check_writer(request: AnyRequest) -> None:
     """Refuse where a decision could not be kept now."""
     try:
@@ -50,4 +56,4 @@ async def show_metrics(request: AnyRequest) -> Response[bytes]:
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-HANDLERS = (healthy, alive, ready, show_metrics)
+HANDLERS = (healthy, alive, ready, writable, show_metrics)
