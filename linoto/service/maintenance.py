@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -35,8 +34,7 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
     What came after the backup is lost, but was seen: no id, coin or number of an event is given out again.
     The lines say what this means for each loop, and what is to be done.
     """
-    lock = database.lock(path)
-    try:
+    with database.Owned(path):
         wal = path.with_name(path.name + "-wal")  # SQLite would apply it to what is restored
         for there in (path, wal):
             if there.exists() and (there == path or there.stat().st_size):
@@ -53,8 +51,6 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
         lines, loops = begin_epoch(part, noted, keep_tokens, clock())
         put_in_place(part, path)  # if it ends here, the old note is one that this file keeps to
         expected.put(note, map(note_of, loops))
-    finally:
-        os.close(lock)
     if loops and not noted:
         lines.append(
             f"there was no {note.name} beside it: to have lost decisions counted, restore again with it"

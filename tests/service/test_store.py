@@ -25,13 +25,22 @@ from linoto.service.storage.store import Store
 
 
 def test_a_second_server_on_the_same_file_is_refused_even_by_another_name(tmp_path: Path) -> None:
+    """Nor where the lock beside it was deleted: the file itself is locked."""
     (tmp_path / "link.sqlite").symlink_to(tmp_path / "x.sqlite")
-    with opened(tmp_path / "x.sqlite"):
-        for name in ("x.sqlite", "link.sqlite"):
-            with pytest.raises(OSError, match="in use by another server"):
-                open_service(tmp_path / name)
-        second = ForkedServer(tmp_path / "x.sqlite", log=tmp_path / "second.log", port=0)
-        assert second.wait() != 0 and "in use by another server" in (tmp_path / "second.log").read_text()
+    with opened(tmp_path / "x.sqlite") as service:
+        (tmp_path / "hard.sqlite").hardlink_to(tmp_path / "x.sqlite")
+        create(service)
+        for deleted in (False, True):
+            for name in ("x.sqlite", "link.sqlite", "hard.sqlite"):
+                with pytest.raises(OSError, match="in use by another server"):
+                    open_service(tmp_path / name)
+                second = ForkedServer(tmp_path / name, log=tmp_path / f"{name} {deleted}.log", port=0)
+                assert second.wait() != 0
+                assert "in use by another server" in (tmp_path / f"{name} {deleted}.log").read_text()
+            (tmp_path / "x.sqlite.lock").unlink()
+        decide(service)
+    with opened(tmp_path / "hard.sqlite") as service:
+        assert service.loops.get("loop").state.decided == 1
     open_service(tmp_path / "x.sqlite").close()
 
 

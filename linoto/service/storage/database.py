@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
+from typing import Self
 
 from linoto.service.storage import schema
 
@@ -101,27 +102,57 @@ def open_exclusively(path: Path, *, older: bool = False) -> Iterator[Connection]
     """A connection to a database that no server may use meanwhile."""
     if not path.exists():
         raise FileNotFoundError(f"there is no database {path}")
-    handle = lock(path)
-    try:
+    with Owned(path) as owned:
+        owned.lock_file()
         with open_database(path, older=older) as connection:
             yield connection
-    finally:
-        os.close(handle)
 
 
-def lock(path: Path) -> int:
-    """Own the database until the process ends, however it ends; refuse if another process owns it."""
-    name = path.resolve().with_name(path.resolve().name + ".lock")
-    try:
-        handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise OSError(f"cannot open the database {path}: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise OSError(f"the database {path} is in use by another server: one process owns it") from None
-    return handle
+class Owned:
+    """A database that no other server may use, until this is closed or the process ends, however it ends.
+
+    Its name is locked, by a file beside it: there may be no database yet, or another is put in its place.
+    Once it is there, so is the file itself: it may have other names, and the one beside it may be deleted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._handles = path, list[int]()
+        name = path.resolve()
+        self._lock(name.with_name(name.name + ".lock"))
+
+    def lock_file(self) -> None:
+        """Lock the file itself, which is made if it is not there.
+
+        SQLite has locks of another kind, which do not know of this one. But they end where any handle of the
+        file is closed in this process: so this one is closed last.
+        """
+        self._lock(self.path)
+
+    def _lock(self, file: Path) -> None:
+        try:
+            handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self.close()
+            raise OSError(f"cannot open the database {self.path}: {error.strerror}") from error
+        self._handles.append(handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise OSError(
+                f"the database {self.path} is in use by another server: one process owns it"
+            ) from None
+
+    def close(self) -> None:
+        """Let others have it."""
+        while self._handles:
+            os.close(self._handles.pop())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
 
 
 # -- transactions

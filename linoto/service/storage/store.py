@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -93,11 +92,12 @@ class Store:
     busy_timeout: float = BUSY_TIMEOUT
 
     def __post_init__(self) -> None:
-        self._lock_file = database.lock(self.path)
+        self._owned = database.Owned(self.path)
         try:
+            self._owned.lock_file()
             self._connection = database.connect(self.path)
         except BaseException:
-            os.close(self._lock_file)
+            self._owned.close()
             raise
         self._queue: deque[QueuedJob[Any]] = deque()
         self._transaction = threading.Lock()  # held from the beginning of a transaction to its end
@@ -177,7 +177,7 @@ class Store:
         self._writer.shutdown()
         with self._transaction:
             self._connection.close()
-        os.close(self._lock_file)
+        self._owned.close()
 
     @property
     def waiting(self) -> int:
