@@ -227,7 +227,7 @@ class AuditFindings:
         log, centre, confidence, lines = self.log, self.means.centre, self.confidence, self.linearity
         tested = self.fit is not None or self.drift is not None
         return Findings(
-            against=(*dropped_reasons(log), *drift_reasons(self.drift, log), *self.contradicted()),
+            against=(*dropped_reasons(log), *drift_reasons(self.drift, log, centre), *self.contradicted()),
             missing=(
                 *(unstated_reasons(confidence, log, centre) if confidence and self.guessed else ()),
                 *nothing_tested(log, untested="" if tested else self.means.why_no_drift()),

@@ -79,10 +79,9 @@ def at_equal_contexts(log: Log, rows: Rows | None) -> EqualContexts:
 
 def features_by_arm(log: Log, rows: Rows | None, late: Bools | None) -> Floats | None:
     """(2, k, d) the features of the rows of each arm, added up, early and late; None: nobody knows."""
-    recipe, contexts = log.recipe, log.contexts
-    if (recipe.item,) in recipe.slices and contexts is not None:
-        place = recipe.slices[(recipe.item,)]
-        return np.array([contexts.early.gram[place], contexts.late.gram[place]])
+    place = log.recipe.slices.get((log.recipe.item,))
+    if place is not None:
+        return np.array([half.gram[place] for half in log.halves])
     if rows is None or late is None:
         return None
     return np.array([added_by_arm(rows, ~late), added_by_arm(rows, late)])
@@ -151,13 +150,13 @@ def find_turned(log: Log, rows: Rows, late: Bools) -> Turned | None:
     late rows, weighted with each feature. The variance of these sums is that of the rows themselves
     (White, 1980), so rows may differ in noise.
     """
-    contexts = log.contexts
-    if contexts is None or are_too_many(log):
+    if are_too_many(log):
         return None
+    whole, (_, later) = log.moments, log.halves
     d, known = log.recipe.d, slice(0, log.recipe.d + rows.k)
     arms_late = added_by_arm(rows, late)
-    gram = joint(contexts.moments.gram, contexts.late.gram, arms_late, log.late.pulls)
-    sums = np.concatenate([contexts.moments.reward_vector, log.late.reward_sums, contexts.late.reward_vector])
+    gram = joint(whole.gram, later.gram, arms_late, log.late.pulls)
+    sums = np.concatenate([whole.reward_vector, log.late.reward_sums, later.reward_vector])
     inverse = inverse_of(gram[known, known])
     fitted = inverse @ sums[known]
     squares = (
@@ -166,12 +165,12 @@ def find_turned(log: Log, rows: Rows, late: Bools) -> Turned | None:
     beyond = np.hstack([-gram[d + rows.k :, known] @ inverse, np.eye(d)])
     left, scores = ((beyond @ gram) * beyond).sum(axis=1), beyond @ sums
     free = len(rows) - round(float((inverse * gram[known, known]).sum()))
-    usual = np.maximum(rows.features.times(inverse_of(contexts.moments.gram) @ added(rows, squares)), 0.0)
+    usual = np.maximum(rows.features.times(inverse_of(whole.gram) @ added(rows, squares)), 0.0)
     spreads = [
         beyond @ noise_of(rows, late, noise) @ beyond.T * len(rows) / max(free, 1)
         for noise in (squares, usual)
     ]
-    told = left > 1e-8 * np.diagonal(contexts.late.gram)
+    told = left > 1e-8 * np.diagonal(later.gram)
     told &= np.minimum(*(np.diagonal(spread) for spread in spreads)) > 0
     if not told.any() or free < 1:
         return None

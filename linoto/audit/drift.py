@@ -12,7 +12,7 @@ from linoto.audit.common_shift import common_shift
 from linoto.audit.context_drift import Turned
 from linoto.audit.noise import Scatter, scatter_of
 from linoto.audit.pvalues import TEST_LEVEL, fisher, holm, unequal_law
-from linoto.audit.sentences import answer_text, names_of
+from linoto.audit.sentences import Centre, answer_text, names_of
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.hints import amount
 from linoto.core.offline import Offline
@@ -160,15 +160,14 @@ def find_drift(
     )
 
 
-def drift_reasons(drift: Drift | None, log: Log) -> tuple[str, ...]:
+def drift_reasons(drift: Drift | None, log: Log, centre: Centre) -> tuple[str, ...]:
     """That the log is not of one piece."""
     if drift is None or not drift.rejected:
         return ()
     together = ", and so did all together" if drift.common_moved else ""
     arms = f"{drift.moved.size} of {drift.arms.size} arms changed for sure{together}"
-    what, found = "arms did not earn late what they earned early", f"p = {drift.combined:.2g}: {arms}"
-    if log.contexts is not None:
-        what += " in the same contexts"
+    what = f"arms did not earn late what they earned early{centre.alike}"
+    found = f"p = {drift.combined:.2g}: {arms}"
     if drift.features_turned:
         also = f"features of the context are not worth late what they were early{turned_text(drift, log)}"
         what = also if not (drift.moved.size or drift.common_moved) else f"{what}, and {also}"

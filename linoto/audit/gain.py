@@ -11,7 +11,8 @@ import numpy as np
 
 from linoto.audit.noise import LEVEL
 from linoto.logs.estimates import count_events
-from linoto.logs.fits import fit_other_folds, means_of
+from linoto.logs.fits import fit_other_folds
+from linoto.logs.row_kinds import means_of
 from linoto.logs.rows import Rows
 
 

@@ -24,6 +24,7 @@ class Centre(NamedTuple):
     no_tails: str  # why nothing is known of the tails; nothing where there is nothing to say
     fewer: str  # what else would make a promise better
     baseline: str  # what is promised not to be lost
+    alike: str  # where an arm is to earn late what it earned early
     bound_limits: bool  # whether the bound on the parameter limits rewards where no range does
 
 
@@ -37,6 +38,7 @@ OF_ARMS = Centre(
     no_tails="",
     fewer="fewer logged arms, ",
     baseline="the log",
+    alike="",
     bound_limits=True,
 )
 OF_MODEL = Centre(
@@ -49,6 +51,7 @@ OF_MODEL = Centre(
     no_tails="cannot tell: that takes the rows themselves",
     fewer="",
     baseline="practice",
+    alike=" in the same contexts",
     bound_limits=False,
 )
 

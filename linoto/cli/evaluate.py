@@ -162,11 +162,6 @@ def read_rows_and_arms(arguments: argparse.Namespace) -> tuple[Rows, ArmTable | 
     """The rows, their arms where these have features, and whether rows are in the order of their time."""
     opened = open_log(arguments)
     recipe = read_recipe(arguments.recipe) if arguments.recipe is not None else opened.recipe()
-    if recipe is None and opened.other is not None and opened.other.candidates is not None:
-        raise ValueError(
-            f"{arguments.log}: not every action could be played in every row, so a target must choose "
-            "among those that could: give --contexts, or --recipe, what linoto audit --save writes"
-        )
     options = {"id": arguments.row, "candidates": arguments.candidates}
     rows = opened.rows(recipe=recipe, **{name: value for name, value in options.items() if value is not None})
     arms = opened.arms if opened.other is None else opened.other.arms

@@ -211,11 +211,8 @@ class OpenedLog:
         """Its rows one by one; options are those of `read_rows`."""
         from linoto.logs.read_rows import read_rows
 
-        columns = named_columns(self.arguments)
-        if recipe is not None:
-            columns.pop("item", None)  # the recipe knows it
         read = self.other.rows if self.other else partial(read_rows, self.arguments.log, arms=self.arms)
-        return read(recipe=recipe, **columns, **options)
+        return read(recipe=recipe, **named_columns(self.arguments), **options)
 
     @property
     def in_time(self) -> bool:

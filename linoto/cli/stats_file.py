@@ -230,11 +230,12 @@ def practice_of(
 ) -> str | dict[str, float] | None:
     """What is done today: an item, "given", the shares of the "log", or weights as ITEM=WEIGHT."""
     given: list[str] = arguments.practice
-    if needed and not given and log.features.takes_practice:
-        arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
+    takes = log.features.takes_practice
     if not given:
+        if needed and takes:
+            arguments.refuse(f"a loop with contexts needs --practice: {PRACTICE}")
         return None
-    if not log.features.takes_practice:
+    if not takes:
         arguments.refuse("--practice is for contexts: without them practice is the log's own mixture")
     if len(given) == 1 and (given[0] in log.names or given[0] == "given"):
         return given[0]

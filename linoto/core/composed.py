@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.agent import Agent
+from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
 from linoto.core.coins import coins_for
 from linoto.core.drivers.driver import Driver
@@ -23,6 +24,23 @@ from linoto.core.parameters import why_no_rounds
 from linoto.core.plain_python import only_looking
 from linoto.core.protocols import Composition, Log, is_log, of_log
 from linoto.core.validation import as_actions, as_names, generator_for
+
+
+def stated_log(
+    actions: Any, offline: Any, *, d: int | None = None, features: Features | None = None
+) -> tuple[Floats, Offline | Moments]:
+    """The arms (k, d) and their log; or no arms (0, d), and a log of rounds that bring their own."""
+    if isinstance(actions, Moments):
+        actions, offline = None, actions
+    if actions is None and not isinstance(offline, Offline):
+        moments = as_moments(offline, dimension(d, features))
+        return np.empty((0, moments.d)), moments
+    if actions is None:
+        raise ValueError("actions must be given with a log of fixed arms, got None")
+    if d is not None or features is not None:
+        raise ValueError("d and features must be None where actions are given, got both")
+    arms = as_actions(actions)
+    return arms, as_offline(offline, len(arms))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,36 +106,26 @@ class Composed:
         """What measures rounds."""
         if is_log(actions):
             return self.driver_for(**of_log(actions), rng=rng)
-        if isinstance(actions, Moments):
-            actions, offline = None, actions
-        generator = generator_for(rng)
-        if actions is None and not isinstance(offline, Offline):
-            moments = as_moments(offline, dimension(d, features))
-            return self.driver_of_rounds(
-                moments, rng=generator, coins=coins_for(rng, generator), features=features
+        arms, log = stated_log(actions, offline, d=d, features=features)
+        reason, generator = self.why_not(log), generator_for(rng)
+        if reason is not None:
+            raise ValueError(reason)
+        if isinstance(log, Moments):
+            coins = coins_for(rng, generator)
+            rounds = RoundArms.begin(
+                self.composed_for_rounds(), log, rng=generator, coins=coins, features=features
             )
-        if actions is None:
-            raise ValueError("actions must be given with a log of fixed arms, got None")
-        if d is not None or features is not None:
-            raise ValueError("d and features must be None where actions are given, got both")
-        arms, composition = as_actions(actions), self.composed()
+            rounds.check_length()
+            return rounds
+        composition = self.composed()
         return FixedArms.begin(
             composition,
             arms,
-            as_offline(offline, len(arms)),
+            log,
             rng=generator,
             coins=coins_for(rng, generator) if composition.gate.throws_coin else None,
             names=as_names(names, len(arms)),
         )
-
-    def driver_of_rounds(self, moments: Moments, **begun: Any) -> RoundArms:
-        """What measures rounds by the arms that they bring; refuses what has no theorem for them."""
-        reason = self.why_not(moments)
-        if reason is not None:
-            raise ValueError(reason)
-        driver = RoundArms.begin(self.composed_for_rounds(), moments, **begun)
-        driver.check_length()
-        return driver
 
     def composed_for_rounds(self) -> Composition:
         """What it is composed of where rounds bring their own arms."""

@@ -14,6 +14,7 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.coins import KeyedCoins
+from linoto.core.composed import stated_log
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision, check_round
 from linoto.core.features.moments import Moments
@@ -22,7 +23,7 @@ from linoto.core.one_hot import RECOGNISED, is_compact, recognising
 from linoto.core.open_rounds import OpenRounds, check_awaited
 from linoto.core.protocols import Log, Policy, is_log, of_log
 from linoto.core.saving import SNAPSHOT_FORMAT
-from linoto.core.validation import as_actions, as_arm, as_floats, as_names, as_reward, generator_for
+from linoto.core.validation import as_arm, as_floats, as_names, as_reward, generator_for
 
 FIXED_ARMS = (
     "policy must be another than Doubling for arms that come and go: every epoch begins anew from the log "
@@ -67,19 +68,20 @@ class Doubling:
         offline: Offline | Moments | None = None,
         rng: int | np.random.Generator | None = None,
         names: Sequence[str] | None = None,
-        **_: Any,
+        **rounds: Any,  # d or features, of rounds that bring their own arms
     ) -> DoublingAgent:
         """A running agent; its inner agent starts anew with every epoch."""
         if is_log(actions):
             return self.start(**of_log(actions), rng=rng)
-        if isinstance(actions, Moments) or (actions is None and not isinstance(offline, Offline)):
-            raise ValueError(IN_ROUNDS)
-        arms = as_actions(actions)
+        arms, log = stated_log(actions, offline, **rounds)
+        reason = self.why_not(log)
+        if reason is not None:
+            raise ValueError(reason)
         extra = {} if names is None else {"names": as_names(names, len(arms))}
         agent = DoublingAgent(
             policy=self,
             actions=arms,
-            offline=as_offline(offline, len(arms)),
+            offline=as_offline(log, len(arms)),
             rng=generator_for(rng),
             coins=KeyedCoins.fresh() if rng is None else None,
             extra=extra,

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 from linoto.core.features.columns import Category, Column, ItemColumn, Numeric
 from linoto.core.features.recipe import Recipe
 from linoto.core.validation import check_count
+from linoto.engines import Engine, Track
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import FoundArms, find_arms
-from linoto.logs.feature_sums import Seen, SumPlan
-from linoto.logs.queries import Columns
+from linoto.logs.feature_sums import Seen, SumPlan, sum_features, survey_columns
+from linoto.logs.features import LoggedContexts
+from linoto.logs.queries import Columns, RowRange
 from linoto.logs.tables import Connection, StagedFile
 
 MAX_FEATURES = 1000
 Crosses = Sequence[tuple[str, str]]
+Noted = tuple[LoggedContexts | None, tuple[str, ...]]  # what contexts say, and what was noticed
+
+
+class LogParts(NamedTuple):
+    """The parts of a log, and who sums them."""
+
+    connection: Connection
+    parts: Sequence[RowRange]
+    arms: ArmTable
+    item: str | None  # the column of what was played
+    cut: float | None  # between early and late; None: the order of rows says it
+    engine: Engine
+    source: str  # as messages call it
+    most_levels: int  # of a column that are counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskedColumns:
-    """The columns that a recipe is to be made of as the log shows them; none: a log of fixed arms."""
+    """The columns that a recipe is to be made of as the log shows them."""
 
     numeric: Sequence[str] = ()
     categories: Sequence[str] = ()
@@ -63,8 +79,6 @@ class AskedColumns:
 
     def complete(self, named: Columns) -> Columns:
         """All columns that are read, each of them once."""
-        if named.item is None and self.nothing:
-            raise ValueError("item must be the column of what was played, got None")
         return with_one_meaning(named._replace(context=(*self.context, *self.action)))
 
     def find_arms(
@@ -76,6 +90,23 @@ class AskedColumns:
     def listed(self, arms: ArmTable | None) -> ArmTable | None:
         """The arms that are known before the log is read."""
         return arms
+
+    def tracks(self, track: Track | None) -> tuple[Track | None, Track | None]:
+        """Who is told of each part that is summed by arm, and by features: the longer of the two."""
+        return None, track
+
+    def sum_contexts(self, log: LogParts, track: Track | None) -> Noted:
+        """The recipe, learned unless it is given, and the moments of its features; and what was noticed."""
+        connection, parts, ids, seen = log.connection, log.parts, log.arms.names, Seen()
+        if self.learning:
+            seen = survey_columns(
+                connection, parts, ids, log.engine, names=self.learning, most_levels=log.most_levels
+            )
+        made = self.made(seen, log.item, log.arms)
+        plan = SumPlan(recipe=made, cut=log.cut)
+        self.check_size(plan, log.source)
+        halves = sum_features(connection, parts, plan, ids, log.engine, track)
+        return LoggedContexts(made, *halves), self.notes(seen)
 
     def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
         """The recipe, with what the log says of the columns that are learned from it."""
@@ -118,12 +149,26 @@ class AskedColumns:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AskedArms(AskedColumns):
+    """No column of a context: arms are fixed, and there is nothing to sum beside them."""
+
+    def complete(self, named: Columns) -> Columns:
+        if named.item is None:
+            raise ValueError("item must be the column of what was played, got None")
+        return super().complete(named)
+
+    def tracks(self, track: Track | None) -> tuple[Track | None, Track | None]:
+        return track, None
+
+    def sum_contexts(self, log: LogParts, track: Track | None) -> Noted:
+        return None, ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class AskedRecipe(AskedColumns):
     """The recipe of an earlier log, and nothing to learn."""
 
     recipe: Recipe
-
-    nothing: ClassVar[bool] = False
 
     @property
     def context(self) -> tuple[Column, ...]:
@@ -154,7 +199,7 @@ def asked_for(recipe: Recipe | None, arms: ArmTable | None = None, **asked: Any)
     """What is asked for: a recipe alone, or columns, with arms that a table lists or without."""
     found = AskedColumns(**asked)
     if recipe is None:
-        return found
+        return AskedArms(**asked) if found.nothing else found
     if not isinstance(recipe, Recipe):
         raise ValueError(f"recipe must be a linoto.Recipe, got {type(recipe).__name__}")
     if not found.nothing or found.item_effects is not None or arms is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -146,3 +146,40 @@ class ContextFeatures:
 
 
 LogFeatures = ArmFeatures | ContextFeatures
+
+
+class LoggedArms(NamedTuple):
+    """What a log of fixed arms knows of them, early and late."""
+
+    arms: ArmTable
+    early: Offline
+    late: Offline
+
+    @property
+    def features(self) -> ArmFeatures:
+        """Those of the whole log."""
+        return ArmFeatures(self.arms, self.early + self.late)
+
+    @property
+    def halves(self) -> tuple[Moments, Moments]:
+        """Early and late by its features."""
+        actions = self.arms.actions
+        return Moments.of_arms(actions, self.early), Moments.of_arms(actions, self.late)
+
+
+class LoggedContexts(NamedTuple):
+    """What a log with contexts has beside its arms: the recipe of its features, and their sums by half."""
+
+    recipe: Recipe
+    early: Moments
+    late: Moments
+
+    @property
+    def features(self) -> ContextFeatures:
+        """Those of the whole log."""
+        return ContextFeatures(self.recipe, self.early + self.late)
+
+    @property
+    def halves(self) -> tuple[Moments, Moments]:
+        """Early and late by its features."""
+        return self.early, self.late

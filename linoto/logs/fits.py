@@ -14,10 +14,9 @@ import numpy as np
 
 from linoto.core.arrays import Floats, Ints
 from linoto.core.validation import check_count, check_positive
+from linoto.logs.row_kinds import kind_of
 from linoto.logs.rows import Rows
 from linoto.logs.targets import of_logged
-
-MOST_CELLS = 50_000_000  # rows times arms: 400 MB for each matrix of them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +66,7 @@ def fit_other_folds(rows: Rows, *, folds: int = 5, ridge: float = 1.0) -> Fitted
     check_parts(rows, folds, ridge)
     parts = [np.arange(fold, len(rows), folds) for fold in range(folds)]
     others = [[other for other in range(folds) if other != fold] for fold in range(folds)]
-    return Fitted(rows=rows, parts=parts, predicted=[*predictions(rows, parts, others, ridge)])
+    return Fitted(rows=rows, parts=parts, predicted=kind_of(rows).expected(parts, others, ridge))
 
 
 def fit_earlier_blocks(rows: Rows, *, blocks: int = 5, ridge: float = 1.0) -> tuple[Fitted, Rows]:
@@ -80,7 +79,7 @@ def fit_earlier_blocks(rows: Rows, *, blocks: int = 5, ridge: float = 1.0) -> tu
     check_parts(rows, blocks, ridge)
     starts = [len(rows) * block // blocks for block in range(blocks + 1)]
     parts = [np.arange(start, end) for start, end in pairwise(starts)]
-    found = predictions(rows, parts, [[*range(block)] for block in range(blocks)], ridge)
+    found = kind_of(rows).expected(parts, [[*range(block)] for block in range(blocks)], ridge)
     first = starts[1]
     later = rows.take(np.arange(first, len(rows)))
     return Fitted(rows=later, parts=[part - first for part in parts[1:]], predicted=found[1:]), rows.take(
@@ -94,36 +93,3 @@ def check_parts(rows: Rows, folds: int, ridge: float) -> None:
     check_positive("ridge", ridge)
     if not 2 <= folds <= len(rows):
         raise ValueError(f"folds must be in [2, {len(rows)}], got {folds}")
-
-
-def predictions(
-    rows: Rows, parts: Sequence[Ints], used: Sequence[Sequence[int]], ridge: float
-) -> list[Floats]:
-    """What a model of the parts in use expects in each part; without any, nothing is known but 0."""
-    if rows.recipe is None:
-        return [means_of(rows, [parts[other] for other in others]) for others in used]
-    if len(rows) * rows.k > MOST_CELLS:
-        raise ValueError(
-            f"rows times arms must be at most {MOST_CELLS:,}, got {len(rows):,} times {rows.k:,}: read some "
-            "of the rows (where)"
-        )
-    sums = [rows.sums(part) for part in parts]
-    return [
-        rows.take(part).scores(ridge_estimate([sums[other] for other in others], ridge, rows.recipe.d))
-        for part, others in zip(parts, used, strict=True)
-    ]
-
-
-def means_of(rows: Rows, parts: Sequence[Ints]) -> Floats:
-    """(k,) the mean reward of each arm in some parts, shrunk towards that of all by one row."""
-    if not parts:
-        return np.zeros(rows.k)
-    rest = rows.take(np.sort(np.concatenate(parts))).offline
-    return np.asarray((rest.reward_sums + rest.reference) / (rest.pulls + 1))
-
-
-def ridge_estimate(parts: Sequence[tuple[Floats, Floats]], ridge: float, d: int) -> Floats:
-    """(d,) or (d, q) from X'X and X'y of several parts, y (n,) or (n, q)."""
-    gram = ridge * np.eye(d) + sum(part[0] for part in parts)
-    vectors = sum((part[1] for part in parts), np.zeros(d) if not parts else 0.0)
-    return np.asarray(np.linalg.solve(gram, vectors), dtype=np.float64)

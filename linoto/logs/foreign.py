@@ -56,9 +56,9 @@ class ForeignLog:
         return {"notes": (*found.notes, *self.notes, note), "propensities": None}
 
     def rows(self, **options: Any) -> Rows:
-        """The rows one by one; options are those of `read_rows`."""
-        own = {"arms": self.arms} if options.get("recipe") is None else {"candidates": self.candidates}
-        return read_rows(self.source, **{"item": self.item, **own, **self.columns(), **options})
+        """The rows one by one, each with what could be played; options are those of `read_rows`."""
+        own = {"item": self.item, "arms": self.arms, "candidates": self.candidates}
+        return read_rows(self.source, **{**own, **self.columns(), **options})
 
 
 def format_of(source: Any, format: str | None = None) -> str | None:

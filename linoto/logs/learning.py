@@ -32,8 +32,9 @@ from linoto.core.arrays import Floats, Ints
 from linoto.core.intervals import check_level
 from linoto.core.learnt import LearntPolicy
 from linoto.core.validation import check_choice, check_count, check_positive
-from linoto.logs.fits import MOST_CELLS, fit_other_folds, ridge_estimate
+from linoto.logs.fits import fit_other_folds
 from linoto.logs.row_features import gram_of
+from linoto.logs.row_kinds import MOST_CELLS, ridge_estimate
 from linoto.logs.rows import Rows
 from linoto.logs.targets import DOUBLY_ROBUST, LEARNING, PESSIMISTIC, needed_propensities
 

@@ -19,10 +19,10 @@ from linoto.core.offline import Offline
 from linoto.engines import THREADS, Engine, Track
 from linoto.logs.arms import ArmTable
 from linoto.logs.arms_in_log import check_arms
-from linoto.logs.asked import MAX_FEATURES, AskedColumns, Crosses, asked_for
-from linoto.logs.feature_sums import MOST_LEVELS, Seen, SumPlan, sum_features, survey_columns
+from linoto.logs.asked import MAX_FEATURES, AskedColumns, Crosses, LogParts, asked_for
+from linoto.logs.feature_sums import MOST_LEVELS
 from linoto.logs.feature_sums import PART as FEATURE_PART
-from linoto.logs.features import ArmFeatures, ContextFeatures, LogFeatures
+from linoto.logs.features import LogFeatures, LoggedArms, LoggedContexts
 from linoto.logs.notation import Notation
 from linoto.logs.queries import (
     EVERY_ROW,
@@ -59,24 +59,6 @@ class RewardEnds(NamedTuple):
     highest: Floats  # (k,) of each arm; -inf where it was never pulled
 
 
-class LoggedContexts(NamedTuple):
-    """What a log with contexts has beside its arms: the recipe of its features, and their sums by half."""
-
-    recipe: Recipe
-    early: Moments
-    late: Moments
-
-    @property
-    def moments(self) -> Moments:
-        """The whole log by its features."""
-        return self.early + self.late
-
-    @property
-    def features(self) -> ContextFeatures:
-        """Those of the whole log."""
-        return ContextFeatures(self.recipe, self.moments)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Log:
     """A log as statistics, with everything that was noticed on the way.
@@ -105,9 +87,19 @@ class Log:
         return self.early + self.late
 
     @property
+    def by_features(self) -> LoggedContexts | LoggedArms:
+        """What rewards are linear in, with their sums by half."""
+        return self.contexts or LoggedArms(self.arms, self.early, self.late)
+
+    @property
     def features(self) -> LogFeatures:
         """What rewards are linear in: features that a recipe makes of contexts, or those of the arms."""
-        return self.contexts.features if self.contexts else ArmFeatures(self.arms, self.offline)
+        return self.by_features.features
+
+    @property
+    def halves(self) -> tuple[Moments, Moments]:
+        """Early and late by these features."""
+        return self.by_features.halves
 
     @property
     def recipe(self) -> Recipe:
@@ -299,23 +291,22 @@ class Reading(NamedTuple):
     ) -> Log:
         """The sums of these files by arm, and by features where rows have a context."""
         columns, time = self.columns, self.columns.time
+        by_arm, by_features = self.asked.tracks(self.track)
         if arms is None:
             arms, more = self.find_arms(connection, files)
             notes = (*more, *notes)
         introduce_arms(connection, arms.names)
         cut = None if time is None else time_cut(connection, files, columns)
         options = SumOptions(ids=arms.names, cut=cut, skip_bad=self.skip_bad, part=self.part)
-        track = self.track if self.asked.nothing else None
-        sums = sum_files(connection, files, columns, options, self.engine, track)
+        sums = sum_files(connection, files, columns, options, self.engine, by_arm)
         if not (sums.early.total or sums.late.total):
             raise ValueError(f"{self.source} must have at least one usable row, got none")
-        contexts = None
-        if not self.asked.nothing:
-            parts = cut_parts(
-                files, columns, size=self.feature_part, halves=cut is None, good_only=bool(sums.bad)
-            )
-            contexts, more = self.read_contexts(connection, parts, arms, cut)
-            notes = (*notes, *more)
+        good = bool(sums.bad)
+        parts = cut_parts(files, columns, size=self.feature_part, halves=cut is None, good_only=good)
+        some = LogParts(
+            connection, parts, arms, columns.item, cut, self.engine, self.source, self.most_levels
+        )
+        contexts, more = self.asked.sum_contexts(some, by_features)
         return Log(
             arms=arms,
             early=sums.early,
@@ -324,11 +315,11 @@ class Reading(NamedTuple):
             rows=sums.rows,
             bad=dict(sorted(sums.bad.items())),
             unknown=dict(sums.unknown.most_common(KEPT_UNKNOWN)),
-            extent=find_extent(connection, files, columns, good_only=bool(sums.bad)),
+            extent=find_extent(connection, files, columns, good_only=good),
             split="row order" if cut is None else describe_cut(connection, cut, files, str(time)),
             propensities=None if columns.propensity is None else sums.propensities,
             ends=None if sums.binary else find_ends(connection, files, columns, sums),
-            notes=notes,
+            notes=(*notes, *more),
             source=self.source,
         )
 
@@ -340,21 +331,6 @@ class Reading(NamedTuple):
         if item is None:
             return ArmTable.one_hot([EVERY_ROW], "item"), ()
         return self.asked.find_arms(connection, files, item, self.source, skip_bad=self.skip_bad)
-
-    def read_contexts(
-        self, connection: Connection, parts: Sequence[RowRange], arms: ArmTable, cut: float | None
-    ) -> tuple[LoggedContexts, tuple[str, ...]]:
-        """The recipe, learned unless it is given, and the moments of its features; and what was noticed."""
-        asked, seen = self.asked, Seen()
-        if asked.learning:
-            seen = survey_columns(
-                connection, parts, arms.names, self.engine, names=asked.learning, most_levels=self.most_levels
-            )
-        made = asked.made(seen, self.columns.item, arms)
-        plan = SumPlan(recipe=made, cut=cut)
-        asked.check_size(plan, self.source)
-        halves = sum_features(connection, parts, plan, arms.names, self.engine, self.track)
-        return LoggedContexts(made, *halves), asked.notes(seen)
 
 
 def find_extent(

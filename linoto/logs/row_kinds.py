@@ -1,7 +1,8 @@
-"""What depends on whether rows have a context: how agents start and are asked in them."""
+"""What depends on whether rows have a context: how agents are asked in them, and what a model is."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.agent import Agent
-from linoto.core.arrays import Bools
+from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.offline import Offline, as_offline
 from linoto.core.protocols import Policy, starts_without_arms
 from linoto.core.validation import as_actions, as_arm
 from linoto.logs.rows import Rows, WarmStart
 
+MOST_CELLS = 50_000_000  # rows times arms: 400 MB for each matrix of them
 Actions = npt.ArrayLike | None
 Warm = Rows | WarmStart | None
 
@@ -53,6 +55,10 @@ class RowsOfArms:
             raise ValueError(f"target must decide among the arms on offer, got {agent!r}, which only selects")
         return agent.decide(np.flatnonzero(self.rows.candidates[row]))
 
+    def expected(self, parts: Sequence[Ints], used: Sequence[Sequence[int]], ridge: float) -> list[Floats]:
+        """What a model of the parts in use expects in each part: (k,) means, shrunk by one row."""
+        return [means_of(self.rows, [parts[other] for other in others]) for others in used]
+
     def check_end(self, agent: Agent, wanted: int, kept: Bools) -> None:
         """Refuse a policy that waits for an arm which no row shows."""
         if self.varies:
@@ -83,10 +89,39 @@ class RowsInContexts(RowsOfArms):
             raise ValueError("policy must be one that needs no practice to be replayed, got one that does")
         return agent
 
+    def expected(self, parts: Sequence[Ints], used: Sequence[Sequence[int]], ridge: float) -> list[Floats]:
+        """The same by a linear model of the features: (its rows, k)."""
+        rows = self.rows
+        if len(rows) * rows.k > MOST_CELLS:
+            raise ValueError(
+                f"rows times arms must be at most {MOST_CELLS:,}, got {len(rows):,} times {rows.k:,}: read "
+                "some of the rows (where)"
+            )
+        sums, d = [rows.sums(part) for part in parts], rows.known_recipe.d
+        return [
+            rows.take(part).scores(ridge_estimate([sums[other] for other in others], ridge, d))
+            for part, others in zip(parts, used, strict=True)
+        ]
+
     def ask(self, agent: Agent, row: int) -> tuple[Any, int]:
         rows = self.rows
         choice = agent.decide(context=rows.context_of(row), allowed=list(rows.offered(row)))
         return choice, rows.known_recipe.item_places[str(choice.name)]
+
+
+def means_of(rows: Rows, parts: Sequence[Ints]) -> Floats:
+    """(k,) the mean reward of each arm in some parts, shrunk towards that of all by one row."""
+    if not parts:
+        return np.zeros(rows.k)
+    rest = rows.take(np.sort(np.concatenate(parts))).offline
+    return np.asarray((rest.reward_sums + rest.reference) / (rest.pulls + 1))
+
+
+def ridge_estimate(parts: Sequence[tuple[Floats, Floats]], ridge: float, d: int) -> Floats:
+    """(d,) or (d, q) from X'X and X'y of several parts, y (n,) or (n, q)."""
+    gram = ridge * np.eye(d) + sum(part[0] for part in parts)
+    vectors = sum((part[1] for part in parts), np.zeros(d) if not parts else 0.0)
+    return np.asarray(np.linalg.solve(gram, vectors), dtype=np.float64)
 
 
 def kind_of(rows: Rows) -> RowsOfArms:

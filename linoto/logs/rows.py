@@ -157,7 +157,7 @@ class Rows:
 
     @cached_property
     def features(self) -> Sparse:
-        """The features of what was played, where rows have a recipe."""
+        """The features of what was played."""
         return played_features(self.known_recipe, self.columns, self.arms)
 
     def moments(self, chosen: npt.NDArray[Any]) -> Moments:
@@ -178,18 +178,13 @@ class Rows:
         return every_arm_features(self.known_recipe, self.columns, len(self))
 
     def in_contexts(self) -> Rows:
-        """These rows, where they have no recipe with one in which each arm has a feature of its own."""
-        if self.recipe is not None:
-            return self
-        names = tuple(self.names or map(str, range(self.k)))
-        return replace(self, recipe=Recipe(items=names, intercept=False))
+        """These rows with their features in any case, also where arms are all there is."""
+        return replace(self, recipe=self.known_recipe)
 
-    @property
+    @cached_property
     def known_recipe(self) -> Recipe:
-        """The recipe, of rows that must have one."""
-        if self.recipe is None:
-            raise ValueError("rows must have a recipe to have features, got rows of fixed arms")
-        return self.recipe
+        """The recipe; of rows without a context one in which each arm has a feature of its own."""
+        return self.recipe or Recipe(items=tuple(self.names or map(str, range(self.k))), intercept=False)
 
 
 @dataclass(frozen=True, eq=False)

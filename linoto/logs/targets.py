@@ -73,9 +73,8 @@ def check_not_taught_by(rows: Rows, target: Target) -> None:
 
 def choices_of(policy: LearntPolicy, rows: Rows) -> Floats:
     """(n, k) 1 for the arm that a learnt policy plays in each row."""
-    known = rows.in_contexts()
-    policy.recipe.check_same(known.recipe)
-    return known.best(known.scores(policy.parameter))
+    policy.recipe.check_same(rows.known_recipe)
+    return rows.best(rows.scores(policy.parameter))
 
 
 def on_offer(probabilities: Floats, rows: Rows) -> Floats:

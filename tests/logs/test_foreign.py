@@ -394,12 +394,29 @@ def test_a_policy_starts_from_the_earlier_rows_of_a_log_that_knows_its_time(
     assert told["estimates"] == [each.to_dict() for each in evaluate(held_out, LinUCB(), seed=0, **options)]
 
 
+@pytest.mark.parametrize("contexts", [False, True], ids=["arms", "contexts"])
+def test_a_target_chooses_among_what_was_offered_with_contexts_or_without(
+    contexts: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_log(tmp_path, decisions(60, varied=True), "adf")
+    how = ["--contexts"] if contexts else []
+    assert run("evaluate", path, *how, "--play", "x") == 1
+    assert "there is no arm 'x'" in capsys.readouterr().err
+    found = read_foreign(path)
+    rows = found.rows(recipe=found.log(contexts=True).recipe if contexts else None)
+    assert rows.candidates is not None and not rows.candidates.all()
+    rare = rows.names[int(rows.candidates.all(axis=0).argmin())]  # type: ignore[index]
+    assert run("evaluate", path, *how, "--play", rare) == 1
+    assert "target must play arms that are on offer" in capsys.readouterr().err
+    assert run("evaluate", path, *how, "--greedy", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["estimates"] == [each.to_dict() for each in evaluate(rows, "greedy")]
+
+
 def test_evaluate_judges_among_what_was_offered_by_a_recipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, stats = write_log(tmp_path, decisions(60, varied=True), "adf"), tmp_path / "stats.npz"
-    assert run("evaluate", path, "--play", "x") == 1
-    assert "not every action could be played in every row" in capsys.readouterr().err
     assert run("audit", path, "--contexts", "--noise", 1, "--save", stats) == 0
     capsys.readouterr()
     assert run("evaluate", path, "--recipe", stats, "--greedy", "--json") == 0
