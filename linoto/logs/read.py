@@ -238,12 +238,9 @@ def read_log(
     Rows have a context where columns of one are named: `numeric` and `categories`, or `columns` whose
     features are known already. `features` are columns of numbers that describe the played action itself.
     `crosses` are pairs of columns whose features are multiplied: without a cross of the item and a column, a
-    context shifts all items alike. Where `arms` know features of items, these have no effects of their own,
-    unless `item_effects`. Levels with fewer than `min_count` rows share one feature. `recipe` is that of an
-    earlier log, instead of a new one.
-
-    The threads of `engine` read, or the workers of a Dask cluster, who must then see the files and the folder
-    for temporary ones; the statistics are the same bits for any of them. `track` is called after each part.
+    context shifts all items alike. Items with features in `arms` have no effects of their own, unless
+    `item_effects`. Levels with fewer than `min_count` rows share one feature. `recipe` is that of an earlier
+    log. `engine` says which threads read, or which Dask workers. `track` is called after each part.
     """
     check_arms(arms)
     asked = asked_for(
@@ -261,9 +258,8 @@ def read_log(
     )
     if arms is not None and item is None:
         raise ValueError("item must be the column of what was played where arms are given, got None")
-    named = Columns(
-        reward=reward, item=item, propensity=propensity, time=time, notation=Notation(decimal, thousands)
-    )
+    marks = Notation(decimal, thousands)
+    named = Columns(reward=reward, item=item, propensity=propensity, time=time, notation=marks)
     reading = Reading(asked, asked.complete(named), source_name(source), skip_bad, engine, track)
     with open_rows(source, reading.columns, where) as (connection, files, notes):
         return reading.read(connection, files, arms, notes)

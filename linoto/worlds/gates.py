@@ -32,6 +32,12 @@ class GateOutcome:
     still: GridPoint  # in worlds that stand still
     moving: GridPoint  # in the same worlds, whose means move
 
+    @classmethod
+    def of(cls, gate: str, point: GridPoint) -> GateOutcome:
+        """What came of worlds that stand still, and then of as many whose means move."""
+        half = point.regret.size // 2
+        return cls(gate=gate, still=point.part(slice(half)), moving=point.part(slice(half, None)))
+
     def row(self, horizon: int) -> dict[str, Any]:
         """Plain data: what was promised, in how many worlds more was lost, and what was gained."""
         facts: dict[str, Any] = {"gate": self.gate, "promised": self.still.certificate.loss(horizon)}
@@ -155,10 +161,7 @@ def preview_gates(
         worlds=worlds,
         seed=seed,
         limit=limit,
-        outcomes=tuple(
-            GateOutcome(gate=name, still=point.part(slice(worlds)), moving=point.part(slice(worlds, None)))
-            for name, point in zip(rivals, points, strict=True)
-        ),
+        outcomes=tuple(map(GateOutcome.of, rivals, points)),
         missing=missing,
     )
 

@@ -254,29 +254,23 @@ def preview(
     """Play a policy, from the real log, in worlds drawn from the log's posterior.
 
     The log is one that was read (`read_log`, `load`), with contexts or without, or an arm set (k, d) with an
-    `Offline` beside it.
-
-    Average rewards come from their posterior, with rewards that scatter as the logged ones do. How much arms
-    differ comes from the log too, unless `prior` says it, as a standard deviation in units of reward: where
-    the log says nothing, it decides. The grid is of the budget or of epsilon for a Tolerance or a Control
+    `Offline` beside it. Average rewards come from their posterior, and scatter as the logged ones do. How
+    much arms differ comes from the log too, unless `prior` says it, as a standard deviation. The grid is of the budget or of epsilon for a Tolerance or a Control
     gate, of alpha for a Budget; unless given, it is made of shares of what the log earns. There are 30
     `worlds` unless given, or fewer, at least 10, where many features would make that slow.
 
     `logged_arms` says how the logged arms were chosen, which no log tells: because somebody believed that
-    they are good ("good"), so that untried ones are worse on average; at random ("random"), so that they are
-    alike; or as the best of all ("best"), so that no untried one is better than the worst of them. What would
-    happen if they were the best is played too: `no_better`, None where every arm was tried. Unless it is said
-    they are taken for good ones; where rounds differ and every row states how likely what it played was,
-    what was played in a round is taken to be random.
+    they are "good", so that untried ones are worse on average (the default); at "random" (the default where
+    rounds differ and rows state their chances); or as the "best" of all, so that no untried one is better
+    than the worst of them: that is played too (`no_better`, None where every arm was tried).
 
-    With `drift`, the means wander after the log: by the end of the horizon, that of an arm has moved by so
-    much (a standard deviation, in units of reward). Losses and gains are then against what the log's arms
-    earn *now*, in the log's shares: current practice. `preview_gates` plays other gates in the same worlds.
+    With `drift`, the means wander after the log, by so much until the end of the horizon (a standard
+    deviation). Losses and gains are then against current practice: what the log's arms earn *now*, in the
+    log's shares. `preview_gates` plays other gates in the same worlds.
 
     With contexts the worlds draw their rounds from the log's `rows` (`read_rows`), or from what its sums say
     of them, and losses and gains are against practice in the same rounds: what each row played (with sums
     alone: items in the log's shares), or `practice`: weights of items, or what `learn_policy` learnt.
-
     `least_misfit` is what an audit says of the features (`load(...).least_misfit`): a promise that breaks
     with a smaller misfit is not recommended.
 
@@ -288,20 +282,15 @@ def preview(
     """
     check_nonnegative("least_misfit", least_misfit)
     known = plausible(log, offline, rows=rows, practice=practice, seed=seed)
-    asked = Drawing(
-        worlds=USUAL_WORLDS if worlds is None else worlds,
-        horizon=horizon,
-        prior=prior,
-        logged_arms=known.usual_choice if logged_arms is None else logged_arms,
-        drift=drift,
-        seed=seed,
-    )
+    how = known.usual_choice if logged_arms is None else logged_arms
+    count = USUAL_WORLDS if worlds is None else worlds
+    asked = Drawing(worlds=count, horizon=horizon, prior=prior, logged_arms=how, drift=drift, seed=seed)
     chosen = usual_policy(known, log) if policy is None else policy
     values = as_grid(usual_grid(chosen, known, horizon) if grid is None else grid)
-    two = known.has_untried and asked.logged_arms != "best"
     if worlds is None:
-        asked = replace(asked, worlds=usual_worlds(known.cost * len(values) * horizon * (1 + two)))
-    found = play_grid(known, chosen, asked, values, two=two, engine=engine, track=track)
+        work = known.cost * len(values) * horizon * (1 + plays_no_better(known, asked))
+        asked = replace(asked, worlds=usual_worlds(work))
+    found = play_grid(known, chosen, asked, values, engine=engine, track=track)
     return replace(found, least_misfit=float(least_misfit))
 
 
@@ -311,11 +300,11 @@ def play_grid(
     asked: Drawing,
     values: Sequence[float],
     *,
-    two: bool,  # worlds where no untried arm is better than the worst logged one, too
     engine: Engine,
     track: Track | None,
 ) -> Preview:
     """Play every value in worlds that the log finds plausible, and gather what came of it."""
+    two = plays_no_better(known, asked)
     parameter, horizon = parameter_of(chosen, known), asked.horizon
     law = known.law(chosen.composed().assumed)
     drawn = known.draw(law, asked)
@@ -349,6 +338,11 @@ def usual_policy(known: Plausible, log: Any) -> ComposedPolicy:
     """What is previewed where no policy is given: Gated, with what an audit found of the rewards."""
     confidence = getattr(log, "confidence", None) or Confidence()
     return Gated(gate=known.default_gate(confidence), confidence=confidence)
+
+
+def plays_no_better(known: Plausible, asked: Drawing) -> bool:
+    """Whether worlds in which no untried arm is better than the worst logged one are played, too."""
+    return known.has_untried and asked.logged_arms != "best"
 
 
 def usual_worlds(work: int) -> int:
