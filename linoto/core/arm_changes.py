@@ -6,10 +6,10 @@ stays owed, and its late rewards still count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,22 @@ from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms
 from linoto.core.validation import as_arm, as_arms, as_floats, exact, is_number
 
+Arm = TypeVar("Arm", int, str)
+
 
 @dataclass(frozen=True, kw_only=True)
-class ArmChange:
-    """One change of the arms, and what is different from `round` on."""
+class ArmChange(Generic[Arm]):
+    """One change of the arms, and what is different from `round` on.
+
+    Arms are known by their places, or by their names where rounds bring their own.
+    """
 
     round: int  # the first round that it holds for
-    added: tuple[int, ...] = ()
-    removed: tuple[int, ...] = ()
+    added: tuple[Arm, ...] = ()
+    removed: tuple[Arm, ...] = ()
+    values: tuple[tuple[float, ...], ...] = ()  # of each that came, where a recipe has item columns
     features: int = 0  # new ones; the arms before have 0 there
+    places: tuple[int, ...] = ()  # of the features before, where new ones are not all behind them
     ridge: float | None = None  # as it was: the usual one would change with the number of features
     bound: float | None = None  # on |theta|, from here on
     fallback: int | None = None  # the fixed fallback from here on
@@ -43,10 +50,10 @@ class ArmChange:
     per_round: float | None = None  # what a round can lose from here on, where that depends on the arms left
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ArmChange:
+    def from_dict(cls, data: Mapping[str, Any]) -> ArmChange[Arm]:
         """The change that `asdict` wrote."""
-        lists = {name: tuple(data[name]) for name in ("added", "removed")}
-        return cls(**{**data, **lists})
+        lists = {name: tuple(part) for name, part in data.items() if isinstance(part, list)}
+        return cls(**{**data, **lists, "values": tuple(map(tuple, data.get("values", ())))})
 
 
 # -- what may change
@@ -138,7 +145,7 @@ def check_practice(logged: Ints, stay: Bools) -> None:
 
 def addition(
     state: State, params: Records, confidence: Confidence, new: Floats, bound: float | None
-) -> ArmChange:
+) -> ArmChange[int]:
     """What it is to add these arms (j, d + n) now."""
     k, d = state.arms.shape[1], state.vectors.shape[1]
     added = tuple(range(k, k + len(new)))
@@ -151,7 +158,7 @@ def addition(
     return replace(change, features=new.shape[1] - d, ridge=float(params[0]["ridge"]), bound=longer)
 
 
-def removal(state: State, params: Records, arms: npt.ArrayLike, fallback: int | None) -> ArmChange:
+def removal(state: State, params: Records, arms: npt.ArrayLike, fallback: int | None) -> ArmChange[int]:
     """What it is to remove these arms now."""
     present, fixed = state.counts[kernels.ALLOWED] == 1, int(params[0]["fixed_arm"])
     leaving = as_leaving(arms, present)
@@ -255,7 +262,7 @@ def composition_after(composition: Any, changes: Iterable[Any]) -> Any:
 # -- the promise
 
 
-def with_effect(change: ArmChange, situation: Situation, before: float) -> ArmChange:
+def with_effect(change: ArmChange[int], situation: Situation, before: float) -> ArmChange[int]:
     """A removal with what it just did to practice and to the promise; `before` it, this was the premium."""
     run, state = situation.run[0], situation.state
     assert state is not None  # a change of arms is one of a state
@@ -270,7 +277,9 @@ def with_effect(change: ArmChange, situation: Situation, before: float) -> ArmCh
     return replace(change, kappa=situation.gate.rounding_after(practice, situation))
 
 
-def amended(certificate: Certificate, changes: tuple[ArmChange, ...], texts: tuple[str, ...]) -> Certificate:
+def amended(
+    certificate: Certificate, changes: tuple[ArmChange[int], ...], texts: tuple[str, ...]
+) -> Certificate:
     """A certificate from before the first round, and what the changes since have done to it."""
     if not changes:
         return certificate
@@ -289,7 +298,7 @@ def amended(certificate: Certificate, changes: tuple[ArmChange, ...], texts: tup
     )
 
 
-def text_of(change: ArmChange, names: tuple[str, ...] | None) -> str:
+def text_of(change: ArmChange[int], names: tuple[str, ...] | None) -> str:
     """A change for people: which arms, and what practice and the promise are since then.
 
     >>> text_of(ArmChange(round=7, removed=(1,), left=0.75), ("red", "blue"))

@@ -6,45 +6,18 @@ time, 0 in every row: log det V / ridge^d, the radius, and the event that they r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
 from math import inf, log
 from typing import Any
 
 import numpy as np
 
 from linoto.core import kernels
+from linoto.core.arm_changes import ArmChange
 from linoto.core.arrays import Ints
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import State
-
-
-@dataclass(frozen=True, kw_only=True)
-class ItemChange:
-    """Items that came, or went, between two rounds."""
-
-    round: int  # the first one that it counts in
-    added: tuple[str, ...] = ()
-    values: tuple[tuple[float, ...], ...] = ()  # what is known of each, where the recipe has item columns
-    removed: tuple[str, ...] = ()
-    places: tuple[int, ...] = ()  # where each feature from before is now; () where no feature is new
-    features: int = 0  # new ones
-    ridge: float | None = None  # of V, from before: it does not change with the number of features
-    bound: float | None = None  # on |theta| with the new features
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ItemChange:
-        """What `to_dict` wrote."""
-        given: dict[str, Any] = {
-            name: tuple(part) if isinstance(part, list) else part for name, part in data.items()
-        }
-        given["values"] = tuple(tuple(row) for row in given["values"])
-        return cls(**given)
 
 
 def recipe_of(features: Any) -> Recipe:
@@ -71,12 +44,12 @@ def as_removed(names: Sequence[str], recipe: Recipe, gone: frozenset[str]) -> tu
     return leaving
 
 
-def removed_by(changes: Iterable[ItemChange], before: float = inf) -> frozenset[str]:
+def removed_by(changes: Iterable[ArmChange[str]], before: float = inf) -> frozenset[str]:
     """The items that were gone in round `before`; without it, now."""
     return frozenset(name for change in changes if change.round <= before for name in change.removed)
 
 
-def recipe_after(features: Any, changes: Iterable[ItemChange]) -> Any:
+def recipe_after(features: Any, changes: Iterable[ArmChange[str]]) -> Any:
     """The recipe that an agent began with, or has now, with all items that came since."""
     for change in changes:
         if change.added and isinstance(features, Recipe) and change.added[0] not in features.item_places:
@@ -84,7 +57,7 @@ def recipe_after(features: Any, changes: Iterable[ItemChange]) -> Any:
     return features
 
 
-def older_places(changes: Iterable[ItemChange]) -> dict[int, Ints]:
+def older_places(changes: Iterable[ArmChange[str]]) -> dict[int, Ints]:
     """Where the features of a decision are now, by how many there were when it was made."""
     found: dict[int, Ints] = {}
     for change in changes:
@@ -94,7 +67,7 @@ def older_places(changes: Iterable[ItemChange]) -> dict[int, Ints]:
     return found
 
 
-def grown(state: State, change: ItemChange) -> State:
+def grown(state: State, change: ArmChange[str]) -> State:
     """The state with new features, of which nothing is known yet: V is the ridge there."""
     places, ridge = np.array(change.places), change.ridge or 0.0
     d = places.size + change.features
@@ -119,10 +92,10 @@ def grown(state: State, change: ItemChange) -> State:
     return larger
 
 
-def text_of(change: ItemChange, trusts_model: bool) -> str:
+def text_of(change: ArmChange[str], trusts_model: bool) -> str:
     """A change for people: which items, and what is assumed of them.
 
-    >>> text_of(ItemChange(round=7, removed=("blue",)), True)
+    >>> text_of(ArmChange(round=7, removed=("blue",)), True)
     'since round 7, without blue'
     """
     about = [

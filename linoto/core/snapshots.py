@@ -27,7 +27,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.guard import Guard
-from linoto.core.item_changes import ItemChange, recipe_after
+from linoto.core.item_changes import recipe_after
 from linoto.core.learnt import LearntPolicy
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
@@ -161,7 +161,7 @@ def read_snapshot(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
 def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> Agent:
     """An agent of fixed arms from its header and arrays; its parameters are made anew from its policy."""
     policy = known_policy(header["policy"], given)
-    changes = tuple(ArmChange.from_dict(change) for change in header.get("changes", ()))
+    changes = tuple(ArmChange[int].from_dict(change) for change in header.get("changes", ()))
     composition, names = composition_after(policy.composed(), changes), header["names"]
     forgets = getattr(composition.explorer, "memory", None) is not None
     needed = composition.gate.rows | (kernels.MEMORY_ROWS if forgets else set())
@@ -281,7 +281,7 @@ def restore_rounds(
 ) -> Agent:
     """An agent whose rounds bring their arms, from its log, its estimate and its books."""
     policy = known_policy(header["policy"], given)
-    changes = tuple(ItemChange.from_dict(change) for change in header.get("changes", ()))
+    changes = tuple(ArmChange[str].from_dict(change) for change in header.get("changes", ()))
     composition = composition_after(policy.composed_for_rounds(), changes)
     features = recipe_after(features, changes)
     scalars = {name: header[name] for name in ("count", "reward_sum", "reward_squares")}

@@ -255,9 +255,10 @@ def preview(
 
     The log is one that was read (`read_log`, `load`), with contexts or without, or an arm set (k, d) with an
     `Offline` beside it. Average rewards come from their posterior, and scatter as the logged ones do. How
-    much arms differ comes from the log too, unless `prior` says it, as a standard deviation. The grid is of the budget or of epsilon for a Tolerance or a Control
-    gate, of alpha for a Budget; unless given, it is made of shares of what the log earns. There are 30
-    `worlds` unless given, or fewer, at least 10, where many features would make that slow.
+    much arms differ comes from the log too, unless `prior` says it, as a standard deviation. The grid is of
+    the budget or of epsilon for a Tolerance or a Control gate, of alpha for a Budget; unless given, it is
+    made of shares of what the log earns. There are 30 `worlds` unless given, or fewer, at least 10, where
+    many features would make that slow.
 
     `logged_arms` says how the logged arms were chosen, which no log tells: because somebody believed that
     they are "good", so that untried ones are worse on average (the default); at "random" (the default where

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from itertools import product
 from typing import Any
 
@@ -11,7 +13,7 @@ from helpers.reference import Problem
 from helpers.reference_arms import ChangingReference, ChangingTolerance
 
 import linoto
-from linoto import Agent, Budget, Closed, Confidence, Gated, LinTS, LinUCB, Offline, Open
+from linoto import Agent, ArmChange, Budget, Closed, Confidence, Gated, LinTS, LinUCB, Offline, Open
 from linoto.core import kernels
 from linoto.research import OlderTolerance
 
@@ -176,3 +178,18 @@ def test_other_gates_are_their_oracle_when_arms_come_and_go(name: str, explorer:
     follow(agent, oracle, rng, rounds=60)
     if "budget" in name:
         assert agent.baseline == pytest.approx(oracle.baseline, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ArmChange(round=3, added=(4, 5), features=1, ridge=1.0, bound=2.0, left=0.5),
+        ArmChange(round=3, added=("a",), values=((1.0, 2.0),), features=2, places=(0, 2)),
+    ],
+    ids=["fixed arms", "items"],
+)
+def test_a_change_is_one_record_that_is_read_back(change: ArmChange[Any]) -> None:
+    stored = json.loads(json.dumps(asdict(change)))
+    assert ArmChange[Any].from_dict(stored) == change
+    older = {name: stored[name] for name in ("round", "added", "removed")}  # what every version has stored
+    assert ArmChange[Any].from_dict(older) == ArmChange(round=3, added=change.added)

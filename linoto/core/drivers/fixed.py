@@ -39,7 +39,7 @@ class FixedArms(Driver[Bools | None]):
 
     kind = "arms stay the same"
     sources = SOURCES
-    changes: tuple[ArmChange, ...]
+    changes: tuple[ArmChange[int], ...]
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class FixedArms(Driver[Bools | None]):
         running: Running,
         names: tuple[str, ...] | None = None,
         reward_squares: Floats | None = None,  # (k,) of the log, where known
-        changes: tuple[ArmChange, ...] = (),
+        changes: tuple[ArmChange[int], ...] = (),
     ) -> None:
         super().__init__(composition, running, changes)
         self.names, self.reward_squares = names, reward_squares
@@ -395,7 +395,7 @@ class FixedArms(Driver[Bools | None]):
         self.composition, self.changes = composition, (*self.changes, change)
         return change.added
 
-    def draw_for_new(self, change: ArmChange, state: State) -> None:
+    def draw_for_new(self, change: ArmChange[int], state: State) -> None:
         """What the next decision needs of new arms and features besides the estimate."""
         first, rng = change.added[0], self.running.rng
         if self.gate.throws_coin:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import coins, item_changes, kernels
-from linoto.core.arm_changes import as_bound, composition_after
+from linoto.core.arm_changes import ArmChange, as_bound, composition_after
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
@@ -21,7 +21,6 @@ from linoto.core.drivers.questions import Features, Round, as_round, as_weights
 from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
-from linoto.core.item_changes import ItemChange
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, only_looking, run_once
@@ -39,7 +38,7 @@ class RoundArms(Driver[Round]):
     kind = "rounds bring their own arms"
     sources = SOURCES_IN_ROUNDS
     mixes_practice = True
-    changes: tuple[ItemChange, ...]
+    changes: tuple[ArmChange[str], ...]
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class RoundArms(Driver[Round]):
         running: Running,
         moments: Moments,  # of the log
         features: Features | None = None,
-        changes: tuple[ItemChange, ...] = (),  # of the items so far
+        changes: tuple[ArmChange[str], ...] = (),  # of the items so far
     ) -> None:
         super().__init__(composition, running, changes)
         self.moments, self.features = moments, features
@@ -418,7 +417,7 @@ class RoundArms(Driver[Round]):
         larger = recipe.with_items(arms, values)
         known = tuple(tuple(map(float, row)) for row in values or ())
         first, running = len(recipe.items), self.running
-        change = ItemChange(round=running.rounds + 1, added=larger.items[first:], values=known)
+        change = ArmChange(round=running.rounds + 1, added=larger.items[first:], values=known)
         if larger.d > recipe.d:
             change = replace(
                 change,
@@ -433,7 +432,7 @@ class RoundArms(Driver[Round]):
         self.features, self.changes = larger, (*self.changes, change)
         return tuple(range(first, len(larger.items)))
 
-    def grow(self, change: ItemChange) -> None:
+    def grow(self, change: ArmChange[str]) -> None:
         """Go on with new features, which were 0 in everything so far."""
         d, running = len(change.places) + change.features, self.running
         composition = composition_after(self.composition, [change])
@@ -451,7 +450,7 @@ class RoundArms(Driver[Round]):
         if fallback is not None:
             raise ValueError(f"fallback must be None where rounds bring their own arms, got {fallback!r}")
         leaving = item_changes.as_removed(arms, self.changing_recipe(), self.removed)
-        self.changes = (*self.changes, ItemChange(round=self.running.rounds + 1, removed=leaving))
+        self.changes = (*self.changes, ArmChange(round=self.running.rounds + 1, removed=leaving))
 
     def changing_recipe(self) -> Recipe:
         """The recipe, where its items may change now."""
