@@ -33,6 +33,10 @@ POLICIES = {
 }
 
 
+OWN = {name: POLICIES[name] for name in ("LinUCB", "LinTS", "Control")}
+OWN_FEATURES = ((10, 13), (10, 65), (50, 20), (100, 10))
+
+
 class ByEinsum:
     """LinUCB behind the gate by the model, as one would write it in NumPy."""
 
@@ -60,6 +64,26 @@ class ByEinsum:
         self.target += reward * action
         if explored:
             self.owed += action - practice
+
+
+class RidgePerArm:
+    """LinUCB with a ridge model for each arm, as one would write it in NumPy."""
+
+    def __init__(self, k: int, p: int, *, ridge: float = 1.0, scale: float = 0.25) -> None:
+        self.inverse, self.target = np.tile(np.eye(p) / ridge, (k, 1, 1)), np.zeros((k, p))
+        self.theta, self.scale = np.zeros((k, p)), scale
+
+    def decide(self, x: Floats) -> int:
+        """The arm with the largest upper bound."""
+        width = np.sqrt((self.inverse @ x) @ x)
+        return int(np.argmax(self.theta @ x + self.scale * width))
+
+    def update(self, arm: int, x: Floats, reward: float) -> None:
+        """One rank-one step of one model."""
+        step = self.inverse[arm] @ x
+        self.inverse[arm] -= np.outer(step, step) / (1 + x @ step)
+        self.target[arm] += reward * x
+        self.theta[arm] = self.inverse[arm] @ self.target[arm]
 
 
 def fastest(contestants: Sequence[Callable[[], None]], turns: int, rounds: int = 20) -> list[float]:
@@ -108,6 +132,31 @@ def by_einsum(tables: Floats) -> Callable[[], None]:
     return turn
 
 
+def with_own_features(policy: Any, contexts: Floats, k: int) -> Callable[[], None]:
+    """One decision among arms with features of their own, which it has to make first, and its reward."""
+    n, p = contexts.shape
+    agent, places, each = policy.start(None, d=k * p, rng=0), iter(range(10**9)), np.arange(k)
+
+    def turn() -> None:
+        actions = np.zeros((k, k, p))
+        actions[each, each] = contexts[next(places) % n]
+        agent.update(agent.decide(actions=actions.reshape(k, k * p), practice=0), 0.5)
+
+    return turn
+
+
+def by_models(contexts: Floats, k: int) -> Callable[[], None]:
+    """The same with a model for each arm in NumPy."""
+    n, p = contexts.shape
+    models, places = RidgePerArm(k, p), iter(range(10**9))
+
+    def turn() -> None:
+        x = contexts[next(places) % n]
+        models.update(models.decide(x), x, 0.5)
+
+    return turn
+
+
 def tables_of(k: int, d: int) -> Floats:
     """(20, k, d) rounds on the unit sphere."""
     tables = np.random.default_rng(0).normal(size=(20, k, d))
@@ -115,7 +164,7 @@ def tables_of(k: int, d: int) -> Floats:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=250, help="of 20 rounds each")
     parser.add_argument("--json", type=Path, help="write the times there as well")
@@ -134,6 +183,17 @@ def main() -> None:
     found["k = 1000, d = 50"] = {"contexts": ours, "NumPy einsum": einsum}
     ratio = f"{einsum / ours:.1f} times"
     print(f"Tolerance by the model   compiled {ours:7.1f}   NumPy einsum {einsum:9.1f}   {ratio}")
+    print("features of each arm's own, k arms with p each: decide + update, microseconds")
+    for k, p in OWN_FEATURES:
+        contexts = np.random.default_rng(0).normal(size=(200, p)) / np.sqrt(p)
+        contestants = [by_models(contexts, k), *(with_own_features(q, contexts, k) for q in OWN.values())]
+        times = fastest(contestants, max(turns // 5, 1), rounds=5)
+        found[f"k = {k}, p = {p}"] = dict(zip(["NumPy", *OWN], times, strict=True))
+        shown = "   ".join(
+            f"{name} {time:7.1f} ({time / times[0]:.1f} times)"
+            for name, time in zip(OWN, times[1:], strict=True)
+        )
+        print(f"k = {k:<4} p = {p:<4} NumPy {times[0]:7.1f}   {shown}")
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2))
 

@@ -89,6 +89,7 @@ def grown(state: State, change: ArmChange[str]) -> State:
     for name in ("log_det", "log_det_base"):
         run[name] += new.size * log(ridge)
     run["widest"] = max(float(run["widest"]), 1 / ridge)
+    kernels.mark_blocks(larger)
     return larger
 
 

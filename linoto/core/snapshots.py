@@ -293,6 +293,7 @@ def restore_rounds(
     for name, row in lasting_rows(state).items():
         copy_exactly(name, arrays, row)
     copy_fields(arrays, state.run)
+    kernels.mark_blocks(state)
     driver = RoundArms(
         composition=composition,
         running=running_of(header, arrays, params, state),
@@ -302,9 +303,8 @@ def restore_rounds(
     )
     if header.get("thrown") is not None:
         names = None if header["names"] is None else tuple(header["names"])
-        asked = Round(
-            arrays["actions"], arrays["weights"], header["offered"], names, float(arrays["weights"].max())
-        )
+        actions, weights = arrays["actions"], arrays["weights"]
+        asked = Round(actions, weights, header["offered"], names, float(weights.max()), moments.d)
         driver.standing = driver.shown = asked, Decision.from_dict(header["thrown"])
         if "chances" in arrays:
             driver.running.state = kernels.with_arms(state, asked.actions)

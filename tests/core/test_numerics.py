@@ -274,7 +274,7 @@ def test_update_factor_adds_a_row_to_the_least_squares(
     gram, target = points.T @ points + np.eye(d), rng.standard_normal(d)
     factor = np.ascontiguousarray(np.linalg.cholesky(gram).T)
     half = np.linalg.solve(factor.T, target)
-    from_python(estimate.update_factor)(factor, half, x.copy(), y)
+    from_python(estimate.update_factor)(factor, half, x.copy(), y, 0, d)
     total = gram + np.outer(x, x)
     np.testing.assert_allclose(factor.T @ factor, total, atol=1e-13 * np.abs(total).max() * d)
     np.testing.assert_allclose(factor.T @ half, target + y * x, atol=1e-12 * (1 + size) * d)

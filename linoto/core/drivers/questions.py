@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from linoto.core import kernels
 from linoto.core.arrays import Floats
 from linoto.core.validation import as_arm, as_floats, as_names, exact
 
@@ -28,11 +29,14 @@ class Features(Protocol):
 class Round(NamedTuple):
     """One round: its arms, and the weights with which practice plays them."""
 
-    actions: Floats  # (d, n) one column per arm, and one more where practice's action is none of them
+    actions: Floats  # (d, n) one column per arm, and one more where practice's action is none of them; or
+    # (w, n) the features of each from its place on, where all others are 0
     weights: Floats  # (n,) practice's; all 0 where there is none
     offered: int  # k, the arms that may be explored
     names: tuple[str, ...] | None
     peak: float  # the largest weight: 0 where there is no practice, 1 where it is certain
+    d: int
+    places: Floats | None = None  # (n,) where the features of each arm begin; None: at the first
 
     @property
     def has_practice(self) -> bool:
@@ -41,29 +45,76 @@ class Round(NamedTuple):
 
     def play(self, arm: int) -> dict[str, Any]:
         """What a decision says of the arm that it plays; practice's own action is none of the arms."""
-        offered, action = arm < self.offered, tuple(self.actions[:, arm].tolist())
+        offered = arm < self.offered
         name = self.names[arm] if self.names and offered else None
-        return {"arm": arm if offered else None, "name": name, "action": action}
+        return {"arm": arm if offered else None, "name": name, "action": self.entries(arm)}
+
+    def entries(self, arm: int) -> tuple[float, ...]:
+        """(d,) all features of an arm, as a decision holds them."""
+        known = tuple(self.actions[:, arm].tolist())
+        if self.places is None:
+            return known
+        place = int(self.places[arm])
+        known = known[: self.d - place]
+        return (0.0,) * place + known + (0.0,) * (self.d - place - len(known))
+
+    def action(self, arm: int) -> Floats:
+        """(d,) the same as an array of its own."""
+        if self.places is None:
+            return self.actions[:, arm].copy()
+        vector, place = np.zeros(self.d), int(self.places[arm])
+        part = vector[place : place + len(self.actions)]
+        part[:] = self.actions[: part.size, arm]
+        return vector
+
+    @property
+    def only_practice(self) -> int | None:
+        """What practice plays, where that is certain and its few features are known."""
+        if self.places is None or self.peak != 1.0:
+            return None
+        arm = int(self.weights.argmax())
+        return arm if np.count_nonzero(self.weights) == 1 else None
+
+    @property
+    def columns(self) -> Floats:
+        """(d, n) all features of all arms."""
+        if self.places is None:
+            return self.actions
+        return np.array([self.action(arm) for arm in range(self.weights.size)]).T.copy()
 
     def same_as(self, other: Round) -> bool:
         """Whether this is the same question."""
-        return np.array_equal(self.actions, other.actions) and np.array_equal(self.weights, other.weights)
+        return np.array_equal(self.columns, other.columns) and np.array_equal(self.weights, other.weights)
 
 
-def as_round(actions: Any, practice: Any, names: Sequence[str] | None, d: int) -> Round:
-    """Check the arms (k, d) of a round, and what practice does in it."""
+def as_round(
+    actions: Any, practice: Any, names: Sequence[str] | None, d: int, *, split: bool = False
+) -> Round:
+    """Check the arms (k, d) of a round, and what practice does in it; `split`: where few features may do."""
     arms = np.asarray(actions, dtype=np.float64) if isinstance(actions, np.ndarray) else as_rows(actions)
     if arms.ndim != 2 or arms.shape[1] != d or not len(arms):
         raise ValueError(f"actions must have shape (k, {d}) with k >= 1, got {arms.shape}")
     known = as_names(names, len(arms))
     weights, vector = as_practice(practice, len(arms), d, known)
-    columns = np.array(arms.T if vector is None else np.vstack([arms, vector]).T, order="C")
+    rows = arms if vector is None else np.vstack([arms, vector])
+    columns, places = framed(np.ascontiguousarray(rows)) if split else (np.array(rows.T, order="C"), None)
     if not np.vdot(columns, columns) < LARGEST:  # the fastest way to see a number that is none, too
         as_rows(actions)  # says where
         raise ValueError(f"actions must have entries of a size below {LARGEST**0.5:g}, got larger ones")
     certain = practice is None or vector is not None or isinstance(practice, int | str)
     peak = (0.0 if practice is None else 1.0) if certain else float(weights.max())
-    return Round(columns, weights, len(arms), known, peak)
+    return Round(columns, weights, len(arms), known, peak, d, places)
+
+
+def framed(rows: Floats) -> tuple[Floats, Floats | None]:
+    """Arms (n, d) as columns: the few features that hold all of each, and where those begin; or all."""
+    places = np.empty(len(rows))
+    width = kernels.frame_arms(rows, places)
+    if width == rows.shape[1]:
+        return np.array(rows.T, order="C"), None
+    columns = np.empty((width, len(rows)))
+    kernels.cut_arms(rows, places, columns)
+    return columns, places
 
 
 def as_rows(actions: Any) -> Floats:

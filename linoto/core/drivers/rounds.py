@@ -59,6 +59,7 @@ class RoundArms(Driver[Round]):
         self.standing: tuple[Round, Decision] | None = None  # what was decided by a draw, until its commit
         self.asked: Round | None = None  # the latest question, whose arms are in the state
         self.shown: tuple[Round, Decision] | None = None  # the decision just made, until its commit
+        self.known_vectors: tuple[Decision, Floats, Floats] | None = None  # those of the latest decision
         if not is_only_looking():
             warm_up_contexts(self.coin)
 
@@ -124,7 +125,8 @@ class RoundArms(Driver[Round]):
             practice = practice(context, names) if callable(practice) else practice
         if actions is None:
             raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
-        asked = as_round(actions, practice, names, self.d)
+        split = bool(self.running.state.run["split"].item(0))
+        asked = as_round(actions, practice, names, self.d, split=split)
         if self.needs_practice and not asked.has_practice:
             kind = type(self.gate).__name__
             raise ValueError(f"practice must be given for a {kind} gate, got None: it is what is safe")
@@ -172,7 +174,8 @@ class RoundArms(Driver[Round]):
 
     def consider(self, asked: Round, wanted: int | None) -> Decision:
         """What is decided about a question: it is the one whose arms are in the state from now on."""
-        self.running.state, self.asked = kernels.with_arms(self.running.state, asked.actions), asked
+        state = self.running.state
+        self.running.state, self.asked = kernels.with_arms(state, asked.actions, asked.places), asked
         self.running.state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if self.whitened.shape != asked.actions.shape:
             self.whitened = np.empty(asked.actions.shape)
@@ -187,16 +190,24 @@ class RoundArms(Driver[Round]):
         """The decision that the kernels made last."""
         run, coin = self.running.run, self.gate.throws_coin
         arm, fallback = int(run["arm"]), int(run["fallback"])
-        practice: Floats | None = None
+        action = asked.action(arm)
+        vector, practice = action, None
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
-            practice = asked.actions[:, fallback] if coin else self.running.state.vectors[kernels.XBAR]
+            compared = fallback if coin else asked.only_practice
+            if compared is not None:
+                vector, practice = asked.action(compared), asked.entries(compared)
+            else:
+                vector = self.running.state.vectors[kernels.XBAR].copy()
+                practice = tuple(vector.tolist())
         if run["explored"] and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
-        return self.decided(
+        decision = self.decided(
             fallback=fallback if 0 <= fallback < asked.offered else None,
-            practice=None if practice is None else tuple(practice.tolist()),
+            practice=practice,
             **asked.play(arm),
         )
+        self.known_vectors = decision, action, vector
+        return decision
 
     def safe_play(self, decision: Decision, *, counted: bool) -> Decision:
         asked = self.question_of(decision)
@@ -253,7 +264,7 @@ class RoundArms(Driver[Round]):
         mean, width = (np.array(rows[row, :k]) for row in (kernels.MEAN, kernels.WIDTH))
         bonus = self.radius * width
         return self.seen(
-            actions=np.ascontiguousarray(asked.actions[:, :k].T),
+            actions=np.ascontiguousarray(asked.columns[:, :k].T),
             mean=mean,
             width=width,
             lcb=mean - bonus,
@@ -327,8 +338,8 @@ class RoundArms(Driver[Round]):
         action, practice = self.vectors_of(decision)
         if running.stays_safe:
             coins.check_stays_safe(decision.mode == "safe" and decision.control_share is None)
-        stands = None if self.standing is None else self.standing[1]
-        if stands is not None and replace(decision, budget=stands.budget) != stands:
+        stands = decision if self.standing is None else self.standing[1]
+        if decision is not stands and replace(decision, budget=stands.budget) != stands:
             raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
         if self.gate.throws_coin:
             coins.enter_round(running.state.run, decision)
@@ -361,6 +372,8 @@ class RoundArms(Driver[Round]):
 
     def vectors_of(self, decision: Decision) -> tuple[Floats, Floats]:
         """What a decision plays and what practice does, with the features of now."""
+        if self.known_vectors is not None and decision is self.known_vectors[0]:
+            return self.known_vectors[1:]
         places = self.places.get(len(decision.action or ()))
         if places is None:
             return decision.vectors(self.d)
@@ -439,7 +452,8 @@ class RoundArms(Driver[Round]):
         moments = self.moments.with_features(change.places, d)
         params = params_for_rounds(composition, moments)
         running.state, running.params = item_changes.grown(running.state, change), params
-        self.moments, self.composition, self.asked, self.shown = moments, composition, None, None
+        self.moments, self.composition = moments, composition
+        self.asked = self.shown = self.known_vectors = None
         self.places = item_changes.older_places((*self.changes, change))
         kernels.context_widen(params, running.state)
         if self.rule.draws == kernels.NORMAL_DRAWS:
@@ -498,7 +512,7 @@ class RoundArms(Driver[Round]):
 
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         moments, run = self.moments, self.running.state.run.copy()
-        for name in (*kernels.DECIDED, "longest"):
+        for name in (*kernels.DECIDED, "longest", "split"):
             run[name] = 0
         header: dict[str, Any] = {
             "agent": "contextual",
@@ -514,7 +528,7 @@ class RoundArms(Driver[Round]):
         if self.standing is not None:
             asked, decision = self.standing
             header |= {"thrown": decision.to_dict(), "offered": asked.offered, "names": asked.names}
-            arrays |= {"actions": asked.actions, "weights": asked.weights}
+            arrays |= {"actions": asked.columns, "weights": asked.weights}
             if self.rule.states_chances:
                 arrays["chances"] = self.chances(asked)
         return header, arrays | lasting_rows(self.running.state)

@@ -41,7 +41,9 @@ COMPILED = {  # what Python calls, by file
         "context_observe",
         "context_play",
         "context_widen",
+        "cut_arms",
         "draw_arm",
+        "frame_arms",
         "measure_arms",
     ),
 }

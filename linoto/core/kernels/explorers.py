@@ -7,7 +7,7 @@ from typing import Any
 
 from linoto.core.arrays import Floats, Records
 from linoto.core.kernels.compiling import inner
-from linoto.core.kernels.estimate import copy, dot, online, project
+from linoto.core.kernels.estimate import block_end, copy, dot, online, project
 from linoto.core.kernels.layout import (
     ABEILLE_LAZARIC,
     AFFORDABLE,
@@ -97,7 +97,7 @@ def unwhiten(s: State, normals: Floats, out: Floats) -> None:
         i -= 4
         r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
         z0, z1, z2, z3 = normals[i], normals[i + 1], normals[i + 2], normals[i + 3]
-        for j in range(d - 1, i + 3, -1):
+        for j in range(block_end(s, i + 3) - 1, i + 3, -1):
             z0 -= r0[j] * out[j]
             z1 -= r1[j] * out[j]
             z2 -= r2[j] * out[j]

@@ -104,6 +104,7 @@ RUN = np.dtype(
         ("rewards", np.int64),  # rewards so far
         ("since_refresh", np.int64),
         ("one_hot", np.int64),  # 1: every arm is a scaled unit vector of a feature of its own
+        ("split", np.int64),  # 1: V has several blocks on its diagonal, and nothing beside them
         ("longest", np.float64),  # largest |a|^2
         ("widest", np.float64),  # largest diagonal entry of V^-1 at the last refresh; it only falls
         ("logged", np.int64),  # m, rows in the log
@@ -213,7 +214,7 @@ VECTOR_ROWS = (
 ) = range(12)
 ARM_ROWS = (
     "offline_sums",  # logged reward per arm
-    "place",  # its feature, where arms are one-hot
+    "place",  # the first feature of those in `actions`
     "own_mean",  # of its rewards online, or with the log: what the explorers of one-hot arms score by
     "own_width",
     "pooled_mean",  # of all rewards and the shift, for MIN-UCB
@@ -369,7 +370,8 @@ def parts_of(params: Records) -> Parts:
 class State(NamedTuple):
     """Everything an agent needs to continue, besides its generator."""
 
-    actions: Floats  # (d, k) one column per arm: the long loops run over arms; one-hot: (1, k) the scales
+    actions: Floats  # (d, k) one column per arm: the long loops run over arms; or (w, k), its features from
+    # arms[PLACE] on, where all others are 0; one-hot: (1, k) the scales
     square: Floats  # (rows, d, d); one-hot: (rows, 1, d) the diagonals, there is nothing else
     vectors: Floats  # (rows, d)
     arms: Floats  # (rows, k)
@@ -449,7 +451,8 @@ def online_part(s: State) -> State:
 
 
 LOST_GRAM = len(SQUARE_ROWS)  # one more square: the sum of e x x' over lost rewards
-RECENT_FACTOR, RECENT_HALF = LOST_GRAM + 1, len(VECTOR_ROWS)  # with a memory: R and half of the last rewards
+BLOCK_BEGIN, BLOCK_END = len(VECTOR_ROWS), len(VECTOR_ROWS) + 1  # of each feature; read where V is split
+RECENT_FACTOR, RECENT_HALF = LOST_GRAM + 1, BLOCK_END + 1  # with a memory: R and half of the last rewards
 
 
 def allocate_rounds(gram: Floats, target: Floats, forgets: bool = False) -> State:
@@ -458,19 +461,41 @@ def allocate_rounds(gram: Floats, target: Floats, forgets: bool = False) -> Stat
     state = State(
         actions=np.zeros((d, 0)),
         square=np.zeros((len(SQUARE_ROWS) + 1 + forgets, d, d)),
-        vectors=np.zeros((len(VECTOR_ROWS) + forgets, d)),
+        vectors=np.zeros((BLOCK_END + 1 + forgets, d)),
         arms=np.zeros((len(ARM_ROWS), 0)),
         counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
         run=np.zeros(1, dtype=RUN),
     )
     state.square[GRAM], state.vectors[TARGET] = gram, target
+    mark_blocks(state)
     return state
 
 
-def with_arms(state: State, actions: Floats) -> State:
-    """The same state before these arms (d, k)."""
+def mark_blocks(state: State) -> None:
+    """Find the blocks of V: runs of features that no row has had together with a feature outside.
+
+    What is 0 beside the blocks is 0 exactly, so sums may leave it out and keep every bit. Blocks only grow.
+    """
+    lasting = [GRAM, INVERSE, FACTOR, *range(LOST_GRAM, len(state.square))]
+    used = (state.square[lasting] != 0.0).any(axis=0)
+    used |= used.T | np.eye(len(used), dtype=np.bool_)
+    d = len(used)
+    reach = np.maximum.accumulate(d - used[:, ::-1].argmax(axis=1))  # where a block ends at the earliest
+    ends = np.flatnonzero(reach == np.arange(1, d + 1)) + 1
+    sizes = np.diff(ends, prepend=0)
+    state.vectors[BLOCK_BEGIN], state.vectors[BLOCK_END] = (
+        np.repeat(ends - sizes, sizes),
+        np.repeat(ends, sizes),
+    )
+    state.run["split"] = ends.size > 1
+    state.square[ROOT] = 0.0  # of the blocks of before
+
+
+def with_arms(state: State, actions: Floats, places: Floats | None = None) -> State:
+    """The same state before these arms: (d, k), or (w, k) the features from `places` (k,) on."""
     k = actions.shape[1]
-    if k == state.arms.shape[1]:
-        return state._replace(actions=actions)
-    counts = np.ones((len(COUNT_ROWS), k), dtype=np.int64)
-    return state._replace(actions=actions, arms=np.zeros((len(ARM_ROWS), k)), counts=counts)
+    if k != state.arms.shape[1]:
+        counts = np.ones((len(COUNT_ROWS), k), dtype=np.int64)
+        state = state._replace(arms=np.zeros((len(ARM_ROWS), k)), counts=counts)
+    state.arms[PLACE] = 0.0 if places is None else places
+    return state._replace(actions=actions)

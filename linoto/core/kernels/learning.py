@@ -97,7 +97,7 @@ def begin_online(params: Records, s: State, own: Part, extras: Part) -> None:
         for i in range(x.size):
             for j in range(x.size):
                 gram[i, j] += x[i] * x[j]
-        update_factor(root, nothing, x, 0.0)
+        update_factor(root, nothing, x, 0.0, 0, x.size)
     copy(s.arms[PLACE], other.arms[PLACE])
     other.arms[LCB] = -inf
     other.run[0].rewards = 0
@@ -268,7 +268,7 @@ def observe(
     elif is_worn(r, growth):
         refresh(p, s, shift, extras)
     elif p.keeps_factor == 1 and r.one_hot == 0:
-        update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward)
+        update_factor(s.square[FACTOR], s.vectors[HALF], s.vectors[WORK], reward, 0, s.vectors.shape[1])
     if shift is not None:
         observe_online(params, s, arm, reward, error, own, extras)
     raise_bounds(p, s, shift)
@@ -309,7 +309,7 @@ def meet_arms(params: Records, s: State, first: int) -> None:
         add_action(s, a, 1.0, x)
         solve(s, x, step)
         if r.one_hot == 0:
-            refine(s, x, step)
+            refine(s, x, step, 0, x.size)
         s.arms[MEAN, a] = dot(s.vectors[THETA], x)
         s.arms[VARIANCE, a] = max(dot(x, step), 0.0)
         s.arms[WIDTH, a] = sqrt(s.arms[VARIANCE, a])

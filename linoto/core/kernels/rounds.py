@@ -17,13 +17,20 @@ from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import enter_coin_play, enter_coin_reward, open_control, throw_coin
 from linoto.core.kernels.deciding import choose
 from linoto.core.kernels.estimate import (
+    add_action,
+    block_begin,
+    block_end,
     combine,
     copy,
     dot,
+    extent,
+    in_fours,
     invert,
     is_worn,
+    join_blocks,
     learn,
     noise_radius,
+    project,
     update_factor,
 )
 from linoto.core.kernels.explorers import best, score_arms
@@ -46,13 +53,16 @@ from linoto.core.kernels.layout import (
     MEAN,
     MIXTURE,
     NORMALS,
+    PLACE,
     RECENT_FACTOR,
     RECENT_HALF,
     REFINED,
+    RESIDUE,
     ROOM,
     ROOT_T,
     SCORE,
     SCORE_DRAWS,
+    STEP,
     TARGET,
     THETA,
     VARIANCE,
@@ -74,7 +84,8 @@ def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats, coi
         factor[i, i] = sqrt(p.ridge)
         s.square[GRAM, i, i] += p.ridge
     for j in range(outcomes.size):
-        update_factor(factor, half, rows[j], outcomes[j])
+        first, last = extent(rows[j])
+        update_factor(factor, half, rows[j], outcomes[j], first, block_end(s, last - 1))
     if p.memory > 0:
         begin_recent(p, s)
     invert(s)
@@ -105,9 +116,10 @@ def forget_rounds(p: Any, s: State) -> None:
     gram[:] = 0.0
     target[:] = 0.0
     for i in range(d):
-        for j in range(i, d):
+        end = block_end(s, i)
+        for j in range(i, end):
             target[j] += factor[i, j] * half[i]
-            for column in range(i, d):
+            for column in range(i, end):
                 gram[j, column] += factor[i, j] * factor[i, column]
     begin_recent(p, s)
     r.lost_sum = r.lost_squares = 0.0
@@ -127,9 +139,12 @@ def widen(p: Any, s: State) -> None:
     r = s.run[0]
     r.lost_radius = 0.0
     if r.lost_sum > 0.0:
-        trace = 0.0
-        for i in range(s.vectors.shape[1]):
-            trace += dot(s.square[INVERSE, i], s.square[LOST_GRAM, i])
+        trace, d = 0.0, s.vectors.shape[1]
+        for i in range(d):
+            first = block_begin(s, i)
+            first -= first % 4
+            last = in_fours(first, block_end(s, i), d)
+            trace += dot(s.square[INVERSE, i, first:last], s.square[LOST_GRAM, i, first:last])
         r.lost_radius = sqrt(min(r.lost_squares, r.lost_sum * max(trace, 0.0)))
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.lost_radius
@@ -147,11 +162,24 @@ def measure_arms(s: State, whitened: Floats) -> None:
 
     No digits cancel, however much better the log knows some directions than others.
     """
-    r = s.run[0]
+    r, k = s.run[0], s.actions.shape[1]
+    variance, width = s.arms[VARIANCE], s.arms[WIDTH]
+    project(s, s.vectors[THETA], s.arms[MEAN])
+    if s.actions.shape[0] == s.vectors.shape[1]:
+        whiten_together(s, whitened)
+    else:
+        whiten_apart(s)
+    r.longest = width[best(width)]
+    for a in range(k):
+        width[a] = sqrt(variance[a])
+
+
+@inner
+def whiten_together(s: State, whitened: Floats) -> None:
+    """|z|^2 and |x|^2 of every arm, feature by feature."""
     d, k = s.actions.shape
     factor, columns = s.square[FACTOR], s.square[ROOT_T]
     variance, width = s.arms[VARIANCE], s.arms[WIDTH]
-    combine(s.actions, s.vectors[THETA], s.arms[MEAN])
     variance[:] = 0.0
     width[:] = 0.0
     for i in range(d):
@@ -163,9 +191,108 @@ def measure_arms(s: State, whitened: Floats) -> None:
             z[a] = (x[a] - z[a]) * pivot
             variance[a] += z[a] * z[a]
             width[a] += x[a] * x[a]
-    r.longest = width[best(width)]
+
+
+@inner
+def whiten_apart(s: State) -> None:
+    """The same bits arm by arm, each in the blocks of V that it touches."""
+    factor, actions, place = s.square[FACTOR], s.actions, s.arms[PLACE]
+    x, taken, (width, k), d = s.vectors[REFINED], s.vectors[WORK], s.actions.shape, s.vectors.shape[1]
     for a in range(k):
-        width[a] = sqrt(variance[a])
+        begin = i = int(place[a])
+        last, square, length = min(begin + width, d), 0.0, 0.0
+        while i < last:
+            if actions[i - begin, a] == 0.0:
+                i += 1
+                continue
+            end, first = block_end(s, i), i - i % 4
+            x[first : in_fours(first, end, d)] = 0.0
+            for j in range(i, min(end, last)):
+                x[j] = actions[j - begin, a]
+                length += x[j] * x[j]
+            square = whiten_block(factor, x, taken, first, end, square)
+            i = end
+        s.arms[VARIANCE, a], s.arms[WIDTH, a] = square, length
+
+
+@inner
+def whiten_block(factor: Floats, x: Floats, taken: Floats, first: int, end: int, square: float) -> float:
+    """`square` and |z|^2 in the block of V that ends at `end`, where x begins at `first`; destroys x.
+
+    Four features at a time: what they take from the features behind them is one pass over those.
+    """
+    i, stop = first, in_fours(first, end, x.size)
+    taken[first:stop] = 0.0
+    while i + 4 <= stop:
+        r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        z0 = (x[i] - taken[i]) * (1.0 / r0[i])
+        z1 = (x[i + 1] - (taken[i + 1] + r0[i + 1] * z0)) * (1.0 / r1[i + 1])
+        z2 = (x[i + 2] - (taken[i + 2] + r0[i + 2] * z0 + r1[i + 2] * z1)) * (1.0 / r2[i + 2])
+        own = taken[i + 3] + r0[i + 3] * z0 + r1[i + 3] * z1 + r2[i + 3] * z2
+        z3 = (x[i + 3] - own) * (1.0 / r3[i + 3])
+        square = square + z0 * z0 + z1 * z1 + z2 * z2 + z3 * z3
+        i += 4
+        if i < end:
+            behind = taken[i:end]
+            r0, r1, r2, r3 = r0[i:end], r1[i:end], r2[i:end], r3[i:end]
+            for j in range(behind.size):
+                behind[j] += z0 * r0[j] + z1 * r1[j] + z2 * r2[j] + z3 * r3[j]
+    while i < stop:  # d is not a multiple of four, and the block is the last one
+        own = taken[i]
+        for j in range(i - i % 4, i):
+            own += factor[j, i] * x[j]
+        x[i] = (x[i] - own) * (1.0 / factor[i, i])
+        square += x[i] * x[i]
+        i += 1
+    return square
+
+
+@compiled
+def frame_arms(rows: Floats, places: Floats) -> int:
+    """How many features from `places` (k,) on hold all of each arm (k, d) that is not 0; d: more than half.
+
+    Places are multiples of four, where sums may begin without a bit of change.
+    """
+    k, d = rows.shape
+    width = 0
+    for a in range(k):
+        first, last = extent(rows[a])
+        first -= first % 4
+        places[a] = first
+        width = max(width, (last - first + 3) // 4 * 4)
+        if 2 * width > d:
+            places[:] = 0.0
+            return int(d)
+    return width
+
+
+@compiled
+def cut_arms(rows: Floats, places: Floats, columns: Floats) -> None:
+    """The features of each arm (k, d) from its place on, one column (w, k) for each."""
+    d = rows.shape[1]
+    for a in range(rows.shape[0]):
+        place = int(places[a])
+        row = rows[a, place:]
+        for i in range(columns.shape[0]):
+            columns[i, a] = row[i] if place + i < d else 0.0
+
+
+@inner
+def mix_arms(s: State, weights: Floats, out: Floats) -> None:
+    """out = the sum of all arms, each times its weight, in the four sums of `dot`."""
+    if s.actions.shape[0] == out.size:
+        for i in range(out.size):
+            out[i] = dot(s.actions[i], weights)
+        return
+    k = weights.size
+    sums = s.vectors[STEP], s.vectors[WORK], s.vectors[RESIDUE], s.vectors[REFINED]
+    for total in sums:
+        total[:] = 0.0
+    for a in range(k):
+        if weights[a] != 0.0:
+            add_action(s, a, weights[a], sums[a % 4 if a < k - k % 4 else 0])
+    for i in range(out.size):
+        out[i] = (sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i])
 
 
 @inner
@@ -230,8 +357,7 @@ def context_decide(
         return int(r.arm)
     measure_arms(s, whitened)
     score, room = s.arms[SCORE], s.arms[ROOM]
-    for i in range(s.actions.shape[0]):
-        s.vectors[XBAR, i] = dot(s.actions[i], weights)
+    mix_arms(s, weights, s.vectors[XBAR])
     if coin is None:
         measure_room(p, s, None, None, None, 1, None)
         for a in range(offered, room.size):
@@ -271,28 +397,34 @@ def context_commit(
 def context_observe(
     params: Records, s: State, action: Floats, reward: float, error: float, coin: Part
 ) -> None:
-    """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2)."""
+    """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2).
+
+    An action inside a block of V costs the square of that block; one across several makes one block of them.
+    """
     p, r, x, z = params[0], s.run[0], s.vectors[WORK], s.vectors[REFINED]
     factor = s.square[FACTOR]
     copy(action, x)
     copy(action, z)
-    for i in range(z.size):  # R'z = x, row by row
+    first, last = extent(x)
+    join_blocks(s, first, last)
+    begin, end = block_begin(s, first), block_end(s, first)
+    for i in range(first, end):  # R'z = x, row by row
         z[i] /= factor[i, i]
-        for j in range(i + 1, z.size):
+        for j in range(i + 1, end):
             z[j] -= factor[i, j] * z[i]
-    _, growth = learn(p, s, x, dot(s.vectors[THETA], x), dot(z, z), reward)
+    _, growth = learn(p, s, x, begin, end, dot(s.vectors[THETA], x), dot(z, z), reward)
     if error > 0.0:
         r.lost_sum += error
         r.lost_squares += error * error
-        for i in range(x.size):
-            for j in range(x.size):
+        for i in range(begin, end):
+            for j in range(begin, end):
                 s.square[LOST_GRAM, i, j] += error * x[i] * x[j]
     elif coin is not None:
         enter_coin_reward(p, r, reward)
-    update_factor(factor, s.vectors[HALF], x, reward)
+    update_factor(factor, s.vectors[HALF], x, reward, first, end)
     if p.memory > 0:
         copy(action, x)
-        update_factor(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward)
+        update_factor(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward, first, end)
     if p.memory > 0 and r.rewards % p.memory == 0:
         forget_rounds(p, s)
     elif is_worn(r, growth):
@@ -344,13 +476,14 @@ def context_play(
     """Play n rounds that bring their own arms, in a known world."""
     r, d, begin = s.run[0], actions.shape[1], 0
     for t in range(ends.size):
-        k = ends[t] - begin
-        columns = scratch[0, : d * k].reshape((d, k))
-        whitened = scratch[1, : d * k].reshape((d, k))
-        for a in range(k):
-            for i in range(d):
-                columns[i, a] = actions[begin + a, i]
+        k, width = ends[t] - begin, d
         table = s.arms.reshape(-1)[: len(ARM_ROWS) * k].reshape((len(ARM_ROWS), k))
+        table[PLACE] = 0.0
+        if r.split == 1:
+            width = frame_arms(actions[begin : ends[t]], table[PLACE])
+        columns = scratch[0, : width * k].reshape((width, k))
+        whitened = scratch[1, : d * k].reshape((d, k))
+        cut_arms(actions[begin : ends[t]], table[PLACE], columns)
         counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
         now = State(columns, s.square, s.vectors, table, counts, s.run)
         arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin)
