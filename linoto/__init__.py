@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from linoto.experiments.settings import Experiment as Experiment
     from linoto.experiments.settings import Setting as Setting
     from linoto.logs.arms import ArmTable as ArmTable
+    from linoto.logs.databases import Query as Query
     from linoto.logs.evaluate import evaluate as evaluate
     from linoto.logs.foreign import ForeignLog as ForeignLog
     from linoto.logs.foreign import read_foreign as read_foreign
@@ -112,6 +113,7 @@ HOMES = {
     "logs.evaluate": ("evaluate",),
     "logs.foreign": ("ForeignLog", "read_foreign"),
     "logs.learning": ("learn_policy",),
+    "logs.databases": ("Query",),
     "logs.read": ("Log", "read_arms", "read_log"),
     "logs.read_rows": ("read_rows",),
     "logs.rows": ("Rows",),

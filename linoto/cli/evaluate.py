@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from linoto.cli.log_options import LEARNED, add_log_options, known_format, open_log, refused_columns
+from linoto.cli.log_options import (
+    LEARNED,
+    add_log_options,
+    known_format,
+    open_log,
+    refused_columns,
+    source_of,
+)
 from linoto.cli.outputs import limits_of
 from linoto.cli.policy_options import add_amounts, add_promise, add_rewards, read_policy
 from linoto.cli.terminal import above_zero, print_facts, print_table, seed
@@ -108,7 +115,10 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     with refused_columns(arguments):
         rows, estimates, warm = estimate(arguments)
     if arguments.json:
-        facts = {"log": arguments.log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
+        from linoto.logs.tables import source_name
+
+        log = source_name(source_of(arguments))  # without a password
+        facts = {"log": log, "rows": len(rows), "warm_rows": warm, "target": target_of(arguments)}
         facts["every_propensity_is_1"] = rows.all_certain
         print(json.dumps({**facts, "estimates": [found.to_dict() for found in estimates]}))
         return

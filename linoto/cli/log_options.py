@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from linoto.core.features.columns import Column
     from linoto.core.features.recipe import Recipe
     from linoto.logs.arms import ArmTable
+    from linoto.logs.databases import Query
     from linoto.logs.foreign import ForeignLog
     from linoto.logs.read import Log
     from linoto.logs.rows import Rows
@@ -126,6 +127,11 @@ def add_notation(command: Parser) -> None:
         metavar="ROWS",
         help="rows of LOG to read, as in \"month >= 6 and country = 'NO'\" (default: all)",
     )
+    command.add_argument(
+        "--query",
+        metavar="SQL",
+        help="rows to ask a database for, where LOG is its URL, such as postgresql://user@host/name",
+    )
     command.add_argument("--decimal", choices=(".", ","), help="mark before decimals in text (default: .)")
     command.add_argument("--thousands", choices=MARKS, help="mark between thousands in text (default: none)")
     command.add_argument(
@@ -183,6 +189,7 @@ class OpenedLog:
     """A table, or a log of another package, and what the options say of its columns."""
 
     arguments: argparse.Namespace
+    source: str | Query
     arms: ArmTable | None  # None: what the log itself names
     other: ForeignLog | None  # None: it is a table
     contexts: bool
@@ -201,7 +208,7 @@ class OpenedLog:
         }
         if self.other is not None:
             return self.other.log(contexts=self.contexts, **named_columns(a), **context, **options)
-        return read_log(a.log, arms=self.arms, **named_columns(a), **context, **options)
+        return read_log(self.source, arms=self.arms, **named_columns(a), **context, **options)
 
     def recipe(self) -> Recipe | None:
         """How contexts become features, where columns of one were named."""
@@ -211,7 +218,7 @@ class OpenedLog:
         """Its rows one by one; options are those of `read_rows`."""
         from linoto.logs.read_rows import read_rows
 
-        read = self.other.rows if self.other else partial(read_rows, self.arguments.log, arms=self.arms)
+        read = self.other.rows if self.other else partial(read_rows, self.source, arms=self.arms)
         return read(recipe=recipe, **named_columns(self.arguments), **options)
 
     @property
@@ -234,7 +241,18 @@ def open_log(arguments: argparse.Namespace) -> OpenedLog:
     }
     arms = None if a.arms is None or known == "open-bandit" else read_own_arms(a, **made)
     other = None if known is None else read_other_package(a, arms, **made)
-    return OpenedLog(arguments=a, arms=arms, other=other, contexts=has_context(a))
+    return OpenedLog(arguments=a, source=source_of(a), arms=arms, other=other, contexts=has_context(a))
+
+
+def source_of(arguments: argparse.Namespace) -> str | Query:
+    """What is read: files, or the rows that a database is asked for."""
+    from linoto.logs.databases import Query, is_database
+
+    log: str = arguments.log
+    if is_database(log) != (arguments.query is not None):
+        told = "where LOG is the URL of a database, such as postgresql://user@host/name"
+        arguments.refuse(f"--query must be said {told}, and only there")
+    return log if arguments.query is None else Query(log, arguments.query)
 
 
 def read_own_arms(arguments: argparse.Namespace, **made: Any) -> ArmTable:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linoto.cli.terminal import above_zero, above_zero_or, at_least_zero, number, seed
@@ -29,7 +28,7 @@ REWARDS = ("noise", "bound", "delta", "reward_range", "shift")
 
 def add_stats_and_policy(command: Parser) -> None:
     """The log, the policy, and what is assumed of the rewards."""
-    command.add_argument("stats", nargs="?", type=Path, metavar="STATS", help="statistics of a log")
+    command.add_argument("stats", nargs="?", metavar="STATS", help="statistics of a log")
     command.add_argument("--paper", action="store_true", help="use the paper's default problem instead")
     command.add_argument("--seed", type=seed, default=0, help="of everything random")
     command.add_argument(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from linoto.worlds.preview import Preview
 
 
-OF_A_LOG = (*LEARNED, *COLUMNS, "id", "format", "skip_bad", "rows")
+OF_A_LOG = (*LEARNED, *COLUMNS, "id", "format", "query", "skip_bad", "rows")
 
 
 def add_preview(commands: Commands) -> None:
@@ -163,12 +163,12 @@ def show_preview(arguments: argparse.Namespace) -> tuple[str, GridPoint | None]:
 
 def read_statistics_or_log(arguments: argparse.Namespace) -> Statistics:
     """What is known of a log: its statistics, or all that an audit finds in the log itself, and its rows."""
-    path = arguments.stats
+    path = None if arguments.stats is None else Path(arguments.stats)
     if path is None or (path.suffix.lower() in ENDINGS and arguments.reward is None):
         if said := arguments.command.as_typed(arguments, only=OF_A_LOG):
             arguments.refuse(f"{said[0]} describes a LOG, got {path or 'none'}: give --item and --reward too")
         return read_statistics(arguments)
-    arguments.log = str(path)
+    arguments.log = arguments.stats
     audit, rows = audited_log(arguments)
     log = saved_log(audit, arguments)
     warn_of(log)

@@ -51,7 +51,7 @@ def read_statistics(arguments: argparse.Namespace) -> Statistics:
         arguments.refuse("give either a STATS file or --paper, and not both")
     if arguments.paper:
         return paper_statistics(arguments.seed)
-    path: Path = arguments.stats
+    path = Path(arguments.stats)
     try:
         found = as_log(read_entries(path))
     except OSError as error:

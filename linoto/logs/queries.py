@@ -22,15 +22,13 @@ from linoto.core.features.columns import MARKS, Column, Fault, number_literal
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
 from linoto.logs.notation import PLAIN, Notation, other_notation
+from linoto.logs.sql_words import listed, literal, quoted
 from linoto.logs.tables import (
     ORIGINAL_ROW,
     ROW_NUMBER,
     Connection,
     StagedFile,
     copy_rows,
-    listed,
-    literal,
-    quoted,
     refuse_rejected,
     scan,
     translate_errors,

@@ -11,10 +11,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from linoto.logs.databases import Query, is_database, without_password
+from linoto.logs.remote import bring, find_remote, is_remote, shown
+from linoto.logs.sql_words import escape_glob, listed, literal, quoted
 from linoto.logs.text_files import (
     Header,
     check_once,
@@ -27,7 +31,7 @@ from linoto.logs.text_files import (
     why_rejected,
     write_plain,
 )
-from linoto.logs.values import Transcript, as_arrow, check_columns, column_names
+from linoto.logs.values import Transcript, as_arrow, check_columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -102,6 +106,10 @@ def translate_errors(name: str, kind: str) -> Iterator[None]:
             raise OSError(f"no space left to unpack {name}: set TMPDIR to a larger place") from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise ValueError(f"{name} needs more memory than there is") from None
+        if said := re.findall(
+            r"^(?:\w+\.)*\w+Error: (.*)", str(error), re.MULTILINE
+        ):  # of a stream in Python
+            raise ValueError(f"{name} broke off: {said[-1]}") from None
         raise ValueError(f"{name} cannot be read as {kind}: it is damaged, or something else") from None
 
 
@@ -117,13 +125,51 @@ def stage(connection: Connection, source: Any, wanted: Wanted, folder: Path) -> 
         ]
         return refuse_empty(files, source)
     if not is_path(source) and not is_paths(source):
-        return [stage_frame(connection, source, wanted, folder / "frame.parquet")]
+        return refuse_empty([stage_frame(connection, source, wanted, folder / "frame.parquet")], source)
+    return refuse_empty(list(stage_named(connection, source, wanted, folder)), source)
+
+
+def stage_named(connection: Connection, source: Any, wanted: Wanted, folder: Path) -> Iterator[StagedFile]:
+    """Files by path, pattern or URL, in their order."""
+    places = (folder / f"{number}.parquet" for number in count())
+    for name in paths_of(source):
+        if is_database(name):
+            raise ValueError(f"{without_password(name)} must be asked for rows: give linoto.Query(url, sql)")
+        if is_remote(name):
+            load_httpfs(connection, name)
+            for url in find_remote(connection, name, translate_errors):
+                yield stage_remote(connection, url, wanted, next(places))
+        else:
+            for path in find_files(name):
+                yield stage_file(connection, path, wanted, next(places))
+
+
+def stage_file(connection: Connection, path: Path, wanted: Wanted, copy: Path) -> StagedFile:
+    """A file of this machine."""
     stages = {"Parquet": stage_parquet, "CSV": stage_csv, "JSON lines": stage_json}
-    files = [
-        stages[kind_of(path)](connection, path, wanted, folder / f"{number}.parquet")
-        for number, path in enumerate(find_files(source))
-    ]
-    return refuse_empty(files, source)
+    return stages[kind_of(path)](connection, path, wanted, copy)
+
+
+def stage_remote(connection: Connection, url: str, wanted: Wanted, copy: Path) -> StagedFile:
+    """A file that is elsewhere, by way of a copy."""
+    name = shown(url)
+    needed = None if wanted is None else set(wanted.values())
+    here = bring(connection, url, kind_of(Path(name)), needed, copy.with_suffix(""), translate_errors)
+    return stage_file(connection, here, wanted, copy)._replace(name=name)
+
+
+def load_httpfs(connection: Connection, url: str) -> None:
+    """Let DuckDB read what is elsewhere; nothing is installed on the way."""
+    import duckdb
+
+    try:
+        connection.execute("LOAD httpfs")
+        connection.execute("SET http_timeout = 30")
+    except duckdb.Error:
+        raise ValueError(
+            f"reading {shown(url)} needs DuckDB's extension httpfs: install it once by "
+            "`python -c \"import duckdb; duckdb.sql('INSTALL httpfs')\"`, or download the file"
+        ) from None
 
 
 def refuse_empty(files: list[StagedFile], source: Any) -> list[StagedFile]:
@@ -143,6 +189,14 @@ def is_paths(source: Any) -> bool:
     return isinstance(source, list | tuple) and all(map(is_path, source))
 
 
+def paths_of(source: Any) -> list[Any]:
+    """The paths, patterns and URLs of a source, at least one."""
+    names = [source] if is_path(source) else list(source)
+    if not names:
+        raise ValueError("the log must have at least one file, got none")
+    return names
+
+
 def is_transcripts(source: Any) -> bool:
     """Files of another package that were read already."""
     return isinstance(source, list) and bool(source) and isinstance(source[0], Transcript)
@@ -151,16 +205,20 @@ def is_transcripts(source: Any) -> bool:
 def source_name(source: Any) -> str:
     """A source as messages call it."""
     if is_path(source):
-        return str(source)
+        return shown(source) if is_remote(source) else str(source)
     if is_transcripts(source):
         return str(source[0].name if len(source) == 1 else "the log")
+    if isinstance(source, Query):
+        return str(source)
     return "the log" if is_paths(source) else f"the {type(source).__name__}"
 
 
 def find_files(source: Any) -> list[Path]:
-    """The files a path, a glob or a list of both names, in order."""
+    """The files of this machine that a path, a glob or a list of both names, in order; no URLs."""
     found: list[Path] = []
-    for name in [source] if is_path(source) else source:
+    for name in paths_of(source):
+        if is_remote(name) or is_database(name):
+            continue
         path = Path(name)
         if path.is_dir():
             raise ValueError(
@@ -171,8 +229,6 @@ def find_files(source: Any) -> list[Path]:
         if not files:
             raise ValueError(f"{name} must be a file or match some, got none")
         found += files
-    if not found:
-        raise ValueError("the log must have at least one file, got none")
     for path in found:
         if path.stat().st_size == 0:
             raise ValueError(f"{path} must have at least one row, got an empty file")
@@ -268,16 +324,13 @@ def stage_json(connection: Connection, path: Path, wanted: Wanted, copy: Path) -
 
 
 def stage_frame(connection: Connection, source: Any, wanted: Wanted, copy: Path) -> StagedFile:
-    """Copy the needed columns of a pandas, polars or Arrow table."""
+    """Copy the needed columns of a pandas, polars or Arrow table, or of any stream of Arrow."""
     name = source_name(source)
-    names = column_names(source)
-    check_once(names, name)
-    needed = needed_columns(wanted, names, name)
-    table = as_arrow(source, needed)
-    if table.num_rows == 0:
-        raise ValueError(f"{name} must have at least one row, got none")
+    frame = as_arrow(source, None if wanted is None else set(wanted.values()))
+    check_once(frame.names, name)
+    needed = needed_columns(wanted, frame.names, name)
     with translate_errors(name, "a table"):
-        connection.register("frame", table)
+        connection.register("frame", frame.arrow)
         copy_rows(connection, f"SELECT {listed(needed)} FROM frame", copy)
     return inspect_parquet(connection, copy, name, "a table", wanted)
 
@@ -365,30 +418,7 @@ def inspect_parquet(connection: Connection, path: Path, name: str, kind: str, wa
     return StagedFile(name, str(path), kind, int(rows), types)
 
 
-# -- words of SQL -----------------------------------------------------------------------------------------
-
-
 def scan(path: str | Path, *, numbered: bool = True) -> str:
     """A Parquet file as a table, with the numbers of its rows."""
     numbers = f", {ROW_NUMBER}=true" if numbered else ""
     return f"read_parquet({literal(escape_glob(path))}{numbers}, hive_partitioning=false)"
-
-
-def escape_glob(path: str | Path) -> str:
-    """A path that means itself."""
-    return re.sub(r"([*?\[])", r"[\1]", str(path))
-
-
-def listed(names: Sequence[str]) -> str:
-    """The names of columns in SQL."""
-    return ", ".join(map(quoted, names))
-
-
-def quoted(name: str) -> str:
-    """A column's name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str | Path) -> str:
-    """A string in SQL."""
-    return "'" + str(text).replace("'", "''") + "'"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from linoto.core.cells import WHOLE, WHOLE_TEXT
 from linoto.logs.notation import PLAIN, Notation
-from linoto.logs.tables import literal
+from linoto.logs.sql_words import literal
 
 Comparable = float | str | datetime
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from linoto.core.cells import is_missing, text_of
@@ -26,35 +26,46 @@ def check_columns(wanted: Mapping[str, str], names: Sequence[str], where: str) -
             raise UnknownColumn(f"{role} must be a column of {where}, which has none called {name!r}{hint}")
 
 
-def column_names(source: Any) -> list[str]:
-    """The columns of anything that looks like a table."""
-    names = getattr(source, "column_names", None)
-    names = getattr(source, "columns", None) if names is None else names
-    if names is None or not hasattr(source, "__arrow_c_stream__"):
-        raise ValueError(
-            f"source must be a path, a list of paths, or a pandas, polars or Arrow table, "
-            f"got {type(source).__name__}"
-        )
-    return [str(name) for name in names]
+class Frame(NamedTuple):
+    """A table in memory, or a stream of rows that can be read once."""
+
+    names: list[str]
+    arrow: Any  # what DuckDB reads: a pyarrow table or a reader of record batches
 
 
-def as_arrow(source: Any, names: Sequence[str]) -> Any:
-    """A pyarrow table of these columns; those of mixed types as text."""
+def as_arrow(source: Any, wanted: Collection[str] | None) -> Frame:
+    """Anything that looks like a table, or streams Arrow; `wanted`: the columns that matter, None: all."""
     try:
         import pyarrow as arrow
     except ImportError:
         raise ImportError('reading tables needs pyarrow: pip install "linoto[logs]"') from None
-    if not hasattr(source, "iloc"):
-        return arrow.table(source.select(list(names)))
-    place = {str(name): position for position, name in enumerate(source.columns)}
-    columns = {}
-    for name in names:
-        values = source.iloc[:, place[name]]  # by position: the name may be a number, or several in one
+    if hasattr(source, "iloc"):
+        return from_pandas(source, wanted)
+    if hasattr(source, "scanner"):  # a dataset: files that Arrow reads
+        return Frame(list(source.schema.names), source.scanner().to_reader())
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise ValueError(
+            "source must be a path, a URL, a list of them, a query, a pandas, polars or Arrow table, or any "
+            f"stream of Arrow, got {type(source).__name__}"
+        )
+    reader = arrow.RecordBatchReader.from_stream(source)
+    return Frame(list(reader.schema.names), reader)
+
+
+def from_pandas(source: Any, wanted: Collection[str] | None) -> Frame:
+    """A table of pandas, its columns of mixed types as text."""
+    import pyarrow as arrow
+
+    names, columns = [str(name) for name in source.columns], {}
+    for position, name in enumerate(names):  # by position: the name may be a number, or several in one
+        if wanted is not None and name not in wanted:
+            continue
+        values = source.iloc[:, position]
         try:
             columns[name] = arrow.array(values, from_pandas=True)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError):
             columns[name] = arrow.array([None if is_missing(v) else text_of(v) for v in values])
-    return arrow.table(columns)
+    return Frame(names, arrow.table(columns))
 
 
 class Transcript(NamedTuple):

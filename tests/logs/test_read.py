@@ -448,7 +448,7 @@ def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
         (str(tmp_path / "*.csv"), "must be a file or match some, got none"),
         (tmp_path, "must be a file, got a folder: name its files"),
         ([], "must have at least one file"),
-        (3, "source must be a path, a list of paths, or a pandas, polars or Arrow table, got int"),
+        (3, "source must be a path, a URL, a list of them, a query, a pandas, polars or Arrow table, "),
         (pd.DataFrame({"arm": [], "r": []}), "the DataFrame must have at least one row"),
     ):
         with pytest.raises(ValueError, match=message.replace("*", r"\*")):
