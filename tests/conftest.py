@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import os
 
+import pytest
+from helpers.selection import leave_out
+
 # One thread for linear algebra, before NumPy is loaded: the matrices are small, there is a worker for every
 # core, and threads that wait for each other took up to two fifths of the processor time of a test.
 for library in ("OPENBLAS", "OMP", "MKL"):
@@ -20,3 +23,9 @@ def pytest_collection_finish() -> None:
     """What tests make is garbage soon; among what was imported before there is none to look for."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a matrix marked `few(n)`, make test runs n cells and make test-slow the others."""
+    leave_out(items)

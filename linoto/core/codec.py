@@ -18,10 +18,12 @@ GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 def encode(record: Any) -> Any:
     """A record as a dict with its `type`, its parts likewise."""
-    if isinstance(record, tuple):
-        return [encode(part) for part in record]
     if isinstance(record, np.generic):
         return record.item()
+    if record is None or isinstance(record, str | int | float):
+        return record  # most parts: whether they are somebody's explorer takes longer to ask than all else
+    if isinstance(record, tuple):
+        return [encode(part) for part in record]
     if hasattr(record, "to_dict") and not isinstance(record, type):
         return record.to_dict()
     if isinstance(record, type) or not (is_dataclass(record) or is_users_own(record)):

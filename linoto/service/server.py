@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
@@ -65,8 +66,13 @@ class Service:
     store: Store
     loops: Loops
     access: Access
-    app: Litestar
+    logs: Path | None = None  # the folder that new loops may read their logs from
     webhook: Webhook | None = None  # where alarms are posted
+
+    @cached_property
+    def app(self) -> Litestar:
+        """What answers by HTTP: making it takes ten times as long as opening a small database."""
+        return make_app(self.loops, self.store, self.access, self.logs)
 
     def close(self, *, snapshots: bool = True) -> None:
         """Leave a snapshot of every loop, which only makes the next start quicker, and the database."""
@@ -102,7 +108,7 @@ def open_service(
     closing: float = SLICE,
     busy_timeout: float = BUSY_TIMEOUT,
 ) -> Service:
-    """Own the database, read every loop back, unless that is done later, and make the application."""
+    """Own the database and read every loop back, unless that is done later."""
     warm_up_usual()  # once per machine it compiles, which no caller would wait for
     folder = None if logs is None else open_folder(logs)
     loops, access = Loops(clock or steady_clock(), snapshot_every, closing), Access(rate=rate)
@@ -114,7 +120,7 @@ def open_service(
     except BaseException:
         store.close()
         raise
-    return Service(store, loops, access, make_app(loops, store, access, folder))
+    return Service(store, loops, access, folder)
 
 
 def check_address(host: str, port: int, access: Access) -> int:

@@ -39,6 +39,7 @@ def off_centre(feature: str, rng: np.random.Generator, *, zero_one: bool) -> tup
 
 @pytest.mark.parametrize("zero_one", [False, True])
 @pytest.mark.parametrize("feature", CENTRES)
+@pytest.mark.few(3)
 def test_the_length_of_the_parameter_lies_between_its_bounds(feature: str, zero_one: bool) -> None:
     """The upper one may fail in 5 % of logs, the lower one in 1 %: of 200, more than 24 and more than 10 with
     probability 3e-5 and 1e-5, in each of eight worlds. They are loose, and fail in none of 2000."""
@@ -147,6 +148,7 @@ def test_promises_on_features_far_from_zero_are_kept(feature: str, zero_one: boo
 
 
 @pytest.mark.parametrize("feature", CENTRES)
+@pytest.mark.few(2)
 def test_the_rounded_bound_takes_three_values_at_most(feature: str) -> None:
     """Over all rewards of one world, in 95 % of logs (docs/maths.md): more than 24 of 200 leave them with
     probability 3e-5. In fact none does."""

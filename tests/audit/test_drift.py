@@ -86,6 +86,7 @@ def false_alarms(drawn: Any, worlds: int) -> int:
 
 
 @pytest.mark.parametrize("world", STEADY)
+@pytest.mark.few(4)
 def test_steady_arms_are_called_unsteady_once_in_a_hundred_logs(world: str) -> None:
     """A binomial(200, 0.01) exceeds 10 with probability 7e-6, for each of thirteen worlds. Against one pooled
     scatter, the second world raised 15 % false alarms, the two of unequal noise 50 %."""

@@ -50,6 +50,7 @@ def true_deviation(draw: Draw) -> float:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("arms", [1, 5])
+@pytest.mark.few(4)
 def test_the_interval_of_the_noise_holds_for_rare_events_and_heavy_tails(kind: str, arms: int) -> None:
     """300 logs of 500 rows at 95 %: a binomial(300, 0.95) is below 268 with probability 2e-5. The chi-square
     interval, exact for normal rewards, holds in as few as 14 % of logs at 0.4 %."""
@@ -65,6 +66,7 @@ def test_the_interval_of_the_noise_holds_for_rare_events_and_heavy_tails(kind: s
 
 
 @pytest.mark.parametrize("kind", ["clicks, 0.4 %", "clicks, 50 %", "revenue"])
+@pytest.mark.few(1)
 def test_the_interval_of_the_noise_holds_where_rewards_decided_what_was_pulled(kind: str) -> None:
     """An arm is pulled on while it wins: of 200 logs, fewer than 176 hold it with probability 3e-5."""
     draw, limits = KINDS[kind]

@@ -125,6 +125,7 @@ def rows_with(recipe: Recipe, seed: int, *, misfit: float = 0.0, clicks: bool = 
 
 
 @pytest.mark.parametrize("clicks", [True, False])
+@pytest.mark.few(1)
 def test_rewards_that_are_linear_in_contexts_are_seldom_said_not_to_be(clicks: bool) -> None:
     """The level is 0.01: of 200 logs, 9 or more are rejected with probability 2e-4."""
     found = [fit_of_rows(rows_with(PLAIN, seed, clicks=clicks), adaptive=False) for seed in range(200)]

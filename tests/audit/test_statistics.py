@@ -132,6 +132,7 @@ def test_an_arms_interval_covers_its_mean() -> None:
 
 
 @pytest.mark.parametrize("design", ["fixed", "adaptive"])
+@pytest.mark.few(1)
 def test_an_arms_interval_covers_its_click_rate_at_any_number_of_pulls(design: Any) -> None:
     """20 arms x 100 logs at 95 %: a binomial(2000, 0.95) is below 1850 with probability 6e-7."""
     rates, pulls = np.repeat([0.002, 0.004, 0.04, 0.5], 5), np.tile([5, 30, 200, 1000, 4000], 4)

@@ -102,6 +102,7 @@ TOLERANCES: dict[str, Any] = {
 
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("name", TOLERANCES)
+@pytest.mark.few(2)
 def test_a_tolerance_holds_whatever_comes_and_goes(name: str, runs: int) -> None:
     broken = 0
     for seed in range(runs):

@@ -98,6 +98,7 @@ SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in EVERY if case no
 
 
 @pytest.mark.parametrize("evidence, noise, relative, ledger, fallback", [*QUICK, *SLOW])
+@pytest.mark.few(3)
 def test_a_tolerance_gate_is_its_oracle_when_arms_come_and_go(
     evidence: Any, noise: Any, relative: bool, ledger: Any, fallback: Any
 ) -> None:
@@ -165,6 +166,7 @@ GATES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("explorer", ["ucb", "thompson"])
+@pytest.mark.few(4)
 def test_other_gates_are_their_oracle_when_arms_come_and_go(name: str, explorer: str) -> None:
     gate, fallback, words = GATES[name]
     actions, log, rng = problem(5)

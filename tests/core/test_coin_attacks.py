@@ -139,6 +139,7 @@ def entries_of(kind: str, attack: Attack, wanted: str) -> tuple[int, int]:
 @every_kind
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 @pytest.mark.parametrize("wanted", ["explored", "control"])
+@pytest.mark.few(15)
 def test_no_caller_takes_a_round_out_of_the_books(kind: str, attack: Attack, wanted: str) -> None:
     """The coin of half of the rounds says control, give or take 4 standard errors: false alarms 6e-5 each."""
     explored, control = entries_of(kind, attack, wanted)

@@ -196,6 +196,7 @@ def shortfall(policy: Gated, bandit: Any, log: Offline, baseline: float, rng: An
 
 
 @pytest.mark.parametrize("form, known, fallback", KINDS)
+@pytest.mark.few(4)
 def test_an_adversary_breaks_no_promise(form: Any, known: str | None, fallback: Any) -> None:
     """A run may fail with probability 0.05: P(binomial(10, 0.05) > 4) = 6.4e-5, twelve times."""
     broken = 0

@@ -54,6 +54,7 @@ def log_bets(run: Any) -> Any:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("name", GATES)
+@pytest.mark.few(3)
 def test_the_books_are_those_of_the_oracle(name: str, late: bool) -> None:
     """Room, share and centre in every round; `late`: rewards come in any order, or never."""
     rng, watch = np.random.default_rng(5), guard(3, **GATES[name])
@@ -83,6 +84,7 @@ def test_the_books_are_those_of_the_oracle(name: str, late: bool) -> None:
 
 
 @pytest.mark.parametrize("promise", ["realised", "expected"])
+@pytest.mark.few(1)
 def test_the_books_are_those_of_the_oracle_after_many_rounds(promise: Any) -> None:
     """By then most large bets are lost, the root moves without being searched for, and logarithms are due."""
     gate: dict[str, Any] = {"epsilon": 0.1, "budget": 5.0, "share": 0.2, "promise": promise}
@@ -102,6 +104,7 @@ def test_the_books_are_those_of_the_oracle_after_many_rounds(promise: Any) -> No
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0])
+@pytest.mark.few(1)
 def test_the_books_of_sub_gaussian_rewards_are_those_of_the_oracle(scale: float) -> None:
     gate = {"epsilon": 0.1, "budget": 4.0, "promise": "expected"}
     watch = Guard(LOG, gate=Control(**gate), reward_range=(-1, 2), noise=scale, rng=1)  # type: ignore[arg-type]
@@ -295,6 +298,7 @@ def state_of(agent: Any) -> tuple[list[float], list[float]]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.few(3)
 def test_compiled_equals_interactive_equals_restored(name: str) -> None:
     """Bit for bit, through blocks and snapshots of rounds with and without a thrown coin."""
     policy, rng = POLICIES[name], np.random.default_rng(0)
@@ -435,6 +439,7 @@ def test_an_arm_that_was_not_decided_counts_at_its_worst() -> None:
     "explorer", [LinUCB(scale=0.25), LinTS(), Random()], ids=["ucb", "thompson", "random"]
 )
 @pytest.mark.parametrize("allowed", [None, [0, 2]])
+@pytest.mark.few(2)
 def test_propensities_are_the_frequencies(explorer: Any, allowed: Any) -> None:
     """2,000 agents that differ in their draws alone: |frequency - propensity| <= .055, which is 4.9 standard
     deviations of both together at most; false alarm 1e-6 for each arm.
@@ -694,6 +699,7 @@ def explored_of(gate: Control, means: tuple[float, float], seed: int, rounds: in
 
 
 @pytest.mark.parametrize("means", [(0.3, 0.5), (0.05, 0.2)])
+@pytest.mark.few(1)
 def test_a_small_budget_is_not_spent_before_control_rounds_have_told_anything(
     means: tuple[float, float],
 ) -> None:

@@ -104,6 +104,7 @@ def ask_agent(agent: Any, rewards: Any) -> Decision:
 
 @pytest.mark.parametrize("report", [hides_bad_news, restores])
 @pytest.mark.parametrize("kind", ["guard", "agent"])
+@pytest.mark.few(1)
 def test_callers_who_foresee_rewards_and_choose_when_to_report_them(kind: str, report: Any) -> None:
     """Rewards turn against the last coin, at the ends of the range; reports are late, turned round, or lost.
 

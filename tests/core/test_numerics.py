@@ -119,6 +119,7 @@ def test_many_rounds_on_a_rank_deficient_log_lose_no_digits(name: str, rounds: i
 @pytest.mark.parametrize("ridge", [1e-4, 1.0])
 @pytest.mark.parametrize("arms", [2, 8])
 @pytest.mark.parametrize("rounds", [1, 7, 511, 512, 513, 5000])
+@pytest.mark.few(6)
 def test_between_refreshes_no_digits_are_lost_either(ridge: float, arms: int, rounds: int) -> None:
     bandit, offline = problem(3, k=9, d=6, m=40, arms=arms)
     for policy in (LinUCB, LinTS, LinLCB):
@@ -198,6 +199,7 @@ RECKLESS = {
 @pytest.mark.parametrize("radius", ["paper", "hkz", "self_normalised"])
 @pytest.mark.parametrize("ridge", [1e-12, 1e-4, None])
 @pytest.mark.parametrize("start", ILL)
+@pytest.mark.few(18)
 def test_an_ill_conditioned_start_never_gives_a_nan(start: str, ridge: float | None, radius: Any) -> None:
     rng = np.random.default_rng(6)
     actions, pulls = ILL[start](rng.standard_normal((9, 4)))

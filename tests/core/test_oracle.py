@@ -221,6 +221,7 @@ def follow(pair: Pair, bandit: LinearBandit, *, rounds: int, every: int = 100) -
 
 
 @pytest.mark.parametrize("name", ["linoto-exact", "linucb"])
+@pytest.mark.few(1)
 def test_the_papers_policies_follow_the_oracle_past_two_refreshes(name: str) -> None:
     bandit, offline = problem(1, k=15, d=5)
     refused = follow(Pair(*PAPERS_OWN[name], bandit, offline), bandit, rounds=REFRESHED)
@@ -235,6 +236,7 @@ def test_every_policy_follows_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AFFORDABLE)
+@pytest.mark.few(2)
 def test_the_best_affordable_arm_is_the_oracles(name: str) -> None:
     bandit, offline = problem(3, k=10, d=4, arms=3)
     refused = follow(Pair(*AFFORDABLE[name], bandit, offline), bandit, rounds=200, every=50)
@@ -249,12 +251,14 @@ def test_a_rank_deficient_log_with_a_tiny_ridge_follows_the_oracle_past_two_refr
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.few(8)
 def test_a_rank_deficient_log_starts_like_the_oracle(name: str) -> None:
     bandit, offline = problem(5, k=9, d=7, m=30, arms=3)
     follow(Pair(*EVERY[name], bandit, offline), bandit, rounds=60, every=5)
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.few(8)
 def test_an_empty_log_follows_the_oracle(name: str) -> None:
     rng = np.random.default_rng(6)  # arms of different lengths: on the sphere all would tie
     bandit = LinearBandit(actions=rng.standard_normal((7, 3)), theta=rng.standard_normal(3))
@@ -265,6 +269,7 @@ def test_an_empty_log_follows_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (1, 4), (6, 1), (2, 9), (5, 2)])
+@pytest.mark.few(2)
 def test_odd_sizes_follow_the_oracle(k: int, d: int) -> None:
     rng = np.random.default_rng(10 * k + d)
     bandit = LinearBandit(actions=rng.standard_normal((k, d)), theta=rng.standard_normal(d))
@@ -286,6 +291,7 @@ DELAYED = [
 
 
 @pytest.mark.parametrize("name", DELAYED)
+@pytest.mark.few(3)
 def test_late_lost_and_shuffled_rewards_follow_the_oracle(name: str) -> None:
     bandit, offline = problem(7, k=10, d=4, arms=4)
     pair, rng = Pair(*EVERY[name], bandit, offline), np.random.default_rng(8)
@@ -312,6 +318,7 @@ def test_late_lost_and_shuffled_rewards_follow_the_oracle(name: str) -> None:
     "name",
     ["linoto-exact", "linoto-max", "linucb", "thompson", "squarecb", "greedy", "affordable-exact"],
 )
+@pytest.mark.few(3)
 def test_restricted_rounds_follow_the_oracle_or_say_that_no_safe_arm_is_allowed(name: str) -> None:
     bandit, offline = problem(9, k=10, d=4, arms=4)
     pair, rng = Pair(*EVERY[name], bandit, offline), np.random.default_rng(10)

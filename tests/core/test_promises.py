@@ -141,6 +141,7 @@ def broken(policy: Any, *, m: int, seeds: range, rounds: int, d: int = 3, k: int
 
 @pytest.mark.parametrize("m", [12, 400])
 @pytest.mark.parametrize("name", GATES)
+@pytest.mark.few(8)
 def test_an_adversary_breaks_no_promise(name: str, m: int) -> None:
     """None on the good event, where none is possible. In all, P(binomial(8, 0.05) > 4) = 2e-5."""
     on_event, in_all = broken(GATES[name], m=m, seeds=range(8), rounds=120)
@@ -199,6 +200,7 @@ def realised_excess(gate: linoto.Tolerance, confidence: linoto.Confidence, seed:
 
 
 @pytest.mark.parametrize("name", REALISED)
+@pytest.mark.few(1)
 def test_an_adversary_breaks_no_realised_promise(name: str) -> None:
     """A run may fail with probability 0.05: P(binomial(30, 0.05) > 7) = 9e-5."""
     over = [realised_excess(REALISED[name], CLICKS, seed, 300) > 1e-9 for seed in range(30)]
@@ -252,6 +254,7 @@ def expected_excess(gate: linoto.Tolerance, confidence: linoto.Confidence, seed:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.few(1)
 def test_an_adversary_breaks_no_promise_about_clicks(name: str) -> None:
     """A run may fail with probability 0.05: P(binomial(40, 0.05) > 8) = 1.3e-4."""
     over = [expected_excess(EXPECTED[name], CLICKS_OF_FIVE, seed, 200) > 1e-9 for seed in range(40)]

@@ -215,6 +215,7 @@ def test_a_conservative_gate_sees_less_room_the_more_the_log_may_have_moved(form
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.few(4)
 def test_the_compiled_loop_and_a_restored_agent_play_the_same(name: str) -> None:
     bandit, log = moved_world(7, 0.2)
     draws = np.clip(0.3 * np.random.default_rng(3).standard_normal(60), -0.3, 0.3)
@@ -235,6 +236,7 @@ def test_the_compiled_loop_and_a_restored_agent_play_the_same(name: str) -> None
 
 
 @pytest.mark.parametrize("policy", [POLICIES["LinUCB"], POLICIES["both"], POLICIES["LinOtO"]], ids=repr)
+@pytest.mark.few(1)
 def test_the_laws_of_every_policy_hold(policy: Any) -> None:
     laws = linoto.check_policy(policy)
     assert "compiled_equals_interactive" in laws

@@ -145,6 +145,7 @@ def test_half_a_snapshot_is_refused(policy: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", [LinOtO(), Doubling(policy=LinOtO())], ids=["linear", "doubling"])
+@pytest.mark.few(1)
 def test_a_flipped_bit_is_refused_or_does_no_harm(policy: Any) -> None:
     agent = agent_after(policy, 10)
     blob = agent.snapshot()
@@ -183,6 +184,7 @@ ARRAYS = sorted(set(lasting_arrays(agent_after(LinOtO(), 0).running.state, LEFT_
 
 
 @pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.few(9)
 def test_a_missing_or_misshapen_array_is_refused(name: str) -> None:
     blob = agent_after(LinOtO(), 3).snapshot()
     changes: list[Callable[[Header, Arrays], object]] = [

@@ -76,6 +76,7 @@ def misses(confidence: Confidence, *, runs: int, rounds: int, d: int = 4, noise:
 # At most 55 misses in 150 runs: a radius that missed exactly delta = 0.2 of the time would fail here for one
 # seed in a million, one that missed 0.5 of the time for 999 in 1000.
 @pytest.mark.parametrize("radius", RADII)
+@pytest.mark.few(1)
 def test_the_truth_stays_in_every_confidence_set_at_once(radius: Any) -> None:
     confidence = Confidence(radius=radius, ridge=RIDGE[radius], delta=0.2)
     assert misses(confidence, runs=150, rounds=50) <= most_misses(150, 0.2)
@@ -165,6 +166,7 @@ def check_promises(radius: Any, form: Any, slack: Any, *, seeds: range, rounds: 
 @pytest.mark.parametrize("slack", ["paper", "coverage"])
 @pytest.mark.parametrize("form", ["exact", "aggregate", "max"])
 @pytest.mark.parametrize("radius", RADII)
+@pytest.mark.few(6)
 def test_no_promise_is_broken_on_the_good_event_even_by_the_worst_proposals(
     radius: Any, form: Any, slack: Any
 ) -> None:

@@ -138,6 +138,7 @@ def agree(
 
 
 @pytest.mark.parametrize("index", range(0, len(EVERY), 26))
+@pytest.mark.few(6)
 def test_every_kind_of_tolerance_agrees_with_the_oracle(index: int) -> None:
     assert agree(EVERY[index], seed=index, rounds=60)
 
@@ -164,6 +165,7 @@ PAIRED = (1, 7, 11, 13)
 @pytest.mark.parametrize(
     "index", [*PAIRED, *(pytest.param(each, marks=pytest.mark.slow) for each in (3, 5, 9, 15))]
 )
+@pytest.mark.few(2)
 def test_every_joint_bound_agrees_with_the_oracle(index: int) -> None:
     """With late rewards; the oracle finds the minimum over the region on ever finer grids, to about 1e-8."""
     budget, epsilon = [(0.0, 0.1), (6.0, 0.0), (3.0, 0.02)][index % 3]
@@ -171,6 +173,7 @@ def test_every_joint_bound_agrees_with_the_oracle(index: int) -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 12, 90])
+@pytest.mark.few(1)
 def test_the_joint_bound_holds_wherever_the_search_stops_and_is_the_minimum_where_it_ends(
     rounds: int,
 ) -> None:
@@ -235,6 +238,7 @@ def test_every_joint_bound_agrees_with_the_oracle_for_long(budget: float, epsilo
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("delay", [0, 7])
 @pytest.mark.parametrize("budget, epsilon", [(5.0, 0.0), (0.0, 0.1), (3.0, 0.02)])
+@pytest.mark.few(4)
 def test_every_realised_promise_agrees_with_the_oracle(
     budget: float, epsilon: float, delay: int, relative: bool
 ) -> None:
@@ -255,6 +259,7 @@ def agree_for_long(evidence: str, reach: str, rounds: int) -> set[str]:
 
 
 @pytest.mark.parametrize("evidence, reach", LONG_RUNS)
+@pytest.mark.few(2)
 def test_hundreds_of_rounds_agree_with_the_oracle(evidence: str, reach: str) -> None:
     assert "explorer" in agree_for_long(evidence, reach, 150)
 

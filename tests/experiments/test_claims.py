@@ -145,6 +145,7 @@ def test_one_failure_fails_a_claim_and_all_must_hold() -> None:
 
 
 @pytest.mark.parametrize("runs", [5, 6, 10])
+@pytest.mark.few(1)
 def test_false_alarms_are_as_rare_as_stated(runs: int) -> None:
     # True mean exactly at the end of the interval: decided 5 % of the time by Student's t. 4000 trials have a
     # standard error of 0.34 %; the bars are more than four away.
@@ -157,6 +158,7 @@ def test_false_alarms_are_as_rare_as_stated(runs: int) -> None:
 
 
 @pytest.mark.parametrize(("few", "many"), [(0.0, 0.0), (0.5, 0.5), (0.5, -0.5), (3.0, -3.0)])
+@pytest.mark.few(2)
 def test_equal_distances_are_as_rarely_told_apart_as_stated(few: float, many: float) -> None:
     # At most 5 %, less where the signs are unsure; 1500 trials, four standard errors above.
     rng = np.random.default_rng(3)

@@ -114,6 +114,7 @@ def interrupt_after(cells: int) -> Any:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("cells", [0, 1, 9])
+@pytest.mark.few(3)
 def test_an_interrupted_experiment_goes_on_where_it_stopped(tmp_path: Path, jobs: int, cells: int) -> None:
     run_experiment(EXPERIMENT, runs=3, out=tmp_path / "whole", engine=Engine(jobs=jobs))
     with pytest.raises(KeyboardInterrupt):

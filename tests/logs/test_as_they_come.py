@@ -167,6 +167,7 @@ MONTHS = (
 
 
 @pytest.mark.parametrize("day", [*DAYS.split(" | "), *MONTHS.split(" | "), "10:30", "9:05 pm", "20260131"])
+@pytest.mark.few(7)
 def test_dates_are_never_one_hot(day: str) -> None:
     later = day.replace("31", "30").replace("26", "25").replace(":", ":1", 1)[: len(day)]
     table = pd.DataFrame({"id": ["a", "b"], "since": [day, later]})
@@ -245,6 +246,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         ("month = 2.0", [2.0]),
     ],
 )
+@pytest.mark.few(7)
 def test_where_keeps_the_rows_that_it_says(source: Any, where: str, kept: list[float]) -> None:
     assert sorted(read_rows(source, **COLUMNS, where=where).rewards) == kept
     log = read_log(source, **COLUMNS, where=where)

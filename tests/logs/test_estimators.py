@@ -165,6 +165,7 @@ def term_variances() -> dict[str, float]:
 # 400 worlds of 500 rows. Means: within 5 standard errors, false alarm 6e-7 each. Variances: the ratio of a
 # sample variance of 400 to the truth is within 1 ± 0.4 but for less than 1e-7 (chi-squared with 399 degrees).
 @pytest.mark.parametrize("method", ["ips", "snips", "dr"])
+@pytest.mark.few(1)
 def test_estimates_center_on_the_truth_with_the_variance_of_the_closed_form(method: str) -> None:
     calls = {
         "ips": lambda rows: ips(rows, TARGET, interval=PLAIN),
@@ -184,6 +185,7 @@ def test_a_perfect_model_and_self_normalising_are_less_noisy_than_ips() -> None:
 
 # 300 worlds of 400 rows; false alarm 6e-7 each.
 @pytest.mark.parametrize("model", [None, [0.9, 0.1, 0.0], [5.0, 5.0, 5.0]])
+@pytest.mark.few(1)
 def test_doubly_robust_is_right_whatever_the_model_if_propensities_are(model: Any) -> None:
     found = (doubly_robust(logged(400, s), TARGET, model=model, interval=PLAIN) for s in range(300))
     values = np.array([each.value for each in found])
@@ -223,6 +225,7 @@ def misses(method: Any, interval: Interval, *, n: int, worlds: int, **options: A
 # Normal intervals of 1000 rows may miss a little more often than 0.1 (their limit): 0.12 is allowed for. A
 # method that misses 0.12 of the time fails here for one seed in a million, one that misses 0.3 always.
 @pytest.mark.parametrize("method", ALL)
+@pytest.mark.few(1)
 def test_normal_intervals_cover_the_truth(method: Any) -> None:
     found = misses(method, Interval(kind="normal", level=0.9), n=1000, worlds=500)
     assert found <= most(500, 0.12)
@@ -232,6 +235,7 @@ def test_normal_intervals_cover_the_truth(method: Any) -> None:
 @pytest.mark.parametrize(("method", "options"), [(replay, {}), (ips, {}), (doubly_robust, {"model": MEANS})])
 @pytest.mark.parametrize("kind", ["bernstein", "hoeffding"])
 @pytest.mark.parametrize("n", [20, 300])
+@pytest.mark.few(4)
 def test_bounded_intervals_cover_the_truth_for_any_number_of_rows(
     method: Any, options: Any, kind: Any, n: int
 ) -> None:

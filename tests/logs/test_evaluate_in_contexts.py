@@ -296,6 +296,7 @@ def without_signal(rng: np.random.Generator, n: int, items: str, *, contexts: bo
         *(pytest.param(*other, marks=pytest.mark.slow) for other in ((5, True), (40, False))),
     ],
 )
+@pytest.mark.few(1)
 def test_intervals_of_a_greedy_target_cover(folds: int, contexts: bool) -> None:
     """The best item of all other rows has the luck of its own row against it: with 40 folds such intervals
     missed in 30 % of logs, with 5 in 7 to 11 %. More than 10 of 60 at 5 %: 2e-4."""

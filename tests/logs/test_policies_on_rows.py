@@ -33,6 +33,7 @@ def uniform_rows(bandit: LinearBandit, n: int, seed: int, logger: Any = None) ->
 # A policy replayed on 100 logs against the same policy simulated 100 times for as many rounds as each replay
 # kept: both estimate its mean reward. Five standard errors of the difference: false alarm 6e-7 each.
 @pytest.mark.parametrize("logger", [None, [0.4, 0.3, 0.2, 0.1]])
+@pytest.mark.few(1)
 def test_replay_of_a_policy_is_what_it_earns_online(logger: Any) -> None:
     bandit, policy = world(), LinUCB(scale=0.5)
     empty = Offline.empty(4)

@@ -148,6 +148,7 @@ def test_every_kind_of_input_gives_the_same_bits(kind: str, context: dict[str, A
 
 
 @every_source
+@pytest.mark.few(5)
 def test_time_decides_what_is_early_and_propensities_are_summed(
     kind: str, context: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_glob_is_its_files_in_order(context: dict[str, Any], tmp_path: Path) -
 @either
 @pytest.mark.parametrize("time", [None, "t"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.few(3)
 def test_the_bits_do_not_depend_on_threads_or_runs(
     kind: str, time: str | None, context: dict[str, Any], tmp_path: Path
 ) -> None:

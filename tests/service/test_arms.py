@@ -30,6 +30,7 @@ CONTROL = linoto.Gated(
 
 
 @pytest.mark.parametrize("policy", [TOLERANT, THOMPSON, CONTROL, linoto.LinOtO()], ids=str)
+@pytest.mark.few(1)
 def test_a_loop_whose_arms_changed_is_the_fold_of_its_events(tmp_path: Path, policy: Any) -> None:
     clock = FakeClock()
     holdback = {} if policy is CONTROL else {"holdback": 0.2}

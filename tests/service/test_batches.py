@@ -68,6 +68,7 @@ def play(service: Service, kind: str, size: int) -> list[DecisionResponse]:
 
 
 @pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.few(2)
 def test_a_batch_is_the_same_requests_one_after_the_other(tmp_path: Path, kind: str) -> None:
     """The same answers and the same state, bit for bit; in memory, from a snapshot, and from the events."""
     seen = []
@@ -108,6 +109,7 @@ WRONG: dict[str, tuple[int, Request, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.few(2)
 def test_a_refused_request_is_named_and_nothing_of_its_batch_is_kept(tmp_path: Path, name: str) -> None:
     status, wrong, message = WRONG[name]
     good = {"context": {"age": 30, "country": "NO"}}

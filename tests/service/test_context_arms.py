@@ -35,6 +35,7 @@ PRICED = linoto.Recipe(
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.few(2)
 def test_a_loop_whose_items_changed_is_the_fold_of_its_events(tmp_path: Path, name: str) -> None:
     """With rewards that come across the changes, lost ones, and a restart."""
     clock = FakeClock()

@@ -49,6 +49,7 @@ def event_of(service: Service, decision_id: str) -> DecisionMade:
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.few(2)
 def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, name: str) -> None:
     """Proposals, candidates, every mode, rewards that are late, lost or repeated; and after a restart."""
     clock = FakeClock()
@@ -318,6 +319,7 @@ def test_the_parts_of_an_explanation_add_up_to_what_is_expected(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["coin", "random"])
 @pytest.mark.parametrize("proposal", [None, "B"])
+@pytest.mark.few(1)
 def test_arms_are_played_as_often_as_their_propensity_says(
     tmp_path: Path, name: str, proposal: str | None
 ) -> None:
@@ -342,6 +344,7 @@ def test_arms_are_played_as_often_as_their_propensity_says(
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.few(3)
 def test_what_is_shown_is_what_makes_sense_with_contexts(tmp_path: Path, name: str) -> None:
     clock = FakeClock()
     with opened(tmp_path / "x.sqlite", clock=clock) as service:

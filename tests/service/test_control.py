@@ -47,6 +47,7 @@ def bets(loop: Loop) -> Any:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.few(2)
 def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, name: str) -> None:
     """Proposals, allowed arms, every mode, rewards that are late, lost or repeated; and after a restart."""
     clock, (gate, confidence) = FakeClock(), VARIANTS[name]
@@ -155,6 +156,7 @@ def test_without_exploration_no_coin_is_thrown(mode: Any) -> None:
 
 
 @pytest.mark.parametrize("lost", ["none", "controls that earned"])
+@pytest.mark.few(1)
 def test_the_promise_holds_at_its_rate_whatever_is_lost(lost: str) -> None:
     """Practice earns 1 whenever the caller's arm earns 0, which the caller foresees near the boundary.
 

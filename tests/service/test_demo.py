@@ -11,15 +11,14 @@ import re
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.command import Command, Process
+from helpers.command import Command, ForkedProcess, Process
+from helpers.forks import ForkedCommand
 from helpers.http import ask
 from helpers.loops import change
 from helpers.service_process import FakeClock, close_due, create, opened
@@ -58,7 +57,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 240.0) -> None:
 
 
 def test_the_demo_starts_decides_and_stops_at_control_c(tmp_path: Path) -> None:
-    with Command(tmp_path, "--demo", "--port", "0") as demo:
+    with ForkedProcess(tmp_path, "--demo", "--port", "0") as demo:
         assert demo.loops == 3 and "linoto-demo.sqlite" in demo.line
         assert set(numbers(demo)) == {"flights", "flights-storm", "flights-storm-control"}
         wait_for(lambda: all(loop["rewards"] > 0 for loop in numbers(demo).values()))
@@ -69,6 +68,14 @@ def test_the_demo_starts_decides_and_stops_at_control_c(tmp_path: Path) -> None:
     assert [line["message"] for line in lines][-2:] == ["serving", "stopped"]
 
 
+@pytest.mark.slow
+def test_a_server_of_its_own_interpreter_stops_at_control_c(tmp_path: Path) -> None:
+    with Command(tmp_path, "--demo", "--port", "0") as demo:
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(timeout=240) == 0
+
+
+@pytest.mark.slow
 def test_only_the_storm_raises_an_alarm_and_a_kill_loses_nothing(tmp_path: Path) -> None:
     path, told = tmp_path / "demo.sqlite", {}
     with Process(path, demo=True, pace=20.0, snapshot_every=500) as demo:
@@ -120,12 +127,11 @@ def test_a_port_in_use_is_refused_in_one_sentence_and_a_terminal_gets_text(tmp_p
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "linoto.cli", "serve", "--port", port]
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs)
-        out, _ = process.communicate(timeout=240)
+        words, out = ["serve", "--port", port], tmp_path / "out"
+        code = ForkedCommand(words, tmp_path, {}, log=Path(os.ttyname(theirs)), out=out).wait()
     os.close(theirs)
     lines = read_terminal(ours).splitlines()
-    assert process.returncode == 1 and out == b""
+    assert (code, out.read_text()) == (1, "")
     assert re.fullmatch(r"\d\d:\d\d:\d\d stopped, db loops.sqlite", lines[0])
     assert lines[-1] == (
         f"linoto: cannot serve on 127.0.0.1:{port}: Address already in use, choose another port with --port"

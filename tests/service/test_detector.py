@@ -40,6 +40,7 @@ def first_alarm(rewards: list[float], claim: Claim, run: float) -> int:
 
 @pytest.mark.parametrize("kind", sorted(CLAIMS))
 @pytest.mark.parametrize("mean", [0.4, 0.6])
+@pytest.mark.few(1)
 def test_false_alarms_come_no_sooner_than_stated(kind: str, mean: float) -> None:
     """At the very edge of what is claimed: 60 runs, each cut at 150 plays, 30 between false alarms.
 
@@ -122,6 +123,7 @@ def delay(loop: Loop, good: int, before: list[float], after: list[float]) -> int
 
 
 @pytest.mark.parametrize("good", [300, 2000, pytest.param(6000, marks=pytest.mark.slow)])
+@pytest.mark.few(1)
 def test_halved_rewards_are_noticed_as_fast_after_long_good_times(good: int) -> None:
     assert delay(loop_of(), good, [0.5] * 3, [0.25] * 3) <= 250
 

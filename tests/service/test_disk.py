@@ -152,6 +152,7 @@ def check_database(path: Path) -> None:
         "unwritable, then stopped",
     ],
 )
+@pytest.mark.few(1)
 def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(
     tmp_path: Path, room: int, after: str
 ) -> None:

@@ -195,6 +195,7 @@ def known_watch() -> Watch:
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
+@pytest.mark.few(2)
 def test_a_caller_who_chooses_the_order_of_rewards_raises_no_more_false_alarms(order: str) -> None:
     """30 true worlds of 300 plays at level 0.1, the window 100 plays: more than 9 have a chance of 5e-4."""
     watch, rng = known_watch(), np.random.default_rng(5)

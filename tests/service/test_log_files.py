@@ -100,6 +100,7 @@ def test_numbers_can_be_names_of_arms(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.few(1)
 def test_two_hundred_thousand_rows_are_counted_exactly_every_time(folder: Path, suffix: str) -> None:
     rng = random.Random(5)
     rows = [(f"arm {rng.randrange(40)}", float(rng.random() < 0.3)) for _ in range(200_000)]
@@ -113,6 +114,7 @@ def test_two_hundred_thousand_rows_are_counted_exactly_every_time(folder: Path, 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("column", ['a"b; DROP', "name", "a'b", "action", "x) FROM y --", "{a}", "$1", "ä ?"])
+@pytest.mark.few(5)
 def test_a_column_may_have_any_name(folder: Path, suffix: str, column: str) -> None:
     write(folder / f"odd.{suffix}", ROWS, names=(column, "click"))
     made = canonical(spec_of(f"odd.{suffix}", columns=(column, "click")), logs=folder)
@@ -183,6 +185,7 @@ def test_a_link_inside_the_folder_is_followed(folder: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("stem", ["m[ab]y", "m*y", "m?y", "m{a,b}y", "m'; DROP"])
+@pytest.mark.few(3)
 def test_a_file_name_is_never_a_pattern(folder: Path, stem: str, suffix: str) -> None:
     write(folder / f"{stem}.{suffix}", ROWS)
     write(folder / f"may.{suffix}", [("z", 1.0)])

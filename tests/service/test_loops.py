@@ -36,6 +36,7 @@ BY_GAPS = linoto.Gated(explorer=linoto.SquareCB(), gate=linoto.Open())
     [None, THOMPSON, UNIFORM, BY_GAPS, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())],
     ids=["tolerance", "thompson", "uniform", "by gaps", "paper", "doubling"],
 )
+@pytest.mark.few(2)
 def test_state_is_the_fold_of_its_events_bit_for_bit(tmp_path: Path, policy: Any) -> None:
     clock = FakeClock()
     changes = {} if policy is None else {"policy": policy}
@@ -211,6 +212,7 @@ def test_seeded_numbers_are_uniform_and_fixed() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 4])
+@pytest.mark.few(1)
 def test_loops_draw_their_control_groups_independently(tmp_path: Path, seed: int | None) -> None:
     """300 draws at a half each: both agree in half of them, give or take five standard deviations.
 

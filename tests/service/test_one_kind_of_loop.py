@@ -66,6 +66,7 @@ def played(path: Path, spec: LoopSpec) -> tuple[list[Any], Any]:
     "policy", [TOLERANT, COIN, THOMPSON, LOAN], ids=["tolerance", "coin", "thompson", "loan"]
 )
 @pytest.mark.parametrize("earned", [EARNED, SOLD], ids=["clicks", "money"])
+@pytest.mark.few(3)
 def test_the_same_log_stated_both_ways_gives_the_same_loop(
     tmp_path: Path, policy: Any, intercept: bool, earned: list[float]
 ) -> None:
@@ -95,6 +96,7 @@ def ask(service: Service, rng: np.random.Generator, practice: Any, given: bool) 
 
 @pytest.mark.parametrize("kind", ["model", "open"])
 @pytest.mark.parametrize("given", [False, True], ids=["known", "sent"])
+@pytest.mark.few(1)
 def test_a_control_group_plays_as_practice_does_in_every_context(
     tmp_path: Path, kind: str, given: bool
 ) -> None:

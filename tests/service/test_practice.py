@@ -49,6 +49,7 @@ def thrown(control: bool, *, share: float, centre: float) -> Decision:
 
 @pytest.mark.parametrize("limits", [(0.0, 1.0), (-2.0, 3.0)])
 @pytest.mark.parametrize("noise", ["bounded", 0.7])
+@pytest.mark.few(2)
 def test_both_bounds_are_those_of_the_oracle(limits: tuple[float, float], noise: str | float) -> None:
     """The upper side at half of the error, the lower one the same with every reward mirrored."""
     (low, high), rng = limits, np.random.default_rng(3)
@@ -102,6 +103,7 @@ def test_the_bets_of_both_sides_are_fair_over_all_paths_of_the_coin() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.few(1)
 def test_the_interval_holds_at_all_times_at_once(lost: bool) -> None:
     """60 runs of 120 rounds; practice moves, and with the shares of the coin; `lost`: good controls are.
 

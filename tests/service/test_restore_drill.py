@@ -177,6 +177,7 @@ GATES = {
 
 
 @pytest.mark.parametrize("gate", sorted(GATES))
+@pytest.mark.few(2)
 def test_every_gate_plays_safe_until_there_is_room_for_what_was_lost(tmp_path: Path, gate: str) -> None:
     """Each lost decision takes one reward from the room; where none is left, what is safe is played."""
     path, copy, note = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", tmp_path / "x.sqlite.seq"
@@ -206,6 +207,7 @@ def test_every_gate_plays_safe_until_there_is_room_for_what_was_lost(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["model", "coin", "Thompson"])
+@pytest.mark.few(1)
 def test_a_loop_with_contexts_plays_practice_until_there_is_room_for_what_was_lost(
     tmp_path: Path, kind: str
 ) -> None:
@@ -272,6 +274,7 @@ def test_a_start_that_misses_events_says_how_to_go_on_without_giving_anything_ou
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["the same backup", "one taken since"])
+@pytest.mark.few(1)
 def test_what_nobody_knows_is_lost_stays_unknown_when_an_older_backup_is_restored_again(
     tmp_path: Path, later: bool
 ) -> None:
@@ -300,6 +303,7 @@ def test_what_nobody_knows_is_lost_stays_unknown_when_an_older_backup_is_restore
 
 
 @pytest.mark.parametrize("contexts", [False, True])
+@pytest.mark.few(1)
 def test_rewards_that_a_restore_has_lost_are_no_evidence_against_a_promise(
     tmp_path: Path, contexts: bool
 ) -> None:

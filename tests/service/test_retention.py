@@ -67,6 +67,7 @@ def play(service: Service, clock: FakeClock, rounds: int = 60, seed: int = 0) ->
     [None, THOMPSON, linoto.LinOtO(), linoto.Doubling(policy=linoto.LinUCB())],
     ids=["tolerance", "thompson", "paper", "doubling"],
 )
+@pytest.mark.few(1)
 def test_pruning_changes_neither_the_state_nor_the_next_decisions(tmp_path: Path, policy: Any) -> None:
     path, whole, clock = tmp_path / "x.sqlite", tmp_path / "whole.sqlite", FakeClock()
     changes = {} if policy is None else {"policy": policy}

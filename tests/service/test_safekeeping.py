@@ -49,6 +49,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", sorted(CHANGES))
+@pytest.mark.few(4)
 def test_every_change_of_a_table_is_found_and_named(path: Path, change: str) -> None:
     assert "snapshot, replay and tables agree" in list(check(path))[1]
     with sqlite3.connect(path) as connection:

@@ -68,6 +68,7 @@ def decide_until_refused(service: Service) -> str:
 
 
 @pytest.mark.parametrize("how", ["full", "read-only", "locked"])
+@pytest.mark.few(1)
 def test_a_failed_commit_rolls_memory_back_and_service_resumes(tmp_path: Path, how: str) -> None:
     path = tmp_path / "x.sqlite"
     with opened(path, snapshot_every=25) as service:
@@ -109,6 +110,7 @@ def test_a_database_that_cannot_be_used_is_refused_in_one_sentence(tmp_path: Pat
 
 
 @pytest.mark.parametrize("cut", [1, 17, 24, 1000])
+@pytest.mark.few(2)
 def test_a_torn_last_write_loses_nothing_before_it(tmp_path: Path, cut: int) -> None:
     """The image of a crash with a torn tail recovers to the fold of the events before the tear."""
     path, image = tmp_path / "x.sqlite", tmp_path / "crash" / "x.sqlite"

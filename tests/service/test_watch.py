@@ -25,6 +25,7 @@ GAUSSIAN = Scale(low=-5.0, high=5.0, noise=0.5, bounded=False)
 
 
 @pytest.mark.parametrize("scale", [BOUNDED, GAUSSIAN])
+@pytest.mark.few(1)
 def test_a_true_claim_is_contradicted_at_any_time_with_the_stated_chance_at_most(scale: Scale) -> None:
     """160 paths of 200 looks at level 0.1: P(binomial(160, 0.1) > 32) = 5e-5."""
     rng, crossed = np.random.default_rng(0), 0
@@ -114,6 +115,7 @@ def watch_of(mean: float, noise: Any = "bounded") -> Watch:
 
 
 @pytest.mark.parametrize("late", [None, 0.0, 1.0], ids=["prompt", "zeros late", "ones late"])
+@pytest.mark.few(1)
 def test_late_rewards_raise_no_alarm_whichever_come_late(late: float | None) -> None:
     """15 true worlds of 800 plays, two watches at level 0.01: more than 4 alarms have a chance of 8e-6."""
     watch, rng, alarms = watch_of(0.5), np.random.default_rng(4), 0

@@ -123,6 +123,7 @@ def test_arms_are_known_to_be_unrelated_or_to_share_a_level() -> None:
 
 
 @pytest.mark.parametrize("logged, k", [(5, 50), (40, 60)])
+@pytest.mark.few(1)
 def test_what_choosing_makes_of_arms_is_what_choosing_them_makes(logged: int, k: int) -> None:
     """Against 40,000 choices among normal arms by a score of each correlation: within 3 % of the spread."""
     rng = np.random.default_rng(3)
@@ -142,6 +143,7 @@ PULLS = np.r_[400, 300, 200, np.zeros(9, dtype=np.int64)]
 
 @pytest.mark.parametrize("actions", [np.eye(12), LEVELED])
 @pytest.mark.parametrize("confidence", [CLICKS, Confidence(noise=0.5)])
+@pytest.mark.few(2)
 def test_untried_arms_are_worse_where_logged_ones_were_chosen_for_being_good(
     actions: np.ndarray, confidence: Confidence
 ) -> None:

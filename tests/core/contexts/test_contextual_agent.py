@@ -59,6 +59,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.few(3)
 def test_every_decision_is_that_of_the_formulas(name: str) -> None:
     policy, parts = CASES[name]
     world = World(3)
@@ -251,6 +252,7 @@ def broken(runs: int, delta: float, rounds: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.5])
+@pytest.mark.few(1)
 def test_the_model_gate_keeps_its_promise_whatever_is_proposed(delta: float) -> None:
     """A right program fails with a probability below 1e-3: 8 of 30 at 0.05, 26 of 30 at 0.5."""
     violations, explored = broken(30, delta, 60)

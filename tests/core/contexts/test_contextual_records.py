@@ -61,6 +61,7 @@ def question(world: Clicks) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.few(3)
 def test_restored_at_any_round_it_has_the_same_future(name: str) -> None:
     world = Clicks(2)
     agent = POLICIES[name].start(world.log, rng=4)
@@ -150,6 +151,7 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["thompson", "chance", "model", "model, proposal", "control", "control, random"]
 )
+@pytest.mark.few(2)
 def test_propensities_are_the_frequencies(name: str) -> None:
     """Each of a few counts is 4.5 standard deviations off in fewer than one of 50,000 right programs."""
     world, n = Clicks(8), 300

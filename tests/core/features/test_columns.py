@@ -188,6 +188,7 @@ def test_a_column_is_learned_from_the_log_and_summed_as_it_serves(case: str) -> 
 
 @pytest.mark.parametrize("case", DRAFTS)
 @pytest.mark.parametrize("values", [[3.0] * 20, [0.0] * 20, [0.0] * 19 + [1.0]])
+@pytest.mark.few(5)
 def test_a_column_of_one_value_or_of_two_is_learned_too(case: str, values: list[float]) -> None:
     log = read(values, DRAFTS[case])
     found = np.array([of_value(log.recipe.context[0], value) for value in values])

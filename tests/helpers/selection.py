@@ -1,0 +1,29 @@
+"""Which cells of a large matrix of settings make test runs; make test-slow runs the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+
+def leave_out(items: Iterable[pytest.Item]) -> None:
+    """Mark all but n cells of each matrix that is marked `few(n)` as slow; one named alone is run."""
+    matrices: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and not item.get_closest_marker("slow"):
+            matrices.setdefault((str(item.path), item.originalname), []).append(item)
+    for cells in matrices.values():
+        if (marker := cells[0].get_closest_marker("few")) is None:
+            continue
+        kept = spread(len(cells), *marker.args)
+        for place, cell in enumerate(cells):
+            if place not in kept:
+                cell.add_marker("slow")
+
+
+def spread(count: int, few: int) -> set[int]:
+    """So many of `range(count)`, evenly from its first to its last."""
+    if few >= count:
+        return set(range(count))
+    return {round(place * (count - 1) / max(1, few - 1)) for place in range(few)}
