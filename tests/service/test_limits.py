@@ -25,6 +25,7 @@ from linoto.service.server import Service
 from linoto.service.web import metrics
 from linoto.service.web.access import Access, Caller, create_token
 from linoto.service.web.access_log import BUCKETS, AccessLog, Latency, with_access_log
+from linoto.service.web.live_views import LiveViews
 
 
 def admitted(access: Access, caller: Caller) -> bool:
@@ -197,8 +198,8 @@ async def three_requests(app: AccessLog, known: Any, unknown: Any, body: bytes) 
 
 
 def page(service: Service) -> str:
-    numbers = [views.loop_view(loop) for loop in service.loops.by_name.values()]
-    return metrics.render(numbers, service.store, service.app.state.get("latency")).decode()
+    shown = asyncio.run(LiveViews(service.loops, service.store).of(service.loops.by_name))
+    return metrics.MetricsPage(service.store).render(shown, service.app.state.get("latency"), {}).decode()
 
 
 def test_metrics_say_what_may_still_be_lost(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ import msgspec
 import pytest
 from helpers.loops import change
 from helpers.service_process import opened, served, spec_of
+from prometheus_client.parser import text_string_to_metric_families
 
 from linoto.service.loops import views
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.state import Alarm
 from linoto.service.server import Service
 from linoto.service.web.live_views import LiveViews, Shown, page_of, search
+from linoto.service.web.metrics import FAMILIES, NUMBERS, MetricsPage
 
 
 def add_loops(service: Service, count: int) -> None:
@@ -151,3 +153,48 @@ def test_a_thousand_loops_are_listed_within_a_tenth_of_a_second(tmp_path: Path) 
         began = time.perf_counter()
         lines = asyncio.run(shown.lines(list(service.loops.by_name)))
         assert len(lines) == 1000 and time.perf_counter() - began < 0.1
+
+
+def test_the_page_of_prometheus_is_what_its_own_parser_reads_and_follows_every_event(tmp_path: Path) -> None:
+    with with_loops(tmp_path / "x.sqlite", 15) as (service, shown):
+        page = MetricsPage(service.store)
+        for mode in ("live", "shadow"):
+            change(service, name="loop-3", mode=mode)
+            text = page.render(show(shown, service), None, {"loop-3": 7.5}).decode()
+            families = {family.name: family for family in text_string_to_metric_families(text)}
+            assert len(families) == text.count("# TYPE ") and len(FAMILIES) <= len(families)
+            told = {
+                (sample.name, *sorted(sample.labels.values())): sample.value
+                for family in families.values()
+                for sample in family.samples
+            }
+            for loop in service.loops.by_name.values():
+                view = views.loop_view(loop)
+                assert told["linoto_mode", *sorted((view.name, view.mode))] == 1
+                for field in NUMBERS:
+                    assert told.get((f"linoto_{field}", view.name)) == getattr(view, field)
+                for group, totals in view.groups.items():
+                    assert told["linoto_decisions_total", *sorted((view.name, group))] == totals.plays
+            assert told["linoto_clock_ahead_seconds", "loop-3"] == 7.5
+            assert told["linoto_alarms_unanswered", "loop-3"] == 0
+
+
+def test_readers_of_many_loops_take_turns_and_rest(tmp_path: Path) -> None:
+    """However many read at once, requests have the service to themselves for most of the time."""
+
+    async def scene(shown: LiveViews, service: Service, names: list[str]) -> float:
+        async def read_for_ever() -> None:
+            while True:
+                await shown.of(names)
+
+        readers = [asyncio.create_task(read_for_ever()) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        began, busy = time.perf_counter(), time.thread_time()
+        await asyncio.sleep(1.0)
+        share = (time.thread_time() - busy) / (time.perf_counter() - began)
+        for reader in readers:
+            reader.cancel()
+        return share
+
+    with with_loops(tmp_path / "x.sqlite", 200) as (service, shown):
+        assert asyncio.run(scene(shown, service, list(service.loops.by_name))) < 0.6

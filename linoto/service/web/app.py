@@ -18,6 +18,7 @@ from linoto.service.web.error_answers import never_html
 from linoto.service.web.framework import Description, JsonRequest
 from linoto.service.web.live_views import LiveViews
 from linoto.service.web.methods import options
+from linoto.service.web.metrics import MetricsPage
 from linoto.version import __version__
 
 BODY = 1_000_000  # bytes of any request
@@ -28,7 +29,7 @@ def make_app(loops: Loops, store: Store, access: Access, logs: Path | None = Non
     described = [*loop_routes.HANDLERS, *decision_routes.HANDLERS]
     watched = [*status_routes.HANDLERS, *pages.HANDLERS]
     parts = {"loops": loops, "store": store, "access": access, "shown": LiveViews(loops, store)}
-    parts |= {"creation": LoopCreation(), "logs": logs}
+    parts |= {"creation": LoopCreation(), "logs": logs, "metrics": MetricsPage(store)}
     return Litestar(
         [Router("/v1", route_handlers=[*options(described), *described]), *options(watched), *watched],
         state=State(parts),

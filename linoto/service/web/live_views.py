@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -14,7 +15,8 @@ from linoto.service.loops.operations import Loops
 from linoto.service.storage.store import Store
 
 SLICE = 0.005  # seconds of computing, after which requests get their turn
-TOGETHER = 50  # loops whose numbers are computed at once
+TOGETHER = 10  # loops whose numbers are computed at once
+REST = 2.0  # times as long as some of many took, in which requests have the service to themselves
 
 
 class Shown(NamedTuple):
@@ -32,13 +34,19 @@ class LiveViews:
     def __init__(self, loops: Loops, store: Store) -> None:
         self.loops, self.store = loops, store
         self._shown: dict[str, Shown] = {}
+        self._turn = asyncio.Lock()  # of those who read many: one at a time, or they are all there is
         self.computed = 0  # how often numbers had to be computed
 
     async def of(self, names: Iterable[str]) -> list[Shown]:
         """The numbers of these loops, each of a moment since the call; without those that are gone."""
         waiting, found = list(names)[::-1], list[Shown]()
-        while waiting:
+        if len(waiting) <= TOGETHER:
             await self.store.read_memory(lambda: self._show_some(waiting, found))
+            return found
+        async with self._turn:
+            while waiting:
+                seconds = await self.store.read_memory(lambda: self._show_some(waiting, found))
+                await asyncio.sleep(REST * seconds)
         return found
 
     async def lines(self, names: Iterable[str]) -> list[views.LoopLine]:
@@ -48,9 +56,10 @@ class LiveViews:
             lambda: [views.loop_line(loop) for loop in found if loop is not None]
         )
 
-    def _show_some(self, waiting: list[str], found: list[Shown]) -> None:
-        end = time.perf_counter() + SLICE
-        while waiting and time.perf_counter() < end:
+    def _show_some(self, waiting: list[str], found: list[Shown]) -> float:
+        """Some of those that wait, and how long that took."""
+        began = time.perf_counter()
+        while waiting and time.perf_counter() < began + SLICE:
             names = [waiting.pop() for _ in range(min(len(waiting), TOGETHER))]
             some = [self.loops.by_name[name] for name in names if name in self.loops.by_name]
             changed = [loop for loop in some if not self._is_shown(loop)]
@@ -58,6 +67,7 @@ class LiveViews:
             for loop, view in zip(changed, views.loop_views(changed), strict=True):
                 self._shown[loop.name] = Shown(loop, loop.state.seq, view, msgspec.json.encode(view))
             found += [self._shown[loop.name] for loop in some]
+        return time.perf_counter() - began
 
     def _is_shown(self, loop: Loop) -> bool:
         """Whether nothing has happened since it was last shown; after a rollback it is another loop."""

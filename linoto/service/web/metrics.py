@@ -1,8 +1,12 @@
-"""Prometheus text: what every loop and the writer have done."""
+"""Prometheus text: what every loop and the writer have done.
+
+The lines of a loop are kept until its next event: to write those of a thousand anew takes half a second of
+processor time, which requests would wait for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -13,6 +17,7 @@ from linoto.service.loops.alarms import ALARMS
 from linoto.service.loops.views import LoopView
 from linoto.service.storage.store import Store
 from linoto.service.web.access_log import BUCKETS, Latency
+from linoto.service.web.live_views import Shown
 
 NUMBERS = {
     "pending": "decisions that await their reward",
@@ -27,51 +32,90 @@ NUMBERS = {
     "evidence_for_practice": "e-value that practice would have earned more; alarms above 1 / alarm_error",
     "evidence_of_drift": "e-detector; alarms above alarm_run",
 }
+AHEAD = "linoto_clock_ahead_seconds"
+FAMILIES = {  # of loops: (type, help) by name
+    "linoto_decisions_total": ("counter", "decisions made"),
+    "linoto_rewards_total": ("counter", "decisions closed"),
+    "linoto_mode": ("gauge", "1 for the mode a loop is in"),
+    "linoto_alarms_total": ("counter", "alarms raised"),
+    "linoto_alarms_unanswered": ("gauge", "alarms that nobody has answered by setting the mode"),
+    **{f"linoto_{field}": ("gauge", text) for field, text in NUMBERS.items()},
+    AHEAD: ("gauge", "time of the loop less that of the system's clock"),
+}
+NOT_FINITE = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
+Lines = Mapping[str, str]  # of a loop, by family
 
 
-class MetricsCollector:
-    """The numbers of one moment, as a collector."""
+def samples(view: LoopView) -> Iterator[tuple[str, str, float]]:
+    """(family, labels, value) of every number of a loop; names of loops need no quoting."""
+    loop = f'loop="{view.name}"'
+    for group, totals in view.groups.items():
+        told = totals.closed - totals.defaults
+        yield "linoto_decisions_total", f'group="{group}",{loop}', totals.plays
+        yield "linoto_rewards_total", f'group="{group}",{loop},origin="default"', totals.defaults
+        yield "linoto_rewards_total", f'group="{group}",{loop},origin="reported"', told
+    yield "linoto_mode", f'{loop},mode="{view.mode}"', 1
+    for kind in ALARMS:
+        yield "linoto_alarms_total", f'kind="{kind}",{loop}', sum(alarm.kind == kind for alarm in view.alarms)
+    yield "linoto_alarms_unanswered", loop, sum(not alarm.answered for alarm in view.alarms)
+    for field in NUMBERS:
+        value = getattr(view, field)
+        if value is not None:
+            yield f"linoto_{field}", loop, value
 
-    def __init__(
-        self, views: list[LoopView], store: Store, latency: Latency | None, ahead: dict[str, float]
-    ) -> None:
-        self.views, self.store, self.latency, self.ahead = views, store, latency, ahead
 
-    def collect(self) -> Iterator[Metric]:
-        """Every family once, one sample per loop."""
-        yield from self._writer()
-        if self.latency is not None:
-            yield request_seconds(self.latency)
-        decisions = CounterMetricFamily("linoto_decisions", "decisions made", labels=["loop", "group"])
-        rewards = CounterMetricFamily(
-            "linoto_rewards", "decisions closed", labels=["loop", "group", "origin"]
-        )
-        mode = GaugeMetricFamily("linoto_mode", "1 for the mode a loop is in", labels=["loop", "mode"])
-        alarms = CounterMetricFamily("linoto_alarms", "alarms raised", labels=["loop", "kind"])
-        for view in self.views:
-            mode.add_metric([view.name, view.mode], 1)
-            for kind in ALARMS:
-                alarms.add_metric([view.name, kind], sum(alarm.kind == kind for alarm in view.alarms))
-            for group, totals in view.groups.items():
-                decisions.add_metric([view.name, group], totals.plays)
-                rewards.add_metric([view.name, group, "default"], totals.defaults)
-                rewards.add_metric([view.name, group, "reported"], totals.closed - totals.defaults)
-        yield from (decisions, rewards, mode, alarms)
-        clock = GaugeMetricFamily(
-            "linoto_clock_ahead_seconds", "time of the loop less that of the system's clock", labels=["loop"]
-        )
-        for name, seconds in self.ahead.items():
-            clock.add_metric([name], seconds)
-        yield clock
-        for field, text in NUMBERS.items():
-            family = GaugeMetricFamily(f"linoto_{field}", text, labels=["loop"])
-            for view in self.views:
-                value = getattr(view, field)
-                if value is not None:
-                    family.add_metric([view.name], float(value))
-            yield family
+def line(family: str, labels: str, value: float) -> str:
+    """A sample as it is written."""
+    written = repr(float(value))
+    return f"{family}{{{labels}}} {NOT_FINITE.get(written, written)}\n"
 
-    def _writer(self) -> Iterator[Metric]:
+
+def lines_of(view: LoopView) -> Lines:
+    """All that is said of a loop."""
+    found: dict[str, str] = {}
+    for family, labels, value in samples(view):
+        found[family] = found.get(family, "") + line(family, labels, value)
+    return found
+
+
+class MetricsPage:
+    """The page that Prometheus reads."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[str, tuple[Shown, Lines]] = {}
+
+    def render(self, shown: list[Shown], latency: Latency | None, ahead: Mapping[str, float]) -> bytes:
+        """Of these loops; `ahead` is how far the time of each is ahead of the clock."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(ServerNumbers(self.store, latency))
+        return generate_latest(registry) + "".join(self._loops(shown, ahead)).encode()
+
+    def _loops(self, shown: list[Shown], ahead: Mapping[str, float]) -> Iterator[str]:
+        known = [self._lines(each) for each in shown]
+        for family, (kind, text) in FAMILIES.items():
+            yield f"# HELP {family} {text}\n# TYPE {family} {kind}\n"
+            if family == AHEAD:
+                yield from (line(AHEAD, f'loop="{name}"', seconds) for name, seconds in ahead.items())
+            else:
+                yield from (lines[family] for lines in known if family in lines)
+
+    def _lines(self, shown: Shown) -> Lines:
+        before, lines = self._known.get(shown.view.name, (None, {}))
+        if before is not shown:
+            lines = lines_of(shown.view)
+            self._known[shown.view.name] = shown, lines
+        return lines
+
+
+class ServerNumbers:
+    """The numbers of the process at one moment, as a collector."""
+
+    def __init__(self, store: Store, latency: Latency | None) -> None:
+        self.store, self.latency = store, latency
+
+    def collect(self) -> Iterable[Metric]:
+        """Every family once."""
         m = self.store.measures
         yield CounterMetricFamily("linoto_commits", "transactions synced to disk", value=m.commits)
         yield CounterMetricFamily("linoto_requests_committed", "requests in them", value=m.jobs)
@@ -79,6 +123,8 @@ class MetricsCollector:
         yield CounterMetricFamily("linoto_commit_seconds", "time spent syncing", value=m.commit_seconds)
         yield GaugeMetricFamily("linoto_slowest_commit_seconds", "the longest sync", value=m.slowest_commit)
         yield GaugeMetricFamily("linoto_waiting", "requests in the queue", value=self.store.waiting)
+        if self.latency is not None:
+            yield request_seconds(self.latency)
 
 
 def request_seconds(latency: Latency) -> Metric:
@@ -89,12 +135,3 @@ def request_seconds(latency: Latency) -> Metric:
         buckets = [(bound, float(n)) for bound, n in zip(bounds, accumulate(counts), strict=True)]
         family.add_metric([status], buckets, latency.seconds[status])
     return family
-
-
-def render(
-    views: list[LoopView], store: Store, latency: Latency | None = None, ahead: dict[str, float] | None = None
-) -> bytes:
-    """The page that Prometheus reads; `ahead` is how far the time of each loop is ahead of the clock."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(MetricsCollector(views, store, latency, ahead or {}))
-    return generate_latest(registry)

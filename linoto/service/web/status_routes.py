@@ -8,8 +8,8 @@ import time
 from litestar import MediaType, Response, get, head
 
 from linoto.service.errors import Unavailable
-from linoto.service.web import metrics
 from linoto.service.web.access import AnyRequest, needs
+from linoto.service.web.metrics import MetricsPage
 from linoto.service.web.routing import loops_of, shown_of, store_of
 
 
@@ -49,10 +49,10 @@ async def check_writer(request: AnyRequest) -> None:
 async def show_metrics(request: AnyRequest) -> Response[bytes]:
     """What Prometheus reads."""
     shown = await shown_of(request).of(filter(request.user.may_see, loops_of(request).by_name))
-    numbers, latency = [each.view for each in shown], request.app.state.get("latency")
+    page: MetricsPage = request.app.state.metrics
     loops, wall = loops_of(request), time.time()
     ahead = {each.loop.name: loops.now(each.loop) - wall for each in shown}
-    text = await asyncio.to_thread(metrics.render, numbers, store_of(request), latency, ahead)
+    text = await asyncio.to_thread(page.render, shown, request.app.state.get("latency"), ahead)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
