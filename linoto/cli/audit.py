@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,7 +120,7 @@ def print_estimates(estimates: list[Estimate]) -> None:
 
 
 def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
-    """Read the log and look at it; with contexts its rows, if they are few enough and none is bad."""
+    """Read the log and look at it; with contexts its rows, if they are few enough."""
     from linoto.audit.audit import audit_log
 
     known_format(arguments, ("item", "reward"))
@@ -130,15 +129,8 @@ def audited_log(arguments: argparse.Namespace) -> tuple[Audit, Rows | None]:
         opened = open_log(arguments)
         with progress("reading") as track:
             log = opened.log(skip_bad=arguments.skip_bad, engine=engine_of(arguments), track=track)
-        by_rows, skipped = log.features.judged_by_rows, log.rows - log.offline.total
-        held = by_rows and not skipped and log.rows <= arguments.rows
-        rows = opened.rows(recipe=log.recipe) if held else None
-    if by_rows and skipped:
-        print(
-            "linoto: rows were skipped, so tails, linearity, whether contexts help and drift of features are "
-            "not judged: leave bad rows out with --where instead",
-            file=sys.stderr,
-        )
+        held = log.features.judged_by_rows and log.rows <= arguments.rows
+        rows = opened.rows(recipe=log.recipe, skip_bad=arguments.skip_bad) if held else None
     audit = audit_log(
         log,
         rows,

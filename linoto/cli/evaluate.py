@@ -183,9 +183,10 @@ def read_recipe(path: Path) -> Recipe:
     from linoto.logs.saved import SAVED, load
 
     try:
-        return load(path).features.recipe
+        log = load(path)
     except (OSError, ValueError):
         raise ValueError(f"{path} must be {SAVED}, got something else") from None
+    return log.features.recipe
 
 
 def fixed_target(arguments: argparse.Namespace, names: Sequence[str]) -> Any:

@@ -19,12 +19,12 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 FEW_OPTIONS = 12  # more than these are not named in the first line of a help page
-ELSEWHERE = {  # by other names
-    "categories": "--category",
-    "columns": "--column",
-    "crosses": "--cross",
-    "offline": "the log",
-}
+ELSEWHERE = {
+    "categories": "category",
+    "columns": "column",
+    "crosses": "cross",
+    "ids": "row",
+}  # by other names
 
 
 class Words(Collection[str]):
@@ -82,7 +82,9 @@ class Parser(argparse.ArgumentParser):
             for action in self._actions
             if action.option_strings and action.help != argparse.SUPPRESS
         }
-        for name, option in {**known, **ELSEWHERE}.items():
+        others = {name: known[option] for name, option in ELSEWHERE.items() if option in known}
+        message = message.replace(" (max_features)", "").replace(" (folds)", "")  # that is for Python alone
+        for name, option in {**known, **others, "offline": "the log"}.items():
             message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
             message = re.sub(rf"\b{name}=(?:True|False)", option, message)
             message = re.sub(rf"(^|: )({name})(?= must)", rf"\1{option}", message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from math import inf
 from numbers import Real
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 
 TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 WHOLE = 1e38  # whole floats up to here are written without a point, the others as Python writes them
+JSON_NUMBER = r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity)"
+VECTOR_TEXT = rf"[ \t]*\[[ \t]*{JSON_NUMBER}(?:[ \t]*,[ \t]*{JSON_NUMBER})*[ \t]*\][ \t]*"
 WHOLE_TEXT = r"(0|-?[1-9][0-9]*)\.0+"  # not 007.0, which is somebody's code
 
 
@@ -22,12 +25,15 @@ def is_missing(value: Any) -> bool:
 def number_of(value: Any) -> float | None:
     """A number, also one written as text; true is 1 and false 0; None for anything else."""
     if isinstance(value, Real):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number of more than 308 digits, as the same in a text is
+            return inf if value > 0 else -inf
     text = str(value).strip()
     if text.lower() in TRUTH_WORDS:
         return TRUTH_WORDS[text.lower()]
     try:
-        return float(text)
+        return float(text) if text.isascii() else None  # as SQL has it: no digits of other scripts
     except ValueError:
         return None
 

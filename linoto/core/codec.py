@@ -24,7 +24,7 @@ def encode(record: Any) -> Any:
         return record  # most parts: whether they are somebody's explorer takes longer to ask than all else
     if isinstance(record, tuple):
         return [encode(part) for part in record]
-    if hasattr(record, "to_dict") and not isinstance(record, type):
+    if hasattr(record, "to_dict") and is_ours(type(record)):
         return record.to_dict()
     if isinstance(record, type) or not (is_dataclass(record) or is_users_own(record)):
         return record
@@ -34,8 +34,12 @@ def encode(record: Any) -> Any:
 
 def type_name(kind: type) -> str:
     """What a type is called in JSON: ours by name, somebody else's by `module:name`."""
-    ours = kind.__module__.partition(".")[0] == "linoto"
-    return kind.__name__ if ours else f"{kind.__module__}:{kind.__qualname__}"
+    return kind.__name__ if is_ours(kind) else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def is_ours(kind: type) -> bool:
+    """Whether a type is of this package."""
+    return kind.__module__.partition(".")[0] == "linoto"
 
 
 def foreign_types(data: Any) -> list[str]:

@@ -111,6 +111,8 @@ class AskedColumns:
     def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
         """The recipe, with what the log says of the columns that are learned from it."""
         known = () if item is None else tuple(item_columns(arms))
+        called = {column.name for column in (*known, *self.context, *self.action)}
+        meant = {} if "item" in called else {"item": item or "item"}  # whatever its column is called
         return Recipe(
             item=item or "item",
             items=() if item is None else arms.names,
@@ -122,7 +124,7 @@ class AskedColumns:
                 for column in self.context
             ),
             action=self.action,
-            crosses=tuple((a, b) for a, b in self.crosses),
+            crosses=tuple((meant.get(a, a), meant.get(b, b)) for a, b in self.crosses),
             item_effects=not known if self.item_effects is None else self.item_effects,
             intercept=self.intercept,
         )

@@ -24,7 +24,7 @@ from linoto.core.agent import Agent
 from linoto.core.arrays import Bools, Floats
 from linoto.core.intervals import betting_interval
 from linoto.core.learnt import LearntPolicy
-from linoto.core.validation import check_choice, check_seed
+from linoto.core.validation import check_choice, check_count, check_seed
 from linoto.logs.estimates import Estimate as Estimate
 from linoto.logs.estimates import Found, Weighted
 from linoto.logs.estimates import Interval as Interval
@@ -264,6 +264,13 @@ def evaluate_learnt(
     check_disjoint(rows, warm_start)
     if "replay" in methods:
         raise ValueError(f"methods must be ips, snips or dr for a {target} target, got 'replay'")
+    check_count("folds", blocks)
+    least = blocks if target == GREEDY else 2 * blocks  # a row to learn from, or two
+    if len(rows) < least:
+        raise ValueError(
+            f"rows must be at least {least} for a {target} target, which is learnt from earlier ones before "
+            f"each of {blocks} blocks (folds), got {len(rows)}"
+        )
     fitted, before = fit_earlier_blocks(rows, blocks=blocks, ridge=ridge)
     chosen = fitted.choices() if target == GREEDY else learnt_choices(rows, fitted, target, ridge)
     calls: dict[str, Callable[[Weighted], Estimate]] = {

@@ -16,8 +16,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
+from linoto.core.arrays import Floats
 from linoto.core.features.columns import MARKS, Column, Fault, number_literal
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import nearest
@@ -420,6 +422,16 @@ def sum_products(
     ]
     groups = f" GROUP BY {', '.join(keys)}" if keys else ""
     return fetch_arrays(connection, file, f"SELECT {', '.join([*keys, *parts])} FROM {table}{groups}")
+
+
+def read_numbers(
+    connection: Connection, file: StagedFile, table: str, names: Sequence[str], at_once: int
+) -> Iterator[Floats]:
+    """(n, w) these columns of numbers, so many rows at a time; 0 where there is none."""
+    asked = ", ".join(f"coalesce(CAST({name} AS DOUBLE), 0)" for name in names)
+    with translate_errors(file.name, file.kind):
+        for batch in connection.sql(f"SELECT {asked} FROM {table}").to_arrow_reader(at_once):
+            yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
 
 
 # -- some rows, and tables --------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ def read_rows(
     where: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
+    skip_bad: bool = False,
 ) -> Rows:
     """The rows of files (a path, a glob, a list of paths) or of a pandas, polars or Arrow table.
 
@@ -53,7 +54,8 @@ def read_rows(
     in A|C|D; where it is empty, as in an export, every arm could. In the order of `time` where it is named.
     Without an `id` column a row of a file is known by what the file holds and its place in it: the same file
     gives the same ids under any name, in any folder. A row of a table is not known at all. The first bad row
-    is a ValueError that names it. `item`, `arms`, `where`, `decimal` and `thousands` are those of `read_log`.
+    is a ValueError that names it; with `skip_bad` such rows are left out. `item`, `arms`, `where`, `decimal`
+    and `thousands` are those of `read_log`.
     """
     check_arms(arms)
     if recipe is not None:
@@ -70,36 +72,60 @@ def read_rows(
     asked = asked_for(recipe)
     columns = asked.complete(named)
     with open_rows(source, columns, where) as (connection, files, _):
-        listed = asked.listed(arms)
-        names = (listed or asked.find_arms(connection, files, str(item), source_name(source)).arms).names
-        introduce_arms(connection, names)
-        found = [fetch_good_rows(connection, RowRange.whole(file, columns), names) for file in files]
-    numbers = [part.pop("row") for part in found]
-    values = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
-    offered = None
-    if candidates is not None:
-        offered = read_candidates(values["candidates"].tolist(), values["arm"], candidates, names)
+        known = asked.listed(arms)
+        if known is None:
+            place = source_name(source)
+            known = asked.find_arms(connection, files, str(item), place, skip_bad=skip_bad).arms
+        introduce_arms(connection, known.names)
+        values = fetch_columns(connection, files, columns, known.names, skip_bad=skip_bad)
     rows = Rows(
         arms=values["arm"],
         rewards=values["reward"],
-        k=len(names),
+        k=len(known.names),
         propensities=values.get("propensity"),
-        ids=places(files, numbers) if id is None else values["id"],
-        names=names,
+        ids=values.get("id"),
+        names=known.names,
         recipe=recipe,
         context={field: values[sql] for field, (sql, _) in columns.fields().items()},
-        candidates=offered,
+        candidates=values.get("candidates"),
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
 
 
-def fetch_good_rows(connection: Connection, rows: RowRange, names: Sequence[str]) -> ResultColumns:
-    """Rows of a file, by column; the first bad one is refused."""
+def fetch_columns(
+    connection: Connection,
+    files: Sequence[StagedFile],
+    columns: Columns,
+    names: Sequence[str],
+    *,
+    skip_bad: bool,
+) -> ResultColumns:
+    """The good rows of all files, by column; with ids where rows can be told apart, and what was on offer."""
+    whole = [RowRange.whole(file, columns) for file in files]
+    found = [fetch_good_rows(connection, rows, names, skip_bad=skip_bad) for rows in whole]
+    numbers = [part.pop("row") for part in found]
+    values = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    if not values["arm"].size:
+        raise ValueError(f"{files[0].name} must have at least one usable row, got none")
+    if columns.candidates is not None:
+        texts = values["candidates"].tolist()
+        values["candidates"] = read_candidates(texts, values["arm"], columns.candidates, names)
+    if columns.id is None and (known := places(files, numbers)) is not None:
+        values["id"] = np.array(known)
+    return values
+
+
+def fetch_good_rows(
+    connection: Connection, rows: RowRange, names: Sequence[str], *, skip_bad: bool
+) -> ResultColumns:
+    """Rows of a file, by column; the first bad one is refused, unless they are left out."""
     found = fetch_rows(connection, rows)
-    if not np.ma.getmaskarray(found.pop("kind")).all():
-        refuse_bad_row(connection, rows, names)
-    refuse_rejected([rows.file])
-    return {role: with_none(column) for role, column in found.items()}
+    good = np.ma.getmaskarray(found.pop("kind"))
+    if not skip_bad:
+        if not good.all():
+            refuse_bad_row(connection, rows, names)
+        refuse_rejected([rows.file])
+    return {role: with_none(column[good]) for role, column in found.items()}
 
 
 def with_none(column: npt.NDArray[Any]) -> npt.NDArray[Any]:

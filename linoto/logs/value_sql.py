@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from linoto.core.cells import WHOLE, WHOLE_TEXT
+from linoto.core.cells import VECTOR_TEXT, WHOLE, WHOLE_TEXT
 from linoto.logs.notation import PLAIN, Notation
 from linoto.logs.sql_words import literal
 
@@ -32,8 +32,11 @@ class Value(NamedTuple):
     @property
     def vector(self) -> str:
         """As a list of floats, also one that is written as JSON."""
-        listed = self.kind.endswith("]") or is_text(self.kind)
-        return f"TRY_CAST({self.sql if listed else 'NULL'} AS DOUBLE[])"
+        if is_text(self.kind):
+            text = text_sql(self.sql)
+            written = f"regexp_full_match({text}, {literal(VECTOR_TEXT)})"
+            return f"CASE WHEN {written} THEN TRY_CAST({text} AS DOUBLE[]) END"
+        return f"TRY_CAST({self.sql if self.kind.endswith(']') else 'NULL'} AS DOUBLE[])"
 
     @property
     def id(self) -> str:

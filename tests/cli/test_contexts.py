@@ -380,15 +380,48 @@ def test_a_promise_that_does_not_rest_on_the_log_is_not_in_doubt_with_it(
         assert f"promise {text}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_skipped_rows_are_said_to_hide_what_only_rows_tell(folder: Path, capsys: Captured) -> None:
+def test_rows_that_are_skipped_hide_nothing_of_the_others(folder: Path, capsys: Captured) -> None:
     log = folder / "june clicks.csv"
     log.write_text(log.read_text() + "\nA,DE,33,0.3333333333333333,")
-    run("audit", log, *CROSSED, "--skip-bad")
-    shown = capsys.readouterr()
-    assert "rows were skipped" in shown.err and "contexts help?" not in shown.out
-    run("audit", log, *CROSSED, "--where", "click >= 0")
-    shown = capsys.readouterr()
-    assert "skipped" not in shown.err and "contexts help?" in shown.out
+    found = []
+    for options in (("--skip-bad",), ("--where", "click >= 0")):
+        run("audit", log, *CROSSED, *options, "--json")
+        found.append(json.loads(capsys.readouterr().out))
+    skipped, others = found
+    assert skipped["tails"] == others["tails"] is not None
+    assert skipped["greedy"] == others["greedy"] != []
+
+
+def test_a_recipe_of_fixed_arms_is_refused_as_what_it_is(folder: Path, capsys: Captured) -> None:
+    plain = ("june clicks.csv", "--item", "item", "--reward", "click")
+    assert run("audit", *plain, "--save", "arms.npz") == 0
+    assert (
+        run(
+            "evaluate",
+            "june clicks.csv",
+            "--recipe",
+            "arms.npz",
+            "--reward",
+            "click",
+            "--uniform",
+            "--greedy",
+        )
+        == 1
+    )
+    assert "log must have contexts to have a recipe, got one of fixed arms" in capsys.readouterr().err
+
+
+def test_what_only_python_can_be_told_is_not_advised_at_the_command_line(
+    folder: Path, capsys: Captured
+) -> None:
+    rows = "".join(f"{'ABC'[i % 3]},{i},{i % 2}\n" for i in range(1200))
+    (folder / "wide.csv").write_text("item,user,click\n" + rows)
+    named = ("wide.csv", "--item", "item", "--reward", "click")
+    assert run("audit", *named, "--category", "user") == 1
+    said = capsys.readouterr().err
+    assert "must make at most 1,000 features, got 1,204" in said and "(--min-count)" in said
+    assert run("evaluate", *named, "--uniform", "--row", "click", "--play", "A") == 1
+    assert "--row must differ from row to row" in capsys.readouterr().err
 
 
 CURVED = ("--column", "spline(age, knots=4)", "--cross", "item", "age", "--item", "item", "--reward", "click")

@@ -384,3 +384,21 @@ def test_an_agent_that_is_read_back_has_the_same_parameters_whatever_its_log_kno
         assert restore(agent.snapshot()).running.params == agent.running.params
     guard = Guard(log, gate=Control(budget=20.0, loan=5.0), reward_range=(0, 1), noise="bounded", rng=0)
     assert restore(guard.snapshot())._params == guard._params
+
+
+class Answering:
+    """An explorer of somebody else, which has a `to_dict` of its own for something else."""
+
+    called = False
+
+    def score(self, view: Any) -> Any:
+        return view.means
+
+    def to_dict(self) -> dict[str, Any]:
+        type(self).called = True
+        return {"rows": 10**9}
+
+
+def test_only_records_of_ours_are_asked_for_their_json() -> None:
+    found = to_dict(Gated(explorer=Answering()))
+    assert not Answering.called and found["explorer"]["type"].endswith(":Answering")

@@ -118,6 +118,11 @@ def test_bad_targets_are_named(target: Any, message: str) -> None:
         (lambda r: doubly_robust(r, TARGET, model=[1.0]), r"model must have shape \(3,\)"),
         (lambda r: doubly_robust(r, TARGET, folds=1), r"folds must be in \[2, 50\], got 1"),
         (lambda r: evaluate(r, TARGET, methods=("magic",)), "methods must be one of 'replay', 'ips'"),
+        (
+            lambda r: evaluate(r.take(np.arange(8)), "pessimistic"),
+            "rows must be at least 10 for a pessimistic target, which is learnt from earlier ones",
+        ),
+        (lambda r: evaluate(r.take(np.arange(4)), "greedy"), "rows must be at least 5 for a greedy target"),
         (lambda r: split(r, share=1.0), r"share must be in \(0, 1\), got 1.0"),
         (lambda r: split(r, share=1e-12), "rows must fill both parts"),
         (

@@ -15,7 +15,7 @@ from helpers.small_parts import read_in_parts
 
 import linoto
 from linoto import ArmTable, Engine, Recipe, read_log
-from linoto.core.features.columns import Category, Numeric
+from linoto.core.features.columns import Category, Embedding, Numeric
 from linoto.core.features.moments import Moments
 from linoto.logs.feature_sums import MOST_LEVELS, SumPlan, sum_part, survey_part
 from linoto.logs.parts import ask_elsewhere
@@ -97,6 +97,39 @@ def test_a_learnt_recipe_gives_the_same_up_to_rounding() -> None:
     assert isinstance(age, linoto.Numeric)
     assert age.mean == pytest.approx(table["age"].mean(), abs=0.05 * age.scale)
     assert age.scale == pytest.approx(table["age"].std(), rel=0.01)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_long_vectors_are_summed_as_they_are_served_on_any_number_of_threads(timed: bool) -> None:
+    rng = np.random.default_rng(5)
+    vectors, y = rng.normal(size=(300, 32)), rng.normal(size=300)  # 528 products, and 3 items times as many
+    table = pd.DataFrame(
+        {"item": rng.choice(list("ABC"), 300), "v": vectors.tolist(), "y": y, "at": range(300)}
+    )
+    options: dict[str, Any] = {"columns": [Embedding(name="v", size=32)], "crosses": [("item", "v")]}
+    options |= {"time": "at"} if timed else {}
+    log = read_log(table, item="item", reward="y", **options)
+    X = np.array(
+        [log.recipe.transform({"v": v}, [i])[0] for v, i in zip(vectors, table["item"], strict=True)]
+    )
+    np.testing.assert_allclose(log.moments.gram, X.T @ X, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(log.moments.reward_vector, X.T @ y, rtol=1e-10, atol=1e-10)
+    early, late = log.halves
+    np.testing.assert_allclose(early.gram, X[:150].T @ X[:150], rtol=1e-10, atol=1e-10)
+    assert (early.count, late.count) == (150, 150)
+    for jobs in (1, 3):
+        again = read_in_parts(table, 40, item="item", reward="y", engine=Engine(jobs=jobs), **options)
+        assert same(again.moments, read_in_parts(table, 40, item="item", reward="y", **options).moments)
+
+
+def test_the_item_may_be_crossed_by_that_word_whatever_its_column_is_called() -> None:
+    table = frame().rename(columns={"item": "variant"})
+    options: dict[str, Any] = {"item": "variant", "reward": "click", "numeric": ["age"]}
+    by_word, by_name = (read_log(table, **options, crosses=[(item, "age")]) for item in ("item", "variant"))
+    assert by_word.recipe == by_name.recipe and same(by_word.moments, by_name.moments)
+    own = table.assign(item=table["age"])  # a column of that name is meant first
+    found = read_log(own, item="variant", reward="click", numeric=["item", "age"], crosses=[("item", "age")])
+    assert ("item", "age") in found.recipe.crosses
 
 
 def test_items_may_be_known_by_features() -> None:

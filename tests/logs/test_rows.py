@@ -13,6 +13,7 @@ import pytest
 
 from linoto import ArmTable, LinUCB
 from linoto.logs.evaluate import ips, replay
+from linoto.logs.read import read_log
 from linoto.logs.read_rows import read_rows
 from linoto.logs.rows import Fingerprint, Rows, split
 
@@ -85,3 +86,25 @@ def test_an_arm_that_nobody_logged_is_called_by_its_name(tmp_path: Path) -> None
         replay(rows, LinUCB(), actions=ARMS.actions)
     with pytest.raises(ValueError, match="names must be one for each of the 2 arms, got 1"):
         Rows(arms=[0], rewards=[1.0], k=2, names=["a"])
+
+
+@pytest.mark.parametrize("contexts", [False, True], ids=["arms", "contexts"])
+def test_bad_rows_are_left_out_of_rows_as_they_are_of_a_log(contexts: bool, tmp_path: Path) -> None:
+    good = write(tmp_path / "good.csv")
+    lines = good.read_text().splitlines()
+    bad = tmp_path / "bad.csv"
+    bad.write_text("\n".join([lines[0], "a,none,1", *lines[1:], ",1,1", "b,1,none"]))
+    numeric = ["other"] if contexts else []
+    log = read_log(bad, **COLUMNS, numeric=numeric, skip_bad=True)
+    recipe = log.recipe if contexts else None
+    with pytest.raises(ValueError, match=r"bad.csv, row 1, column 'r': the reward must be a finite number"):
+        read_rows(bad, **COLUMNS, recipe=recipe)
+    rows = read_rows(bad, **COLUMNS, recipe=recipe, skip_bad=True)
+    expected = read_rows(good, **COLUMNS, recipe=recipe)
+    assert len(rows) == log.offline.total
+    assert np.array_equal(rows.rewards[:200], expected.rewards)
+    np.testing.assert_allclose(rows.offline.reward_sums, log.offline.reward_sums, rtol=1e-12)
+    nothing = tmp_path / "nothing.csv"
+    nothing.write_text("arm,r,other\na,none,1\nb,none,1\n")
+    with pytest.raises(ValueError, match=r"nothing.csv must have at least one usable row, got none"):
+        read_rows(nothing, **COLUMNS, skip_bad=True)

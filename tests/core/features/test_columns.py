@@ -369,6 +369,58 @@ def test_a_bad_value_is_named_in_a_request_and_in_a_log(column: Column, value: A
         read(["[1, 2]" if column.holds == "vector" else "1", None if value is None else str(value)], column)
 
 
+VECTORS = ["[10, 2]", " [ -1.5e3 ,0 ] ", "[1_0,2]", "[.5, 1.]", "[+1, 2]", "[true, 1]", "[1, null]", "[1 2]"]
+VECTORS += [
+    "[01, 2]",
+    "[1, 2",
+    "[]",
+    "[[1, 2]]",
+    '["1", 2]',
+    "[1, 2,]",
+    "[1e999, 1]",
+    "[1, NaN]",
+    "{}",
+    "[1, 2] x",
+]
+
+
+@pytest.mark.parametrize("text", VECTORS)
+def test_a_text_is_a_vector_for_a_log_if_it_is_one_for_a_request(text: str) -> None:
+    column = Embedding(name="x", size=2, scale=1.0)
+    try:
+        served = column.vector(text)
+    except ValueError:
+        with pytest.raises(
+            ValueError, match="row 2, column 'x': the value must be a list of 2 finite numbers"
+        ):
+            read(["[1, 2]", text], column)
+        return
+    log = read(["[1, 2]", text], column)
+    place = log.recipe.slices[("x",)]
+    expected = np.outer(served, served) + np.outer([1.0, 2.0], [1.0, 2.0])
+    np.testing.assert_allclose(log.moments.gram[place, place], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e308])
+def test_numbers_without_a_finite_variance_are_refused_where_they_are_scaled_by_it(size: float) -> None:
+    table = pd.DataFrame({"item": list("ABAB"), "y": [0.0, 1.0, 1.0, 0.0], "x": [1.0, 2.0, size, 4.0]})
+    named: dict[str, Any] = {"item": "item", "reward": "y"}
+    for asked in ({"numeric": ["x"]}, {"columns": [Fourier(name="x", waves=2)]}):
+        with pytest.raises(
+            ValueError, match="'x' must have a finite variance in the log, got numbers from 1 to"
+        ):
+            linoto.read_log(table, **named, **asked)
+    for column in (Logarithm(name="x"), Bands(name="x", edges=2)):  # to these they are large, and that is all
+        assert np.isfinite(linoto.read_log(table, **named, columns=[column]).moments.gram).all()
+
+
+@pytest.mark.parametrize(("number", "band"), [(10**400, 1), (-(10**400), 0)])
+def test_a_whole_number_beyond_floats_is_what_its_digits_are_in_a_log(number: int, band: int) -> None:
+    column = Bands(name="x", edges=(0.0,))
+    assert column.code(number) == column.code(str(number)) == band
+    assert sql_features(column, [str(number)], "VARCHAR")[0, band] == 1.0
+
+
 # -- fields
 
 

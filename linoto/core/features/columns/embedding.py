@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core.arrays import Floats, Ints
+from linoto.core.cells import VECTOR_TEXT
 from linoto.core.features.columns.column import Cell, Column, Fault, Found, Held, number_literal
 from linoto.core.validation import check_count, check_positive
 
@@ -60,7 +62,8 @@ class Embedding(Column):
     def entries(self, value: Any) -> Floats:
         """(size,) a value as an array."""
         try:
-            given = json.loads(value) if isinstance(value, str) else value
+            written = isinstance(value, str) and re.fullmatch(VECTOR_TEXT, value)
+            given = json.loads(value) if written else value
             found = np.array([] if given is None else given, dtype=np.float64)
         except (ValueError, TypeError, OverflowError, RecursionError):
             found = np.zeros(0)
@@ -88,8 +91,8 @@ class Embedding(Column):
         message = f"the value must be {self.expected}, got {{value!r}}"
         yield Fault(f"missing {field}", f"{given} IS NULL", "the value is missing")
         yield Fault(f"{field} not understood", f"{value} IS NULL OR len({value}) <> {self.size}", message)
-        finite = " AND ".join(f"coalesce(isfinite({entry}), false)" for entry in self.entries_sql(value))
-        yield Fault(f"{field} is not finite", f"NOT (len({value}) = {self.size} AND {finite})", message)
+        finite = f"list_count({value}) = {self.size} AND isfinite(list_sum({value}))"
+        yield Fault(f"{field} is not finite", f"NOT ({finite})", message)
 
     def entries_sql(self, value: str) -> tuple[str, ...]:
         """(w,) single numbers."""
@@ -102,7 +105,7 @@ class Embedding(Column):
 
     def learns_sql(self, value: str) -> tuple[str, ...]:
         """The length."""
-        return (f"sqrt({' + '.join(f'{entry} * {entry}' for entry in self.entries_sql(value))})",)
+        return (f"sqrt(list_dot_product({value}, {value}))",)
 
     def learned(self, found: Found, *, min_count: int) -> Embedding:
         """With the average length of a log."""

@@ -148,7 +148,8 @@ class Fourier(Column):
     def learned(self, found: Found, *, min_count: int) -> Fourier:
         """With the means, the scales and the ranges of a log."""
         assert isinstance(found, tuple)
-        means, scales = zip(*(spread.mean_and_scale for spread in found), strict=True)
+        each = zip(found, self.reads, strict=True)
+        means, scales = zip(*(spread.mean_and_scale(field) for spread, field in each), strict=True)
         return replace(self, means=means, scales=scales, ranges=tuple(spread.ends for spread in found))
 
     def shown(self, label: str, value: Any) -> str:

@@ -49,5 +49,5 @@ class ScaledColumn(NumberColumn):
     def learned(self, found: Found, *, min_count: int) -> Self:
         """With the mean and the scale of a log."""
         assert isinstance(found, tuple)
-        mean, scale = found[0].mean_and_scale
+        mean, scale = found[0].mean_and_scale(self.reads[0])
         return replace(self, mean=mean, scale=scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, inf, log10, sqrt
+from math import floor, inf, isfinite, log10, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ class Spread(NamedTuple):
         if not size:
             return self
         gap = other.mean - self.mean
-        squares = self.squares + other.squares + gap**2 * self.size * other.size / size
+        squares = self.squares + other.squares + gap * gap * self.size * other.size / size
         mean = self.mean + gap * other.size / size
         ends = min(self.low, other.low), max(self.high, other.high)
         return Spread(size, mean, squares, *ends, self.marks + other.marks)
@@ -50,13 +50,15 @@ class Spread(NamedTuple):
             return self.low, self.high
         return (self.mean - (abs(self.mean) or 1.0) / 2, self.mean + (abs(self.mean) or 1.0) / 2)
 
-    @property
-    def mean_and_scale(self) -> tuple[float, float]:
-        """The mean and the standard deviation, in digits that a person can read.
+    def mean_and_scale(self, field: str) -> tuple[float, float]:
+        """The mean and the standard deviation of a field, in digits that a person can read.
 
         Any mean and scale will do, if they are those of serving too. Rounded, they do not depend on the order
         of rows.
         """
+        if not isfinite(self.deviation):
+            ends = f"{self.low:g} to {self.high:g}"
+            raise ValueError(f"{field!r} must have a finite variance in the log, got numbers from {ends}")
         if self.constant:
             return self.mean, 1.0
         scale = float(f"{self.deviation:.3g}")
