@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from linoto.logs.estimates import Estimate
     from linoto.logs.rows import Rows
 
+WAYS_TO_LEARN = ("pessimistic", "doubly-robust")
 INTERVAL_KINDS = ("auto", "normal", "bernstein", "hoeffding")  # estimates.INTERVAL_KINDS, without its imports
 
 
@@ -44,7 +45,8 @@ def add_evaluate(commands: Commands) -> None:
         "The target is one arm (--play), a distribution over arms (--probabilities), or a policy that\n"
         "learns (--policy). A policy is warm-started from one part of the rows and replayed on the other:\n"
         "rows that a policy started from never evaluate it.\n\n"
-        "Or it is the best arm by a model of earlier rows (--greedy): where columns of a context are named\n"
+        "Or it is what is learnt from one part of the rows and judged on the other (--learn), or the best\n"
+        "arm by a model of earlier rows (--greedy): where columns of a context are named\n"
         "(--numeric, --category, --cross, as in `linoto audit`) the best in each context, by a linear\n"
         "model. With --recipe, what `linoto audit --save` wrote of a log, its columns are those of that\n"
         "log: such as for the export of a loop.\n\n"
@@ -59,6 +61,8 @@ def add_evaluate(commands: Commands) -> None:
         "--cross item country --greedy\n"
         "  linoto evaluate played.parquet --recipe clicks.npz --reward reward --propensity propensity "
         "--greedy\n"
+        "  linoto evaluate clicks.csv --item item --reward click --propensity p --category country "
+        "--cross item country --learn --warm 0.7\n"
         "  linoto evaluate news.dsjson --play sport",
     )
     add_rows_options(evaluate)
@@ -69,6 +73,14 @@ def add_evaluate(commands: Commands) -> None:
     )
     target.add_argument(
         "--greedy", action="store_true", help="the best arm by the rows' own model, in each context"
+    )
+    target.add_argument(
+        "--learn",
+        nargs="?",
+        const=WAYS_TO_LEARN[0],
+        choices=WAYS_TO_LEARN,
+        help="what linoto.learn_policy learns from one part of the rows, judged on the other: pessimistic, "
+        "which stays near to what was done where rows are few, or doubly-robust (default: pessimistic)",
     )
     target.add_argument(
         "--policy", help="Gated, LinOtO, or a policy as JSON, as linoto.to_dict writes it: it learns"
@@ -103,7 +115,9 @@ def add_rows_options(command: Parser) -> None:
 
 def add_policy_options(command: Parser) -> None:
     """What a policy is told, and how many rows it starts from."""
-    command.add_argument("--warm", type=above_zero, help="share of rows a policy starts from (default: 0.5)")
+    command.add_argument(
+        "--warm", type=above_zero, help="share of rows that a policy starts or learns from (default: 0.5)"
+    )
     add_amounts(command)
     add_rewards(command, "1")
     add_promise(command)
@@ -138,7 +152,9 @@ def check_options(arguments: argparse.Namespace) -> None:
         a.refuse("--item is needed, or --recipe for a log with contexts")
     if a.recipe is not None and (known := a.command.as_typed(a, only=LEARNED)):
         a.refuse(f"{known[0]} is what --recipe knows: leave one of them out")
-    for name in ("warm", "budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
+    if a.policy is None and a.learn is None and a.warm is not None:
+        a.refuse("--warm is for --policy and --learn")
+    for name in ("budget", "epsilon", "alpha", "noise", "bound", "delta", "shift"):
         if a.policy is None and getattr(a, name) is not None:
             a.refuse(f"--{name} is for --policy")
 
@@ -148,24 +164,34 @@ def estimate(arguments: argparse.Namespace) -> tuple[Rows, list[Estimate], int]:
     from linoto.logs.arms import ArmTable
     from linoto.logs.estimates import Interval
     from linoto.logs.evaluate import evaluate
-    from linoto.logs.rows import split
+    from linoto.logs.learning import learn_policy
 
     interval = Interval(kind=arguments.interval, level=arguments.level, reward_range=limits_of(arguments))
     options: dict[str, Any] = {"seed": arguments.seed, "interval": interval}
     rows, arms, in_time = read_rows_and_arms(arguments)
-    if arguments.policy is None:
-        if interval.kind not in ("auto", "normal"):
-            options["methods"] = ("ips",) if arguments.greedy else ("replay", "ips")
+    if arguments.policy is None and interval.kind not in ("auto", "normal"):
+        options["methods"] = ("ips",) if arguments.greedy else ("replay", "ips")
+    if arguments.policy is None and arguments.learn is None:
         return rows, evaluate(rows, fixed_target(arguments, rows.names or ()), **options), 0
+    warm, held_out = parts_of(rows, arguments, in_time=in_time)
+    if arguments.learn is not None:
+        learnt = learn_policy(warm, method=arguments.learn.replace("-", " "))
+        return rows, evaluate(held_out, learnt, **options), len(warm)
+    actions = (arms or ArmTable.one_hot(list(rows.names or ()))).actions
+    found = evaluate(held_out, read_policy(arguments), actions=actions, warm_start=warm, **options)
+    return rows, found, len(warm)
+
+
+def parts_of(rows: Rows, arguments: argparse.Namespace, *, in_time: bool) -> tuple[Rows, Rows]:
+    """The rows that a policy starts or learns from, and those that judge it: the later ones in time."""
+    from linoto.logs.rows import split
+
     share = 0.5 if arguments.warm is None else arguments.warm
     if share >= 1:
         raise ValueError(
             f"--warm must be less than 1, got {shown(share)}: some rows must be left to evaluate on"
         )
-    warm, held_out = split(rows, share=share, by="order" if in_time else "id")
-    actions = (arms or ArmTable.one_hot(list(rows.names or ()))).actions
-    found = evaluate(held_out, read_policy(arguments), actions=actions, warm_start=warm, **options)
-    return rows, found, len(warm)
+    return split(rows, share=share, by="order" if in_time else "id")
 
 
 def read_rows_and_arms(arguments: argparse.Namespace) -> tuple[Rows, ArmTable | None, bool]:
@@ -250,6 +276,8 @@ def target_of(arguments: argparse.Namespace) -> dict[str, Any]:
         return {"policy": to_dict(read_policy(arguments))}
     if arguments.greedy:
         return {"greedy": True}
+    if arguments.learn is not None:
+        return {"learn": arguments.learn}
     if arguments.play is not None:
         return {"arm": arguments.play}
     return {"probabilities": str(arguments.probabilities)}
@@ -293,7 +321,8 @@ def notes_on(estimates: Sequence[Estimate], warm: int, rows: Rows) -> list[tuple
 
     notes = [("propensities", ALL_CERTAIN)] if rows.all_certain else []
     if warm:
-        notes.append(("warm start", f"{warm} other rows; they judged nothing"))
+        started = estimates[0].learnt and "learnt from"
+        notes.append((started or "warm start", f"{warm} other rows; they judged nothing"))
     notes += said("intervals hold", {found.method: found.holds for found in estimates})
     notes += cautions_on(estimates)
     worst = max(estimates, key=lambda found: found.unseen)

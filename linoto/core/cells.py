@@ -24,11 +24,13 @@ def is_missing(value: Any) -> bool:
 
 def number_of(value: Any) -> float | None:
     """A number, also one written as text; true is 1 and false 0; None for anything else."""
-    if isinstance(value, Real):
+    if isinstance(value, int):
         try:
             return float(value)
-        except OverflowError:  # a whole number of more than 308 digits, as the same in a text is
+        except OverflowError:  # more than 308 digits, which as a text are infinite too
             return inf if value > 0 else -inf
+    if isinstance(value, Real):
+        return float(value)
     text = str(value).strip()
     if text.lower() in TRUTH_WORDS:
         return TRUTH_WORDS[text.lower()]

@@ -111,8 +111,10 @@ class AskedColumns:
     def made(self, seen: Seen, item: str | None, arms: ArmTable) -> Recipe:
         """The recipe, with what the log says of the columns that are learned from it."""
         known = () if item is None else tuple(item_columns(arms))
-        called = {column.name for column in (*known, *self.context, *self.action)}
-        meant = {} if "item" in called else {"item": item or "item"}  # whatever its column is called
+        called = {column.name for column in known} | {column.name for column in self.context}
+        meant = (
+            {} if "item" in called.union(self.features) else {"item": item or "item"}
+        )  # whatever its column is called
         return Recipe(
             item=item or "item",
             items=() if item is None else arms.names,

@@ -10,14 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.exits import run
 from helpers.logged_rows import TARGET, logged
 
 from linoto.cli.evaluate import add_evaluate
 from linoto.cli.usage import Parser
 from linoto.logs.evaluate import evaluate, ips
-from linoto.logs.read import read_arms
+from linoto.logs.learning import learn_policy
+from linoto.logs.read import read_arms, read_log
 from linoto.logs.read_rows import read_rows
-from linoto.logs.rows import Rows
+from linoto.logs.rows import Rows, split
 
 
 def write_files(folder: Path, n: int = 600) -> Rows:
@@ -159,7 +161,7 @@ def test_the_command_says_where_there_is_too_little(
     ("words", "message"),
     [
         (("--play", "C"), "one of the arguments --propensity --uniform is required"),
-        (("--uniform",), "one of the arguments --play --probabilities --greedy --policy is required"),
+        (("--uniform",), "one of the arguments --play --probabilities --greedy --learn --policy is required"),
         (("--propensity", "q", "--play", "C"), "propensity must be a column of"),
         (("--uniform", "--play", "C", "--epsilon", "0.1"), "--epsilon is for --policy"),
     ],
@@ -195,3 +197,25 @@ def test_wrong_targets_are_named(tmp_path: Path) -> None:
     arguments = command(tmp_path, "--uniform", "--policy", "Gated", "--warm", "1")
     with pytest.raises(ValueError, match="--warm must be less than 1"):
         arguments.run(arguments)
+
+
+@pytest.mark.parametrize("way", ["pessimistic", "doubly robust"])
+@pytest.mark.parametrize("contexts", [False, True], ids=["arms", "contexts"])
+def test_what_is_learnt_from_one_part_is_judged_by_the_other(
+    contexts: bool, way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(tmp_path)
+    words = ["evaluate", tmp_path / "log.csv", "--item", "arm", "--reward", "click", "--propensity", "p"]
+    words += ["--numeric", "time"] if contexts else []
+    learn = ["--learn"] if way == "pessimistic" else ["--learn", "doubly-robust"]
+    assert run(*words, *learn, "--warm", 0.7, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    recipe = read_log(tmp_path / "log.csv", **COLUMNS, numeric=["time"]).recipe if contexts else None
+    taught, others = split(read_rows(tmp_path / "log.csv", **COLUMNS, recipe=recipe), share=0.7)
+    expected = evaluate(others, learn_policy(taught, method=way), seed=0)
+    assert told["warm_rows"] == len(taught) and told["estimates"] == [each.to_dict() for each in expected]
+    assert run(*words, *learn, "--warm", 0.7) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"learnt from {len(taught)} other rows; they judged nothing" in said
+    assert run(*words, "--play", "A", "--warm", 0.5) == 2
+    assert "--warm is for --policy and --learn" in capsys.readouterr().err
