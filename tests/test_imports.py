@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,26 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'linoto' has no attribute 'LinOTO'"):
         linoto.LinOTO  # noqa: B018
     assert not hasattr(linoto, "__path_to_nowhere__")
+
+
+def imports_of(path: Path, modules: set[str]) -> set[str]:
+    """Every module of ours that a file imports: at its head, in a function, or for types only."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            whole = [f"{node.module}.{name.name}" for name in node.names]
+            found |= {name if name in modules else str(node.module) for name in whole}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return found & modules
+
+
+def test_no_module_imports_itself_by_way_of_others_not_even_for_types() -> None:
+    """The package alone may: it looks its public names up when they are asked for."""
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "linoto").rglob("*.py")
+    }
+    files.pop("linoto")
+    graph = {name: imports_of(path, set(files)) - {name} for name, path in files.items()}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(files)  # CycleError names the circle

@@ -76,7 +76,7 @@ def run_serve(arguments: argparse.Namespace) -> None:
     """`linoto serve`."""
     with service_needed():
         from linoto.service.server import run
-        from linoto.service.web.listener import Limits
+        from linoto.service.web.limits import Limits
 
     limits = Limits(
         connections=arguments.connections, head=arguments.head, body=arguments.body, idle=arguments.idle

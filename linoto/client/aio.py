@@ -10,13 +10,13 @@ from typing import Self, TypeVar
 from linoto.client.endpoint import IDLE_SECONDS, Endpoint
 from linoto.client.exchange import Request, Retries
 from linoto.client.files import atomic_file, flush_to_disk
-from linoto.client.operations import Operations, export_request
+from linoto.client.operations import IsAwaited, Operations, export_request
 from linoto.client.responses import ServiceError
 
 T = TypeVar("T")
 
 
-class AsyncClient(Operations):
+class AsyncClient(IsAwaited, Operations):
     """Talks to one service from one event loop, with as many requests under way as you like.
 
     They share at most `connections` connections; the others wait for one. A request that is cancelled

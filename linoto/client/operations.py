@@ -32,8 +32,6 @@ from linoto.client.responses import RewardResult, ServedDecision, record
 from linoto.core.hints import as_names
 
 if TYPE_CHECKING:
-    from linoto.client.aio import AsyncClient
-    from linoto.client.threads import Client
     from linoto.core.features.moments import Moments
     from linoto.core.features.recipe import Recipe
     from linoto.core.offline import Offline
@@ -44,15 +42,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Returns:
+    """A client whose methods return what the service says."""
+
+
+class IsAwaited:
+    """A client whose methods are awaited."""
+
+
 class Operation(Generic[P, T]):
     """A method as type checkers see it: a `Client` returns its result, an `AsyncClient` is awaited."""
 
     @overload
-    def __get__(self, client: Client, owner: type[Client]) -> Callable[P, T]: ...
+    def __get__(self, client: Returns, owner: type[Returns]) -> Callable[P, T]: ...
     @overload
-    def __get__(
-        self, client: AsyncClient, owner: type[AsyncClient]
-    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: IsAwaited, owner: type[IsAwaited]) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, owner: Any) -> Any:
         raise NotImplementedError("`operation` makes functions")
 

@@ -10,13 +10,13 @@ from typing import Self, TypeVar
 from linoto.client.endpoint import IDLE_SECONDS, Endpoint
 from linoto.client.exchange import Request, Retries
 from linoto.client.files import atomic_file, flush_to_disk
-from linoto.client.operations import Operations, export_request
+from linoto.client.operations import Operations, Returns, export_request
 from linoto.client.responses import ServiceError
 
 T = TypeVar("T")
 
 
-class Client(Operations):
+class Client(Returns, Operations):
     """Talks to one service, from any number of threads.
 
     `timeout` is in seconds until an answer begins, or goes on. What may pass (no answer, 429, 503) is sent

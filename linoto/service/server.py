@@ -29,7 +29,8 @@ from linoto.service.storage.store import BUSY_TIMEOUT, Store
 from linoto.service.web.access import LOOPBACK, Access
 from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
-from linoto.service.web.listener import Limits, Listener
+from linoto.service.web.limits import Limits
+from linoto.service.web.listener import Listener
 from linoto.service.web.loading import Loading
 from linoto.service.webhook import SECRET, Webhook
 

@@ -23,7 +23,8 @@ from helpers.http import ask
 from helpers.service_process import Server, served
 
 from linoto.service.server import bind
-from linoto.service.web.listener import Limits, Listener
+from linoto.service.web.limits import Limits
+from linoto.service.web.listener import Listener
 
 SPEC = {"arms": [{"name": "a"}, {"name": "b"}], "policy": {"type": "LinUCB"}, "default_reward": 0}
 HEAD = b"POST /v1/loops/loop/decide HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"

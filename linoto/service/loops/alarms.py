@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from linoto.service.loops.events import DecisionMade, Mode, RewardRecorded
+from linoto.service.loops.loop_data import LoopData
 from linoto.service.loops.readings import in_order, model_evidence, practice_evidence, promise_evidence
+from linoto.service.loops.restores import is_lost
 from linoto.service.loops.state import Alarm, AlarmState, ModeChange
-
-if TYPE_CHECKING:
-    from linoto.service.loops.loop import Loop
 
 ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
@@ -20,7 +17,7 @@ ALARMS = {
 MODEL_REFUTED = "plays do not earn what the linear model of the log says they earn in their contexts"
 
 
-def shows_drift(loop: Loop, decision: DecisionMade) -> bool:
+def shows_drift(loop: LoopData, decision: DecisionMade) -> bool:
     """Whether a play must earn what the log earned; in version 1, alarms were raised by another rule."""
     if loop.spec.version == 1 or loop.watch.claim is None or not loop.watch.watches_drift:
         return False
@@ -28,7 +25,7 @@ def shows_drift(loop: Loop, decision: DecisionMade) -> bool:
     return decision.source == "mixture" or certified
 
 
-def check_claims(loop: Loop, closed: DecisionMade, event: RewardRecorded, moved: bool) -> None:
+def check_claims(loop: LoopData, closed: DecisionMade, event: RewardRecorded, moved: bool) -> None:
     """What one more reward says about the promise, and about the log; `moved`: more of it is closed."""
     state, watch, m = loop.state, loop.watch, loop.state.mixture
     if loop.coin_books is not None:
@@ -44,7 +41,7 @@ def check_claims(loop: Loop, closed: DecisionMade, event: RewardRecorded, moved:
         raise_alarm(loop, "drift", state.drift, due, MODEL_REFUTED)
         drop_model(loop, due)
     elif watch.claim is not None and shows_drift(loop, closed):
-        rewards = watch.rewards_of(event.reward, loop.is_lost(event))
+        rewards = watch.rewards_of(event.reward, is_lost(loop, event))
         state.detector.add_reward(closed.number, closed.source == "mixture", rewards)
         if state.detector.is_due:
             evidence = state.detector.evidence(watch.claim, now=not in_order(loop))
@@ -54,7 +51,7 @@ def check_claims(loop: Loop, closed: DecisionMade, event: RewardRecorded, moved:
         raise_alarm(loop, "drift", state.drift, state.drift.update(evidence, watch.threshold))
 
 
-def raise_alarm(loop: Loop, kind: str, alarm: AlarmState, due: bool, message: str = "") -> None:
+def raise_alarm(loop: LoopData, kind: str, alarm: AlarmState, due: bool, message: str = "") -> None:
     """An alarm that is due, and what the loop does about it."""
     if not due:
         return
@@ -69,14 +66,14 @@ def raise_alarm(loop: Loop, kind: str, alarm: AlarmState, due: bool, message: st
         alarm.rearm()
 
 
-def drop_model(loop: Loop, refuted: bool) -> None:
+def drop_model(loop: LoopData, refuted: bool) -> None:
     """A model that rewards have refuted pays for nothing any more, whatever an alarm does besides."""
     if refuted and in_order(loop) and loop.agent.gate.trusts_model:
         loop.agent.drop_model()
         loop.state.model_dropped = True
 
 
-def change_mode(loop: Loop, mode: Mode, by: str, *, answered: bool = False) -> None:
+def change_mode(loop: LoopData, mode: Mode, by: str, *, answered: bool = False) -> None:
     """Another mode; `answered`: a person has set it, and knows of the alarms so far."""
     state = loop.state
     if mode == state.mode and not answered:

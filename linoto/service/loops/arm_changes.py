@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from linoto.service.loops.events import ArmsChanged
+from linoto.service.loops.loop_data import LoopData
 from linoto.service.loops.references import reference_now
 from linoto.service.loops.state import AlarmState, ArmsChange
 
-if TYPE_CHECKING:
-    from linoto.service.loops.loop import Loop
 
-
-def change_arms(loop: Loop, event: ArmsChanged, at: float) -> None:
+def change_arms(loop: LoopData, event: ArmsChanged, at: float) -> None:
     """Apply a change to the agent and the state; one that cannot work is refused before anything changes."""
     agent, state, arms = loop.agent, loop.state, loop.arms
     if event.added:
@@ -30,7 +26,7 @@ def change_arms(loop: Loop, event: ArmsChanged, at: float) -> None:
         state.detector.reset()
 
 
-def change_text(loop: Loop) -> str:
+def change_text(loop: LoopData) -> str:
     """What the last change did to practice and to the promise."""
     text, before = loop.agent.amended(loop.first_certificate).changes[-1], loop.arms.practice_left
     left = loop.arms.after(loop.agent).practice_left

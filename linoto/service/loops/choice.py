@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 
 from linoto.core.codec import finite
@@ -9,11 +10,18 @@ from linoto.core.decisions import Decision, NoSafeArm
 from linoto.service.errors import invalid
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.questions import Question
+from linoto.service.loops.questions import ControlPlay, Question
 from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.restores import is_spent, is_unsure, lacks_room
 from linoto.service.loops.rooms import room_left
 from linoto.service.loops.spec import LoopAgent
+
+
+def control_play(loop: Loop, question: Question, served: Decision) -> ControlPlay | None:
+    """What the control group of a loop would play in its next decision."""
+    uncounted = None if loop.counts_control else loop.state.uncounted
+    draw = partial(loop.draws.practice, loop.state.decided + 1)
+    return question.control_play(loop.agent, served, uncounted, draw)
 
 
 def make_decision(
@@ -28,7 +36,7 @@ def make_decision(
     live = agent.play_safe(live) if closed else live
     served = live if explores else agent.play_safe(live)
     has_control = state.holdback > 0 and state.mode != "safe-only"
-    control = question.control_play(loop, served) if has_control else None
+    control = control_play(loop, question, served) if has_control else None
     in_control = control is not None and loop.draws.control_group(number) < state.holdback
     played = control.decision if control is not None and in_control else served
     likely = None

@@ -108,7 +108,7 @@ class ContextArms(LoopArms):
             practice=self.weights_of(practice, places),
             arms=range(len(self.recipe.items)) if places is None else places,
             actions=actions,
-            made_by=self,
+            because=self.because,
         )
 
     def weights_of(self, given: Practice | None, allowed: list[int] | None) -> Weights | None:

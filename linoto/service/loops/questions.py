@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,8 @@ from linoto.service.loops.events import Context, Contribution, DecisionMade
 from linoto.service.loops.practice_weights import Weights, rescaled, spread
 from linoto.service.loops.spec import LoopAgent
 
-if TYPE_CHECKING:
-    from linoto.service.loops.context_arms import ContextArms
-    from linoto.service.loops.loop import Loop
+Explain = Callable[[Floats, Floats, Context], list[Contribution]]
+"""What parts of a context say, by theta and the difference of two actions."""
 
 
 class ControlPlay(NamedTuple):
@@ -72,8 +71,13 @@ class Question(ABC):
         """How likely the safe choice would have been another arm: a mixture is played in its proportions."""
 
     @abstractmethod
-    def control_play(self, loop: Loop, served: Decision) -> ControlPlay | None:
-        """What the control group would play; None where it could not play what practice does."""
+    def control_play(
+        self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]
+    ) -> ControlPlay | None:
+        """What the control group would play; None where it could not play what practice does.
+
+        `uncounted` are its plays by arm, where the agent does not count them; `draw` is that of practice.
+        """
 
     def explained(self, theta: Floats, played: Decision) -> tuple[float | None, list[Contribution]]:
         """How much more than practice an arm is expected to earn, and which parts of the context say so."""
@@ -104,8 +108,10 @@ class FixedQuestion(Question):
         allowed = slice(None) if self.allowed is None else self.allowed
         return 1.0 - float(logged[played.arm] / logged[allowed].sum())
 
-    def control_play(self, loop: Loop, served: Decision) -> ControlPlay | None:
-        arm = loop.agent.next_mixture_arm(None if loop.counts_control else loop.state.uncounted)
+    def control_play(
+        self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]
+    ) -> ControlPlay | None:
+        arm = agent.next_mixture_arm(uncounted)
         if arm < 0 or (self.allowed is not None and arm not in self.allowed):  # no logged arm is left
             return None
         return ControlPlay(replace(served, arm=arm, mode="safe", source="mixture"), {arm: 1.0})
@@ -117,7 +123,7 @@ class ContextQuestion(Question):
 
     arms: Sequence[int]  # of the round: the agent counts these from 0
     actions: Floats  # (k, d) their features
-    made_by: ContextArms
+    because: Explain
 
     def without(self, removed: Set[int], names: Sequence[str]) -> ContextQuestion:
         """The same without arms that were removed; practice is what is left of it."""
@@ -161,15 +167,16 @@ class ContextQuestion(Question):
             return 1.0 - float(weights[played.arm])
         return float(played.arm != played.fallback)
 
-    def control_play(self, loop: Loop, served: Decision) -> ControlPlay | None:
+    def control_play(
+        self, agent: LoopAgent, served: Decision, uncounted: list[int] | None, draw: Callable[[], float]
+    ) -> ControlPlay | None:
         if self.weights is None:
             return None
         weights = {place: weight for place, weight in enumerate(self.weights.tolist()) if weight > 0}
         if served.source == "practice":  # its draw is known already, and stands
             return ControlPlay(served, weights)
         arms, shares = list(weights), np.cumsum(list(weights.values()))
-        drawn = loop.draws.practice(loop.state.decided + 1) * shares[-1]
-        arm = arms[int(np.searchsorted(shares, drawn, side="right"))]
+        arm = arms[int(np.searchsorted(shares, draw() * shares[-1], side="right"))]
         action = tuple(self.actions[arm].tolist())
         return ControlPlay(replace(served, arm=arm, mode="safe", source="practice", action=action), weights)
 
@@ -179,7 +186,7 @@ class ContextQuestion(Question):
             return None, []
         other = self.actions.mean(axis=0) if played.practice is None else np.array(played.practice)
         difference = np.array(played.action) - other
-        return float(theta @ difference), self.made_by.because(theta, difference, self.context or {})
+        return float(theta @ difference), self.because(theta, difference, self.context or {})
 
 
 def all_removed(arms: Sequence[int], names: Sequence[str]) -> Refused:

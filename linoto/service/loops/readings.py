@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 from linoto.service.loops.books import Entry
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.lift import Draw, LiftSums, Limits
+from linoto.service.loops.loop_data import LoopData
 from linoto.service.loops.practice import PracticeBooks, books_of, sums_of
 
 if TYPE_CHECKING:
     from linoto.service.loops.books import Page
-    from linoto.service.loops.loop import Loop
 
 IN_ORDER = 5  # the version of loops from which on all their books are in the order of decisions
 
 
-def in_order(loop: Loop) -> bool:
+def in_order(loop: LoopData) -> bool:
     """Whether the books of a loop hold all its decisions; before, only those with a centre for the lift."""
     return loop.spec.version >= IN_ORDER
 
 
-def entry_of(loop: Loop, event: DecisionMade) -> Entry | None:
+def entry_of(loop: LoopData, event: DecisionMade) -> Entry | None:
     """What of a decision is entered; None: nothing."""
     draw = draw_of(loop, event)
     if not in_order(loop):
@@ -39,14 +39,14 @@ def entry_of(loop: Loop, event: DecisionMade) -> Entry | None:
     )
 
 
-def draw_of(loop: Loop, event: DecisionMade) -> Draw | None:
+def draw_of(loop: LoopData, event: DecisionMade) -> Draw | None:
     """What the lift needs of a decision, where it is one of those that it is about."""
     if event.control_chance is None or event.lift_centre is None:
         return None
     return Draw(event.control_chance, event.group == "holdback", event.lift_centre, loop.limits)
 
 
-def open_in_books(loop: Loop, event: DecisionMade) -> None:
+def open_in_books(loop: LoopData, event: DecisionMade) -> None:
     """A decision is made: its reward is to come."""
     entry = entry_of(loop, event)
     coin = enter_coin(loop, event, None)
@@ -54,14 +54,14 @@ def open_in_books(loop: Loop, event: DecisionMade) -> None:
         loop.state.books.open(entry, coin)
 
 
-def close_in_books(loop: Loop, decision: DecisionMade, reward: float | None) -> bool:
+def close_in_books(loop: LoopData, decision: DecisionMade, reward: float | None) -> bool:
     """Its reward, None if it is lost; whether more is closed now of books that hold every decision."""
     entry = entry_of(loop, decision)
     coin = () if reward is None else enter_coin(loop, decision, reward)
     return entry is not None and loop.state.books.close(entry, reward, coin) and in_order(loop)
 
 
-def enter_coin(loop: Loop, event: DecisionMade, reward: float | None) -> Sequence[float]:
+def enter_coin(loop: LoopData, event: DecisionMade, reward: float | None) -> Sequence[float]:
     """A play, or its reward, in the books of the coin: what these grow by."""
     if loop.coin_books is None or event.control_share is None:
         return ()
@@ -77,13 +77,13 @@ def enter_coin(loop: Loop, event: DecisionMade, reward: float | None) -> Sequenc
 # -- evidence
 
 
-def to_read(loop: Loop, moved: bool) -> Page | None:
+def to_read(loop: LoopData, moved: bool) -> Page | None:
     """The closed part of the books, if there is something new in it, and something open behind it."""
     books = loop.state.books
     return books.closed if moved and books.pages else None
 
 
-def promise_evidence(loop: Loop, counted: bool, moved: bool) -> float:
+def promise_evidence(loop: LoopData, counted: bool, moved: bool) -> float:
     """log evidence that plays earned less than promised, after a reward (`counted`: of such a play)."""
     watch, totals, page = loop.watch, loop.state.counted, to_read(loop, moved)
     found = -inf if page is None else watch.promise(page.plays, page.known, page.rewards)
@@ -92,7 +92,7 @@ def promise_evidence(loop: Loop, counted: bool, moved: bool) -> float:
     return max(found, watch.promise(totals.plays, *watch.known(totals)))
 
 
-def model_evidence(loop: Loop, moved: bool) -> float:
+def model_evidence(loop: LoopData, moved: bool) -> float:
     """log evidence against what the model of the log says of plays in their contexts."""
     watch, totals, page = loop.watch, loop.state.counted, to_read(loop, moved)
     now = watch.model_drift(totals.plays, *watch.known(totals), loop.state.played)
@@ -101,7 +101,7 @@ def model_evidence(loop: Loop, moved: bool) -> float:
     return max(now, watch.model_drift(page.plays, page.known, page.rewards, page.played))
 
 
-def practice_evidence(loop: Loop, moved: bool) -> float:
+def practice_evidence(loop: LoopData, moved: bool) -> float:
     """log evidence that practice would have earned more than explored decisions did."""
     assert loop.coin_books is not None
     (terms, books), page = loop.coin_books, to_read(loop, moved)
@@ -111,7 +111,7 @@ def practice_evidence(loop: Loop, moved: bool) -> float:
     return max(now, terms.evidence(books_of(page.coin), page.decisions))
 
 
-def practice_books(loop: Loop) -> PracticeBooks | None:
+def practice_books(loop: LoopData) -> PracticeBooks | None:
     """What the coin tells of practice, by the closed part of the books or by all: whichever tells more."""
     if loop.coin_books is None:
         return None
@@ -125,7 +125,7 @@ def practice_books(loop: Loop) -> PracticeBooks | None:
 # -- what is left of the promise
 
 
-def left_at_most(loop: Loop) -> float:
+def left_at_most(loop: LoopData) -> float:
     """How much may still be lost, at the most: open and lost rewards at their best, the log at its lowest.
 
     Below 0 the plays have earned less than promised, whatever is still to come: by chance, perhaps. It is
@@ -147,7 +147,7 @@ def left_at_most(loop: Loop) -> float:
 # -- the lift
 
 
-def lift_of(loop: Loop) -> tuple[LiftSums, Limits | None] | None:
+def lift_of(loop: LoopData) -> tuple[LiftSums, Limits | None] | None:
     """The lift and its interval, over the closed part of the books or over all: whichever tells more.
 
     None where no decision has a centre. Without a range an open reward has no worst: then all decisions tell

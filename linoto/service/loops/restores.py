@@ -6,29 +6,36 @@ what it is compared with: where a coin decides, only explored decisions can cost
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from linoto.core.hints import counted
-from linoto.service.loops.events import DecisionMade, Event, LoopRestored
+from linoto.service.loops.events import DecisionMade, Event, LoopRestored, RewardRecorded
+from linoto.service.loops.loop_data import LoopData
 from linoto.service.loops.state import Epoch
 from linoto.service.storage.expected import Note, tag_of
 
-if TYPE_CHECKING:
-    from linoto.service.loops.loop import Loop
 
-
-def restores_of(loop: Loop) -> list[Epoch]:
+def restores_of(loop: LoopData) -> list[Epoch]:
     """The epochs that began with a restore."""
     return [epoch for epoch in loop.state.epochs if epoch.restored_at is not None]
 
 
-def first_since_restore(loop: Loop) -> int:
+def first_since_restore(loop: LoopData) -> int:
     """The first decision after the last restore; 1 if there was none."""
     restores = restores_of(loop) if loop.state.epochs else []
     return restores[-1].first if restores else 1
 
 
-def may_have_lost(loop: Loop, now: float) -> bool:
+def is_unheard(loop: LoopData, event: RewardRecorded) -> bool:
+    """Whether a reward may have been told and lost with the database, as the decision was open then."""
+    return event.origin == "default" and event.number < first_since_restore(loop)
+
+
+def is_lost(loop: LoopData, event: RewardRecorded) -> bool:
+    """Whether nobody knows the reward that closed a decision."""
+    unknown = event.origin == "default" and loop.spec.missing_reward == "unknown"
+    return unknown or is_unheard(loop, event)
+
+
+def may_have_lost(loop: LoopData, now: float) -> bool:
     """Whether a decision that nobody knows may be one that a restore has lost, and still await its reward."""
     return any(
         epoch.missing != 0 and now < (epoch.restored_at or 0.0) + loop.spec.window
@@ -39,12 +46,12 @@ def may_have_lost(loop: Loop, now: float) -> bool:
 # -- what it may have cost
 
 
-def debt(loop: Loop) -> float:
+def debt(loop: LoopData) -> float:
     """What decisions that restores have lost may have cost, at the worst."""
     return debt_at(loop, loop.state.decided + 1)
 
 
-def debt_at(loop: Loop, number: int) -> float:
+def debt_at(loop: LoopData, number: int) -> float:
     """The same by the time of a decision; 0 where nothing is promised.
 
     A play loses at most the width of the range of mean rewards below what it is compared with.
@@ -61,34 +68,34 @@ def lost_by(epoch: Epoch) -> int:
     return (epoch.missing or 0) if epoch.costly is None else epoch.costly
 
 
-def costly(loop: Loop) -> int:
+def costly(loop: LoopData) -> int:
     """How many decisions may have cost something so far, those that restores have lost too."""
     made = loop.state.groups["explore"].plays if loop.agent.gate.throws_coin else loop.state.decided
     return made + sum(map(lost_by, restores_of(loop)))
 
 
-def is_spent(loop: Loop) -> bool:
+def is_spent(loop: LoopData) -> bool:
     """Whether a gate that throws a coin has no room besides the debt; known before it is thrown."""
     if not loop.state.epochs or not loop.agent.gate.throws_coin or debt(loop) == 0:
         return False
     return loop.agent.proven_room < debt(loop)
 
 
-def lacks_room(loop: Loop, budget: float | None) -> bool:
+def lacks_room(loop: LoopData, budget: float | None) -> bool:
     """Whether any other gate, which sees this much room, has none besides the debt."""
     if not loop.state.epochs or loop.agent.gate.throws_coin or budget is None:
         return False
     return debt(loop) > 0 and budget <= debt(loop)
 
 
-def is_unsure(loop: Loop, proposal: int | None) -> bool:
+def is_unsure(loop: LoopData, proposal: int | None) -> bool:
     """Whether another draw of the explorer may have found an arm with room besides the debt."""
     if not loop.state.epochs or loop.agent.rule.deterministic or proposal is not None:
         return False
     return not loop.agent.gate.throws_coin and debt(loop) > 0
 
 
-def budget_of(loop: Loop, event: DecisionMade) -> float | None:
+def budget_of(loop: LoopData, event: DecisionMade) -> float | None:
     """The room that the gate saw, less what restores before the decision had lost."""
     return None if event.budget is None else event.budget - debt_at(loop, event.number)
 
@@ -96,7 +103,7 @@ def budget_of(loop: Loop, event: DecisionMade) -> float | None:
 # -- what is noted beside the database
 
 
-def note_of(loop: Loop) -> Note:
+def note_of(loop: LoopData) -> Note:
     """What is noted of a loop: which one it is, its last event, and what may have cost something."""
     first = loop.state.epochs[0] if loop.state.epochs else None
     born = "" if first is None or first.restored_at is not None else first.name
@@ -104,12 +111,12 @@ def note_of(loop: Loop) -> Note:
     return Note(loop.id, tag, loop.state.seq, costly(loop), is_unsure_what_is_lost(loop))
 
 
-def is_unsure_what_is_lost(loop: Loop) -> bool:
+def is_unsure_what_is_lost(loop: LoopData) -> bool:
     """Whether a restore has lost events, and nobody knows how many."""
     return any(epoch.missing is None for epoch in restores_of(loop))
 
 
-def restored_event(loop: Loop, epoch: str, noted: Note | None) -> LoopRestored:
+def restored_event(loop: LoopData, epoch: str, noted: Note | None) -> LoopRestored:
     """What a restore does to a loop of the backup, by what was noted of it beside the database that is gone.
 
     Nobody knows what is lost where another loop had its id, or where the note is that of a restore that did

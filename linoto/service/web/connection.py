@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import httptools
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
+from linoto.service.web.limits import Limits
 from linoto.service.web.messages import error_body
-
-if TYPE_CHECKING:
-    from linoto.service.web.listener import Listener
 
 MOST_HEAD = 65_536  # bytes of the first line and the headers together
 SLOWEST_BODY = 65_536  # bytes: each that many that have come give a body one more second
@@ -27,6 +27,19 @@ class HeadRefused(Exception):  # noqa: N818 - an answer, not a fault
     """A head that is too long, or says two things at once; its arguments are those of `refuse`."""
 
 
+class Host(Protocol):
+    """Who has taken a connection, and hears what becomes of it."""
+
+    config: Config
+    state: ServerState
+    limits: Limits
+    loop: asyncio.AbstractEventLoop
+
+    def came(self, connection: Connection) -> None: ...
+    def moved(self, connection: Connection, phase: str) -> None: ...
+    def left(self, connection: Connection) -> None: ...
+
+
 class Connection(HttpToolsProtocol):
     """A connection with one deadline at a time: for a head, for a body, for the next request.
 
@@ -35,7 +48,7 @@ class Connection(HttpToolsProtocol):
     two requests.
     """
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Host) -> None:
         super().__init__(listener.config, listener.state, {}, listener.loop)
         self.listener, self.limits = listener, listener.limits
         self.deadline = inf

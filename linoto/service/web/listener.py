@@ -12,7 +12,6 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import formatdate
 from itertools import chain, islice
 from typing import Any
@@ -22,6 +21,7 @@ from uvicorn.server import ServerState
 
 from linoto.service.errors import Repeats
 from linoto.service.web.connection import BUSY, IDLE, READING, SILENT, Connection
+from linoto.service.web.limits import Limits
 from linoto.service.web.messages import error_body
 
 logger = logging.getLogger("linoto.service")
@@ -34,17 +34,6 @@ OTHER_FILES = 128  # file descriptors for the database, for its readers and for 
 PAUSE = 0.2  # seconds in which the last callers without a file descriptor may read their 503
 NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FULL = "the service has as many connections as it may: ask again"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How many connections there may be, and how many seconds each may take."""
-
-    connections: int = 1000
-    head: float = 10.0  # for the first line and the headers, also before the first byte
-    body: float = 30.0  # for the body, and one more for each 64 KiB of it
-    idle: float = 75.0  # between two requests, and for reading an answer
-    stall: float = 1.0  # for the next part of a body, where somebody else needs the connection
 
 
 class Listener:

@@ -1,0 +1,151 @@
+"""What a loop is and knows: its agent, its state, its promise, and what follows from them alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from linoto.core.certificates import Certificate
+from linoto.core.snapshots import from_dict
+from linoto.service.errors import restored
+from linoto.service.loops import spec as specs
+from linoto.service.loops.arms import LoopArms
+from linoto.service.loops.events import DecisionMade
+from linoto.service.loops.keys import LoopKey
+from linoto.service.loops.practice import PracticeBooks, PracticeTerms
+from linoto.service.loops.spec import LoopAgent, LoopSpec
+from linoto.service.loops.state import Alarm, LoopState
+from linoto.service.loops.watch import Watch
+
+DECISION_ID = re.compile(
+    r"(?P<loop>[1-9][0-9]*)-((?P<epoch>[0-9a-f]{10})-)?(?P<number>[1-9][0-9]{0,14})", re.A
+)
+
+
+@dataclass
+class LoopData:
+    """A loop as others read it."""
+
+    id: int
+    name: str
+    created_at: float
+    asked: LoopSpec  # as it was asked for
+    spec: LoopSpec  # with what was left out filled in
+    agent: LoopAgent
+    state: LoopState
+    first_certificate: Certificate  # what was promised before the first decision
+    certificate: Certificate  # the same with what changes of the arms did to it
+    watch: Watch
+    practice: PracticeTerms | None  # where the gate throws a coin
+    names: list[str]
+    index: dict[str, int]
+    log_mean: float | None
+    arms: LoopArms
+    secret: bytes | None = field(default=None, repr=False)  # of the database; None: it is in none yet
+    key: LoopKey | None = None  # of this epoch
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
+    pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
+    snapshot_seq: int = 0  # of the last snapshot
+    alarms_logged: int = 0
+
+    @property
+    def draws(self) -> LoopKey:
+        """What every draw of a decision is made from."""
+        if self.key is None:
+            raise RuntimeError(f"loop {self.name!r} must be in a database, or have a seed, to decide")
+        return self.key
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its draws come from a key; those of older versions do since an event says so."""
+        return self.spec.version >= specs.KEYED or self.state.keyed
+
+    @property
+    def has_seed(self) -> bool:
+        """Whether its key comes from a seed that somebody chose."""
+        return self.spec.seed is not None and not self.state.keyed
+
+    @property
+    def epoch(self) -> str:
+        """The name of this epoch: nothing before the first restore."""
+        return self.state.epochs[-1].name if self.state.epochs else ""
+
+    # -- what it was made from
+
+    def is_made_from(self, asked: LoopSpec) -> bool:
+        """Whether this loop is what the spec asks for; what it leaves out is as it is here."""
+        same = msgspec.structs.replace(asked, version=self.spec.version, policy=self.spec.policy)
+        there = from_dict(self.spec.policy, stored=True)  # it may have been written with fewer fields
+        return specs.with_defaults(same, self.name) == self.spec and from_dict(asked.policy) == there
+
+    @property
+    def reference(self) -> float | None:
+        """The mean reward of the log, or of what is left of it as practice."""
+        later = self.state.references
+        return later[-1].mean if later else self.log_mean
+
+    @property
+    def first_centre(self) -> float | None:
+        """About what a decision earns before any reward has come; None without a log."""
+        return self.arms.first_centre(self.agent, self.reference)
+
+    @property
+    def counts_control(self) -> bool:
+        """Whether the agent counts plays of the control group, like its own safe ones."""
+        return self.arms.counts_control(self.agent)
+
+    @property
+    def arm_count(self) -> int:
+        """How many arms can be played now."""
+        return len(self.names) - len(self.arms.gone)
+
+    def is_present(self, arm: int) -> bool:
+        """Whether an arm was not removed."""
+        return arm not in self.arms.gone
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The range of every single reward, where it is known."""
+        return self.certificate.reward_range if self.watch.scale.bounded else None
+
+    @property
+    def lost(self) -> int:
+        """Closed decisions, of those that the promise is about, whose reward nobody knows."""
+        return self.state.counted.closed - self.watch.known(self.state.counted)[0]
+
+    @property
+    def coin_books(self) -> tuple[PracticeTerms, PracticeBooks] | None:
+        """What the coin has told of practice so far, where the gate throws one."""
+        books = self.state.practice
+        return None if self.practice is None or books is None else (self.practice, books)
+
+    @property
+    def open_alarms(self) -> list[Alarm]:
+        """The alarms that nobody has answered by setting the loop's mode since."""
+        return self.state.alarms[self.state.answered :]
+
+    # -- names
+
+    def decision_id(self, number: int) -> str:
+        """What callers know a decision by: loop, epoch unless it is the first, and number."""
+        epoch = self.epoch_of(number) if self.state.epochs else ""
+        return f"{self.id}-{epoch}-{number}" if epoch else f"{self.id}-{number}"
+
+    def epoch_of(self, number: int) -> str:
+        """The epoch that a decision was made in."""
+        return next((epoch.name for epoch in reversed(self.state.epochs) if number >= epoch.first), "")
+
+    def number_of(self, decision_id: str) -> int | None:
+        """The decision meant, if it is one of this loop; refuses one that a restore has lost."""
+        match = DECISION_ID.fullmatch(decision_id)
+        if match is None or match["loop"] != str(self.id):
+            return None
+        value, epoch = int(match["number"]), match["epoch"] or ""
+        if value <= self.state.decided and epoch == self.epoch_of(value):
+            return value
+        if not self.state.epochs or epoch == self.epoch:  # nothing was lost, or it is yet to be made
+            return None
+        raise restored(f"decision {decision_id!r} of {self.name!r} was lost when a backup was restored")
