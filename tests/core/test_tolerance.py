@@ -232,7 +232,7 @@ def test_the_joint_bound_is_the_minimum_where_the_reference_may_earn_nothing(owe
 def test_every_joint_bound_agrees_with_the_oracle_for_long(budget: float, epsilon: float, index: int) -> None:
     """The kernel stops within 1e-9 of the border: by the tangent there, its bound is up to 1e-6 too low."""
     options: dict[str, Any] = {"budget": budget, "epsilon": epsilon, "ledger": "joint", "close": 1e-6}
-    assert agree(JOINT[index], seed=9, rounds=300, **options)
+    assert agree(JOINT[index], seed=9, rounds=100, **options)
 
 
 @pytest.mark.parametrize("relative", [False, True])
@@ -278,7 +278,7 @@ def test_thompson_behind_the_gate_agrees_with_the_oracle() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(EVERY)))
 def test_all_kinds_of_tolerance_agree_with_the_oracle(index: int) -> None:
-    agree(EVERY[index], seed=index, rounds=150)
+    agree(EVERY[index], seed=index, rounds=80)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,3 @@ def logged(n: int, seed: int, *, logger: Any = LOGGER, means: Any = MEANS, ids: 
         propensities=np.asarray(logger)[arms],
         ids=range(n) if ids else None,
     )
-
-
-def most(worlds: int, rate: float) -> int:
-    """The least c with P(Binomial(worlds, rate) > c) <= 1e-6: the false-alarm rate of one comparison."""
-    tail, c = 0.0, worlds
-    while tail <= 1e-6:
-        tail += comb(worlds, c) * rate**c * (1 - rate) ** (worlds - c)
-        c -= 1
-    return c + 1

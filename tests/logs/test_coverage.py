@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from helpers.logged_rows import most
+from helpers.chance import most
 
 from linoto.logs.evaluate import METHODS, Interval, evaluate
 from linoto.logs.rows import Rows

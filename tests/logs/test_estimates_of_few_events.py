@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.logged_rows import ALL, MEANS, TARGET, logged, most
+from helpers.chance import most
+from helpers.logged_rows import ALL, MEANS, TARGET, logged
 
 from linoto.core.intervals import mean_from_total
 from linoto.logs.evaluate import Interval, doubly_robust, evaluate, ips, replay, snips

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.logged_rows import ALL, LOGGER, MEANS, TARGET, TRUTH, logged, most
+from helpers.chance import most
+from helpers.logged_rows import ALL, LOGGER, MEANS, TARGET, TRUTH, logged
 
 from linoto.logs.evaluate import Interval, doubly_robust, evaluate, ips, replay, snips
 from linoto.logs.rows import Rows

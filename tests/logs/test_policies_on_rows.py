@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.logged_rows import ALL, TARGET, logged, most
+from helpers.chance import most
+from helpers.logged_rows import ALL, TARGET, logged
 
 from linoto import Gated, LinearBandit, LinLCB, LinUCB, Offline, Tolerance, simulate
 from linoto.logs.evaluate import Estimate, Interval, evaluate, ips, replay

@@ -1,15 +1,15 @@
 """Callers who choose contexts, arms, practice and arrivals try to break every gate that knows contexts.
 
 Quick runs are at delta = .05: of 4 runs, 3 or more break a promise that holds with a probability of 5e-4
-at most. The slow ones play 1,000 of each, and allow delta and four standard errors.
+at most. The slow ones play hundreds of each, and fail by chance in one of 100,000.
 """
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
 import pytest
+from helpers.chance import most
 from helpers.contextual_adversaries import ARRIVALS, ATTACKS, excess
 
 from linoto import Confidence, Control, Gated, Greedy, Tolerance
@@ -69,10 +69,12 @@ def test_where_the_model_is_right_nothing_of_the_loan_is_lost() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("delta, runs", [(0.05, 200), (0.5, 200), (0.95, 300)])
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("name", GATES)
-def test_no_attack_breaks_the_promise_in_a_thousand_runs(name: str, attack: str, delta: float) -> None:
-    found = broken(name, attack, delta, 1000, rounds=60)
-    print(f"{name}, {attack}, delta {delta}: {found} of 1000")
-    assert found <= 1000 * delta + 4 * sqrt(1000 * delta * (1 - delta))
+def test_no_attack_breaks_the_promise_in_hundreds_of_runs(
+    name: str, attack: str, delta: float, runs: int
+) -> None:
+    found = broken(name, attack, delta, runs, rounds=60)
+    print(f"{name}, {attack}, delta {delta}: {found} of {runs}")
+    assert found <= most(runs, delta, alarm=1e-5) < runs

@@ -1,0 +1,16 @@
+"""How often something may happen by chance before a test says that it happens too often."""
+
+from __future__ import annotations
+
+from math import comb
+
+ALARM = 1e-6
+
+
+def most(runs: int, rate: float, alarm: float = ALARM) -> int:
+    """The least c with P(Binomial(runs, rate) > c) <= alarm: the false-alarm rate of one comparison."""
+    tail, c = 0.0, runs
+    while tail <= alarm:
+        tail += comb(runs, c) * rate**c * (1 - rate) ** (runs - c)
+        c -= 1
+    return c + 1
