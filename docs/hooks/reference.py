@@ -17,6 +17,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 
 from linoto.cli.commands import parser
+from linoto.cli.settings import settings_of, variable_of
 
 MARK = re.compile(r"<!-- generated: (\w+) -->")
 Schema = dict[str, Any]  # a JSON schema, or a part of one
@@ -33,7 +34,9 @@ def generate(name: str, where: str) -> str:
         return command_reference()
     if name == "routes":
         return route_reference(served_description())
-    raise PluginError(f"{where}: a mark must name commands or routes, got {name}")
+    if name == "settings":
+        return setting_reference()
+    raise PluginError(f"{where}: a mark must name commands, routes or settings, got {name}")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -99,6 +102,16 @@ def if_left_out(action: argparse.Action) -> str:
         return "must be given"
     silent = action.default is None or action.default is False or action.default in ([], argparse.SUPPRESS)
     return "" if silent else f"`{action.default}`"
+
+
+def setting_reference() -> str:
+    """Every setting of the service, by file, environment variable and flag."""
+    serve = next(command for command in commands(parser()) if command.prog == "linoto serve")
+    rows = (
+        (f"`{action.dest}`", f"`{variable_of(action.dest)}`", *argument(serve, action))
+        for action in settings_of(serve)
+    )
+    return table(("in the file", "in the environment", "on the command line", "meaning", "default"), rows)
 
 
 # -- HTTP

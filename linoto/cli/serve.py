@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from linoto.cli.database import DATABASE, service_needed
+from linoto.cli.settings import add_settings, read_secret, read_settings, shown
 from linoto.cli.terminal import above_zero, positive
 from linoto.cli.usage import Commands, described
 
@@ -60,6 +62,12 @@ def add_serve(commands: Commands) -> None:
         help="where alarms are posted, signed with the secret in LINOTO_WEBHOOK_SECRET",
     )
     serve.add_argument(
+        "--webhook-secret-file",
+        type=Path,
+        metavar="FILE",
+        help="file with that secret, in place of the environment",
+    )
+    serve.add_argument(
         "--accept-clock",
         action="store_true",
         help="start although by the clock every open decision of a loop is over",
@@ -69,29 +77,24 @@ def add_serve(commands: Commands) -> None:
     )
     for name, seconds, what in TIMES:
         serve.add_argument(f"--{name}", type=above_zero, default=seconds, metavar="SECONDS", help=what)
+    add_settings(serve)
     serve.set_defaults(run=run_serve)
 
 
 def run_serve(arguments: argparse.Namespace) -> None:
     """`linoto serve`."""
+    settings = read_settings(arguments, os.environ)
+    if arguments.show_config:
+        print("\n".join(shown(settings)))
+        return
     with service_needed():
         from linoto.service.server import run
         from linoto.service.web.limits import Limits
 
-    limits = Limits(
-        connections=arguments.connections, head=arguments.head, body=arguments.body, idle=arguments.idle
-    )
-    run(
-        arguments.db or (DEMO if arguments.demo else DATABASE),
-        host=arguments.host,
-        port=arguments.port,
-        logs=arguments.logs,
-        demo=arguments.demo,
-        log_format=arguments.log_format,
-        access_log=arguments.access_log,
-        rate=arguments.rate,
-        webhook=arguments.webhook,
-        accept_clock=arguments.accept_clock,
-        limits=limits,
-        drain=arguments.drain,
-    )
+    chosen = {name: setting.value for name, setting in settings.items()}
+    limits = Limits(**{name: chosen.pop(name) for name in ("connections", "head", "body", "idle")})
+    path = chosen.pop("db") or (DEMO if chosen["demo"] else DATABASE)
+    secret = chosen.pop("webhook_secret_file")
+    if secret is not None:
+        chosen["webhook_secret"] = read_secret(secret, "--webhook-secret-file")
+    run(path, limits=limits, **chosen)
