@@ -16,8 +16,11 @@ from linoto.cli.commands import parser
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 WITH_CODE = [page for page in PAGES if blocks_of(page)]
-# Their commands take ten seconds of a core and more: .ci/run asks for them, and make test does not.
-LONG = {"docs/beyond.md", "docs/preview.md", "docs/tutorial.md"}
+# Their commands take five seconds of a core and more: .ci/run asks for them, and make test does not.
+LONG = {
+    f"docs/{name}.md"
+    for name in ("beyond", "laws", "other-packages", "preview", "reproduction", "tutorial", "your-own")
+}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 

@@ -47,6 +47,7 @@ def work(server: Server, diary: Diary, seed: int) -> None:
             return
 
 
+@pytest.mark.slow  # without a server: test_pruning_can_be_interrupted_anywhere_and_is_finished_by_the_next
 def test_pruning_while_a_busy_server_is_killed_loses_nothing_that_is_kept(tmp_path: Path) -> None:
     path, diaries = tmp_path / "x.sqlite", [Diary() for _ in range(6)]
     with served(path, snapshot_every=60) as server:

@@ -59,6 +59,7 @@ def test_the_truth_lies_in_the_worlds_that_a_preview_shows(kind: str, logged_arm
 
 
 @pytest.mark.parametrize("kind", ["clicks, 4 %", "prices, heavy tail"])
+@pytest.mark.few(1)
 def test_the_band_of_a_preview_is_not_far_from_the_truth(kind: str) -> None:
     """10 problems: at 80 %, fewer than 5 are right in 0.6 % of choices of seeds."""
     found = [foretell(kind, seed, horizon=150, worlds=12)[0] for seed in range(10)]
@@ -88,6 +89,7 @@ def test_where_practice_is_the_best_the_second_band_holds_the_truth() -> None:
     assert sum(second.kept for _, second in found) >= 8
 
 
+@pytest.mark.slow
 def test_the_shortfall_in_contexts_is_foretold_where_practice_knows_more_than_features() -> None:
     """Real digits, whose truth is known: practice sees every pixel, a preview five components. 4 problems: at
     90 %, fewer than 2 keep to it in 0.4 % of choices of seeds. As if nobody had known more, not one of two

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.chance import most
 
 import linoto
 from linoto.audit.drift import size_of_drift
@@ -97,25 +98,32 @@ def direct(gate: str, drift: float, *, runs: int, horizon: int, budget: float) -
     return broken
 
 
+HORIZON, DRIFT, BUDGET = 300, 0.5, 5.0
+
+
+def broken_promises(worlds: int) -> dict[str, dict[str, Any]]:
+    """What a preview of so many worlds says of each gate."""
+    policy = behind(linoto.Control(budget=BUDGET))
+    options: dict[str, Any] = {"drift": DRIFT, "horizon": HORIZON, "worlds": worlds, "prior": 0.1}
+    return {row["gate"]: row for row in linoto.preview_gates(ARMS, LOG, policy=policy, **options).table()}
+
+
+@pytest.mark.parametrize("worlds", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_only_the_logs_gate_breaks_its_promise_where_the_world_moves(worlds: int) -> None:
+    """Promises at 5 %: broken more often in one of 100,000 choices of seeds."""
+    rows, limit = broken_promises(worlds), most(worlds, 0.05, alarm=1e-5)
+    assert rows["Control"]["broken_moving"] <= limit
+    assert rows["Control"]["broken_still"] <= limit and rows["the log's gate"]["broken_still"] <= limit
+    assert rows["the log's gate"]["broken_moving"] > limit
+
+
+@pytest.mark.slow
 def test_broken_promises_are_as_many_as_in_a_direct_simulation() -> None:
     """A sixth of the worlds: shares of 200 and of 30 differ by 0.3 with probability 1e-4 at most."""
-    horizon, drift, budget = 300, 0.5, 5.0
-    found = linoto.preview_gates(
-        ARMS,
-        LOG,
-        policy=behind(linoto.Control(budget=budget)),
-        drift=drift,
-        horizon=horizon,
-        worlds=200,
-        prior=0.1,
-    )
-    rows = {row["gate"]: row for row in found.table()}
+    rows = broken_promises(200)
     for gate in ("the log's gate", "Control"):
-        played = direct(gate, drift, runs=30, horizon=horizon, budget=budget) / 30
+        played = direct(gate, DRIFT, runs=30, horizon=HORIZON, budget=BUDGET) / 30
         assert rows[gate]["broken_moving"] / 200 == pytest.approx(played, abs=0.3)
-    assert rows["Control"]["broken_moving"] <= 24  # P(binomial(200, .05) > 24) = 1e-5
-    assert rows["Control"]["broken_still"] <= 24 and rows["the log's gate"]["broken_still"] <= 24
-    assert rows["the log's gate"]["broken_moving"] > 24
 
 
 def test_gates_meet_the_same_worlds_and_have_the_same_limit() -> None:

@@ -84,6 +84,7 @@ def test_the_kill_switch_stops_exploring_from_the_next_decision_on(page: Page, c
     assert client.decide("switch").loop_mode == "live"
 
 
+@pytest.mark.slow
 def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client: Client) -> None:
     make_loop(client, "storm", on_alarm="safe-only")
     page.open("storm")
@@ -100,6 +101,7 @@ def test_an_alarm_is_seen_and_says_that_exploring_was_stopped(page: Page, client
     assert page.text("[data-mode]") == "safe-only"
 
 
+@pytest.mark.slow
 def test_a_restored_loop_says_so_until_somebody_goes_on(browser: Chrome, tmp_path: Path) -> None:
     path, copy = tmp_path / "x.sqlite", tmp_path / "copy.sqlite"
     with served(path) as server, closing(server.client()) as client:
@@ -178,6 +180,7 @@ def guarded_page(browser: Chrome, folder: Path) -> Iterator[tuple[Page, dict[str
     forget_complaints(browser)  # refusals, as wanted
 
 
+@pytest.mark.slow
 def test_a_token_is_asked_for_and_its_role_is_respected(browser: Chrome, tmp_path: Path) -> None:
     with guarded_page(browser, tmp_path) as (page, tokens):
         for token, sentence in ((tokens["reader"], "needs the role writer"), (tokens["writer"], "")):

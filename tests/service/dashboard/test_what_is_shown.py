@@ -21,6 +21,7 @@ from linoto.client import Client
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_lost_rewards_are_counted_as_lost_and_not_as_a_loss(page: Page, client: Client) -> None:
     make_loop(client, "forgetful", window=3.0, holdback=0.5)
     for _ in range(3):  # in batches: rewards then come without new decisions in between
@@ -48,6 +49,7 @@ def test_a_loop_without_log_or_promise_is_shown_without_claims(page: Page, clien
     assert page.text("[data-gain]") == "–" and not page.one("[data-holdback]").is_enabled()
 
 
+@pytest.mark.slow
 def test_lift_is_first_then_the_promise_each_in_the_unit_of_the_loop(page: Page, client: Client) -> None:
     make_loop(client, "units", holdback=0.5, unit="clicks")
     play(client, "units", 30, reward=0.8)  # the log earned 0.9
@@ -105,6 +107,7 @@ def test_a_point_is_shown_only_where_the_lift_is_clear(page: Page, client: Clien
     assert clear["sides"]["would"] == "about 22 clicks" and "10 to 35 clicks" in clear["sides"]["range"]
 
 
+@pytest.mark.slow
 def test_after_a_drift_alarm_arms_show_what_they_earned_since(page: Page, client: Client) -> None:
     make_loop(client, "moved", on_alarm="warn")
     page.open("moved")
@@ -118,6 +121,7 @@ def test_after_a_drift_alarm_arms_show_what_they_earned_since(page: Page, client
     page.until(lambda: set(page.texts("[data-arms] td.fixed:nth-child(3)")) <= {"0", "–"})
 
 
+@pytest.mark.slow
 def test_what_is_counted_as_tried_is_another_arm_than_the_safe_choice(page: Page, client: Client) -> None:
     """The policy may play the best arm of the log all the time."""
     make_loop(client, "best")
@@ -130,6 +134,7 @@ def test_what_is_counted_as_tried_is_another_arm_than_the_safe_choice(page: Page
     assert set(page.texts("[data-decisions] .badge")) <= {"policy", "safe", "control"}
 
 
+@pytest.mark.slow
 def test_without_a_control_group_the_page_says_what_would_give_one(page: Page, client: Client) -> None:
     make_loop(client, "alone")
     play(client, "alone", 3)
@@ -144,6 +149,7 @@ def test_without_a_control_group_the_page_says_what_would_give_one(page: Page, c
     assert page.one("[data-holdback]").get_attribute("value") == "0.05"
 
 
+@pytest.mark.slow
 def test_a_loop_that_throws_coins_shows_what_practice_would_have_earned(page: Page, client: Client) -> None:
     policy = linoto.Gated(gate=linoto.Control(budget=40.0, share=0.4), confidence=TOLERANT.confidence)
     client.create("coin", arms=["a", "b", "c"], policy=policy, offline=LOG, default_reward=0.0, unit="clicks")
