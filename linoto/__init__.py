@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from linoto.core.policies import LinOtO as LinOtO
     from linoto.core.policies import LinTS as LinTS
     from linoto.core.policies import LinUCB as LinUCB
+    from linoto.core.policies import LogisticTS as LogisticTS
     from linoto.core.policies import Random as Random
     from linoto.core.policies import SquareCB as SquareCB
     from linoto.core.protocols import Policy as Policy
@@ -101,7 +102,17 @@ HOMES = {
     "core.gates": ("Budget", "Closed", "Conservative", "Control", "Open", "Tolerance"),
     "core.guard": ("Guard",),
     "core.offline": ("Offline",),
-    "core.policies": ("Gated", "Greedy", "LinLCB", "LinOtO", "LinTS", "LinUCB", "Random", "SquareCB"),
+    "core.policies": (
+        "Gated",
+        "Greedy",
+        "LinLCB",
+        "LinOtO",
+        "LinTS",
+        "LinUCB",
+        "LogisticTS",
+        "Random",
+        "SquareCB",
+    ),
     "core.protocols": ("Policy",),
     "core.shift": ("least_shift", "shifted_bounds"),
     "core.snapshots": ("from_dict", "restore", "to_dict"),

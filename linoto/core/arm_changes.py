@@ -174,8 +174,11 @@ def removal(state: State, params: Records, arms: npt.ArrayLike, fallback: int | 
 # -- the state
 
 
-def grown(state: State, new: Floats, ridge: float) -> State:
-    """The state with new arms (j, d + n), of which nothing is known yet; V is `ridge` in new features."""
+def grown(state: State, new: Floats, ridge: float, precision: float) -> State:
+    """The state with new arms (j, d + n), of which nothing is known yet.
+
+    V is `ridge` in new features, and W, where clicks have one, `precision`.
+    """
     k, d, width = state.arms.shape[1], state.vectors.shape[1], new.shape[1]
     larger = empty_state(state, new)
     larger.vectors[:, :d] = state.vectors
@@ -185,10 +188,13 @@ def grown(state: State, new: Floats, ridge: float) -> State:
         larger.arms[kernels.PLACE, k:] = find_places(new)
     larger.run[:] = state.run
     larger.run["one_hot"] = one_hot
-    for row in range(len(kernels.SQUARE_ROWS)):
+    for row in range(len(state.square)):
         square = state.square[row] if one_hot else kernels.square_of(state, row)
         larger.square[row, : len(square), :d] = square
     extend_ridge(larger, d, width, ridge)
+    if kernels.has_more(state):
+        features = np.arange(d, width)
+        larger.square[-1, np.zeros_like(features) if one_hot else features, features] = precision**0.5
     return larger
 
 
@@ -200,10 +206,10 @@ def empty_state(state: State, new: Floats) -> State:
         together = np.append(state.arms[kernels.PLACE].astype(np.int64), places)
         if np.unique(together).size == k + j:
             scales = np.append(state.actions[0], new[np.arange(j), places])
-            return kernels.empty_state(new, OneHotArms(together, scales, width))
+            return kernels.empty_state(new, OneHotArms(together, scales, width), more=kernels.has_more(state))
     actions = np.zeros((k + j, width))
     actions[:k, :d], actions[k:] = kernels.actions_of(state), new
-    return kernels.empty_state(actions, None)
+    return kernels.empty_state(actions, None, more=kernels.has_more(state))
 
 
 def find_places(new: Floats) -> Ints | None:

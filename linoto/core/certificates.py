@@ -494,15 +494,20 @@ def stationary_assumptions(
         "the bias of the ridge is negligible": linear and confidence.radius == "paper",
         "the number of logged rewards was not chosen by looking at them": by_rewards and not bounded,
         "the arms earn online what they earned in the log: no drift": confidence.shift == 0,
-        f"the mean rewards of the log's rows differ from those online by at most {amount(confidence.shift)} "
-        "(root mean square over the rows); the log's mean reward is what its arms earn online": (
-            confidence.shift > 0
-        ),
+        f"{moved_text(confidence)}; the log's mean reward is what its arms earn online": confidence.shift > 0,
         "the logged arms can still be played": mixture,
         "no round is restricted to other arms": every_arm,
         "every round is played as decided, and committed before the next one is asked for": True,
     }
     return tuple(text for text, applies in texts.items() if applies)
+
+
+def moved_text(confidence: Confidence) -> str:
+    """How far a log may have moved, for people."""
+    return (
+        f"the mean rewards of the log's rows differ from those online by at most {amount(confidence.shift)} "
+        "(root mean square over the rows)"
+    )
 
 
 def assumptions_in_rounds(confidence: Confidence) -> tuple[str, ...]:
@@ -515,7 +520,10 @@ def assumptions_in_rounds(confidence: Confidence) -> tuple[str, ...]:
         f"mean rewards are linear in the features, in every context, with {length}": True,
         "which rewards arrive, and when, does not depend on their values": True,
         "the logged actions were chosen independently of the logged rewards": radius != "self_normalised",
-        "an action with the same features earns online what it earned in the log: no drift": True,
+        "an action with the same features earns online what it earned in the log: no drift": (
+            confidence.shift == 0
+        ),
+        moved_text(confidence): confidence.shift > 0,
         "practice is what the caller says; where it is drawn, nobody knows the draw before it is decided "
         "whether to explore": True,
         "what a play changes in later rounds is not counted": True,

@@ -14,7 +14,7 @@ import numpy as np
 
 from linoto.core import kernels
 from linoto.core.arm_changes import ArmChange
-from linoto.core.arrays import Ints
+from linoto.core.arrays import Ints, Records
 from linoto.core.features.recipe import Recipe
 from linoto.core.hints import amount, as_names, shortened_list
 from linoto.core.kernels import State
@@ -67,28 +67,25 @@ def older_places(changes: Iterable[ArmChange[str]]) -> dict[int, Ints]:
     return found
 
 
-def grown(state: State, change: ArmChange[str]) -> State:
+def grown(state: State, change: ArmChange[str], params: Records) -> State:
     """The state with new features, of which nothing is known yet: V is the ridge there."""
     places, ridge = np.array(change.places), change.ridge or 0.0
     d = places.size + change.features
-    forgets = len(state.square) > kernels.RECENT_FACTOR
-    larger = kernels.allocate_rounds(np.zeros((d, d)), np.zeros(d), forgets)
+    larger = kernels.allocate_rounds(params, np.zeros((d, d)), np.zeros(d))
     larger.square[:, places[:, None], places] = state.square
     larger.vectors[:, places] = state.vectors
     larger.vectors[kernels.NORMALS, 0] = state.vectors[kernels.NORMALS, 0]  # what a uniform explorer drew
     new = np.setdiff1d(np.arange(d), places)
-    factors = (kernels.FACTOR, kernels.RECENT_FACTOR) if forgets else (kernels.FACTOR,)
-    for row, value in (
-        (kernels.GRAM, ridge),
-        (kernels.INVERSE, 1 / ridge),
-        *((row, ridge**0.5) for row in factors),
-    ):
-        larger.square[row, new, new] = value
     larger.run[:] = state.run
-    run = larger.run[0]
-    for name in ("log_det", "log_det_base"):
-        run[name] += new.size * log(ridge)
-    run["widest"] = max(float(run["widest"]), 1 / ridge)
+    for part in (larger, *((kernels.online_part(larger),) if kernels.is_shifted(larger) else ())):
+        for row, value in ((kernels.GRAM, ridge), (kernels.INVERSE, 1 / ridge), (kernels.FACTOR, ridge**0.5)):
+            part.square[row, new, new] = value
+        run = part.run[0]
+        for name in ("log_det", "log_det_base"):
+            run[name] += new.size * log(ridge)
+        run["widest"] = max(float(run["widest"]), 1 / ridge)
+    if kernels.keeps_more(params):
+        larger.square[-1, new, new] = ridge**0.5 if params[0]["memory"] else params[0]["precision"] ** 0.5
     kernels.mark_blocks(larger)
     return larger
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, log1p
+from math import exp, log, log1p
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from linoto.core.gates import mixture_rounding
 from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot, squared_lengths
 from linoto.core.protocols import Composition
-from linoto.core.validation import as_arm
+from linoto.core.validation import as_arm, exact
 
 FALLBACK_CODES: dict[str | int, int] = {
     "lcb": kernels.LCB_ARM,
@@ -51,8 +51,13 @@ def params_of(composition: Composition, actions: Floats, offline: Offline) -> Re
     if composition.assumed.shift == 0:
         return params
     alone = params_with(composition, composition.assumed.without_log(), actions, offline)
+    return np.concatenate([params, alone_of(alone)])
+
+
+def alone_of(alone: Records) -> Records:
+    """The parameters of the estimate without the log, which nothing but bounds is asked of."""
     alone["shift"], alone["explorer"], alone["by_rewards"], alone["joint"] = 0.0, kernels.UCB, 0, 0
-    return np.concatenate([params, alone])
+    return alone
 
 
 def params_with(
@@ -64,15 +69,11 @@ def params_with(
     if rule_of(explorer).one_hot and find_one_hot(actions) is None:
         name = type(explorer).__name__
         raise ValueError(f"actions must be one-hot for {name}, got arms that share features")
-    if rule_of(explorer).bounded and confidence.noise != "bounded":
-        name, noise = type(explorer).__name__, confidence.noise
-        raise ValueError(f"noise must be 'bounded', with a reward_range, for {name}, got {noise!r}")
     if confidence.radius == "arms" and gate.bounds_sums(confidence):
         raise ValueError(f"radius must be another than 'arms' for {gate!r}: it bounds sums of arms")
     params = explorer_params(composition, actions.shape[1], radius_terms(confidence, actions, offline))
-    params["shift"] = confidence.shift
     p = params[0]
-    p["memory"] = getattr(explorer, "memory", None) or 0
+    fill_odds(p, explorer, offline.total, float(offline.reward_sums.sum()))
     gate.fill(p, confidence, actions, offline)
     if is_arm(fallback):
         p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(fallback, len(actions), "fallback")
@@ -90,6 +91,10 @@ def explorer_params(composition: Composition, d: int, terms: RadiusTerms) -> Rec
     confidence, explorer = composition.assumed, composition.explorer
     params = np.zeros(1, dtype=kernels.PARAMS)
     p, rule = params[0], rule_of(explorer)
+    if rule.bounded and confidence.noise != "bounded":
+        name, noise = type(explorer).__name__, confidence.noise
+        raise ValueError(f"noise must be 'bounded', with a reward_range, for {name}, got {noise!r}")
+    p["shift"], p["memory"] = confidence.shift, getattr(explorer, "memory", None) or 0
     p["explorer"], p["draws"], p["keeps_factor"] = rule.code, rule.draws, rule.keeps_factor
     p["scale"] = getattr(explorer, "scale", 0.0)
     p["log_shift"] = getattr(explorer, "log_shift", 0.0)
@@ -107,14 +112,19 @@ def explorer_params(composition: Composition, d: int, terms: RadiusTerms) -> Rec
     return params
 
 
+def fill_odds(p: np.void, explorer: object, rows: int, reward_sum: float) -> None:
+    """What an explorer of clicks makes of the log's rate: half a click and half a miss are added to it."""
+    spread = getattr(explorer, "spread", None)
+    if spread is None:
+        return
+    clicks = min(max((reward_sum - p["low"] * rows) / p["unit"], 0.0), float(rows))
+    rate = getattr(explorer, "rate", None) or (clicks + 0.5) / (rows + 1)
+    p["precision"], p["curve"], p["odds"] = spread**-2, rate * (1 - rate), log(rate / (1 - rate))
+
+
 def why_no_rounds(composition: Composition, moments: Moments) -> str | None:
     """Why a composition has no theorem for rounds that bring their own arms, or None."""
     confidence, gate, fallback = composition.assumed, composition.gate, composition.resolved_fallback()
-    if confidence.shift > 0:
-        return (
-            f"shift must be 0 with contexts, got {confidence.shift:g}: one estimate is kept there, and it "
-            "uses the log"
-        )
     reason = gate.why_no_rounds(confidence)
     if reason is not None:
         return reason
@@ -138,8 +148,32 @@ def params_for_rounds(composition: Composition, moments: Moments) -> Records:
         )
     if composition.gate.measures:
         check_range(confidence, moments)
+    params = params_in_rounds(composition, confidence, moments)
+    if confidence.shift == 0:
+        return params
+    alone = params_in_rounds(composition, confidence.without_log(), moments)
+    return np.concatenate([params, alone_of(alone)])
+
+
+def params_in_rounds(composition: Composition, confidence: Confidence, moments: Moments) -> Records:
+    """The same for one estimate."""
     params = explorer_params(composition, moments.d, terms_of_log(confidence, moments.d, moments.spectrum))
-    params[0]["memory"] = getattr(composition.explorer, "memory", None) or 0
+    fill_odds_in_rounds(params[0], composition.explorer, moments)
     composition.gate.fill_for_rounds(params[0], confidence, moments)
     params[0]["fallback"] = FALLBACK_CODES[composition.resolved_fallback()]  # the mixture is practice
     return params
+
+
+def fill_odds_in_rounds(p: np.void, explorer: object, moments: Moments) -> None:
+    """What an explorer of clicks makes of a log's sums: chances are linear in log-odds near the log's rate p.
+
+    There log-odds are b + (chance - p) / (p (1 - p)), b those of p, and chances <theta, x>.
+    """
+    fill_odds(p, explorer, moments.count, moments.reward_sum)
+    if p["precision"] > 0 and moments.count > 0:
+        if p["low"] != 0:
+            raise ValueError(
+                f"reward_range must begin at 0 for {type(explorer).__name__} with contexts and a log, got "
+                f"{exact(float(p['low']))}: the sums of a log do not say what else a reward of 0 is"
+            )
+        p["odds"] -= 1 + exp(float(p["odds"]))  # p / (p (1 - p))

@@ -29,8 +29,9 @@ STORED_NAMES = {
 }
 
 
-SQUARES_OF_ROUNDS = ("gram", "inverse", "factor", "lost")
+SQUARES_OF_ROUNDS = ("gram", "inverse", "factor")
 VECTORS_OF_ROUNDS = ("target", "theta", "half", "excess", "normals")  # the others are of one round, or unused
+ONLINE_VECTORS_OF_ROUNDS = ("target", "theta", "half")
 
 
 def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
@@ -82,7 +83,7 @@ def lasting_arrays(state: State, without: set[str]) -> dict[str, Any]:
         run[1:][name] = 0
     rows = {
         f"{group}.{name}": getattr(state, group)[index]
-        for group, names in kernels.row_names(kernels.is_shifted(state)).items()
+        for group, names in kernels.row_names(state).items()
         for index, name in enumerate(names)
         if is_lasting(name, without)
     }
@@ -95,13 +96,23 @@ def under_stored_names(run: Records) -> Records:
     return run.view(np.dtype(fields))
 
 
-def lasting_rows(state: State) -> dict[str, npt.NDArray[Any]]:
+def lasting_rows(state: State, params: Records) -> dict[str, npt.NDArray[Any]]:
     """The rows of rounds that bring their own arms that a snapshot holds, each under its name: views."""
-    known = (*kernels.SQUARE_ROWS, "lost")
-    squares = {f"square.{name}": state.square[known.index(name)] for name in SQUARES_OF_ROUNDS}
-    places = {name: kernels.VECTOR_ROWS.index(name) for name in VECTORS_OF_ROUNDS}
-    vectors = {f"vectors.{name}": state.vectors[place] for name, place in places.items()}
-    if len(state.square) == kernels.LOST_GRAM + 1:
-        return squares | vectors
-    recent = state.square[kernels.RECENT_FACTOR], state.vectors[kernels.RECENT_HALF]
-    return squares | vectors | {"square.recent": recent[0], "vectors.recent": recent[1]}
+    rows = rows_of_estimate(state, "", VECTORS_OF_ROUNDS) | {
+        "square.lost": state.square[kernels.lost_row(state)]
+    }
+    if kernels.is_shifted(state):
+        rows |= rows_of_estimate(kernels.online_part(state), "online_", ONLINE_VECTORS_OF_ROUNDS)
+    if kernels.keeps_more(params):
+        name = "recent" if params[0]["memory"] else "clicks"
+        rows[f"square.{name}"], rows[f"vectors.{name}"] = state.square[-1], state.vectors[-1]
+    return rows
+
+
+def rows_of_estimate(state: State, prefix: str, vectors: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+    """Those of one estimate."""
+    return {
+        f"{group}.{prefix}{name}": getattr(state, group)[kernels.ROWS[group].index(name)]
+        for group, names in (("square", SQUARES_OF_ROUNDS), ("vectors", vectors))
+        for name in names
+    }

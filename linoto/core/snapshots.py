@@ -23,7 +23,7 @@ from linoto.core.decisions import Decision
 from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.drivers.fixed import FixedArms, offline_of
 from linoto.core.drivers.questions import Features, Round
-from linoto.core.drivers.rounds import RoundArms
+from linoto.core.drivers.rounds import RoundArms, empty_state
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
@@ -247,8 +247,9 @@ def restored_state(arrays: Arrays, format: int, special: Set[str], *, shifted: b
     if actions.ndim != 2 or 0 in actions.shape or actions.dtype != np.float64:
         raise ValueError(f"snapshot must hold the actions of an agent, got shape {actions.shape}")
     units = units_of(arrays)
-    state = kernels.empty_state(actions.T, units, shifted)
-    for group, names in kernels.row_names(shifted).items():
+    more = "square.clicks" in arrays
+    state = kernels.empty_state(actions.T, units, shifted, more)
+    for group, names in kernels.row_names(state).items():
         for index, name in enumerate(names):
             known = name in OLDER_ROWS[group] or SINCE.get(name, format + 1) <= format
             needed = name in special or (known and name not in NOT_ALWAYS) or name in ALWAYS_SHIFTED
@@ -306,8 +307,8 @@ def restore_rounds(
     if features is not None and features.d != moments.d:
         raise ValueError(f"features must have d = {moments.d} like the snapshot, got {features.d}")
     params = params_for_rounds(composition, moments)
-    state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
-    for name, row in lasting_rows(state).items():
+    state = empty_state(params, moments)
+    for name, row in lasting_rows(state, params).items():
         copy_exactly(name, arrays, row)
     copy_fields(arrays, state.run)
     kernels.mark_blocks(state)

@@ -84,25 +84,25 @@ def warm_up_loop(parts: Parts = PLAIN) -> None:
 
 
 @cache
-def warm_up_contexts(coin: Part = None) -> None:
+def warm_up_contexts(coin: Part = None, shift: Part = None) -> None:
     """Load (or compile) what deciding in contexts needs, in a round of one arm."""
     with announced():
-        params, state, one = tiny_round(coin)
+        params, state, one = tiny_round(coin, shift)
         kernels.cut_arms(np.ones((1, 1)), np.zeros(kernels.frame_arms(np.ones((1, 1)), one)), np.ones((1, 1)))
-        kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1, coin)
+        kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1, coin, shift)
         kernels.context_commit(params, state, one, one, False, coin)
-        kernels.context_observe(params, state, one, 0.0, 0.0, coin)
+        kernels.context_observe(params, state, one, 0.0, 0.0, coin, shift)
 
 
 @cache
-def warm_up_context_loop(coin: Part = None) -> None:
+def warm_up_context_loop(coin: Part = None, shift: Part = None) -> None:
     """Load (or compile) the simulator's loop over rounds with contexts."""
     with announced():
-        params, state, one = tiny_round(coin)
+        params, state, one = tiny_round(coin, shift)
         rounds = np.ones(1, np.int64), np.ones((1, 1)), one, one, one, False
         draws = np.empty((1, 0)), np.zeros((1, 2)), np.zeros((2, 1))
         played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
-        kernels.context_play(params, state, *rounds, *draws, *played, coin)
+        kernels.context_play(params, state, *rounds, *draws, *played, coin, shift)
 
 
 def warm_up_usual() -> None:
@@ -119,10 +119,10 @@ def tiny_problem(parts: Parts) -> tuple[Records, State]:
     return params, kernels.allocate(np.ones((1, 1)), np.zeros(1, np.int64), np.zeros(1), shifted)
 
 
-def tiny_round(coin: Part) -> tuple[Records, State, Floats]:
+def tiny_round(coin: Part, shift: Part) -> tuple[Records, State, Floats]:
     """The same for a round with its own arm, begun; and the number 1."""
-    params, one = np.zeros(1, dtype=kernels.PARAMS), np.ones(1)
+    params, one = np.zeros(1 if shift is None else 2, dtype=kernels.PARAMS), np.ones(1)
     params["ridge"] = 1.0
-    state = kernels.with_arms(kernels.allocate_rounds(np.zeros((1, 1)), one), np.ones((1, 1)))
-    kernels.context_begin(params, state, np.ones((1, 1)), one, coin)
+    state = kernels.with_arms(kernels.allocate_rounds(params, np.zeros((1, 1)), one), np.ones((1, 1)))
+    kernels.context_begin(params, state, np.ones((1, 1)), one, coin, shift)
     return params, state, one

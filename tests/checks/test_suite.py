@@ -18,7 +18,7 @@ from linoto.core.doubling import Doubling
 from linoto.core.gates import Budget, Closed, Conservative, Control, Open, Tolerance
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.oope import OOPE  # its laws are in tests/core/test_oope.py
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random, SquareCB
+from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, LogisticTS, Random, SquareCB
 from linoto.core.research import HUCB1, KLUCB, UCB1, UCBV, ArmUCB, MinUCB, OtO, RareLinUCB, WideLinTS
 
 OF_OWN_EXPLORERS = ["explorers_do_not_write_into_their_view", "deterministic_explorers_draw_nothing"]
@@ -64,6 +64,7 @@ RANDOMISED = [
     LinTS(),
     WideLinTS(law="abeille-lazaric"),
     Random(),
+    LogisticTS(),
     SquareCB(),
     Gated(
         explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)

@@ -119,10 +119,10 @@ def test_so_it_does_where_rounds_bring_their_arms(gate: Any) -> None:
     rng = np.random.default_rng(0)
     moments = Moments.from_rows(rng.normal(size=(20, 3)), rng.random(20))
     params = params_for_rounds(Gated(gate=gate, confidence=SURE).composed_for_rounds(), moments)
-    states = [kernels.allocate_rounds(moments.gram, moments.reward_vector, False) for _ in range(2)]
+    states = [kernels.allocate_rounds(params, moments.gram, moments.reward_vector) for _ in range(2)]
     coin = kernels.parts_of(params).coin
-    kernels.context_begin(params, states[0], *moments.as_rows(), coin)
-    run_in_python(kernels.context_begin, params, states[1], *moments.as_rows(), coin)
+    kernels.context_begin(params, states[0], *moments.as_rows(), coin, None)
+    run_in_python(kernels.context_begin, params, states[1], *moments.as_rows(), coin, None)
     for compiled, plain in zip(*states, strict=True):
         assert compiled.tobytes() == plain.tobytes()
 

@@ -323,7 +323,6 @@ def test_the_certificate_says_what_is_assumed() -> None:
         (lambda: RareLinUCB(confidence=MOVED).composed(), "shift must be 0 for RareLinUCB"),
         (lambda: LinUCB(memory=10, confidence=MOVED).composed(), "memory must be None where the log may"),
         (lambda: OOPE(confidence=MOVED), "shift must be 0 for OOPE"),
-        (lambda: LinUCB(confidence=MOVED).start(d=3), "shift must be 0 with contexts"),
         (lambda: Confidence(shift=-0.1), "shift must be a number >= 0, got -0.1"),
         (lambda: Confidence(shift=float("inf")), "shift must be a number >= 0"),
     ],

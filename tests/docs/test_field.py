@@ -50,6 +50,8 @@ def test_every_row_of_the_field_can_be_played_as_it_is_written(system: str, code
     if isinstance(policy, linoto.Gated):
         policy = replace(policy, confidence=CLICKS)
     bandit, log = world(one_hot=getattr(policy, "needs_one_hot", False))
+    if isinstance(policy, linoto.LogisticTS):
+        bandit, log = replace(bandit, rewards="bernoulli"), linoto.Offline.empty(6)
     run = linoto.simulate(policy, bandit, log, horizon=20)
     assert run.arms.size == 20
 

@@ -17,6 +17,7 @@ from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
 from linoto.core.decisions import Decision
 from linoto.core.explorers import View, is_users_own, rule_of
+from linoto.core.kernels import State
 from linoto.core.playing import Rounds
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.running import Running
@@ -326,3 +327,15 @@ class Driver(ABC, Generic[Q]):
         if not self.coin_is_thrown:
             self.running.draw_coins()
             self.running.forget_decision()
+
+
+def bounds_of(state: State) -> tuple[Floats, Floats]:
+    """(k,) each: bounds on what arms earn, lost rewards included; the closer if the log may have moved."""
+    run, rows = state.run[0], state.arms
+    margin = float(run["radius"] + run["lost_radius"]) * rows[kernels.WIDTH]
+    lower = rows[kernels.MEAN] - margin - kernels.lifts(state)
+    upper = rows[kernels.MEAN] + margin + kernels.lifts(state)
+    if not kernels.is_shifted(state):
+        return lower, upper
+    least, most = bounds_of(kernels.online_part(state))
+    return np.maximum(lower, least), np.minimum(upper, most)

@@ -16,7 +16,7 @@ from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
-from linoto.core.drivers.driver import Brought, Driver
+from linoto.core.drivers.driver import Brought, Driver, bounds_of
 from linoto.core.explorers import View, ask_own
 from linoto.core.hints import shortened_list
 from linoto.core.kernels import State
@@ -73,7 +73,8 @@ class FixedArms(Driver[Bools | None]):
         """A fresh one that knows the log and nothing else."""
         params = composition.params(actions, offline)
         shifted = composition.assumed.shift > 0
-        state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted)
+        more = bool(params[0]["explorer"] == kernels.LOGISTIC)
+        state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted, more)
         running = Running(params=params, state=state, rng=rng, coins=coins)
         driver = cls(
             composition=composition,
@@ -384,7 +385,8 @@ class FixedArms(Driver[Bools | None]):
         composition = arm_changes.composition_after(self.composition, (change,))
         squares = self.reward_squares
         squares = None if squares is None else np.append(squares, np.zeros(len(new)))
-        state = arm_changes.grown(running.state, new, float(running.params[0]["ridge"]))
+        known = (float(running.params[0][name]) for name in ("ridge", "precision"))
+        state = arm_changes.grown(running.state, new, *known)
         log = offline_of(state, squares)
         params = composition.params(kernels.actions_of(state), log)  # refuses what cannot work
         self.draw_for_new(change, state)
@@ -509,11 +511,7 @@ class FixedArms(Driver[Bools | None]):
     @property
     def ucb(self) -> Floats:
         """(k,) the current upper bound on each mean reward, ucb_t of eq. (3)."""
-        state = self.running.state
-        upper = upper_bounds(state) + kernels.lifts(state)
-        if not kernels.is_shifted(state):
-            return upper
-        return np.minimum(upper, upper_bounds(kernels.online_part(state)))
+        return bounds_of(self.running.state)[1]
 
     @property
     def baseline(self) -> float:
@@ -561,13 +559,6 @@ class FixedArms(Driver[Bools | None]):
     @property
     def scores_drawn(self) -> int:
         return self.k
-
-
-def upper_bounds(state: State) -> Floats:
-    """(k,) of one estimate, lost rewards included."""
-    run = state.run[0]
-    mean, width = state.arms[kernels.MEAN], state.arms[kernels.WIDTH]
-    return np.array(mean + float(run["radius"] + run["lost_radius"]) * width)
 
 
 def offline_of(state: State, squares: Floats | None) -> Offline:

@@ -12,15 +12,16 @@ import numpy.typing as npt
 
 from linoto.core import coins, item_changes, kernels
 from linoto.core.arm_changes import ArmChange, as_bound, composition_after
-from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
-from linoto.core.drivers.driver import Brought, Driver
+from linoto.core.drivers.driver import Brought, Driver, bounds_of
 from linoto.core.drivers.questions import Features, Round, as_round, as_weights
 from linoto.core.explorers import View, ask_own
 from linoto.core.features.moments import Moments
 from linoto.core.features.recipe import Recipe
+from linoto.core.kernels import State
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, only_looking, run_once
@@ -28,7 +29,7 @@ from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds, check_reward
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
-from linoto.core.validation import as_arm, exact, rounded_up
+from linoto.core.validation import as_arm, as_floats, exact, rounded_up
 from linoto.core.warm_up import warm_up_context_loop, warm_up_contexts
 
 
@@ -52,7 +53,8 @@ class RoundArms(Driver[Round]):
         super().__init__(composition, running, changes)
         self.moments, self.features = moments, features
         self.against = self.situation().against
-        self.coin = kernels.parts_of(running.params).coin
+        parts = kernels.parts_of(running.params)
+        self.coin, self.shift = parts.coin, parts.shift
         self.needs_practice = int(running.params[0]["fallback"]) != kernels.LCB_ARM  # in every round
         self.places = item_changes.older_places(changes)
         self.whitened: Floats = np.empty((self.d, 0))
@@ -61,7 +63,7 @@ class RoundArms(Driver[Round]):
         self.shown: tuple[Round, Decision] | None = None  # the decision just made, until its commit
         self.known_vectors: tuple[Decision, Floats, Floats] | None = None  # those of the latest decision
         if not is_only_looking():
-            warm_up_contexts(self.coin)
+            warm_up_contexts(self.coin, self.shift)
 
     @classmethod
     def begin(
@@ -76,14 +78,14 @@ class RoundArms(Driver[Round]):
     ) -> RoundArms:
         """A fresh one that knows the log and nothing else."""
         params = params_for_rounds(composition, moments) if params is None else params
-        state = kernels.allocate_rounds(moments.gram, moments.reward_vector, bool(params[0]["memory"]))
+        state = empty_state(params, moments)
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         running = Running(params=params, state=state, rng=rng, coins=coins)
         driver = cls(composition=composition, running=running, moments=moments, features=features)
         log = moments.as_rows()
-        run_once(kernels.context_begin, params, state, *log, driver.coin, steps=moments.d**3)
+        run_once(kernels.context_begin, params, state, *log, driver.coin, driver.shift, steps=moments.d**3)
         driver.draw()
         return driver
 
@@ -184,7 +186,7 @@ class RoundArms(Driver[Round]):
 
     def run_kernel(self, asked: Round, proposal: int) -> None:
         table = self.running.params, self.running.state, self.whitened, asked.weights
-        kernels.context_decide(*table, asked.offered, proposal, self.coin)
+        kernels.context_decide(*table, asked.offered, proposal, self.coin, self.shift)
 
     def latest(self, asked: Round) -> Decision:
         """The decision that the kernels made last."""
@@ -255,20 +257,20 @@ class RoundArms(Driver[Round]):
     def propose(self, asked: Round) -> int:
         """Ask an explorer of the caller's own: an arm, or -1 once its scores are in the state."""
         state = self.running.state
-        kernels.measure_arms(state, self.whitened)
+        kernels.measure_all(self.running.params, state, self.whitened, self.shift)
         return ask_own(self.explorer, self.view(asked), state.arms[kernels.GIVEN_SCORES, : asked.offered])
 
     def view(self, asked: Round) -> View:
         """What the explorer sees; an arm has no history of its own here."""
         rows, k = self.running.state.arms, asked.offered
         mean, width = (np.array(rows[row, :k]) for row in (kernels.MEAN, kernels.WIDTH))
-        bonus = self.radius * width
+        lower, upper = bounds_of(self.running.state)
         return self.seen(
             actions=np.ascontiguousarray(asked.columns[:, :k].T),
             mean=mean,
             width=width,
-            lcb=mean - bonus,
-            ucb=mean + bonus,
+            lcb=lower[:k],
+            ucb=upper[:k],
             counts=np.full(k, np.nan),
             reward_sums=np.full(k, np.nan),
             allowed=np.ones(k, np.bool_),
@@ -368,7 +370,7 @@ class RoundArms(Driver[Round]):
         running = self.running
         if self.gate.throws_coin:
             coins.enter_round(running.state.run, decision)
-        kernels.context_observe(running.params, running.state, action, value, error, self.coin)
+        kernels.context_observe(running.params, running.state, action, value, error, self.coin, self.shift)
 
     def vectors_of(self, decision: Decision) -> tuple[Floats, Floats]:
         """What a decision plays and what practice does, with the features of now."""
@@ -402,7 +404,7 @@ class RoundArms(Driver[Round]):
 
     def play_compiled(self, given: GivenRounds, draws: Floats, bernoulli: bool) -> Rounds:
         """What is played in rounds that bring their arms: the same bits as asking round by round."""
-        warm_up_context_loop(self.coin)
+        warm_up_context_loop(self.coin, self.shift)
         running, ends = self.running, given.ends
         most = int(np.diff(ends, prepend=0).max())
         running.state = kernels.with_arms(running.state, np.zeros((self.d, most)))
@@ -411,7 +413,7 @@ class RoundArms(Driver[Round]):
         table = ends, given.actions, normalised(ends, given.weights), given.means, draws, bernoulli
         scratch = np.empty((2, self.d * most))
         kernels.context_play(
-            running.params, running.state, *table, randoms, coin_rows, scratch, *played, self.coin
+            running.params, running.state, *table, randoms, coin_rows, scratch, *played, self.coin, self.shift
         )
         return played
 
@@ -451,11 +453,12 @@ class RoundArms(Driver[Round]):
         composition = composition_after(self.composition, [change])
         moments = self.moments.with_features(change.places, d)
         params = params_for_rounds(composition, moments)
-        running.state, running.params = item_changes.grown(running.state, change), params
+        running.state, running.params = item_changes.grown(running.state, change, params), params
         self.moments, self.composition = moments, composition
         self.asked = self.shown = self.known_vectors = None
         self.places = item_changes.older_places((*self.changes, change))
-        kernels.context_widen(params, running.state)
+        know_log(running.state, moments)
+        kernels.context_widen(params, running.state, self.shift)
         if self.rule.draws == kernels.NORMAL_DRAWS:
             new = np.setdiff1d(np.arange(d), change.places)
             running.state.vectors[kernels.NORMALS, new] = running.rng.standard_normal(new.size)
@@ -486,15 +489,21 @@ class RoundArms(Driver[Round]):
     # -- looking
 
     def interval(self, arm: Any) -> tuple[float, float]:
-        ellipsoid = self.ellipsoid
-        return ellipsoid.lower(arm), ellipsoid.upper(arm)
+        vector, before = as_floats("x", arm, ndim=1), self.running.state
+        if vector.size != self.d:
+            raise ValueError(f"x must have {self.d} entries, got {vector.size}")
+        apart = before._replace(arms=before.arms[:, :0], run=before.run.copy())
+        state = kernels.with_arms(apart, vector[:, None].copy())
+        kernels.measure_all(self.running.params, state, np.empty((self.d, 1)), self.shift)
+        lower, upper = bounds_of(state)
+        return float(lower[0]), float(upper[0])
 
     def bounds(self, decision: Decision) -> tuple[float, float]:
-        asked, arms = self.question_of(decision), self.running.state.arms
+        asked = self.question_of(decision)
         played: int | None = decision.arm
         column = asked.offered if played is None else played
-        mean, bonus = float(arms[kernels.MEAN, column]), self.radius * float(arms[kernels.WIDTH, column])
-        return mean - bonus, mean + bonus
+        lower, upper = bounds_of(self.running.state)
+        return float(lower[column]), float(upper[column])
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -531,7 +540,7 @@ class RoundArms(Driver[Round]):
             arrays |= {"actions": asked.columns, "weights": asked.weights}
             if self.rule.states_chances:
                 arrays["chances"] = self.chances(asked)
-        return header, arrays | lasting_rows(self.running.state)
+        return header, arrays | lasting_rows(self.running.state, self.running.params)
 
     # -- what is drawn
 
@@ -541,6 +550,21 @@ class RoundArms(Driver[Round]):
     @property
     def scores_drawn(self) -> int:
         return 1
+
+
+def empty_state(params: Records, moments: Moments) -> State:
+    """A state before it begins, for as many features as the log has."""
+    state = kernels.allocate_rounds(params, moments.gram, moments.reward_vector)
+    know_log(state, moments)
+    return state
+
+
+def know_log(state: State, moments: Moments) -> None:
+    """What bounds read of a log that may have moved."""
+    if kernels.is_shifted(state):
+        rows, _ = moments.as_rows()
+        state.square[kernels.LOG_GRAM], state.square[kernels.LOG_ROOT] = moments.gram, 0.0
+        state.square[kernels.LOG_ROOT, : len(rows)] = rows
 
 
 def normalised(ends: Ints, weights: Floats) -> Floats:

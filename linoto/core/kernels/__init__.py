@@ -44,7 +44,7 @@ COMPILED = {  # what Python calls, by file
         "cut_arms",
         "draw_arm",
         "frame_arms",
-        "measure_arms",
+        "measure_all",
     ),
 }
 

@@ -259,6 +259,15 @@ def update_factor(factor: Floats, half: Floats, x: Floats, y: float, first: int,
 
 
 @inner
+def whiten(factor: Floats, x: Floats, first: int, end: int) -> None:
+    """x = R'^-1 x, in place, in the block that ends at `end`; x is 0 before `first`."""
+    for i in range(first, end):
+        x[i] /= factor[i, i]
+        for j in range(i + 1, end):
+            x[j] -= factor[i, j] * x[i]
+
+
+@inner
 def settle(p: Any, s: State, arm: int, extras: Part) -> None:
     """What is known of a one-hot arm, from its own counts: no other arm shares its feature."""
     i, scale, seen, total = int(s.arms[PLACE, arm]), s.actions[0, arm], s.arms[SEEN, arm], s.arms[SUMS, arm]

@@ -15,6 +15,8 @@ from linoto.core.kernels.layout import (
     ALLOWED,
     ARM_UCB,
     CHANCE,
+    CLICK_FACTOR,
+    CLICK_ODDS,
     CONTROL,
     FACTOR,
     FIXED_ARM,
@@ -25,6 +27,7 @@ from linoto.core.kernels.layout import (
     KL_UCB,
     LIFT,
     LOGGED,
+    LOGISTIC,
     MEAN,
     MIN_UCB,
     NEWTON_STEPS,
@@ -83,12 +86,12 @@ def noise_share(p: Any, r: Any) -> float:
 
 
 @inner
-def unwhiten(s: State, normals: Floats, out: Floats) -> None:
-    """out = R^-1 normals: a draw with covariance V^-1.
+def unwhiten(s: State, factor: Floats, normals: Floats, out: Floats) -> None:
+    """out = R^-1 normals, of a factor R: a draw with covariance V^-1.
 
     Four rows at a time: each division waits for the one before it, and the sums to their right do not.
     """
-    factor, i, d = s.square[FACTOR], out.size, out.size
+    i, d = out.size, out.size
     if s.run[0].one_hot == 1:
         for i in range(d):
             out[i] = normals[i] / factor[0, i]
@@ -282,10 +285,20 @@ def thompson_spread(p: Any, s: State) -> float:
 def score_by_draw(p: Any, s: State) -> None:
     """Thompson sampling: the mean of every arm under one drawn parameter."""
     mean, score, draw, spread = s.arms[MEAN], s.arms[SCORE], s.vectors[STEP], thompson_spread(p, s)
-    unwhiten(s, s.vectors[NORMALS], draw)
+    unwhiten(s, s.square[FACTOR], s.vectors[NORMALS], draw)
     project(s, draw, score)
     for a in range(mean.size):
         score[a] = mean[a] + spread * score[a]
+
+
+@inner
+def score_by_odds(p: Any, s: State) -> None:
+    """Thompson sampling of clicks: the log-odds of every arm under one drawn parameter."""
+    score, draw, mode = s.arms[SCORE], s.vectors[STEP], s.vectors[CLICK_ODDS]
+    unwhiten(s, s.square[CLICK_FACTOR], s.vectors[NORMALS], draw)
+    for i in range(draw.size):
+        draw[i] = mode[i] + p.scale * draw[i]
+    project(s, draw, score)
 
 
 @inner
@@ -375,6 +388,8 @@ def score_arms(p: Any, s: State, offered: int, shift: Part, extras: Part, draws:
         score_by_draw(p, s)
     elif draws is not None and p.explorer == SQUARE_CB:
         score_by_gaps(p, s, offered)
+    elif draws is not None and p.explorer == LOGISTIC:
+        score_by_odds(p, s)
     elif p.explorer == GREEDY:
         copy(mean, score)
     elif p.explorer == GIVEN or p.explorer == RARE:

@@ -27,7 +27,7 @@ TILT = 4.0 * 0.7 ** np.arange(TILTS)  # (TILTS,) the tilts l, and
 GAP = -np.expm1(-TILT)  # 1 - exp(-l): constants once compiled
 NEWTON_STEPS = 40  # at most: three or four are enough from where the last reward left off
 # What a rule is called in Params. Codes and branches, not function arguments: those would never be cached.
-UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB = range(6)  # explorer; GIVEN, RARE: the scores in the state
+UCB, THOMPSON, GREEDY, GIVEN, RARE, SQUARE_CB, LOGISTIC = range(7)  # explorer; GIVEN, RARE: scores kept
 UCB1, HUCB1, MIN_UCB, KL_UCB, UCB_V, ARM_UCB = range(100, 106)  # explorers by each arm's own rewards
 POSTERIOR, AGRAWAL_GOYAL, ABEILLE_LAZARIC = range(3)  # how wide Thompson sampling draws
 NO_DRAWS, NORMAL_DRAWS, SCORE_DRAWS = range(3)  # what an explorer draws at each commit: nothing, (d,), (k,)
@@ -93,6 +93,9 @@ PARAMS = np.dtype(
         ("law", np.int64),  # of Thompson sampling's draws
         ("level", np.float64),  # log(1/delta)
         ("growth", np.float64),  # of log det V, from which on a RARE explorer scores anew
+        ("odds", np.float64),  # log-odds of a click of an action of which nothing is known, and
+        ("curve", np.float64),  # p (1 - p) of the log's rate of clicks p
+        ("precision", np.float64),  # of log-odds before anything is seen: 1 / variance
         ("baseline_known", np.int64),  # 1: what the baseline of a Conservative gate earns is known:
         ("baseline_mean", np.float64),
         ("arm_level", np.float64),  # log(2 k/d), d the share of delta of the bounds from arms' own rewards
@@ -360,7 +363,7 @@ def parts_of(params: Records) -> Parts:
         ledger=p["by_rewards"] == 1 or gate == CONSERVATIVE,
         shift=p["shift"] > 0,
         own=gate == CONSERVATIVE,
-        extras=p["memory"] > 0 or explorer in (THOMPSON, RARE, SQUARE_CB) or explorer >= UCB1,
+        extras=p["memory"] > 0 or explorer in (THOMPSON, RARE, SQUARE_CB, LOGISTIC) or explorer >= UCB1,
         model=by_plays or fallback == CERTIFIED or p["loan_from"] == THE_MODEL,
         budget=gate in (OPEN, CLOSED, BUDGET),
     )
@@ -379,16 +382,20 @@ class State(NamedTuple):
     run: Records  # (1,) of RUN
 
 
-def allocate(actions: Floats, pulls: Ints, reward_sums: Floats, shifted: bool = False) -> State:
+def allocate(
+    actions: Floats, pulls: Ints, reward_sums: Floats, shifted: bool = False, more: bool = False
+) -> State:
     """An empty state for these arms (k, d) and their log, which may have moved; `begin` fills it."""
-    state = empty_state(actions, find_one_hot(actions), shifted)
+    state = empty_state(actions, find_one_hot(actions), shifted, more)
     state.counts[LOGGED] = pulls
     state.counts[ALLOWED] = 1
     state.arms[OFFLINE_SUMS] = reward_sums
     return state
 
 
-def empty_state(actions: Floats, units: OneHotArms | None, shifted: bool = False) -> State:
+def empty_state(
+    actions: Floats, units: OneHotArms | None, shifted: bool = False, more: bool = False
+) -> State:
     """Zeros for these arms: (k, d), of which nothing is read where they are given as units."""
     k, d = actions.shape if units is None else (units.scales.size, units.d)
     squares, rows = len(SQUARE_ROWS), len(ARM_ROWS)
@@ -397,8 +404,8 @@ def empty_state(actions: Floats, units: OneHotArms | None, shifted: bool = False
     states = 2 if shifted else 1
     state = State(
         actions=np.ascontiguousarray(actions.T) if units is None else np.array(units.scales[None, :]),
-        square=np.zeros((squares, d if units is None else 1, d)),
-        vectors=np.zeros((states * len(VECTOR_ROWS), d)),
+        square=np.zeros((squares + more, d if units is None else 1, d)),
+        vectors=np.zeros((states * len(VECTOR_ROWS) + more, d)),
         arms=np.zeros((rows, k)),
         counts=np.zeros((len(COUNT_ROWS), k), dtype=np.int64),
         run=np.zeros(states, dtype=RUN),
@@ -420,17 +427,22 @@ def is_shifted(s: State) -> bool:
     return s.run.size > 1
 
 
-def row_names(shifted: bool) -> dict[str, tuple[str, ...]]:
-    """The names of all rows in their order, those of the second state as `online_...`."""
-    if not shifted:
-        return ROWS
-    online_rows = {group: tuple(f"online_{name}" for name in names) for group, names in ROWS.items()}
-    return {
-        "square": ROWS["square"] + online_rows["square"] + SHIFT_SQUARES,
-        "vectors": ROWS["vectors"] + online_rows["vectors"],
-        "arms": ROWS["arms"] + online_rows["arms"] + SHIFT_ARMS,
-        "counts": ROWS["counts"],
-    }
+def row_names(s: State) -> dict[str, tuple[str, ...]]:
+    """The names of all rows of fixed arms in their order, those of the second state as `online_...`."""
+    shifted, names = is_shifted(s), dict(ROWS)
+    if shifted:
+        online_rows = {group: tuple(f"online_{name}" for name in names) for group, names in ROWS.items()}
+        names["square"] += online_rows["square"] + SHIFT_SQUARES
+        names["vectors"] += online_rows["vectors"]
+        names["arms"] += online_rows["arms"] + SHIFT_ARMS
+    if has_more(s):
+        names["square"], names["vectors"] = (names[group] + ("clicks",) for group in ("square", "vectors"))
+    return names
+
+
+def has_more(s: State) -> bool:
+    """Whether the explorer of fixed arms keeps a factor and a vector of its own, behind all others."""
+    return len(s.vectors) > s.run.size * len(VECTOR_ROWS)
 
 
 def lifts(s: State) -> Floats | float:
@@ -450,32 +462,48 @@ def online_part(s: State) -> State:
     return State(s.actions, s.square[squares : 2 * squares], s.vectors[vectors:], rows, s.counts, s.run[1:])
 
 
-LOST_GRAM = len(SQUARE_ROWS)  # one more square: the sum of e x x' over lost rewards
+# Rounds that bring their arms have one more square: the sum of e x x' over lost rewards. What an explorer
+# keeps besides comes last: with a memory, R and half of the last rewards; of clicks, R and the mode.
+LOST_GRAM, LOST_GRAM_SHIFTED = len(SQUARE_ROWS), 2 * len(SQUARE_ROWS) + len(SHIFT_SQUARES)
 BLOCK_BEGIN, BLOCK_END = len(VECTOR_ROWS), len(VECTOR_ROWS) + 1  # of each feature; read where V is split
-RECENT_FACTOR, RECENT_HALF = LOST_GRAM + 1, BLOCK_END + 1  # with a memory: R and half of the last rewards
+RECENT_FACTOR = RECENT_HALF = CLICK_FACTOR = CLICK_ODDS = -1
 
 
-def allocate_rounds(gram: Floats, target: Floats, forgets: bool = False) -> State:
+def keeps_more(params: Records) -> bool:
+    """Whether the explorer keeps a factor and a vector of its own, where rounds bring their arms."""
+    return bool(params[0]["memory"] > 0 or params[0]["explorer"] == LOGISTIC)
+
+
+def allocate_rounds(params: Records, gram: Floats, target: Floats) -> State:
     """A state without arms that knows the log's X'X and X'y; `context_begin` starts it."""
-    d = target.size
+    shifted, more, d = params.size > 1, keeps_more(params), target.size
+    lost = LOST_GRAM_SHIFTED if shifted else LOST_GRAM
     state = State(
         actions=np.zeros((d, 0)),
-        square=np.zeros((len(SQUARE_ROWS) + 1 + forgets, d, d)),
-        vectors=np.zeros((BLOCK_END + 1 + forgets, d)),
-        arms=np.zeros((len(ARM_ROWS), 0)),
+        square=np.zeros((lost + 1 + more, d, d)),
+        vectors=np.zeros(((2 * len(VECTOR_ROWS) if shifted else BLOCK_END + 1) + more, d)),
+        arms=np.zeros((2 * len(ARM_ROWS) + len(SHIFT_ARMS) if shifted else len(ARM_ROWS), 0)),
         counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
-        run=np.zeros(1, dtype=RUN),
+        run=np.zeros(params.size, dtype=RUN),
     )
     state.square[GRAM], state.vectors[TARGET] = gram, target
     mark_blocks(state)
     return state
 
 
+def lost_row(s: State) -> int:
+    """Where the sum of e x x' over lost rewards is, where rounds bring their arms."""
+    return LOST_GRAM if s.run.size == 1 else LOST_GRAM_SHIFTED
+
+
 def mark_blocks(state: State) -> None:
     """Find the blocks of V: runs of features that no row has had together with a feature outside.
 
     What is 0 beside the blocks is 0 exactly, so sums may leave it out and keep every bit. Blocks only grow.
+    Where the log may have moved there is one.
     """
+    if is_shifted(state):
+        return
     lasting = [GRAM, INVERSE, FACTOR, *range(LOST_GRAM, len(state.square))]
     used = (state.square[lasting] != 0.0).any(axis=0)
     used |= used.T | np.eye(len(used), dtype=np.bool_)
@@ -496,6 +524,6 @@ def with_arms(state: State, actions: Floats, places: Floats | None = None) -> St
     k = actions.shape[1]
     if k != state.arms.shape[1]:
         counts = np.ones((len(COUNT_ROWS), k), dtype=np.int64)
-        state = state._replace(arms=np.zeros((len(ARM_ROWS), k)), counts=counts)
+        state = state._replace(arms=np.zeros((len(state.arms), k)), counts=counts)
     state.arms[PLACE] = 0.0 if places is None else places
     return state._replace(actions=actions)

@@ -6,6 +6,7 @@ from math import inf, log, sqrt
 from typing import Any
 
 from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.kernels.clicks import clicks_of, fit_clicks, learn_clicks_of_arm
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import enter_coin_play, enter_coin_reward, keep_ticket, open_control
 from linoto.core.kernels.deciding import decide, pessimistic
@@ -45,6 +46,7 @@ from linoto.core.kernels.layout import (
     LOG_GRAM,
     LOG_ROOT,
     LOGGED,
+    LOGISTIC,
     LOST,
     MEAN,
     MIXED,
@@ -158,6 +160,8 @@ def begin(
     r.scorings = 0
     if extras is not None:
         keep_scores(p, s, shift)
+        if p.explorer == LOGISTIC:
+            fit_clicks(p, s)
     if own is not None:
         for a in range(k):
             bound_arm(p, s, a)
@@ -274,6 +278,8 @@ def observe(
     raise_bounds(p, s, shift)
     if extras is not None:
         keep_scores(p, s, shift)
+        if p.explorer == LOGISTIC and error == 0.0:
+            learn_clicks_of_arm(p, s, arm, 1.0, clicks_of(p, reward, 1.0))
 
 
 @inner

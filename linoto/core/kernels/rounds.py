@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from linoto.core.arrays import Floats, Ints, Records
+from linoto.core.kernels.clicks import begin_clicks_of_rounds, clicks_of, learn_clicks
 from linoto.core.kernels.compiling import compiled, inner
 from linoto.core.kernels.control import enter_coin_play, enter_coin_reward, open_control, throw_coin
 from linoto.core.kernels.deciding import choose
@@ -30,14 +31,23 @@ from linoto.core.kernels.estimate import (
     join_blocks,
     learn,
     noise_radius,
+    online,
     project,
     update_factor,
+    whiten,
 )
-from linoto.core.kernels.explorers import best, score_arms
-from linoto.core.kernels.gates import is_certified, measure_room, vouched_room
+from linoto.core.kernels.explorers import best, cap_scores, score_arms
+from linoto.core.kernels.gates import (
+    is_certified,
+    measure_room,
+    measure_without_log,
+    tell_online,
+    vouched_room,
+)
 from linoto.core.kernels.layout import (
     ARM_ROWS,
     COUNT_ROWS,
+    CROSS,
     EXCESS,
     FACTOR,
     FROM_CONTROL,
@@ -49,10 +59,14 @@ from linoto.core.kernels.layout import (
     INVERSE,
     LCB,
     LCB_ARM,
-    LOST_GRAM,
+    LIFT,
+    LOG_ROOT,
+    LOGISTIC,
     MEAN,
     MIXTURE,
+    MOVED,
     NORMALS,
+    OPEN,
     PLACE,
     RECENT_FACTOR,
     RECENT_HALF,
@@ -64,7 +78,9 @@ from linoto.core.kernels.layout import (
     SCORE_DRAWS,
     STEP,
     TARGET,
+    THE_MODEL,
     THETA,
+    UCB,
     VARIANCE,
     WIDTH,
     WORK,
@@ -72,13 +88,31 @@ from linoto.core.kernels.layout import (
     Part,
     State,
 )
+from linoto.core.kernels.layout import lost_row as where_lost
+
+lost_row = inner(where_lost)
 
 
 @compiled
-def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats, coin: Part) -> None:
+def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats, coin: Part, shift: Part) -> None:
     """Start from the log alone: `rows` (n, d) with `outcomes` (n,) have its X'X and X'y; destroys rows."""
-    p, r = params[0], s.run[0]
-    d = s.vectors.shape[1]
+    p = params[0]
+    if p.explorer == LOGISTIC:
+        begin_clicks_of_rounds(p, s, rows, outcomes)
+    if shift is not None:
+        begin_estimate(params[1], online(s), rows[:0], outcomes[:0])
+    begin_estimate(p, s, rows, outcomes)
+    if p.memory > 0:
+        begin_recent(p, s)
+    widen_all(params, s, shift)
+    if coin is not None:
+        open_control(p, s.run[0])
+
+
+@inner
+def begin_estimate(p: Any, s: State, rows: Floats, outcomes: Floats) -> None:
+    """V and theta of these rows, whose X'X is there already; destroys them."""
+    r, d = s.run[0], s.vectors.shape[1]
     factor, half = s.square[FACTOR], s.vectors[HALF]
     for i in range(d):
         factor[i, i] = sqrt(p.ridge)
@@ -86,13 +120,8 @@ def context_begin(params: Records, s: State, rows: Floats, outcomes: Floats, coi
     for j in range(outcomes.size):
         first, last = extent(rows[j])
         update_factor(factor, half, rows[j], outcomes[j], first, block_end(s, last - 1))
-    if p.memory > 0:
-        begin_recent(p, s)
     invert(s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
-    widen(p, s)
-    if coin is not None:
-        open_control(p, r)
 
 
 @inner
@@ -123,14 +152,14 @@ def forget_rounds(p: Any, s: State) -> None:
                 gram[j, column] += factor[i, j] * factor[i, column]
     begin_recent(p, s)
     r.lost_sum = r.lost_squares = 0.0
-    s.square[LOST_GRAM] = 0.0
+    s.square[lost_row(s)] = 0.0
     invert(s)
     if p.prior_is_log == 1:
         r.log_det_base = r.log_det
 
 
 @inner
-def widen(p: Any, s: State) -> None:
+def widen(p: Any, s: State, lost: Floats) -> None:
     """The radii of C_t, with what stand-ins for lost rewards may have moved the estimate, in the norm of V.
 
     Those are the rows x of X, each wrong by at most e: |X'e| in V^-1 is at most |e|, since X'X is part of V,
@@ -144,19 +173,29 @@ def widen(p: Any, s: State) -> None:
             first = block_begin(s, i)
             first -= first % 4
             last = in_fours(first, block_end(s, i), d)
-            trace += dot(s.square[INVERSE, i, first:last], s.square[LOST_GRAM, i, first:last])
+            trace += dot(s.square[INVERSE, i, first:last], lost[i, first:last])
         r.lost_radius = sqrt(min(r.lost_squares, r.lost_sum * max(trace, 0.0)))
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.lost_radius
 
 
+@inner
+def widen_all(params: Records, s: State, shift: Part) -> None:
+    """The radii of the estimate, and of that without the log where it may have moved."""
+    widen(params[0], s, s.square[lost_row(s)])
+    if shift is not None:
+        other = online(s)
+        other.run[0].lost_sum, other.run[0].lost_squares = s.run[0].lost_sum, s.run[0].lost_squares
+        widen(params[1], other, s.square[lost_row(s)])
+
+
 @compiled
-def context_widen(params: Records, s: State) -> None:
+def context_widen(params: Records, s: State, shift: Part) -> None:
     """The radii anew, for who changed what they depend on."""
-    widen(params[0], s)
+    widen_all(params, s, shift)
 
 
-@compiled
+@inner
 def measure_arms(s: State, whitened: Floats) -> None:
     """Mean and variance of every arm, O(k d^2): |x|^2 in V^-1 is |z|^2 with R'z = x, solved for all at once.
 
@@ -296,6 +335,32 @@ def mix_arms(s: State, weights: Floats, out: Floats) -> None:
 
 
 @inner
+def measure_moved(p: Any, s: State, whitened: Floats) -> None:
+    """|X V^-1 a|^2 of every arm and the lift that this is, O(k d^2); `whitened` is R'^-1 a for every arm."""
+    factor, row, moved, lift = s.square[FACTOR], s.arms[CROSS], s.arms[MOVED], s.arms[LIFT]
+    for i in range(whitened.shape[0] - 1, -1, -1):  # V^-1 a = R^-1 R'^-1 a, row by row from below
+        combine(whitened[i + 1 :], factor[i, i + 1 :], row)
+        for a in range(row.size):
+            whitened[i, a] = (whitened[i, a] - row[a]) / factor[i, i]
+    moved[:] = 0.0
+    for i in range(whitened.shape[0]):
+        combine(whitened, s.square[LOG_ROOT, i], row)
+        for a in range(row.size):
+            moved[a] += row[a] * row[a]
+    for a in range(row.size):
+        lift[a] = p.shift * sqrt(s.run[0].logged * moved[a])
+
+
+@compiled
+def measure_all(params: Records, s: State, whitened: Floats, shift: Part) -> None:
+    """What is known of every arm; where the log may have moved, by both estimates."""
+    measure_arms(s, whitened)
+    if shift is not None:
+        measure_moved(params[0], s, whitened)
+        measure_arms(online(s), whitened)
+
+
+@inner
 def draw_scores(seed: float, scores: Floats) -> None:
     """Uniform scores from one uniform number (splitmix64): how many arms come is not known before."""
     state = np.uint64(seed * 9007199254740992.0)  # 2^53
@@ -324,18 +389,33 @@ def draw_arm(weights: Floats, draw: float) -> int:
 
 
 @inner
-def fall_back_on_practice(p: Any, s: State, offered: int) -> None:
+def fall_back_on_practice(params: Records, s: State, offered: int, shift: Part) -> None:
     """The pessimistic arm where that is the fallback, always or while it is proven; practice's otherwise."""
-    r = s.run[0]
+    p, r = params[0], s.run[0]
     if p.fallback == MIXTURE:
         return
     mean, width, lcb = s.arms[MEAN], s.arms[WIDTH], s.arms[LCB]
     bonus = r.radius + r.lost_radius
     for a in range(lcb.size):
         lcb[a] = mean[a] - bonus * width[a] if a < offered else -inf
+    if shift is not None:
+        raise_without_log(s, offered)
     arm = best(lcb)
-    if p.fallback == LCB_ARM or is_certified(p, s, arm, None):
+    certified = p.fallback == LCB_ARM or is_certified(p, s, arm, shift)
+    if shift is not None and not certified:  # by the estimate with the log or by that without it
+        tell_online(s)
+        certified = is_certified(params[1], online(s), arm, None)
+    if certified:
         r.fallback, r.fallback_source = arm, FROM_LCB
+
+
+@inner
+def raise_without_log(s: State, offered: int) -> None:
+    """The better lower bound of two: with the log and all that it may have moved, and without the log."""
+    other, lcb = online(s), s.arms[LCB]
+    mean, width, bonus = other.arms[MEAN], other.arms[WIDTH], other.run[0].radius + other.run[0].lost_radius
+    for a in range(offered):
+        lcb[a] = max(lcb[a] - s.arms[LIFT, a], mean[a] - bonus * width[a])
 
 
 @compiled
@@ -347,6 +427,7 @@ def context_decide(
     offered: int,
     proposal: int,
     coin: Part,
+    shift: Part,
 ) -> int:
     """The rules of `decide` for the arms of this round, of which the first `offered` may be proposed.
 
@@ -355,25 +436,33 @@ def context_decide(
     p, r = params[0], s.run[0]
     if r.coin_thrown == 1:
         return int(r.arm)
-    measure_arms(s, whitened)
+    measure_all(params, s, whitened, shift)
     score, room = s.arms[SCORE], s.arms[ROOM]
     mix_arms(s, weights, s.vectors[XBAR])
     if coin is None:
-        measure_room(p, s, None, None, None, 1, None)
+        measure_room(p, s, None, shift, None, 1, None)
+        if shift is not None and p.gate != OPEN:
+            measure_without_log(params, s, None, None, 1, None)
         for a in range(offered, room.size):
             room[a] = -inf
     if proposal < 0:
         if p.draws == SCORE_DRAWS:
             draw_scores(s.vectors[NORMALS, 0], s.arms[GIVEN_SCORES])
-        score_arms(p, s, offered, None, None, 1)
+        score_arms(p, s, offered, shift, None, 1)
+        if shift is not None and p.explorer == UCB:
+            cap_scores(params, s)
         for a in range(offered, score.size):
             score[a] = -inf
     r.proposal = proposal if proposal >= 0 else best(score)
     r.fallback, r.fallback_source = draw_arm(weights, r.practice_draw), FROM_MIXTURE
     if coin is not None:
-        throw_coin(p, r, vouched_room(p, s, None, 1), False)
+        vouched = vouched_room(p, s, shift, 1)
+        if shift is not None and p.loan_from == THE_MODEL:
+            tell_online(s)
+            vouched = max(vouched, vouched_room(params[1], online(s), None, 1))
+        throw_coin(p, r, vouched, False)
         return int(r.arm)
-    fall_back_on_practice(p, s, offered)
+    fall_back_on_practice(params, s, offered, shift)
     choose(p, s, proposal)
     return int(r.arm)
 
@@ -393,43 +482,63 @@ def context_commit(
             excess[i] += action[i] - practice[i]
 
 
-@compiled
-def context_observe(
-    params: Records, s: State, action: Floats, reward: float, error: float, coin: Part
-) -> None:
-    """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2).
+@inner
+def learn_row(p: Any, s: State, action: Floats, reward: float) -> float:
+    """V, R and theta after the reward of an action: det V_t / det V_{t-1}.
 
     An action inside a block of V costs the square of that block; one across several makes one block of them.
     """
-    p, r, x, z = params[0], s.run[0], s.vectors[WORK], s.vectors[REFINED]
-    factor = s.square[FACTOR]
+    x, z, factor = s.vectors[WORK], s.vectors[REFINED], s.square[FACTOR]
     copy(action, x)
     copy(action, z)
     first, last = extent(x)
     join_blocks(s, first, last)
     begin, end = block_begin(s, first), block_end(s, first)
-    for i in range(first, end):  # R'z = x, row by row
-        z[i] /= factor[i, i]
-        for j in range(i + 1, end):
-            z[j] -= factor[i, j] * z[i]
+    whiten(factor, z, first, end)
     _, growth = learn(p, s, x, begin, end, dot(s.vectors[THETA], x), dot(z, z), reward)
+    update_factor(factor, s.vectors[HALF], x, reward, first, end)
+    return growth
+
+
+@inner
+def lose_row(s: State, action: Floats, error: float) -> None:
+    """What is known of a reward that is lost: its stand-in is wrong by at most `error`."""
+    r, lost = s.run[0], s.square[lost_row(s)]
+    first, _ = extent(action)
+    begin, end = block_begin(s, first), block_end(s, first)
+    r.lost_sum += error
+    r.lost_squares += error * error
+    for i in range(begin, end):
+        for j in range(begin, end):
+            lost[i, j] += error * action[i] * action[j]
+
+
+@compiled
+def context_observe(
+    params: Records, s: State, action: Floats, reward: float, error: float, coin: Part, shift: Part
+) -> None:
+    """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2)."""
+    p, r, x = params[0], s.run[0], s.vectors[WORK]
+    growth = learn_row(p, s, action, reward)
     if error > 0.0:
-        r.lost_sum += error
-        r.lost_squares += error * error
-        for i in range(begin, end):
-            for j in range(begin, end):
-                s.square[LOST_GRAM, i, j] += error * x[i] * x[j]
+        lose_row(s, action, error)
     elif coin is not None:
         enter_coin_reward(p, r, reward)
-    update_factor(factor, s.vectors[HALF], x, reward, first, end)
+    copy(action, x)
     if p.memory > 0:
-        copy(action, x)
-        update_factor(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward, first, end)
+        first, _ = extent(x)
+        update_factor(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward, first, block_end(s, first))
+    elif p.explorer == LOGISTIC and error == 0.0:
+        learn_clicks(p, s, x, 1.0, clicks_of(p, reward, 1.0))
     if p.memory > 0 and r.rewards % p.memory == 0:
         forget_rounds(p, s)
     elif is_worn(r, growth):
         invert(s)
-    widen(p, s)
+    if shift is not None:
+        other = online(s)
+        if is_worn(other.run[0], learn_row(params[1], other, action, reward)):
+            invert(other)
+    widen_all(params, s, shift)
 
 
 @inner
@@ -442,6 +551,7 @@ def context_pay(
     coins: Floats,
     randoms: Floats,
     coin: Part,
+    shift: Part,
 ) -> None:
     """Commit the decision in s.run, draw for the next round, and observe: what an agent does in `update`."""
     r = s.run[0]
@@ -452,7 +562,7 @@ def context_pay(
     r.practice_draw, r.coin = coins[0], coins[1]
     for i in range(randoms.size):
         s.vectors[NORMALS, i] = randoms[i]
-    context_observe(params, s, action, reward, 0.0, coin)
+    context_observe(params, s, action, reward, 0.0, coin, shift)
 
 
 @compiled
@@ -472,13 +582,16 @@ def context_play(
     sources: Ints,  # (n,) out
     fallbacks: Ints,  # (n,) out
     coin: Part,
+    shift: Part,
 ) -> None:
     """Play n rounds that bring their own arms, in a known world."""
-    r, d, begin = s.run[0], actions.shape[1], 0
+    r, d, begin, rows = s.run[0], actions.shape[1], 0, s.arms.shape[0]
     for t in range(ends.size):
         k, width = ends[t] - begin, d
-        table = s.arms.reshape(-1)[: len(ARM_ROWS) * k].reshape((len(ARM_ROWS), k))
+        table = s.arms.reshape(-1)[: rows * k].reshape((rows, k))
         table[PLACE] = 0.0
+        if shift is not None:
+            table[len(ARM_ROWS) + PLACE] = 0.0
         if r.split == 1:
             width = frame_arms(actions[begin : ends[t]], table[PLACE])
         columns = scratch[0, : width * k].reshape((width, k))
@@ -486,7 +599,7 @@ def context_play(
         cut_arms(actions[begin : ends[t]], table[PLACE], columns)
         counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
         now = State(columns, s.square, s.vectors, table, counts, s.run)
-        arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin)
+        arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin, shift)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mean = means[begin + arm]
         reward = mean + draws[t]
@@ -495,5 +608,6 @@ def context_play(
         practice = s.vectors[XBAR]
         if coin is not None:
             practice = actions[begin + r.fallback]
-        context_pay(params, now, reward, practice, actions[begin + arm], coins[t], randoms[t], coin)
+        action = actions[begin + arm]
+        context_pay(params, now, reward, practice, action, coins[t], randoms[t], coin, shift)
         begin = ends[t]

@@ -23,6 +23,7 @@ from linoto import (
     LinOtO,
     LinTS,
     LinUCB,
+    LogisticTS,
     Moments,
     Offline,
     Open,
@@ -39,6 +40,7 @@ POLICIES: dict[str, Any] = {
     "thompson": LinTS(confidence=CLICKS),
     "chance": Random(),
     "by gaps": SquareCB(confidence=CLICKS),
+    "clicks": LogisticTS(),
     "model": Gated(explorer=LinTS(), gate=MODEL, confidence=CLICKS),
     "model, proposal": Gated(
         explorer=Random(), gate=MODEL, reach="proposal", fallback="mixture", confidence=CLICKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,13 @@ POLICIES = {
     ),
     "open": linoto.LinUCB(confidence=SURE),
     "forgets": linoto.LinUCB(memory=15, confidence=SURE),
+    "moved": linoto.LinUCB(scale=1.0, confidence=replace(SURE, shift=0.1)),
+    "moved, model": linoto.Gated(
+        explorer=linoto.LinUCB(scale=1.0),
+        gate=linoto.Tolerance(budget=9.0, evidence="model"),
+        confidence=replace(SURE, shift=0.1),
+    ),
+    "clicks": linoto.LogisticTS(scale=0.0, confidence=SURE),
 }
 
 
