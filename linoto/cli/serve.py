@@ -73,6 +73,10 @@ def add_serve(commands: Commands) -> None:
         help="start although by the clock every open decision of a loop is over",
     )
     serve.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="certificate chain in PEM; SIGHUP reads it again"
+    )
+    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="the key of the certificate")
+    serve.add_argument(
         "--connections", type=positive, default=1000, help="connections at once; more are answered 503"
     )
     for name, seconds, what in TIMES:
@@ -87,14 +91,17 @@ def run_serve(arguments: argparse.Namespace) -> None:
     if arguments.show_config:
         print("\n".join(shown(settings)))
         return
+    from linoto.service.sockets import open_socket
+
+    chosen = {name: setting.value for name, setting in settings.items()}
+    listening = open_socket(chosen.pop("host"), chosen.pop("port"), os.environ)  # what follows takes seconds
     with service_needed():
         from linoto.service.server import run
         from linoto.service.web.limits import Limits
 
-    chosen = {name: setting.value for name, setting in settings.items()}
     limits = Limits(**{name: chosen.pop(name) for name in ("connections", "head", "body", "idle")})
     path = chosen.pop("db") or (DEMO if chosen["demo"] else DATABASE)
     secret = chosen.pop("webhook_secret_file")
     if secret is not None:
         chosen["webhook_secret"] = read_secret(secret, "--webhook-secret-file")
-    run(path, limits=limits, **chosen)
+    run(path, limits=limits, listening=listening, **chosen)

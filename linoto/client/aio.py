@@ -38,7 +38,8 @@ class AsyncClient(IsAwaited, Operations):
         *,
         token: str | None = None,
         timeout: float = 10.0,
-        retries: int = 6,
+        deadline: float = 30.0,
+        retries: int | None = None,
         idle: float = IDLE_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         connections: int = 64,
@@ -47,7 +48,9 @@ class AsyncClient(IsAwaited, Operations):
             from linoto.client.aiohttp_session import Sessions
         except ModuleNotFoundError as error:
             raise ImportError(f'AsyncClient needs {error.name}: pip install "linoto[client]"') from None
-        self._endpoint = Endpoint(url, token=token, timeout=timeout, retries=retries, idle=idle)
+        self._endpoint = Endpoint(
+            url, token=token, timeout=timeout, deadline=deadline, retries=retries, idle=idle
+        )
         self._sessions = Sessions(self._endpoint, connections=connections)
         self._sleep = sleep
 
@@ -74,7 +77,7 @@ class AsyncClient(IsAwaited, Operations):
         await self.close()
 
     async def _send(self, request: Request[T]) -> T:
-        retries = Retries(self._endpoint.retries)
+        retries = Retries(self._endpoint.retries, self._endpoint.deadline)
         while True:
             try:
                 return await self._sessions.send(request)

@@ -14,23 +14,31 @@ CLOSED = "the client must be open, got one that was closed"
 class Endpoint:
     """One service, and how requests are sent to it.
 
-    >>> endpoint = Endpoint("https://shop.example/bandits/", token=None, timeout=10.0, retries=6)
+    >>> endpoint = Endpoint("https://shop.example/bandits/", token=None, timeout=10.0)
     >>> endpoint.url, endpoint.path
     ('https://shop.example/bandits', '/bandits')
     """
 
     def __init__(
-        self, url: str, *, token: str | None, timeout: float, retries: int, idle: float = IDLE_SECONDS
+        self,
+        url: str,
+        *,
+        token: str | None,
+        timeout: float,
+        deadline: float = 30.0,
+        retries: int | None = None,
+        idle: float = IDLE_SECONDS,
     ) -> None:
         if token is not None and not is_visible(token):
             raise ValueError("token must be one word of visible ASCII characters, got something else")
-        for name, seconds in (("timeout", timeout), ("idle", idle)):
+        for name, seconds in (("timeout", timeout), ("deadline", deadline), ("idle", idle)):
             if not (isfinite(seconds) and seconds > 0):
                 raise ValueError(f"{name} must be a positive number of seconds, got {seconds!r}")
-        if retries < 0:
+        if retries is not None and retries < 0:
             raise ValueError(f"retries must be a whole number >= 0, got {retries!r}")
         check_url(url)
-        self.url, self.timeout, self.retries, self.idle = url.rstrip("/"), timeout, retries, idle
+        self.url, self.timeout, self.idle = url.rstrip("/"), timeout, idle
+        self.deadline, self.retries = deadline, retries
         self.path = urlsplit(self.url).path  # comes before the path of every request
         self.headers = {"accept": "application/json", "accept-encoding": "identity"}
         if token is not None:

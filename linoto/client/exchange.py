@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, BinaryIO, Generic, TypeVar
 
 from linoto.client.responses import ServiceError
 
 T = TypeVar("T")
 FIRST_PAUSE = 0.05  # seconds before the first repetition; doubled each time
+LONGEST_OF_OURS = 1.0  # seconds, where the service asks for nothing: a restart takes no longer
 LONGEST_PAUSE = 10.0  # seconds, even if the service asks for more: a caller is waiting
 RETRY_STATUSES = frozenset({429, 502, 503, 504})  # too many, or not now: of the service or a proxy
 
@@ -61,7 +64,7 @@ def is_good(status: int) -> bool:
 
 
 class Retries:
-    """The pauses before one request is sent again, and when to give up.
+    """The pauses before one request is sent again, and when to give up: after `left` times, or `deadline` s.
 
     >>> retries = Retries(3)
     >>> retries.pause_after(ConnectionError())
@@ -72,8 +75,12 @@ class Retries:
     0.2
     """
 
-    def __init__(self, left: int) -> None:
+    def __init__(
+        self, left: int | None, deadline: float = inf, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._left, self._pause = left, FIRST_PAUSE
+        self._deadline, self._clock, self._began = deadline if left is None else inf, clock, clock()
+        self._rested = 0.0  # seconds, also where nobody really sleeps
 
     def pause_after(self, error: ConnectionError | ServiceError) -> float:
         """Seconds to wait after this error; raises it if it is final."""
@@ -82,10 +89,13 @@ class Retries:
             if error.status not in RETRY_STATUSES:
                 raise error
             asked = error.retry_after
-        if self._left == 0:
-            raise error
         pause = max(self._pause, min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0)
-        self._left, self._pause = self._left - 1, min(2 * self._pause, LONGEST_PAUSE)
+        spent = max(self._clock() - self._began, self._rested)
+        if self._left == 0 or spent + pause > self._deadline:
+            raise error
+        self._left = None if self._left is None else self._left - 1
+        self._pause = min(2 * self._pause, LONGEST_OF_OURS)
+        self._rested += pause
         return pause
 
 

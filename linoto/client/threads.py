@@ -20,8 +20,9 @@ class Client(Returns, Operations):
     """Talks to one service, from any number of threads.
 
     `timeout` is in seconds until an answer begins, or goes on. What may pass (no answer, 429, 503) is sent
-    up to `retries` times again, after pauses that double or for as long as the service says. A connection
-    that was not used for `idle` seconds is not used again: a proxy may have closed its end.
+    again, after pauses that double up to a second or for as long as the service says, until `deadline`
+    seconds have passed; or, if you give it, `retries` times. So the service can be restarted meanwhile. A
+    connection that was not used for `idle` seconds is not used again: a proxy may have closed its end.
 
     >>> client = Client("http://127.0.0.1:8080", token="...")
     >>> client.url
@@ -42,7 +43,8 @@ class Client(Returns, Operations):
         *,
         token: str | None = None,
         timeout: float = 10.0,
-        retries: int = 6,
+        deadline: float = 30.0,
+        retries: int | None = None,
         idle: float = IDLE_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -50,7 +52,9 @@ class Client(Returns, Operations):
             from linoto.client.urllib3_pool import Pool
         except ModuleNotFoundError as error:
             raise ImportError(f'Client needs {error.name}: pip install "linoto[client]"') from None
-        self._endpoint = Endpoint(url, token=token, timeout=timeout, retries=retries, idle=idle)
+        self._endpoint = Endpoint(
+            url, token=token, timeout=timeout, deadline=deadline, retries=retries, idle=idle
+        )
         self._pool = Pool(self._endpoint)
         self._sleep = sleep
 
@@ -77,7 +81,7 @@ class Client(Returns, Operations):
         self.close()
 
     def _send(self, request: Request[T]) -> T:
-        retries = Retries(self._endpoint.retries)
+        retries = Retries(self._endpoint.retries, self._endpoint.deadline)
         while True:
             try:
                 return self._pool.send(request)

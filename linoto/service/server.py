@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import signal
@@ -24,8 +23,10 @@ from linoto.service import traffic
 from linoto.service.errors import Refused, Repeats, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
+from linoto.service.sockets import open_socket
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.store import BUSY_TIMEOUT, Store
+from linoto.service.tls import Tls, tls_of
 from linoto.service.web.access import LOOPBACK, Access
 from linoto.service.web.access_log import with_access_log
 from linoto.service.web.app import make_app
@@ -57,6 +58,8 @@ class Settings:
     webhook_secret: str | None = None  # what they are signed with; None: as the environment says
     limits: Limits = field(default_factory=Limits)  # of connections
     accept_clock: bool = False  # also where every open decision is over by it
+    tls_cert: Path | None = None  # certificate chain, in PEM; read again on SIGHUP
+    tls_key: Path | None = None  # its key
     drain: float = 10.0  # seconds that requests may take which are under way when it is told to stop
 
 
@@ -124,28 +127,12 @@ def open_service(
     return Service(store, loops, access, folder)
 
 
-def check_address(host: str, port: int, access: Access) -> int:
-    """The port to serve on; refuses one in use, and anything but loopback without tokens."""
-    if host not in LOOPBACK and not access.tokens:
+def check_address(address: str, access: Access) -> None:
+    """Refuse anything but loopback without tokens."""
+    if address not in LOOPBACK and not access.tokens:
         raise ValueError(
-            f"host must be 127.0.0.1 while there are no tokens, got {host}: see `linoto token create`"
+            f"host must be 127.0.0.1 while there are no tokens, got {address}: see `linoto token create`"
         )
-    with bind(host, port) as probe:
-        return int(probe.getsockname()[1])
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A socket at this address."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # by TCP, asyncio sends at once
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        hint = ", choose another port with --port" if error.errno == errno.EADDRINUSE else ""
-        raise OSError(f"cannot serve on {host}:{port}: {error.strerror}{hint}") from error
-    return bound
 
 
 async def refresh_tokens(service: Service, every: float = TICK) -> None:
@@ -195,15 +182,17 @@ def seconds_to_close(loops: Loops, name: str, connection: Connection) -> float:
     return time.perf_counter() - began
 
 
-async def serve(service: Service, settings: Settings) -> bool:
+async def serve(service: Service, settings: Settings, listening: socket.socket, tls: Tls | None) -> bool:
     """Serve until SIGTERM or SIGINT; whether requests were then waited for, which a second signal ends."""
-    host = "127.0.0.1" if settings.host == "localhost" else settings.host
-    port = check_address(host, settings.port, service.access)
-    service.access.local = host in LOOPBACK
+    address, port = listening.getsockname()[:2]
+    check_address(address, service.access)
+    service.access.local = address in LOOPBACK
     loading = Loading(service.loops.by_name)
     app = with_access_log(service.app) if settings.access_log else service.app
-    listener = Listener(loading, bind(host, port), settings.limits)
+    listener = Listener(loading, listening, settings.limits, None if tls is None else tls.context)
     listener.start()
+    if tls is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, tls.reload)
     stop, hurry = asyncio.Event(), asyncio.Event()
     on_signals(lambda: os._exit(0))  # nothing was asked for yet, and a thread could not be stopped
     tasks = [run_in_background(listener.watch(), stop.set)]
@@ -211,7 +200,8 @@ async def serve(service: Service, settings: Settings) -> bool:
         await asyncio.to_thread(load, service, settings)  # compiled code lets others run meanwhile
         on_signals(lambda: hurry.set() if stop.is_set() else stop.set())
         loading.app = app
-        announce(service, f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        host = f"[{address}]" if ":" in address else address
+        announce(service, f"{'http' if tls is None else 'https'}://{host}:{port}")
         background = [tick(service), refresh_tokens(service)]
         if settings.demo:
             background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
@@ -277,10 +267,16 @@ async def stop_tasks(tasks: list[asyncio.Task[None]]) -> None:
             raise outcome
 
 
-def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
-    """Serve a database until told to stop; the options are those of `Settings`."""
+def run(
+    path: Path, *, clock: Clock | None = None, listening: socket.socket | None = None, **options: Any
+) -> None:
+    """Serve a database until told to stop; the options are those of `Settings`.
+
+    `listening` is where connections come, if it was opened before.
+    """
     settings = Settings(**options)
     log_to_stderr(settings.log_format)
+    tls = tls_of(settings.tls_cert, settings.tls_key)
     service = open_service(
         path,
         clock=clock,
@@ -291,7 +287,8 @@ def run(path: Path, *, clock: Clock | None = None, **options: Any) -> None:
     )
     drained = True
     try:
-        drained = asyncio.run(serve(service, settings))
+        opened = listening or open_socket(settings.host, settings.port, {})
+        drained = asyncio.run(serve(service, settings, opened, tls))
     finally:
         service.close(snapshots=drained)
         logger.info("stopped", extra={"db": str(path)})

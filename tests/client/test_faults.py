@@ -285,3 +285,15 @@ def open_connections(client: AnyClient, server: KeepAlive, count: int) -> None:
         else:
             list(threads.map(lambda _: client.decide("loop"), range(count)))
     assert len(server.connections) == count
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_service_that_is_away_is_asked_again_until_the_deadline(
+    kind: type[Client] | type[AsyncClient],
+) -> None:
+    """Pauses double up to a second, and together they fill the deadline."""
+    with AnyClient(kind, "http://127.0.0.1:9", deadline=30.0) as client:
+        with pytest.raises(ConnectionError, match="no answer from"):
+            client.overview()
+        assert client.pauses[:6] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0] and set(client.pauses[6:]) == {1.0}
+        assert 28.0 < sum(client.pauses) <= 30.0

@@ -173,7 +173,7 @@ class AnyClient:
     def __init__(self, kind: type[Client] | type[AsyncClient], url: str, **options: Any) -> None:
         self.pauses: list[float] = []
         self.runner = asyncio.Runner()
-        self.client: Any = kind(url, **{"sleep": self.recorder(kind), **options})
+        self.client: Any = kind(url, **{"sleep": self.recorder(kind), "deadline": 240.0, **options})
 
     def recorder(self, kind: type) -> Any:
         async def record(pause: float) -> None:

@@ -56,7 +56,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def client(self, **options: Any) -> Client:
-        return Client(self.url, **options)
+        return Client(self.url, **{"deadline": 240.0, **options})  # a machine may have to compile first
 
     def wait(self) -> None:
         """Until it answers, as long as it lives."""

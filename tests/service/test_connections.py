@@ -22,7 +22,7 @@ import pytest
 from helpers.http import ask
 from helpers.service_process import Server, served
 
-from linoto.service.server import bind
+from linoto.service.sockets import bind
 from linoto.service.web.limits import Limits
 from linoto.service.web.listener import Listener
 

@@ -19,6 +19,7 @@ import linoto
 from linoto.service.errors import Unavailable
 from linoto.service.maintenance import backup, check, rebuild
 from linoto.service.server import Service, check_address, open_service
+from linoto.service.sockets import open_socket
 from linoto.service.storage import schema
 from linoto.service.storage.database import connect
 from linoto.service.storage.store import Store
@@ -185,12 +186,12 @@ def test_a_backup_is_complete_and_a_check_replays_everything(tmp_path: Path) -> 
 def test_only_loopback_is_served_without_tokens_and_a_port_in_use_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path / "x.sqlite") as service:
         with pytest.raises(ValueError, match=r"must be 127\.0\.0\.1"):
-            check_address("0.0.0.0", 0, service.access)
+            check_address("0.0.0.0", service.access)
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             with pytest.raises(OSError, match="cannot serve"):
-                check_address("127.0.0.1", taken.getsockname()[1], service.access)
+                open_socket("127.0.0.1", taken.getsockname()[1], {})
 
 
 def test_a_snapshot_of_another_policy_is_refused_and_rebuilt_by_command(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,12 +21,12 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from linoto.service.errors import Repeats
+from linoto.service.sockets import BACKLOG
 from linoto.service.web.connection import BUSY, IDLE, READING, SILENT, Connection
 from linoto.service.web.limits import Limits
 from linoto.service.web.messages import error_body
 
 logger = logging.getLogger("linoto.service")
-BACKLOG = 1024  # connections that the system holds until they are taken
 AT_ONCE = 64  # connections taken before requests get their turn
 TURNED_AWAY = 64  # connections beyond the limit that are kept until their request was answered with 503
 LOOKS = 64  # connections that are looked at to find one that is silent
@@ -39,8 +40,10 @@ FULL = "the service has as many connections as it may: ask again"
 class Listener:
     """Takes connections on a socket, closes those that take too long, and ends all of them at the end."""
 
-    def __init__(self, app: Any, listening: socket.socket, limits: Limits) -> None:
-        self.listening, self.limits = listening, limits
+    def __init__(
+        self, app: Any, listening: socket.socket, limits: Limits, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.listening, self.limits, self.tls = listening, limits, tls
         self.state = ServerState()
         self.config = Config(
             app,
@@ -62,7 +65,7 @@ class Listener:
         self.turned_away: set[Connection] = set()
         self._spare: list[int] = []
         self._repeats = Repeats()
-        self._joining: set[asyncio.Task[Any]] = set()
+        self._joining: dict[asyncio.Task[Any], None] = {}  # oldest first
 
     def start(self) -> None:
         """Take connections from now on."""
@@ -160,12 +163,17 @@ class Listener:
                 return
             accepted.setblocking(False)
             task = self.loop.create_task(self._join(accepted))
-            self._joining.add(task)
-            task.add_done_callback(self._joining.discard)
+            self._joining[task] = None
+            task.add_done_callback(self._joining.pop)
+            if self.tls is not None and len(self._joining) > self.most:  # silent in their handshakes
+                next(iter(self._joining)).cancel()
 
     async def _join(self, accepted: socket.socket) -> None:
-        with suppress(OSError):  # it left at once
-            await self.loop.connect_accepted_socket(lambda: Connection(self), accepted)
+        limit = None if self.tls is None else self.limits.head
+        with suppress(OSError):  # it left at once, or speaks no TLS
+            await self.loop.connect_accepted_socket(
+                lambda: Connection(self), accepted, ssl=self.tls, ssl_handshake_timeout=limit
+            )
 
     def _accept_none(self, error: OSError) -> None:
         """There is no file descriptor for a connection: say 503 with those kept for that, and make room."""
