@@ -20,6 +20,7 @@ from linoto.audit.assume import (
 from linoto.audit.bound import shortest_parameter
 from linoto.audit.content import content_facts, dropped_notes, dropped_reasons, nothing_tested
 from linoto.audit.coverage import Coverage, design_dict, design_fact
+from linoto.audit.curves import Curve
 from linoto.audit.drift import (
     Drift,
     drift_dict,
@@ -132,6 +133,7 @@ def look_at(
         "shortest": shortest,
         "tails": means.tails(),
         "fit": means.fit(adaptive=adaptive),
+        "curves": means.curves(),
         "gain": None if rows is None else find_gain(rows, ridge=ridge),
         "drift": means.drift(),
         "coverage": means.coverage(ridge=ridge, rounds=horizon),
@@ -154,6 +156,7 @@ class AuditFindings:
     shortest: float  # what |theta| does not fall below, under these assumptions
     tails: Tails | None
     fit: LackOfFit | None
+    curves: tuple[Curve, ...]  # whether numbers of the context bend, the surest first
     gain: Gain | None  # None without contexts, or without the rows themselves
     drift: Drift | None
     coverage: Coverage
@@ -190,6 +193,7 @@ class AuditFindings:
         """The test of linearity, and what rests on it."""
         return self.means.linearity(
             fit=self.fit,
+            curves=self.curves,
             log=self.log,
             centre=self.means.centre,
             adaptive=self.adaptive,
@@ -305,7 +309,7 @@ class Audit(AuditFindings):
     @property
     def caution(self) -> str:
         """Why the promise is not to be counted on, or nothing."""
-        return caution_about(self.verdict, rejected=self.fit is not None and self.fit.rejected)
+        return caution_about(self.verdict, rejected=self.linearity.rejected)
 
     # -- as data ------------------------------------------------------------------------------------------
 
@@ -355,6 +359,7 @@ class Audit(AuditFindings):
             "design": design_dict(self.coverage, log),
             "gain": None if self.gain is None else asdict(self.gain),
             "lack_of_fit": self.linearity.to_dict(),
+            "curves": [{"column": c.column, "p": c.p, "remedy": c.remedy} for c in self.curves],
             "drift": None if self.drift is None else drift_dict(self.drift, log),
             "propensities": None
             if likely is None

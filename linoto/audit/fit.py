@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linoto.audit.curves import Curve
 from linoto.audit.noise import scatter_of
 from linoto.audit.pvalues import SURE, TEST_LEVEL, SquaresLaw, unequal_law
 from linoto.audit.regression import regress
 from linoto.audit.sentences import Centre, answer_text
 from linoto.core.arrays import Floats
 from linoto.core.certificates import Certificate
-from linoto.core.hints import amount
+from linoto.core.hints import amount, shortened_list
 from linoto.core.offline import Offline, as_offline
 from linoto.core.validation import as_actions
 from linoto.core.verdicts import is_blind
@@ -25,6 +26,7 @@ from linoto.logs.rows import Rows
 SEEN = 0.5  # power of a test below which it would rather miss than see what matters
 DOUBTFUL = 0.2  # p of linearity below which features are not believed where rewards decided what was pulled
 FEWEST_ROWS = 10  # with the same features, from which they are a kind of row whose mean is looked at
+LIKELY = 0.05  # p of a number that bends, below which it is named where the model was found wrong
 MOST_KINDS = 1000  # of rows, those with most of them: a test of more would take minutes
 ADAPTIVE_FACTOR = 5.0  # arms that stop being pulled after bad luck raise 2 to 4 % false alarms at 1 %
 
@@ -194,6 +196,7 @@ class Linearity:
     """The test of linearity, what it could have seen, and what rests on it."""
 
     fit: LackOfFit | None
+    curves: tuple[Curve, ...]  # whether numbers of the context bend
     log: Log
     centre: Centre
     adaptive: bool  # whether arms were not pulled late in the shares of the early half
@@ -201,6 +204,11 @@ class Linearity:
     certificate: Certificate | None
     horizon: int
     untestable: str  # why there is no test with contexts
+
+    @property
+    def rejected(self) -> bool:
+        """Whether rewards are not linear in the features, for sure."""
+        return self.fit is not None and self.fit.rejected
 
     @property
     def misfit_that_matters(self) -> float | None:
@@ -335,21 +343,60 @@ class LinearityOfContexts(Linearity):
     def needed(self) -> bool:
         return False
 
+    @property
+    def rejected(self) -> bool:
+        """By rows that are alike; where there are too few of them, by numbers that bend."""
+        return bool(self.bent) if self.fit is None else self.fit.rejected
+
+    @property
+    def bent(self) -> tuple[Curve, ...]:
+        """The numbers that bend for sure; where rows that are alike said no, those that are likely why."""
+        if self.fit is not None:
+            return tuple(curve for curve in self.curves if self.fit.rejected and curve.p < LIKELY)
+        factor = ADAPTIVE_FACTOR if self.adaptive else 1.0
+        return tuple(curve for curve in self.curves if curve.p * factor < TEST_LEVEL)
+
+    @property
+    def bent_text(self) -> str:
+        """Which numbers bend."""
+        return f"{' and '.join(repr(c.column) for c in self.bent)} bend{'s' if len(self.bent) == 1 else ''}"
+
+    @property
+    def wrong_text(self) -> str:
+        """That a linear model looks wrong, and why."""
+        if self.fit is not None:
+            return self.rejected_text(self.fit) + (f"; {self.bent_text}" if self.bent else "")
+        return f"rewards are not linear in these features: {self.bent_text} (p = {self.bent[0].p:.2g})"
+
+    @property
+    def remedy(self) -> str:
+        """What may help the model."""
+        if not self.bent:
+            return "cross columns"
+        return f"take {' and '.join(curve.remedy for curve in self.bent)} (columns) instead"
+
     def missing(self) -> tuple[str, ...]:
         by_model = self.certificate is not None and self.certificate.by_model
-        if self.fit is None or not (self.fit.rejected and by_model):
+        if not (self.rejected and by_model):
             return ()
-        remedy = "cross columns, or state a reward range: a Control gate needs no model"
-        return (f"{self.rejected_text(self.fit)}: {remedy}",)
+        return (f"{self.wrong_text}: {self.remedy}, or state a reward range: a Control gate needs no model",)
 
     def support(self) -> tuple[str, ...]:
         return ()
 
     def notes(self) -> tuple[str, ...]:
-        if self.fit is None or not self.fit.rejected or self.missing():
+        if not self.rejected or self.missing():
             return ()
-        return (f"{self.rejected_text(self.fit)}: a promise by the model would not hold, more crosses may",)
+        return (f"{self.wrong_text}: a promise by the model would not hold; {self.remedy}",)
 
     @property
     def no_test(self) -> str:
         return "" if self.fit is not None else self.untestable
+
+    def fact(self) -> str:
+        if self.fit is not None or not self.curves:
+            return super().fact() + (f"; {self.bent_text}" if self.bent else "")
+        if self.bent:
+            return f"no: {self.bent_text} (p = {self.bent[0].p:.2g})"
+        names = shortened_list([curve.column for curve in self.curves])
+        return f"no sign against it: no number bends ({names}; p = {self.curves[0].p:.2g})"

@@ -25,6 +25,7 @@ from linoto.audit.coverage import (
     unknown_context_facts,
     unknown_facts,
 )
+from linoto.audit.curves import Curve, find_curves
 from linoto.audit.drift import Drift, find_drift, size_of_drift, why_untested
 from linoto.audit.fit import LackOfFit, Linearity, LinearityOfContexts, fit_of_rows, lack_of_fit, why_no_fit
 from linoto.audit.noise import (
@@ -86,6 +87,10 @@ class MeansOfArms:
     def why_no_fit(self) -> str:
         """Why there is none where rounds differ."""
         return ""
+
+    def curves(self) -> tuple[Curve, ...]:
+        """Whether numbers of the context bend; none where there are none, or that cannot be told."""
+        return ()
 
     @cached_property
     def compared(self) -> EqualContexts:
@@ -170,6 +175,9 @@ class MeansOfContexts(MeansOfArms):
 
     def why_no_fit(self) -> str:
         return why_no_fit(self.rows)
+
+    def curves(self) -> tuple[Curve, ...]:
+        return () if self.rows is None else find_curves(self.rows)
 
     @cached_property
     def compared(self) -> EqualContexts:

@@ -66,7 +66,24 @@ def add_evaluate(commands: Commands) -> None:
         "  linoto evaluate news.dsjson --play sport",
     )
     add_rows_options(evaluate)
-    target = evaluate.add_mutually_exclusive_group(required=True)
+    add_target(evaluate)
+    add_policy_options(evaluate)
+    evaluate.add_argument(
+        "--interval",
+        choices=INTERVAL_KINDS,
+        default="auto",
+        help="kind of the intervals (default: auto, which holds for any number of rows if rewards are 0 or "
+        "1 or have a --reward-range, and is normal elsewhere)",
+    )
+    evaluate.add_argument("--level", type=above_zero, default=0.95, help="how surely they cover")
+    evaluate.add_argument("--seed", type=seed, default=0, help="of rejection, and of the policy")
+    add_json(evaluate)
+    evaluate.set_defaults(run=run_evaluate, refuse=evaluate.error, explorer=None, evidence=None, gate=None)
+
+
+def add_target(command: Parser) -> None:
+    """What is judged: one of these."""
+    target = command.add_mutually_exclusive_group(required=True)
     target.add_argument("--play", metavar="ARM", help="always this arm")
     target.add_argument(
         "--probabilities", type=Path, metavar="FILE", help="CSV with an arm and its probability in each row"
@@ -85,18 +102,6 @@ def add_evaluate(commands: Commands) -> None:
     target.add_argument(
         "--policy", help="Gated, LinOtO, or a policy as JSON, as linoto.to_dict writes it: it learns"
     )
-    add_policy_options(evaluate)
-    evaluate.add_argument(
-        "--interval",
-        choices=INTERVAL_KINDS,
-        default="auto",
-        help="kind of the intervals (default: auto, which holds for any number of rows if rewards are 0 or "
-        "1 or have a --reward-range, and is normal elsewhere)",
-    )
-    evaluate.add_argument("--level", type=above_zero, default=0.95, help="how surely they cover")
-    evaluate.add_argument("--seed", type=seed, default=0, help="of rejection, and of the policy")
-    add_json(evaluate)
-    evaluate.set_defaults(run=run_evaluate, refuse=evaluate.error, explorer=None, evidence=None, gate=None)
 
 
 def add_rows_options(command: Parser) -> None:
