@@ -26,10 +26,12 @@ Floats = npt.NDArray[np.float64]
 MODEL = linoto.Tolerance(budget=1e6, evidence="model")
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 POLICIES = {
-    "LinUCB": linoto.LinUCB(),
+    "LinUCB": linoto.LinUCB(scale=1.0),
     "LinTS": linoto.LinTS(),
-    "Tolerance by the model": linoto.Gated(explorer=linoto.LinUCB(), gate=MODEL),
-    "Control": linoto.Gated(explorer=linoto.LinUCB(), gate=linoto.Control(budget=100), confidence=CLICKS),
+    "Tolerance by the model": linoto.Gated(explorer=linoto.LinUCB(scale=1.0), gate=MODEL),
+    "Control": linoto.Gated(
+        explorer=linoto.LinUCB(scale=1.0), gate=linoto.Control(budget=100), confidence=CLICKS
+    ),
 }
 
 

@@ -40,7 +40,7 @@ POLICIES = {
     EXACT: linoto.LinOtO(),
     "LinOtO, aggregate budget": linoto.LinOtO(budget="aggregate"),
     "LinOtO, max budget": linoto.LinOtO(budget="max"),
-    "LinUCB": linoto.LinUCB(confidence=linoto.PAPER),
+    "LinUCB": linoto.LinUCB(scale=1.0, confidence=linoto.PAPER),
     "LinLCB": linoto.LinLCB(confidence=linoto.PAPER),
     "LinTS": linoto.LinTS(),
     "Greedy": linoto.Greedy(),

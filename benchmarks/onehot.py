@@ -28,7 +28,7 @@ POLICIES: dict[str, Any] = {
     "HUCB1": linoto.research.HUCB1(confidence=CLICKS),
     "MinUCB": linoto.research.MinUCB(shift=0.1, confidence=CLICKS),
     "OtO": linoto.research.OtO(confidence=CLICKS),
-    LINUCB: linoto.LinUCB(confidence=CLICKS),
+    LINUCB: linoto.LinUCB(scale=1.0, confidence=CLICKS),
     "LinLCB": linoto.LinLCB(confidence=CLICKS),
     "LinTS": linoto.LinTS(confidence=CLICKS),
     "LinOtO": linoto.LinOtO(),

@@ -152,10 +152,10 @@ def compile_ours() -> None:
     """Put our compiled code on disk, so that no worker has to compile while its time is counted."""
     print("our own code, compiled once on a machine (a minute)", flush=True)
     bandit, log = linoto.sphere_bandit(k=3, d=2, rng=0), linoto.Offline(pulls=[1] * 3, reward_sums=[0.0] * 3)
-    linoto.simulate(linoto.LinUCB(), bandit, log, horizon=3)
-    fixed = linoto.LinUCB().start(bandit.actions, log, rng=0)
+    linoto.simulate(linoto.LinUCB(scale=1.0), bandit, log, horizon=3)
+    fixed = linoto.LinUCB(scale=1.0).start(bandit.actions, log, rng=0)
     fixed.update(fixed.select(), 1.0)
-    contextual = linoto.LinUCB().start(None, d=2, rng=0)
+    contextual = linoto.LinUCB(scale=1.0).start(None, d=2, rng=0)
     contextual.update(contextual.decide(actions=bandit.actions), 1.0)
 
 

@@ -17,8 +17,8 @@ import linoto
 
 MOVED = linoto.Confidence(shift=0.1)
 POLICIES: dict[str, linoto.Policy] = {
-    "LinUCB": linoto.LinUCB(),
-    "LinUCB, the paper's radius": linoto.LinUCB(confidence=linoto.PAPER),
+    "LinUCB": linoto.LinUCB(scale=1.0),
+    "LinUCB, the paper's radius": linoto.LinUCB(scale=1.0, confidence=linoto.PAPER),
     "LinLCB": linoto.LinLCB(),
     "LinOtO": linoto.LinOtO(),
     "Rarely switching LinUCB": linoto.research.RareLinUCB(),
@@ -28,12 +28,14 @@ POLICIES: dict[str, linoto.Policy] = {
     "Greedy": linoto.Greedy(),
     "Random": linoto.Random(),
     "Tolerance by the model": linoto.Gated(
-        explorer=linoto.LinUCB(), gate=linoto.Tolerance(budget=50.0, evidence="model")
+        explorer=linoto.LinUCB(scale=1.0), gate=linoto.Tolerance(budget=50.0, evidence="model")
     ),
-    "LinUCB, shift 0.1": linoto.LinUCB(confidence=MOVED),
+    "LinUCB, shift 0.1": linoto.LinUCB(scale=1.0, confidence=MOVED),
     "LinOtO, shift 0.1": linoto.LinOtO(confidence=replace(linoto.PAPER, shift=0.1)),
     "Tolerance by the model, shift 0.1": linoto.Gated(
-        explorer=linoto.LinUCB(), gate=linoto.Tolerance(budget=50.0, evidence="model"), confidence=MOVED
+        explorer=linoto.LinUCB(scale=1.0),
+        gate=linoto.Tolerance(budget=50.0, evidence="model"),
+        confidence=MOVED,
     ),
 }
 

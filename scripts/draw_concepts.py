@@ -23,10 +23,10 @@ def main() -> None:
     world = flights.load()
     confidence = Confidence(noise="bounded", bound=flights.BOUND, reward_range=(0.0, 1.0))
     gate = Tolerance(budget=BUDGET)
-    bold, sharp = LinUCB(), LinUCB(scale=0.25)
+    bold, sharp = LinUCB(scale=1.0), LinUCB(scale=0.25)
     gated = Gated(explorer=bold, gate=gate, confidence=confidence)
     shown = [
-        (LinUCB(confidence=confidence), "no gate", "a bold explorer, no gate", (520, -205)),
+        (LinUCB(scale=1.0, confidence=confidence), "no gate", "a bold explorer, no gate", (520, -205)),
         (gated, "Gated", "the same explorer behind the gate", (1000, -42)),
         (
             Gated(explorer=sharp, gate=gate, confidence=confidence),

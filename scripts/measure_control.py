@@ -23,7 +23,10 @@ GATES: dict[str, Any] = {
     "and a loan of 30": linoto.Control(epsilon=0.02, loan=30.0),
     "stretches of 500, budget 60": linoto.Control(epsilon=0.02, budget=60.0, every=500),
 }
-EXPLORERS = {"LinUCB(scale=0.25)": linoto.LinUCB(scale=0.25), "LinUCB(noise='assumed')": linoto.LinUCB()}
+EXPLORERS = {
+    "LinUCB(scale=0.25)": linoto.LinUCB(scale=0.25),
+    "LinUCB(scale=1.0, noise='assumed')": linoto.LinUCB(scale=1.0),
+}
 
 
 def months_of(data: flights.Flights, months: list[int]) -> linoto.DriftingBandit:

@@ -12,12 +12,12 @@ import linoto
 
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0, 1))
 POLICIES: dict[str, Any] = {
-    "LinUCB": linoto.LinUCB(),
+    "LinUCB": linoto.LinUCB(scale=1.0),
     "LinTS": linoto.LinTS(),
     "Gated": linoto.Gated(gate=linoto.Tolerance(budget=100, evidence="model")),
 }
 WITH_CONTEXTS: dict[str, Any] = {
-    "LinUCB": linoto.LinUCB(confidence=CLICKS),
+    "LinUCB": linoto.LinUCB(scale=1.0, confidence=CLICKS),
     "LinUCB, scale 0.25": linoto.LinUCB(scale=0.25, confidence=CLICKS),
     "LinTS": linoto.LinTS(confidence=CLICKS),
     "LinTS, scale 0.25": linoto.LinTS(scale=0.25, confidence=CLICKS),

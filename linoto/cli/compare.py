@@ -28,7 +28,13 @@ Without options everybody plays everything. POLICY is the name of one of these, 
 (as linoto.to_dict writes it), or a class of your own as module:Class; LABEL=POLICY names it.
 FILE.toml has policies and settings in the form of `linoto study`."""
 
-ON_THE_PAGE = ("early", "half-way", "largest")  # columns for which a terminal has no room
+ON_THE_PAGE = (
+    "early",
+    "half-way",
+    "median",
+    "worst run",
+    "largest",
+)  # columns for which a terminal has no room
 
 EXAMPLES = """\
   linoto compare --runs 30

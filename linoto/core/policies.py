@@ -99,7 +99,7 @@ class LinOtO(Composed):
 
     def composed(self) -> Gated:
         return Gated(
-            explorer=LinUCB(),
+            explorer=LinUCB(scale=1.0),
             gate=Budget(alpha=self.alpha, form=self.budget),
             fallback="lcb",
             reach="proposal",
@@ -114,15 +114,16 @@ class LinOtO(Composed):
 class LinUCB(BuiltInExplorer):
     """Optimism: the arm that is best in the best plausible world. Warm-started by the log it is given.
 
+    At `scale=1.0` it is LinUCB as its theorem has it, and OFUL: its radius holds in every world.
     `noise="estimated"` scores with the noise that log and rewards show instead of the assumed one, which must
     be valid and is often far larger. No promise of a gate needs it: the gate keeps the assumed one.
     """
 
     rule: ClassVar[Rule] = Rule(code=kernels.UCB, reads_bounds=True)
-    words = {"scaled-ucb": {"scale": 0.25}, "ucb": {}}  # noqa: RUF012 - a constant of the class
+    words = {"scaled-ucb": {"scale": 0.25}, "ucb": {"scale": 1.0}}  # noqa: RUF012 - a constant of the class
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
 
-    scale: float = 1.0  # of the radius; below 1 it explores less, and its regret bound is gone
+    scale: float = 0.25  # of the radius; 1 has a bound on its regret, and explores far more than it needs
     noise: Literal["auto", "assumed", "estimated"] = "auto"  # auto: assumed at scale 1, which has a theorem
     memory: int | None = None  # rewards; once there are so many new ones, older ones are forgotten
     confidence: Confidence | None = None
@@ -161,7 +162,7 @@ class LinTS(BuiltInExplorer):
     rule: ClassVar[Rule] = Rule(
         code=kernels.THOMPSON, draws=kernels.NORMAL_DRAWS, keeps_factor=True, propensity=by_redrawing
     )
-    words = {"thompson": {}}  # noqa: RUF012 - a constant of the class
+    words = {"scaled-thompson": {"scale": 0.5}, "thompson": {}}  # noqa: RUF012 - a constant of the class
     before: ClassVar[dict[str, Any]] = {"noise": "assumed"}
     gone: ClassVar[dict[str, Any]] = {"law": "posterior"}
 
@@ -262,6 +263,12 @@ def named_explorers() -> dict[str, Composed]:
     return {word: kind(**given) for kind in EXPLORERS for word, given in kind.words.items()}
 
 
+def default_explorer(confidence: object) -> LinTS | LinUCB:
+    """That of `Gated` where none is given: where the log may have moved, one whose bounds allow for it."""
+    moved = isinstance(confidence, Confidence) and confidence.shift > 0
+    return LinUCB() if moved else LinTS(scale=0.5)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gated(Composed):
     """Any explorer behind a gate, with something safe to fall back on.
@@ -270,10 +277,10 @@ class Gated(Composed):
     the explorer take its best among all arms the gate would accept. `fallback` is "lcb" (the best lower bound
     so far), "frozen" (the best lower bound of the log alone), "mixture" (the logged arms in the log's own
     proportions), an arm, or "auto": lcb for a Budget; for a Tolerance the pessimistic arm while it is proven
-    to be as good as the log, else the mixture. With no argument it is the practical choice: a sharp
-    optimistic explorer behind `default_gate`, a budget of 100 rounds. An explorer of your own is any
-    object with `score(view) -> (k,)` or `propose(view) -> arm` (`linoto.core.explorers.View` is what it
-    sees): slower, the same promise.
+    to be as good as the log, else the mixture. With no argument it is the practical choice: Thompson
+    sampling at half of its spread (`default_explorer`) behind `default_gate`, a budget of 100 rounds. An
+    explorer of your own is any object with `score(view) -> (k,)` or `propose(view) -> arm`
+    (`linoto.core.explorers.View` is what it sees): slower, the same promise.
 
     >>> import numpy as np
     >>> log = Offline(pulls=[50, 0], reward_sums=[30.0, 0.0])
@@ -282,13 +289,16 @@ class Gated(Composed):
     (100.0, 0.0)
     """
 
-    explorer: Explorer = LinUCB(scale=0.25)
+    explorer: Explorer = None  # type: ignore[assignment] # None becomes `default_explorer`
     gate: Gate = None  # type: ignore[assignment] # None is for `composed`: the usual gate of the confidence
     fallback: Literal["auto", "lcb", "frozen", "mixture"] | int = "auto"
     reach: Literal["proposal", "affordable"] = "affordable"
     confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
+        given: Any = self.explorer
+        if given is None:
+            object.__setattr__(self, "explorer", default_explorer(self.confidence))
         normalise(self)
         if not has_rule(self.explorer) and not is_users_own(self.explorer):
             raise ValueError(

@@ -183,7 +183,7 @@ class OtO(Composed):
     def composed(self) -> Gated:
         assumed = self.confidence or Confidence()
         return Gated(
-            explorer=LinUCB(),
+            explorer=LinUCB(scale=1.0),
             gate=Budget(alpha=self.alpha, horizon=self.horizon),
             fallback="lcb",
             reach="proposal",

@@ -22,6 +22,7 @@ from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.bandits import Bandit, LinearBandit
 
 BEST = "m=500, best action logged"
+SHARP = LinUCB(scale=0.25)
 OURS = ("Tolerance 0.1", "Tolerance 0.02", "Tolerance 0.1, Thompson")
 
 
@@ -29,11 +30,11 @@ def contenders(alpha: float) -> dict[str, Policy]:
     """The paper's two, ours behind a tolerance, and our explorers without a gate."""
     return {
         "LinOtO": LinOtO(alpha=alpha),
-        "LinUCB": LinUCB(confidence=PAPER),
-        "Tolerance 0.1": Gated(gate=Tolerance(epsilon=0.1)),
-        "Tolerance 0.02": Gated(gate=Tolerance(epsilon=0.02)),
+        "LinUCB": LinUCB(scale=1.0, confidence=PAPER),
+        "Tolerance 0.1": Gated(explorer=SHARP, gate=Tolerance(epsilon=0.1)),
+        "Tolerance 0.02": Gated(explorer=SHARP, gate=Tolerance(epsilon=0.02)),
         "Tolerance 0.1, Thompson": Gated(explorer=LinTS(), gate=Tolerance(epsilon=0.1)),
-        "0.25 UCB": LinUCB(scale=0.25),
+        "0.25 UCB": SHARP,
         "Thompson": LinTS(),
     }
 
@@ -60,7 +61,7 @@ BEYOND = Experiment(
 def parts(alpha: float) -> dict[str, Policy]:
     """The tolerance gate with one of its two improvements taken away, and with both."""
     return {
-        f"{epsilon:g}, {name}": Gated(gate=kind(epsilon=epsilon), reach=reach)
+        f"{epsilon:g}, {name}": Gated(explorer=SHARP, gate=kind(epsilon=epsilon), reach=reach)
         for epsilon in (0.1, 0.02)
         for name, reach, kind in PARTS
     }
@@ -103,8 +104,8 @@ GOOD_LOG = Experiment(
             include_best=True,
             horizon=1000,
             policies={
-                "0.25 UCB": LinUCB(scale=0.25),
-                "Budget, 0.25 UCB": behind_budget(LinUCB(scale=0.25)),
+                "0.25 UCB": SHARP,
+                "Budget, 0.25 UCB": behind_budget(SHARP),
                 "Thompson": LinTS(),
                 "Budget, Thompson": behind_budget(LinTS()),
             },
@@ -125,6 +126,7 @@ class OnTime(Setting):
 def rewards_pay(epsilon: float, noise: float | Literal["bounded"]) -> Gated:
     """Exploration paid for by realised rewards in [0, 1]."""
     return Gated(
+        explorer=SHARP,
         gate=Tolerance(epsilon=epsilon, evidence="rewards"),
         confidence=Confidence(noise=noise, reward_range=(0, 1), bound=8.0),  # 60 means around .88: 6.8
     )

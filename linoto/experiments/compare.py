@@ -18,11 +18,11 @@ from linoto.core.codec import finite
 from linoto.core.composed import Composed
 from linoto.core.confidence import PAPER, Confidence
 from linoto.core.features.moments import Moments
-from linoto.core.gates import Conservative, Control, Tolerance
+from linoto.core.gates import Budget, Conservative, Control, Tolerance
 from linoto.core.intervals import student
 from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
-from linoto.core.policies import Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
+from linoto.core.policies import Explorer, Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.protocols import Policy, PolicyForRounds, starts_without_arms
 from linoto.core.research import HUCB1, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
 from linoto.engines import THREADS, Engine, Track
@@ -40,6 +40,7 @@ from linoto.worlds.flights import BOUND
 from linoto.worlds.simulate import simulate
 
 CLICKS = Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=BOUND)
+ALPHA = LinOtO.alpha
 USUAL_LOSS = 100.0  # rewards: the budget of Control here
 TIMED_ROUNDS = 2000  # of the runs that are timed
 
@@ -54,39 +55,42 @@ def everyone(
 
     Where rewards are never negative, the gates that need this play too, on one-hot arms the policies for
     arms without features, and with contexts the gate by the model (there the usual gate is a Control gate).
-    Where the log is wrong by a `shift`, those play too who are told so.
+    Where the log is wrong by a `shift`, those play too who are told so. "LinOtO, sharp" is the paper's rule
+    with the radius and the explorer of Gated; "OFUL" is LinUCB with the radius and the ridge of its authors,
+    which it has anyway where it is not set up as in the paper.
     """
-    paper = confidence or PAPER
+    paper, usual = confidence or PAPER, confidence or Confidence()
     alpha: dict[str, Any] = {} if confidence is None else {"confidence": confidence}
     return {
-        "Gated": Gated(confidence=confidence or Confidence()),
-        "Gated, Thompson": Gated(explorer=LinTS(), confidence=confidence or Confidence()),
+        "Gated": Gated(confidence=usual),
+        "Gated, 0.25 UCB": Gated(explorer=LinUCB(scale=0.25), confidence=usual),
         **({} if confidence is None else shares_and_coins(confidence)),
-        **(featureless(confidence or Confidence(), OneHot.horizon) if one_hot else {}),
-        **({"Gated, by the model": by_model(confidence or Confidence())} if contexts else {}),
-        **(told_of(shift, confidence or Confidence()) if shift else {}),
+        **(featureless(usual, OneHot.horizon) if one_hot else {}),
+        **({"Gated, by the model": by_model(usual)} if contexts else {}),
+        **(told_of(shift, usual) if shift else {}),
         "LinOtO": LinOtO(**alpha),
-        "LinUCB": LinUCB(confidence=paper),
+        "LinOtO, sharp": Gated(gate=Budget(alpha=ALPHA), fallback="lcb", reach="proposal", confidence=usual),
+        "LinUCB": LinUCB(scale=1.0, confidence=paper),
         "LinUCB, rarely switching": RareLinUCB(confidence=paper),
+        **({"OFUL": LinUCB(scale=1.0, confidence=usual)} if confidence is None else {}),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=confidence),
         "LinTS": LinTS(confidence=confidence),
+        "LinTS x 0.5": LinTS(scale=0.5, confidence=confidence),
         "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal", confidence=confidence),
         "LinTS, Abeille-Lazaric": WideLinTS(law="abeille-lazaric", confidence=confidence),
         "LinLCB": LinLCB(confidence=paper),
         "OOPE": OOPE(confidence=confidence),
         "OOPE, Frank-Wolfe": OOPE(design="frank_wolfe", confidence=confidence),
-        "Greedy": Greedy(),
+        "Greedy": Greedy(confidence=confidence),
         "Random": Random(),
     }
 
 
 def shares_and_coins(confidence: Confidence) -> dict[str, Policy]:
     """Gates that promise something about a baseline's share, or about practice as it is now."""
-    published = LinUCB(), "mixture", "proposal"
     return {
         "Control": Gated(gate=Control(budget=USUAL_LOSS), confidence=confidence),
-        "CLUCB2": conservative("separate", *published, confidence),
-        "CUCB": conservative("arms", *published, confidence),
+        "CLUCB2": conservative("separate", LinUCB(scale=1.0), "mixture", "proposal", confidence),
         "Conservative, 0.25 UCB": conservative(
             "joint", LinUCB(scale=0.25), "mixture", "affordable", confidence
         ),
@@ -98,7 +102,7 @@ def by_model(confidence: Confidence) -> Gated:
     return Gated(gate=Tolerance(budget=USUAL_LOSS, evidence="model"), confidence=confidence)
 
 
-def conservative(form: Any, explorer: LinUCB, fallback: Any, reach: Any, confidence: Confidence) -> Gated:
+def conservative(form: Any, explorer: Explorer, fallback: Any, reach: Any, confidence: Confidence) -> Gated:
     """At least nine tenths of what the log's shares would have earned."""
     gate = Conservative(alpha=0.1, form=form)
     return Gated(explorer=explorer, gate=gate, fallback=fallback, reach=reach, confidence=confidence)
@@ -113,12 +117,18 @@ def told_of(shift: float, confidence: Confidence) -> dict[str, Policy]:
     }
 
 
+def by_each_arm(confidence: Confidence) -> Gated:
+    """CUCB with margins of its own for each arm, as published: those of UCB1, which count the log."""
+    return conservative("arms", HUCB1(), "mixture", "proposal", confidence)
+
+
 def featureless(confidence: Confidence, horizon: int) -> dict[str, Policy]:
     """Policies for arms without features."""
     return {
         "UCB1": UCB1(confidence=confidence),
         "HUCB1": HUCB1(confidence=confidence),
         "MIN-UCB": MinUCB(confidence=confidence),
+        **({} if confidence.reward_range is None else {"CUCB": by_each_arm(confidence)}),
         "OtO": OtO(horizon=horizon, confidence=confidence),
     }
 
@@ -246,6 +256,8 @@ class Comparison:
             "offline_regret": [
                 at_round(cells, "offline_regret", setting, round) for round in shown_rounds(setting)
             ],
+            "median_regret": float(np.median([cell.regret[-1] for cell in cells])),
+            "worst_regret": max(float(cell.regret[-1]) for cell in cells),
             "worst_offline_regret": max(cell.worst for cell in cells),
             "promise": promise_kept(np.array([cell.promise_violation for cell in cells])),
             "explored": float(np.mean([cell.explored[-1] for cell in cells]) / setting.horizon),
@@ -313,7 +325,7 @@ def compare(
 
     >>> from linoto import LinTS, LinUCB
     >>> from linoto.experiments.settings import Setting
-    >>> small = Setting(name="small", horizon=50, policies={"LinUCB": LinUCB(), "LinTS": LinTS()})
+    >>> small = Setting(name="small", horizon=50, policies={"LinUCB": LinUCB(scale=1.0), "LinTS": LinTS()})
     >>> found = compare([small], runs=3)
     >>> sorted(row["policy"] for row in found.league(small)), found.against
     (['LinTS', 'LinUCB'], 'LinUCB')

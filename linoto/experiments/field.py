@@ -22,7 +22,7 @@ PAPERS = (*EMPHASISED, "Random")
 def cited() -> dict[str, Policy]:
     """Each with the radius and the ridge of its authors, and started from the log as LinUCB is."""
     return {
-        "OFUL": LinUCB(),
+        "OFUL": LinUCB(scale=1.0),
         "OFUL, rarely switching": RareLinUCB(),
         "LinTS": LinTS(),
         "LinTS, Agrawal-Goyal": WideLinTS(law="agrawal-goyal"),

@@ -33,7 +33,7 @@ def contenders(alpha: float = ALPHA) -> dict[str, Policy]:
     Algorithm 1 sums the lower bounds of the played actions; the paper says that its experiments did not.
     """
     return {
-        "LinUCB": LinUCB(confidence=PAPER),
+        "LinUCB": LinUCB(scale=1.0, confidence=PAPER),
         "LinLCB": LinLCB(confidence=PAPER),
         LINOTO: as_run(alpha),
         EXACT: LinOtO(alpha=alpha),
@@ -164,7 +164,7 @@ def horizons(n: int) -> dict[str, Policy]:
     return {
         "known horizon": as_run(confidence=known),
         "doubling": Doubling(policy=as_run(), delta="epoch"),
-        "LinUCB": LinUCB(confidence=known),
+        "LinUCB": LinUCB(scale=1.0, confidence=known),
     }
 
 

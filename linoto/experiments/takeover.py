@@ -47,11 +47,14 @@ def contenders() -> dict[str, Composed]:
         "Gated by rewards, 0.02 a round": Tolerance(epsilon=0.02, evidence="rewards"),
     }
     return {
-        "LinUCB": LinUCB(confidence=confidence),
+        "LinUCB": LinUCB(scale=1.0, confidence=confidence),
         "LinUCB x 0.25": LinUCB(scale=0.25, confidence=confidence),
         "LinLCB": LinLCB(confidence=confidence),
         "LinOtO": LinOtO(confidence=confidence),
-    } | {label: Gated(gate=gate, confidence=confidence) for label, gate in gates.items()}
+    } | {
+        label: Gated(explorer=LinUCB(scale=0.25), gate=gate, confidence=confidence)
+        for label, gate in gates.items()
+    }
 
 
 WHY = {

@@ -26,6 +26,8 @@ def write_comparison(out: Path, found: Comparison, *, command: str) -> list[Path
         sections.append(section(found, setting, pictures[1], stem))
     paths.append(write_csv(out / "compare.csv", results.rows()))
     paths.append(write_json(out / "compare.json", found.to_dict()))
+    paths.append(out / "compare.md")
+    paths[-1].write_text(markdown_tables(found), encoding="utf-8")
     page = write_page(
         out / "compare.html",
         "compare.html",
@@ -96,12 +98,26 @@ def league_row(row: dict[str, Any], against: str) -> dict[str, str]:
         "early": f"{early['mean']:.0f}",
         "half-way": f"{half['mean']:.0f}",
         "regret": with_error(last),
+        "median": f"{row['median_regret']:.0f}",
+        "worst run": f"{row['worst_regret']:.0f}",
         f"more than {against}": "" if difference is None else interval(difference),
         "shortfall": with_error(row["offline_regret"][-1]),
         "largest": f"{row['worst_offline_regret']:.0f}",
         "promise": "none" if promise is None else kept(promise),
         "µs": microseconds(row["seconds_per_round"]),
     }
+
+
+def markdown_tables(found: Comparison) -> str:
+    """The league tables for a page of text; times are left out, which belong to one machine."""
+    texts = []
+    for setting in found.results.experiment.settings:
+        rows = [league_row(row, found.against) for row in found.league(setting)]
+        kept = [{name: text for name, text in row.items() if name != "µs"} for row in rows]
+        marks = ["---", *["---:"] * (len(kept[0]) - 2), "---"]
+        lines = [[*kept[0]], marks, *(row.values() for row in kept)]
+        texts.append(f"**{setting.name}**\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines))
+    return "\n\n".join(texts) + "\n"
 
 
 def microseconds(seconds: float) -> str:

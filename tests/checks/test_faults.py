@@ -270,7 +270,7 @@ class Faulty:
     agent: ClassVar[type[Agent]]
 
     def start(self, actions: Any, offline: Any, rng: Any = 0) -> Any:
-        agent = LinUCB().start(actions, offline, rng)
+        agent = LinUCB(scale=1.0).start(actions, offline, rng)
         agent.__class__ = self.agent
         return agent
 

@@ -117,7 +117,7 @@ def test_an_agent_without_a_guard_plays_what_it_selects() -> None:
     assert "no adversary" in str(report)
 
 
-@pytest.mark.parametrize("policy", [LinUCB(), Doubling(policy=LinOtO()), Gated(fallback=2)], ids=str)
+@pytest.mark.parametrize("policy", [LinUCB(scale=1.0), Doubling(policy=LinOtO()), Gated(fallback=2)], ids=str)
 def test_a_policy_that_promises_nothing_is_refused(policy: Any) -> None:
     with pytest.raises(ValueError, match="policy must promise something, got"):
         check_promise(policy, runs=2, rounds=2)

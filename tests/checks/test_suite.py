@@ -30,35 +30,49 @@ DETERMINISTIC = [
     LinOtO(),
     LinOtO(budget="aggregate", alpha=1.0),
     LinOtO(budget="max", alpha=0.1),
-    LinUCB(),
+    LinUCB(scale=1.0),
     LinUCB(scale=0.25, confidence=PAPER),
     RareLinUCB(),
     LinLCB(),
     LinLCB(frozen=True),
     LinTS(scale=0.0),
     Greedy(),
-    Gated(),
-    Gated(gate=Tolerance(epsilon=0.05, evidence="rewards"), confidence=Confidence(reward_range=(-1, 1))),
-    Gated(gate=Tolerance(epsilon=0.05), confidence=Confidence(reward_range=(-1, 1), radius="hkz")),
+    Gated(explorer=LinUCB()),
     Gated(
+        explorer=LinUCB(),
+        gate=Tolerance(epsilon=0.05, evidence="rewards"),
+        confidence=Confidence(reward_range=(-1, 1)),
+    ),
+    Gated(
+        explorer=LinUCB(),
+        gate=Tolerance(epsilon=0.05),
+        confidence=Confidence(reward_range=(-1, 1), radius="hkz"),
+    ),
+    Gated(
+        explorer=LinUCB(),
         gate=OlderTolerance(epsilon=0.2, relative=True, bias="loose"),
         fallback="mixture",
         reach="proposal",
         confidence=Confidence(reward_range=(0, 1), bound=2.0),
     ),
-    Gated(gate=Conservative(mean=0.3, form="arms"), fallback=2, confidence=Confidence(reward_range=(-1, 1))),
-    Gated(gate=Conservative(), confidence=Confidence(reward_range=(0, 1), bound=2.0)),
-    Gated(gate=Open(), reach="proposal"),
-    Gated(gate=Closed()),
-    Gated(gate=Budget(alpha=0.03, slack="coverage"), fallback=2, confidence=PAPER),
-    Gated(gate=Budget(), fallback=0, reach="proposal"),
-    Gated(explorer=LinUCB(), gate=Budget(form="aggregate"), fallback="frozen", reach="proposal"),
+    Gated(
+        explorer=LinUCB(),
+        gate=Conservative(mean=0.3, form="arms"),
+        fallback=2,
+        confidence=Confidence(reward_range=(-1, 1)),
+    ),
+    Gated(explorer=LinUCB(), gate=Conservative(), confidence=Confidence(reward_range=(0, 1), bound=2.0)),
+    Gated(explorer=LinUCB(), gate=Open(), reach="proposal"),
+    Gated(explorer=LinUCB(), gate=Closed()),
+    Gated(explorer=LinUCB(), gate=Budget(alpha=0.03, slack="coverage"), fallback=2, confidence=PAPER),
+    Gated(explorer=LinUCB(), gate=Budget(), fallback=0, reach="proposal"),
+    Gated(explorer=LinUCB(scale=1.0), gate=Budget(form="aggregate"), fallback="frozen", reach="proposal"),
     Gated(
         explorer=Greedy(), gate=Budget(alpha=0.5, form="max"), confidence=Confidence(radius="hkz", ridge=1e-4)
     ),
     Doubling(policy=LinOtO(alpha=0.1)),
-    Doubling(policy=LinUCB(), delta="epoch"),
-    Doubling(policy=Gated(fallback=2), delta="epoch"),
+    Doubling(policy=LinUCB(scale=1.0), delta="epoch"),
+    Doubling(policy=Gated(explorer=LinUCB(), fallback=2), delta="epoch"),
 ]
 RANDOMISED = [
     LinTS(),
@@ -66,6 +80,7 @@ RANDOMISED = [
     Random(),
     LogisticTS(),
     SquareCB(),
+    Gated(),
     Gated(
         explorer=LinTS(scale=2.0), gate=Budget(alpha=1.0, slack="coverage"), confidence=Confidence(noise=0.5)
     ),
@@ -106,7 +121,7 @@ def test_both_ways_are_compared_for_every_kind_of_gate_that_has_them() -> None:
     )
     for gate in gates:
         confidence = Confidence(reward_range=(-1, 1)) if gate.throws_coin else None
-        assert draws_nothing(Gated(explorer=LinUCB(), gate=gate, confidence=confidence))
+        assert draws_nothing(Gated(explorer=LinUCB(scale=1.0), gate=gate, confidence=confidence))
 
 
 @pytest.mark.parametrize("policy", ONE_HOT, ids=str)
@@ -178,8 +193,8 @@ PUBLISHED = [
         Gated(explorer=explorer, gate=gate, fallback=2, reach="proposal", confidence=SHARES)
         for explorer, gate in (
             (ArmUCB(), Conservative(form="arms")),
-            (LinUCB(), Conservative(mean=0.3)),
-            (LinUCB(), Conservative(form="separate")),
+            (LinUCB(scale=1.0), Conservative(mean=0.3)),
+            (LinUCB(scale=1.0), Conservative(form="separate")),
         )
     ),
 ]

@@ -42,7 +42,7 @@ def poor(**settings: Any) -> Agent:
 
 
 @pytest.mark.parametrize(
-    "policy", [LinOtO(), LinUCB(), LinTS(), LinLCB(), Random(), Gated(fallback=2)], ids=str
+    "policy", [LinOtO(), LinUCB(scale=1.0), LinTS(), LinLCB(), Random(), Gated(fallback=2)], ids=str
 )
 def test_select_is_decide(policy: Any) -> None:
     w, agent = small_problem(), agent_of(policy)
@@ -59,7 +59,7 @@ def test_a_decision_gives_its_reasons() -> None:
         arm=0, mode="safe", source="lcb", proposal=2, fallback=0, budget=decision.budget, round=1
     )
     assert decision.budget is not None and decision.budget < 0
-    free = LinUCB().start(np.eye(3), Offline.empty(3)).decide()
+    free = LinUCB(scale=1.0).start(np.eye(3), Offline.empty(3)).decide()
     assert (free.mode, free.source, free.arm, free.proposal, free.budget) == (
         "explore",
         "explorer",
@@ -69,21 +69,21 @@ def test_a_decision_gives_its_reasons() -> None:
     )
     closed = LinLCB().start(np.eye(3), Offline.empty(3)).decide()
     assert (closed.mode, closed.source, closed.budget) == ("safe", "lcb", None)
-    fixed = Gated(explorer=LinUCB(), fallback=1, reach="proposal", confidence=PAPER)
+    fixed = Gated(explorer=LinUCB(scale=1.0), fallback=1, reach="proposal", confidence=PAPER)
     decision = fixed.start(np.eye(3), Offline(pulls=[400, 1, 0], reward_sums=[200.0, 0.0, 0.0])).decide()
     assert (decision.arm, decision.mode, decision.source, decision.fallback) == (1, "safe", "fixed", 1)
 
 
 def test_a_decision_has_the_name_of_its_arm_and_so_has_what_is_safe_instead() -> None:
     log = Offline(pulls=[9, 1], reward_sums=[4.0, 0.5])
-    agent = LinUCB().start(np.eye(2), log, rng=0, names=("red", "blue"))
+    agent = LinUCB(scale=1.0).start(np.eye(2), log, rng=0, names=("red", "blue"))
     for arm, name in enumerate(("red", "blue")):
         decision = agent.decide([arm])
         assert (decision.arm, decision.name) == (arm, name)
         assert Decision.from_dict(decision.to_dict()) == decision
     safe = agent.play_safe(agent.guard(1))
     assert safe.name == ("red", "blue")[safe.arm]
-    assert LinUCB().start(np.eye(2), log, rng=0).decide().name is None
+    assert LinUCB(scale=1.0).start(np.eye(2), log, rng=0).decide().name is None
 
 
 def test_a_decision_cannot_be_changed() -> None:
@@ -118,7 +118,7 @@ def test_looking_changes_nothing() -> None:
 # -- allowed ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", [LinUCB(), LinTS(), SquareCB(), Greedy(), Random()], ids=str)
+@pytest.mark.parametrize("policy", [LinUCB(scale=1.0), LinTS(), SquareCB(), Greedy(), Random()], ids=str)
 def test_an_explorer_takes_its_best_among_the_allowed(policy: Any) -> None:
     agent = agent_of(policy, 30)
     everything = agent.decide()
@@ -128,7 +128,7 @@ def test_an_explorer_takes_its_best_among_the_allowed(policy: Any) -> None:
     assert restricted.arm in rest and restricted.proposal == restricted.arm
     for arm in range(6):
         assert agent.select([arm]) == agent.select(np.arange(6) == arm) == arm
-    if policy == LinUCB():
+    if policy == LinUCB(scale=1.0):
         assert restricted.arm == max(rest, key=lambda arm: agent.ucb[arm])
 
 
@@ -136,7 +136,7 @@ def test_an_explorer_takes_its_best_among_the_allowed(policy: Any) -> None:
 @pytest.mark.parametrize("form", ["exact", "aggregate", "max"])
 def test_what_is_played_is_always_allowed(reach: Any, form: Any) -> None:
     w, rng = small_problem(), np.random.default_rng(5)
-    agent = agent_of(Gated(explorer=LinUCB(), gate=Budget(form=form), reach=reach, confidence=PAPER))
+    agent = agent_of(Gated(explorer=LinUCB(scale=1.0), gate=Budget(form=form), reach=reach, confidence=PAPER))
     seen = set()
     for t in range(300):
         allowed = rng.permutation(6)[: rng.integers(1, 7)]
@@ -175,7 +175,7 @@ def test_where_nothing_safe_is_allowed_it_says_so_and_changes_nothing() -> None:
 
 
 def test_a_fixed_fallback_that_is_not_allowed_is_no_fallback() -> None:
-    policy = Gated(explorer=LinUCB(), fallback=0, reach="proposal", confidence=PAPER)
+    policy = Gated(explorer=LinUCB(scale=1.0), fallback=0, reach="proposal", confidence=PAPER)
     agent = policy.start(np.eye(3), Offline(pulls=[400, 1, 0], reward_sums=[200.0, 0.0, 0.0]))
     assert agent.decide([0, 2]).arm == 0
     with pytest.raises(NoSafeArm):
@@ -183,7 +183,7 @@ def test_a_fixed_fallback_that_is_not_allowed_is_no_fallback() -> None:
 
 
 def test_an_open_gate_needs_no_safe_arm() -> None:
-    agent = LinUCB(confidence=PAPER).start(
+    agent = LinUCB(scale=1.0, confidence=PAPER).start(
         np.eye(3), Offline(pulls=[400, 1, 0], reward_sums=[200.0, 0.0, 0.0])
     )
     decision = agent.decide([2])
@@ -219,7 +219,9 @@ def test_other_restrictions_are_refused(allowed: Any, message: str) -> None:
 @pytest.mark.parametrize("reach", ["proposal", "affordable"])
 def test_a_guarded_proposal_is_played_or_replaced_by_the_fallback(reach: Any) -> None:
     w = small_problem()
-    agent = agent_of(Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), reach=reach, confidence=PAPER))
+    agent = agent_of(
+        Gated(explorer=LinUCB(scale=1.0), gate=Budget(alpha=0.01), reach=reach, confidence=PAPER)
+    )
     modes = set()
     for t in range(200):
         arm = t % 6
@@ -233,7 +235,10 @@ def test_a_guarded_proposal_is_played_or_replaced_by_the_fallback(reach: Any) ->
 
 
 def test_a_guarded_proposal_stays_within_the_allowed_arms_or_changes_nothing() -> None:
-    w, agent = small_problem(), agent_of(Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), confidence=PAPER))
+    w, agent = (
+        small_problem(),
+        agent_of(Gated(explorer=LinUCB(scale=1.0), gate=Budget(alpha=0.01), confidence=PAPER)),
+    )
     refused = 0
     for t in range(200):
         allowed = [t % 6, (t + 2) % 6]
@@ -311,7 +316,7 @@ def test_a_decision_or_its_arm_can_be_committed() -> None:
 
 
 def test_any_kind_of_number_is_the_same_reward() -> None:
-    agents = [agent_of(LinUCB()) for _ in range(5)]
+    agents = [agent_of(LinUCB(scale=1.0)) for _ in range(5)]
     for agent, one in zip(agents, (1, 1.0, True, np.int32(1), np.float32(1)), strict=True):
         agent.update(np.int8(2), one)  # type: ignore[arg-type]
         assert np.array_equal(agent.theta, agents[0].theta)
@@ -353,7 +358,7 @@ def test_any_array_of_actions_will_do() -> None:
     frozen.flags.writeable = False
     strided = np.repeat(rounded.astype(np.float64), 2, axis=0)[::2]
     runs = [
-        w.play_rounds(LinUCB().start(actions, w.offline), range(60))
+        w.play_rounds(LinUCB(scale=1.0).start(actions, w.offline), range(60))
         for actions in (rounded, frozen, strided, rounded.tolist())
     ]
     assert all(run == runs[0] for run in runs)
@@ -403,7 +408,7 @@ def test_two_threads_are_two_runs() -> None:
         by_hand = w.play_rounds(agent, range(300))
         return by_hand, agent.play(w.means, draws)[0].tolist()
 
-    policies = [LinTS(), LinOtO(), LinTS(), LinUCB()]
+    policies = [LinTS(), LinOtO(), LinTS(), LinUCB(scale=1.0)]
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(run, policies)) == [run(policy) for policy in policies]
 
@@ -478,7 +483,9 @@ def test_an_arm_by_number_is_judged_by_decide_and_not_by_guard() -> None:
     assert agent.running.run["mixed"] == 1
 
 
-@pytest.mark.parametrize("policy", [LinOtO(), Gated(gate=Tolerance(epsilon=0.1)), LinUCB()], ids=repr)
+@pytest.mark.parametrize(
+    "policy", [LinOtO(), Gated(gate=Tolerance(epsilon=0.1)), LinUCB(scale=1.0)], ids=repr
+)
 def test_the_budget_is_that_of_the_next_decision_and_reading_it_changes_nothing(policy: Any) -> None:
     agent = agent_of(policy, rounds=7)
     agent.decide([0, 1])
@@ -510,7 +517,7 @@ def test_an_agent_says_what_it_is() -> None:
 )
 def test_numbers_beyond_all_scales_are_refused(actions: Any, confidence: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        LinUCB(confidence=confidence).start(actions, Offline(pulls=[1, 1], reward_sums=[0.5, 0.5]))
+        LinUCB(scale=1.0, confidence=confidence).start(actions, Offline(pulls=[1, 1], reward_sums=[0.5, 0.5]))
 
 
 # -- without a cache ----------------------------------------------------------------------------------------
@@ -547,7 +554,7 @@ def test_where_nothing_can_be_written_it_compiles_for_the_process(tmp_path: Path
 
 @pytest.mark.parametrize("start", [{"actions": np.eye(2), "offline": Offline.empty(2)}, {"d": 2}])
 def test_an_agent_is_copied_and_says_what_it_does_not_have(start: Any) -> None:
-    agent = LinUCB().start(**start, rng=0)
+    agent = LinUCB(scale=1.0).start(**start, rng=0)
     again = copy.deepcopy(agent)
     assert again.snapshot() == agent.snapshot() and again.running is not agent.running
     missing, kind = (

@@ -32,7 +32,7 @@ from linoto.core.explorers import View
 BOUNDED = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 POLICIES: dict[str, Any] = {
     "linoto": LinOtO(alpha=0.05),
-    "ucb": LinUCB(confidence=BOUNDED),
+    "ucb": LinUCB(scale=1.0, confidence=BOUNDED),
     "random": Random(),
     "thompson": LinTS(confidence=BOUNDED),
     "tolerance": Gated(explorer=LinTS(), gate=Tolerance(budget=3, epsilon=0.05), confidence=BOUNDED),
@@ -124,7 +124,7 @@ def test_an_arm_that_comes_later_is_as_if_it_had_been_there_and_not_allowed(name
     """Where no running maximum of a lower bound decides; the estimate is the same, whatever the table."""
     policy = POLICIES[name]
     if isinstance(policy, Gated) and not isinstance(policy.gate, Closed):
-        policy = Gated(explorer=LinUCB(), gate=policy.gate, fallback="mixture", confidence=BOUNDED)
+        policy = Gated(explorer=LinUCB(scale=1.0), gate=policy.gate, fallback="mixture", confidence=BOUNDED)
     all_of_them = np.vstack([ACTIONS, NEW])
     log = Offline(pulls=[*LOG.pulls, 0, 0], reward_sums=[*LOG.reward_sums, 0, 0])
     known, later = started(policy, all_of_them, log), started(policy)
@@ -138,7 +138,9 @@ def test_an_arm_that_comes_later_is_as_if_it_had_been_there_and_not_allowed(name
 
 def test_a_one_hot_arm_that_comes_later_is_as_if_it_had_been_there() -> None:
     confidence = Confidence(noise="bounded", reward_range=(0, 1), bound=3.0, ridge=0.25)
-    policy = Gated(explorer=LinUCB(), gate=Tolerance(budget=8, evidence="model"), confidence=confidence)
+    policy = Gated(
+        explorer=LinUCB(scale=1.0), gate=Tolerance(budget=8, evidence="model"), confidence=confidence
+    )
     pulls, sums = [30, 20, 10], [15.0, 12.0, 3.0]
     known = started(policy, np.eye(5), Offline(pulls=[*pulls, 0, 0], reward_sums=[*sums, 0, 0]))
     later = started(policy, np.eye(3), Offline(pulls=pulls, reward_sums=sums))
@@ -286,7 +288,7 @@ def test_a_change_that_cannot_work_is_refused_and_changes_nothing(
 
 
 def test_a_name_is_given_once() -> None:
-    agent = LinUCB().start(ACTIONS, LOG, names=list("abcdef"))
+    agent = LinUCB(scale=1.0).start(ACTIONS, LOG, names=list("abcdef"))
     agent.remove_arms(1)
     for names in (["b"], ["a"], ["x", "y"]):
         with pytest.raises(ValueError, match="names must be 1 that no arm has or had"):

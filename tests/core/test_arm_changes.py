@@ -170,7 +170,7 @@ GATES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 def test_other_gates_are_their_oracle_when_arms_come_and_go(name: str, explorer: str) -> None:
     gate, fallback, words = GATES[name]
     actions, log, rng = problem(5)
-    tried: Any = LinUCB(noise="assumed") if explorer == "ucb" else LinTS(noise="assumed")
+    tried: Any = LinUCB(scale=1.0, noise="assumed") if explorer == "ucb" else LinTS(noise="assumed")
     policy = Gated(explorer=tried, gate=gate, fallback=fallback, confidence=ONLINE)  # type: ignore[arg-type]
     agent = policy.start(actions, log, rng=0)
     oracle = ChangingReference(

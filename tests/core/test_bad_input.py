@@ -270,7 +270,14 @@ def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
         call()
 
 
-AGENTS = [LinOtO(), LinTS(), Random(), Gated(fallback=1), LinUCB(confidence=PAPER), Doubling(policy=LinOtO())]
+AGENTS = [
+    LinOtO(),
+    LinTS(),
+    Random(),
+    Gated(fallback=1),
+    LinUCB(scale=1.0, confidence=PAPER),
+    Doubling(policy=LinOtO()),
+]
 
 CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     **{

@@ -82,7 +82,7 @@ def test_only_what_is_proven_is_promised(settings: Any, holds: bool) -> None:
 
 
 def test_the_explorer_does_not_matter() -> None:
-    explorers = (linoto.LinUCB(), linoto.LinTS(), linoto.Greedy(), linoto.Random())
+    explorers = (linoto.LinUCB(scale=1.0), linoto.LinTS(), linoto.Greedy(), linoto.Random())
     promises = {str(certificate(explorer=explorer, confidence=RANGED)) for explorer in explorers}
     assert len(promises) == 1
 

@@ -314,7 +314,7 @@ def test_who_is_shown_the_draw_of_practice_cannot_avoid_it(how: str) -> None:
     log = Moments.from_rows(rows, np.repeat([0.8, 0.2], 4000))
     gate = Tolerance(budget=0.5, evidence="model")
     sure = linoto.Confidence(noise=0.1, bound=2.0, reward_range=(0.0, 1.0))
-    policy = Gated(explorer=LinUCB(), gate=gate, fallback="mixture", confidence=sure)
+    policy = Gated(explorer=LinUCB(scale=1.0), gate=gate, fallback="mixture", confidence=sure)
     agent = policy.start(log, rng=4)
     arms = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0]])
     question = {"actions": arms, "practice": np.array([0.5, 0.5, 0.0, 0.0])}
@@ -379,7 +379,7 @@ def test_the_reward_of_an_update_is_not_told_again(kind: str) -> None:
 
 
 def test_a_doubling_refuses_a_reward_that_is_told_twice_in_a_later_epoch() -> None:
-    agent: Any = linoto.Doubling(policy=linoto.LinUCB()).start(np.eye(2), Offline.empty(2))
+    agent: Any = linoto.Doubling(policy=linoto.LinUCB(scale=1.0)).start(np.eye(2), Offline.empty(2))
     decisions = []
     for _ in range(12):
         decisions.append(agent.guard(1))
@@ -391,7 +391,7 @@ def test_a_doubling_refuses_a_reward_that_is_told_twice_in_a_later_epoch() -> No
 
 
 def test_arms_given_by_number_keep_their_rule() -> None:
-    agent = linoto.LinUCB().start(np.eye(2), Offline.empty(2))
+    agent = linoto.LinUCB(scale=1.0).start(np.eye(2), Offline.empty(2))
     for _ in range(3):
         agent.commit(1)
     for _ in range(3):

@@ -49,7 +49,7 @@ control = linoto.Gated(gate=linoto.Control(budget=9.0, loan=2.0), confidence=cli
 moments = linoto.Moments.from_rows([[1.0, 0.5], [0.5, 1.0]], [1.0, 0.0])
 for policy in (linoto.Gated(), linoto.Gated(confidence=clicks), linoto.LinOtO(), linoto.LinLCB(), control):
     policy.certificate([[1.0, 0.5], [0.5, 1.0]], linoto.Offline(pulls=[9, 1], reward_sums=[6.0, 0.0]))
-for policy in (linoto.Gated(), linoto.Gated(confidence=clicks), linoto.LinUCB()):
+for policy in (linoto.Gated(), linoto.Gated(confidence=clicks), linoto.LinUCB(scale=1.0)):
     policy.certificate(moments)
 print([kernel.__name__ for kernel in all_kernels() if getattr(kernel, "signatures", ())])
 """

@@ -22,7 +22,7 @@ def radius_of(agent: Agent) -> float:
 
 def started(seed: int = 1, *, k: int = 20, d: int = 5, arms: int = 8, **confidence: Any) -> Agent:
     bandit, offline = problem(seed, k=k, d=d, arms=arms)
-    return LinUCB(confidence=Confidence(**confidence)).start(bandit.actions, offline)
+    return LinUCB(scale=1.0, confidence=Confidence(**confidence)).start(bandit.actions, offline)
 
 
 def log_det(agent: Agent) -> float:
@@ -78,7 +78,7 @@ def test_the_hkz_radius_depends_on_the_rank_of_the_log_and_not_on_the_dimension(
     for rank in range(1, 7):
         for d in (6, 12):
             pulls = np.where(np.arange(d) < rank, 1000, 0)
-            agent = LinUCB(confidence=Confidence(radius="hkz", ridge=ridge)).start(
+            agent = LinUCB(scale=1.0, confidence=Confidence(radius="hkz", ridge=ridge)).start(
                 np.eye(d), Offline(pulls=pulls, reward_sums=0 * pulls)
             )
             expected = sqrt(rank + 2 * sqrt(level * rank) + 2 * level) + sqrt(ridge)
@@ -92,7 +92,7 @@ def test_the_hkz_radius_is_below_the_papers(d: int, delta: float) -> None:
     for ridge in (1e-4, 1.0):
         radii = [
             radius_of(
-                LinUCB(confidence=Confidence(radius=radius, ridge=ridge, delta=delta)).start(
+                LinUCB(scale=1.0, confidence=Confidence(radius=radius, ridge=ridge, delta=delta)).start(
                     np.eye(d), Offline(pulls=pulls, reward_sums=0.0 * pulls)
                 )
             )
@@ -114,7 +114,7 @@ def test_to_the_self_normalised_radius_a_log_is_as_good_as_the_same_rounds_onlin
     bandit, _ = problem(3)
     rng = np.random.default_rng(4)
     arms, rewards = rng.integers(0, 20, 50), rng.standard_normal(50)
-    policy = LinUCB()
+    policy = LinUCB(scale=1.0)
     logged = policy.start(bandit.actions, Offline.from_rows(arms, rewards, k=20))
     lived = policy.start(bandit.actions, Offline.empty(20))
     for arm, reward in zip(arms, rewards, strict=True):
@@ -127,7 +127,7 @@ def test_to_the_self_normalised_radius_a_log_is_as_good_as_the_same_rounds_onlin
 def test_the_default_ridge_is_the_prior_variance_of_a_coordinate(d: int) -> None:
     assert Confidence(noise=0.5, bound=2.0).ridge_for(d) == pytest.approx(0.5**2 * d / 2.0**2)
     assert Confidence(ridge=0.3).ridge_for(d) == 0.3
-    agent = LinUCB(confidence=Confidence(noise=0.5, bound=2.0)).start(np.eye(d), Offline.empty(d))
+    agent = LinUCB(scale=1.0, confidence=Confidence(noise=0.5, bound=2.0)).start(np.eye(d), Offline.empty(d))
     np.testing.assert_allclose(agent.ellipsoid.V, Confidence(noise=0.5, bound=2.0).ridge_for(d) * np.eye(d))
 
 

@@ -55,7 +55,7 @@ def test_every_room_is_that_of_the_paper(form: Any, known: str | None, fallback:
     bandit, log = make(1)
     mean = None if known is None else true_mean(bandit, log, fallback)
     gate = Conservative(alpha=0.2, mean=mean, form=form)
-    agent = Gated(explorer=LinUCB(), gate=gate, fallback=fallback, confidence=SHARES).start(
+    agent = Gated(explorer=LinUCB(scale=1.0), gate=gate, fallback=fallback, confidence=SHARES).start(
         bandit.actions, log
     )
     oracle = ConservativeReference(bandit.actions, log, SHARES, 0.2, mean, form, fallback)
@@ -119,7 +119,7 @@ def test_jointly_bounded_it_is_a_relative_tolerance_paid_for_by_the_model() -> N
     """CLUCB2 with one bound for the whole sum, and the log as the baseline: the same bits."""
     for seed in range(3):
         bandit, log = world(seed)
-        same: dict[str, Any] = {"explorer": LinUCB(), "fallback": "mixture", "confidence": SHARES}
+        same: dict[str, Any] = {"explorer": LinUCB(scale=1.0), "fallback": "mixture", "confidence": SHARES}
         ours = Gated(gate=Conservative(alpha=0.2), **same)
         tolerant = Gated(gate=Tolerance(epsilon=0.2, relative=True, evidence="model"), **same)
         runs = [linoto.simulate(policy, bandit, log, horizon=600) for policy in (ours, tolerant)]
@@ -154,9 +154,9 @@ def test_one_joint_bound_leaves_more_room_than_two() -> None:
 def test_the_most_optimistic_safe_arm_is_played_where_the_reach_is_affordable() -> None:
     """The restriction of Garcelon et al. (2020)."""
     bandit, log = world(5)
-    agent = Gated(explorer=LinUCB(), gate=Conservative(alpha=0.05), fallback=2, confidence=SHARES).start(
-        bandit.actions, log
-    )
+    agent = Gated(
+        explorer=LinUCB(scale=1.0), gate=Conservative(alpha=0.05), fallback=2, confidence=SHARES
+    ).start(bandit.actions, log)
     rng, restricted = np.random.default_rng(0), 0
     for _ in range(300):
         room = rooms(agent)

@@ -17,7 +17,7 @@ from linoto.worlds.simulate import simulate
 
 POLICIES = [
     LinOtO(alpha=0.1),
-    LinUCB(),
+    LinUCB(scale=1.0),
     Gated(gate=Budget(alpha=0.1), fallback=1, reach="proposal"),
 ]
 RESETS = [1, 3, 7, 15, 31, 63]  # rounds after which everything begins anew
@@ -57,24 +57,24 @@ def test_delta_falls_with_the_epoch() -> None:
     deltas = [policy.in_epoch(epoch).confidence.delta for epoch in range(6)]
     assert deltas == [1 / 2, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32]
     assert policy.in_epoch(3) == LinOtO(confidence=Confidence(radius="paper", ridge=1e-4, delta=1 / 8))
-    assert Doubling(policy=LinUCB(), delta="epoch").in_epoch(2).confidence == Confidence(delta=1 / 4)
+    assert Doubling(policy=LinUCB(scale=1.0), delta="epoch").in_epoch(2).confidence == Confidence(delta=1 / 4)
     assert Doubling(policy=LinOtO()).in_epoch(5).confidence is PAPER
 
 
 def test_the_epoch_s_delta_reaches_the_bounds() -> None:
     w = small_problem()
-    agent = Doubling(policy=LinUCB(), delta="epoch").start(w.actions, w.offline)
+    agent = Doubling(policy=LinUCB(scale=1.0), delta="epoch").start(w.actions, w.offline)
     w.play_rounds(agent, range(31))
-    fresh = LinUCB(confidence=Confidence(delta=1 / 32)).start(w.actions, w.offline)
+    fresh = LinUCB(scale=1.0, confidence=Confidence(delta=1 / 32)).start(w.actions, w.offline)
     assert agent.epoch == 5 and same(agent, fresh)
 
 
 def test_rewards_owed_to_an_epoch_that_is_over_are_taken_and_forgotten() -> None:
     w = small_problem()
-    agent = Doubling(policy=LinUCB()).start(w.actions, w.offline)
+    agent = Doubling(policy=LinUCB(scale=1.0)).start(w.actions, w.offline)
     for arm in (2, 2, 2):  # epochs of 1 and of 2 rounds: both are over
         agent.commit(arm)
-    fresh = LinUCB().start(w.actions, w.offline)
+    fresh = LinUCB(scale=1.0).start(w.actions, w.offline)
     assert agent.epoch == 2 and agent.stale[2] == 3
     for left in (2, 1, 0):
         agent.observe(2, 100.0)
@@ -89,13 +89,13 @@ def test_rewards_owed_to_an_epoch_that_is_over_are_taken_and_forgotten() -> None
 
 def test_old_debts_are_paid_before_new_ones() -> None:
     w = small_problem()
-    agent = Doubling(policy=LinUCB()).start(w.actions, w.offline)
+    agent = Doubling(policy=LinUCB(scale=1.0)).start(w.actions, w.offline)
     agent.commit(2)  # the whole first epoch
     agent.commit(2)
     agent.observe(2, 100.0)
     assert agent.rewards == 0
     agent.observe(2, 1.0)
-    alone = LinUCB().start(w.actions, w.offline)
+    alone = LinUCB(scale=1.0).start(w.actions, w.offline)
     alone.update(2, 1.0)
     assert same(agent, alone)
 
@@ -199,7 +199,7 @@ def test_a_reward_by_decision_finds_its_epoch() -> None:
 
 def test_late_rewards_find_their_epoch_in_a_doubling_of_a_doubling() -> None:
     w = small_problem()
-    agent = Doubling(policy=Doubling(policy=LinUCB())).start(w.actions, w.offline)
+    agent = Doubling(policy=Doubling(policy=LinUCB(scale=1.0))).start(w.actions, w.offline)
     waiting = []
     for _ in range(40):
         waiting.append(agent.decide())

@@ -21,7 +21,7 @@ def remembered(history: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return history[max(done - MEMORY, 0) :]
 
 
-@pytest.mark.parametrize("explorer", [linoto.LinUCB(memory=MEMORY), linoto.LinTS(memory=MEMORY)])
+@pytest.mark.parametrize("explorer", [linoto.LinUCB(scale=1.0, memory=MEMORY), linoto.LinTS(memory=MEMORY)])
 def test_the_estimate_is_that_of_the_last_rewards_alone(explorer: Any) -> None:
     agent, rng = explorer.start(ARMS, LOG, rng=0), np.random.default_rng(1)
     ridge = linoto.Confidence().ridge_for(D)
@@ -110,7 +110,7 @@ def test_a_gate_that_does_not_is_accepted() -> None:
         policy = linoto.Gated(explorer=linoto.Greedy(memory=9), gate=gate, confidence=CLICKS)
         assert linoto.from_dict(linoto.to_dict(policy)) == policy
     with pytest.raises(ValueError, match="memory must be"):
-        linoto.LinUCB(memory=0)
+        linoto.LinUCB(scale=1.0, memory=0)
 
 
 # -- contexts: every round brings its own arms
@@ -123,7 +123,7 @@ def round_of(rng: np.random.Generator) -> dict[str, Any]:
     return {"actions": rng.normal(size=(4, D)), "practice": int(rng.integers(4))}
 
 
-@pytest.mark.parametrize("explorer", [linoto.LinUCB(memory=MEMORY), linoto.LinTS(memory=MEMORY)])
+@pytest.mark.parametrize("explorer", [linoto.LinUCB(scale=1.0, memory=MEMORY), linoto.LinTS(memory=MEMORY)])
 def test_with_contexts_the_estimate_is_that_of_the_last_rewards_alone(explorer: Any) -> None:
     agent, rng = explorer.start(ROWS, rng=0), np.random.default_rng(1)
     ridge = linoto.Confidence().ridge_for(D)

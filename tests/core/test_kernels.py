@@ -34,7 +34,7 @@ POLICIES: dict[str, Any] = {
     "linoto-exact": LinOtO(alpha=0.05),
     "linoto-aggregate": LinOtO(alpha=0.05, budget="aggregate"),
     "linoto-max": LinOtO(alpha=0.05, budget="max"),
-    "linucb": LinUCB(confidence=PAPER),
+    "linucb": LinUCB(scale=1.0, confidence=PAPER),
     "linlcb": LinLCB(confidence=Confidence(radius="hkz")),
     "linlcb-frozen": LinLCB(frozen=True),
     "thompson": LinTS(),
@@ -43,7 +43,7 @@ POLICIES: dict[str, Any] = {
     "gated": Gated(),
     "gated-thompson": Gated(explorer=LinTS(), gate=Budget(alpha=0.05, form="max", slack="coverage")),
     "gated-random": Gated(explorer=Random(), gate=Budget(alpha=0.05), fallback="frozen", reach="proposal"),
-    "gated-fixed": Gated(explorer=LinUCB(), gate=Budget(alpha=0.05), fallback=2, reach="proposal"),
+    "gated-fixed": Gated(explorer=LinUCB(scale=1.0), gate=Budget(alpha=0.05), fallback=2, reach="proposal"),
 }
 
 
@@ -127,7 +127,7 @@ def test_neither_the_exact_nor_the_aggregate_budget_is_always_the_larger() -> No
 @pytest.mark.parametrize("slack", ["paper", "coverage"])
 def test_a_safe_play_earns_at_least_the_slack(slack: Any) -> None:
     policy = Gated(
-        explorer=LinUCB(), gate=Budget(alpha=0.05, slack=slack), reach="proposal", confidence=PAPER
+        explorer=LinUCB(scale=1.0), gate=Budget(alpha=0.05, slack=slack), reach="proposal", confidence=PAPER
     )
     agent, bandit = started(policy)
     rng = np.random.default_rng(6)
@@ -171,8 +171,8 @@ def test_a_huge_slack_is_linucb_and_a_closed_gate_is_linlcb() -> None:
         name: policy.start(bandit.actions, offline).play(bandit.means, noise)[0]
         for name, policy in (
             ("reckless", LinOtO(alpha=1e9)),
-            ("linucb", LinUCB(confidence=PAPER)),
-            ("closed", Gated(explorer=LinUCB(), gate=linoto.Closed(), confidence=PAPER)),
+            ("linucb", LinUCB(scale=1.0, confidence=PAPER)),
+            ("closed", Gated(explorer=LinUCB(scale=1.0), gate=linoto.Closed(), confidence=PAPER)),
             ("linlcb", LinLCB(confidence=PAPER)),
         )
     }
@@ -293,7 +293,7 @@ rng = np.random.default_rng(0)
 bandit = linoto.sphere_bandit(k=7, d=5, rng=rng)
 log = bandit.log(linoto.logged_pulls(bandit, m=20, arms=3, rng=rng), rng)
 gate = linoto.Budget(form="max", slack="coverage")
-for explorer in (linoto.LinUCB(), linoto.LinTS(), linoto.Greedy(), linoto.Random()):
+for explorer in (linoto.LinUCB(scale=1.0), linoto.LinTS(), linoto.Greedy(), linoto.Random()):
     for reach in ("proposal", "affordable"):
         policy = linoto.Gated(explorer=explorer, gate=gate, fallback=6, reach=reach)
         agent = policy.start(bandit.actions, log, rng=0)

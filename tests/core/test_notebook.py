@@ -31,11 +31,11 @@ def an_audit() -> Any:
 
 def a_run(offline: linoto.Offline = LOG) -> linoto.Run:
     bandit = linoto.LinearBandit(actions=np.eye(3), theta=[0.5, 0.2, 0.9])
-    return linoto.simulate(linoto.LinUCB(), bandit, offline, horizon=20)
+    return linoto.simulate(linoto.LinUCB(scale=1.0), bandit, offline, horizon=20)
 
 
 def some_results() -> Any:
-    setting = Setting(name=ODD, k=5, d=2, logged_arms=3, horizon=9, policies={ODD: linoto.LinUCB()})
+    setting = Setting(name=ODD, k=5, d=2, logged_arms=3, horizon=9, policies={ODD: linoto.LinUCB(scale=1.0)})
     return run_experiment(Experiment(name="odd", title=ODD, settings=(setting,)), runs=2)
 
 

@@ -93,7 +93,7 @@ def play(agent: Agent, bandit: Any, offline: Offline, rounds: int) -> tuple[Ints
 EXPLORERS = {
     "linoto": LinOtO(),
     "linoto-max": LinOtO(budget="max"),
-    "linucb": LinUCB(confidence=PAPER),
+    "linucb": LinUCB(scale=1.0, confidence=PAPER),
     "thompson": LinTS(confidence=PAPER),
 }
 STUBBORN = {  # these play one arm for ever, and leave the ridge alone in the directions nobody ever saw
@@ -139,7 +139,7 @@ def test_the_factor_is_that_of_v_while_thompson_samples() -> None:
 
 def test_a_refresh_is_never_far_away() -> None:
     bandit, offline = problem(5)
-    agent = LinUCB().start(bandit.actions, offline)
+    agent = LinUCB(scale=1.0).start(bandit.actions, offline)
     since = []
     for _ in range(1100):
         agent.update(agent.select(), 0.0)
@@ -151,7 +151,7 @@ def test_a_refresh_is_never_far_away() -> None:
 def test_a_leap_into_an_unseen_direction_refreshes_at_once() -> None:
     offline = Offline(pulls=[50, 0], reward_sums=[10.0, 0.0])
     actions = np.array([[0.6, 0.8], [-0.8, 0.6]])  # one-hot arms take no steps
-    agent = LinUCB(confidence=PAPER).start(actions, offline)
+    agent = LinUCB(scale=1.0, confidence=PAPER).start(actions, offline)
     agent.update(0, 0.2)
     assert agent.running.run["since_refresh"] == 1
     agent.update(1, 0.2)  # its variance falls from 1e4 to 1: four digits in one step
@@ -223,7 +223,10 @@ def test_the_units_of_the_features_change_no_decision(scale: float) -> None:
     bandit, offline = problem(7)
     noise = np.random.default_rng(8).standard_normal(1000)
     for plain, scaled in (
-        (LinUCB(), LinUCB(confidence=Confidence(bound=1 / scale))),  # ridge None: noise^2 d / bound^2
+        (
+            LinUCB(scale=1.0),
+            LinUCB(scale=1.0, confidence=Confidence(bound=1 / scale)),
+        ),  # ridge None: noise^2 d / bound^2
         (LinOtO(), LinOtO(confidence=Confidence(radius="paper", ridge=1e-4 * scale**2))),
     ):
         arms, _ = plain.start(bandit.actions, offline).play(bandit.means, noise)
@@ -234,7 +237,7 @@ def test_the_units_of_the_features_change_no_decision(scale: float) -> None:
 def test_one_hot_arms_have_the_widths_of_independent_arms() -> None:
     pulls = np.array([10**9, 0, 7])
     offline = Offline(pulls=pulls, reward_sums=[5e8, 0.0, 3.0])
-    agent = LinUCB(confidence=Confidence(ridge=1e-12)).start(np.eye(3), offline)
+    agent = LinUCB(scale=1.0, confidence=Confidence(ridge=1e-12)).start(np.eye(3), offline)
     np.testing.assert_allclose(agent.running.state.arms[kernels.VARIANCE], 1 / (pulls + 1e-12), rtol=1e-14)
     np.testing.assert_allclose(agent.theta, [0.5, 0.0, 3 / 7], rtol=1e-9)
 

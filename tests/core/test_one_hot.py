@@ -121,7 +121,7 @@ def test_every_radius_and_certificate_is_as_with_all_the_zeros(radius: Any) -> N
 
 
 def test_the_estimate_is_the_ridge_estimate_of_each_arm_alone() -> None:
-    agent = LinUCB(confidence=Confidence(ridge=2.0)).start(MOVED, LOG)
+    agent = LinUCB(scale=1.0, confidence=Confidence(ridge=2.0)).start(MOVED, LOG)
     rng = np.random.default_rng(0)
     for arm in rng.integers(6, size=600):  # past the refresh after 512 rewards
         agent.update(int(arm), 1.0)

@@ -41,7 +41,7 @@ PAPERS_OWN: dict[str, tuple[Any, dict[str, Any]]] = {
     "linoto-exact": (LinOtO(alpha=0.05), BUDGET),
     "linoto-aggregate": (LinOtO(alpha=0.05, budget="aggregate"), {**BUDGET, "form": "aggregate"}),
     "linoto-max": (LinOtO(alpha=0.05, budget="max"), {**BUDGET, "form": "max"}),
-    "linucb": (LinUCB(confidence=PAPER), {}),
+    "linucb": (LinUCB(scale=1.0, confidence=PAPER), {}),
     "linlcb": (LinLCB(confidence=PAPER), {"gate": "closed", "explorer": "greedy"}),
 }
 OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -54,7 +54,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
         LinUCB(scale=0.25, confidence=ONLINE),
         {"scale": 0.25, "estimates_noise": True, **SELF},
     ),
-    "linucb-hkz": (LinUCB(confidence=SHARP), HKZ),
+    "linucb-hkz": (LinUCB(scale=1.0, confidence=SHARP), HKZ),
     "thompson": (
         LinTS(scale=0.8, confidence=ONLINE),
         {"explorer": "thompson", "scale": 0.8, "estimates_noise": True, **SELF},
@@ -71,7 +71,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "coverage-slack": (
         Gated(
-            explorer=LinUCB(),
+            explorer=LinUCB(scale=1.0),
             gate=Budget(alpha=0.05, slack="coverage"),
             reach="proposal",
             confidence=SHARP,
@@ -80,7 +80,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "hkz-budget-max": (
         Gated(
-            explorer=LinUCB(),
+            explorer=LinUCB(scale=1.0),
             gate=Budget(alpha=0.05, form="max"),
             fallback="frozen",
             reach="proposal",
@@ -89,7 +89,13 @@ OTHERS: dict[str, tuple[Any, dict[str, Any]]] = {
         {**BUDGET, "form": "max", "fallback": "frozen", **HKZ},
     ),
     "fixed-arm": (
-        Gated(explorer=LinUCB(), gate=Budget(alpha=0.05), fallback=3, reach="proposal", confidence=ONLINE),
+        Gated(
+            explorer=LinUCB(scale=1.0),
+            gate=Budget(alpha=0.05),
+            fallback=3,
+            reach="proposal",
+            confidence=ONLINE,
+        ),
         {**BUDGET, "fallback": 3, **SELF},
     ),
     "closed-fixed-arm": (
@@ -119,7 +125,7 @@ AFFORDABLE: dict[str, tuple[Any, dict[str, Any]]] = {
             ONLINE,
             {"scale": 0.5, "estimates_noise": True, **SELF},
         ),
-        ("aggregate", LinUCB(), "aggregate", "coverage", SHARP, HKZ),
+        ("aggregate", LinUCB(scale=1.0), "aggregate", "coverage", SHARP, HKZ),
         ("max", LinTS(), "max", "paper", ONLINE, {"explorer": "thompson", "estimates_noise": True, **SELF}),
         ("paper", Greedy(), "exact", "coverage", PAPER, {"explorer": "greedy"}),
         (

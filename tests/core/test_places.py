@@ -79,5 +79,14 @@ def test_contributing_lists_the_places_that_a_new_part_is_written_in() -> None:
 def test_words_of_commands_are_those_of_the_records() -> None:
     """No two explorers, and no two gates, have the same word."""
     words = [word for explorer in (*EXPLORERS, *RESEARCH_EXPLORERS) for word in explorer.words]
-    assert words == ["scaled-ucb", "ucb", "thompson", "logistic", "squarecb", "greedy", "random"]
+    assert words == [
+        "scaled-ucb",
+        "ucb",
+        "scaled-thompson",
+        "thompson",
+        "logistic",
+        "squarecb",
+        "greedy",
+        "random",
+    ]
     assert sorted(gate.word for gate in GATES if gate.word) == ["control", "tolerance"]

@@ -38,7 +38,7 @@ SAME = [
     (
         LinOtO(alpha=0.01, budget=form),  # type: ignore[arg-type]
         Gated(
-            explorer=LinUCB(),
+            explorer=LinUCB(scale=1.0),
             gate=Budget(alpha=0.01, form=form),
             fallback="lcb",
             reach="proposal",
@@ -48,7 +48,7 @@ SAME = [
     for form in ("exact", "aggregate", "max")
 ] + [
     (LinUCB(scale=0.5, confidence=PAPER), Gated(explorer=LinUCB(scale=0.5), gate=Open(), confidence=PAPER)),
-    (LinUCB(), Gated(explorer=LinUCB(), gate=Open(), reach="proposal")),
+    (LinUCB(scale=1.0), Gated(explorer=LinUCB(scale=1.0), gate=Open(), reach="proposal")),
     (LinLCB(confidence=PAPER), Gated(explorer=Random(), gate=Closed(), fallback="lcb", confidence=PAPER)),
     (LinLCB(frozen=True), Gated(gate=Closed(), fallback="frozen")),
     (LinTS(scale=0.3), Gated(explorer=LinTS(scale=0.3), gate=Open())),
@@ -65,7 +65,7 @@ def test_every_policy_is_a_case_of_gated(policy: Any, gated: Gated) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_infinite_budget_is_linucb(seed: int) -> None:
-    assert arms_of(LinOtO(alpha=1e9), seed) == arms_of(LinUCB(confidence=PAPER), seed)
+    assert arms_of(LinOtO(alpha=1e9), seed) == arms_of(LinUCB(scale=1.0, confidence=PAPER), seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -90,7 +90,7 @@ def test_a_frozen_pessimist_never_moves_and_the_other_only_up(seed: int) -> None
 def test_an_empty_log_leaves_the_budget_open() -> None:
     bandit, _ = instance(0)
     run = simulate(LinOtO(), bandit, Offline.empty(8), horizon=200, seed=1)
-    free = simulate(LinUCB(confidence=PAPER), bandit, Offline.empty(8), horizon=200, seed=1)
+    free = simulate(LinUCB(scale=1.0, confidence=PAPER), bandit, Offline.empty(8), horizon=200, seed=1)
     assert run.explored.all() and np.array_equal(run.arms, free.arms)
 
 
@@ -203,7 +203,9 @@ def test_mean_reward_never_falls_below_the_baseline(
 def test_a_wider_reach_explores_whenever_a_proposal_would(seed: int) -> None:
     bandit, offline = instance(seed, pulls=30)
     rng = np.random.default_rng(seed)
-    wide = Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), confidence=PAPER).start(bandit.actions, offline)
+    wide = Gated(explorer=LinUCB(scale=1.0), gate=Budget(alpha=0.01), confidence=PAPER).start(
+        bandit.actions, offline
+    )
     narrow = LinOtO(alpha=0.01).start(bandit.actions, offline)
     for _ in range(300):
         asked, reached = narrow.decide(), wide.decide()
@@ -219,7 +221,9 @@ def test_a_wider_reach_explores_whenever_a_proposal_would(seed: int) -> None:
 def test_a_wider_reach_takes_the_best_affordable_score(seed: int) -> None:
     bandit, offline = instance(seed, pulls=30)
     rng = np.random.default_rng(seed)
-    agent = Gated(explorer=LinUCB(), gate=Budget(alpha=0.01), confidence=PAPER).start(bandit.actions, offline)
+    agent = Gated(explorer=LinUCB(scale=1.0), gate=Budget(alpha=0.01), confidence=PAPER).start(
+        bandit.actions, offline
+    )
     for _ in range(200):
         affordable = [arm for arm in range(8) if agent.guard(arm).mode == "explore"]
         decision = agent.decide()
@@ -243,7 +247,7 @@ def test_coverage_slack_is_never_larger() -> None:
 
 
 @pytest.mark.parametrize(
-    "explorer", [LinUCB(confidence=PAPER), LinTS(confidence=PAPER), Greedy(confidence=PAPER)]
+    "explorer", [LinUCB(scale=1.0, confidence=PAPER), LinTS(confidence=PAPER), Greedy(confidence=PAPER)]
 )
 def test_an_explorer_behind_a_gate_has_no_confidence_of_its_own(explorer: Any) -> None:
     with pytest.raises(ValueError, match="explorer must leave confidence=None"):
@@ -264,7 +268,7 @@ def test_an_adaptive_design_refuses_radii_that_need_a_fixed_one(radius: Any) -> 
 def test_one_hot_arms_have_the_widths_of_a_multi_armed_bandit(ridge: float) -> None:
     pulls = np.array([9, 4, 1, 0])
     confidence = Confidence(radius="paper", ridge=ridge)
-    agent = LinUCB(confidence=confidence).start(
+    agent = LinUCB(scale=1.0, confidence=confidence).start(
         np.eye(4), Offline(pulls=pulls, reward_sums=[3.0, 1.0, 0.5, 0.0])
     )
     counts = np.zeros(4)

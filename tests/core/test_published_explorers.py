@@ -47,7 +47,7 @@ def test_arms_are_scored_no_more_often_than_the_determinant_allows(growth: float
 def test_it_switches_when_the_determinant_has_grown_and_plays_what_was_best_then() -> None:
     bandit, log = problem(3)
     agent = RareLinUCB(growth=0.5, confidence=SURE).start(bandit.actions, log)
-    always = LinUCB(confidence=SURE).start(bandit.actions, log)
+    always = LinUCB(scale=1.0, confidence=SURE).start(bandit.actions, log)
     rng, ridge = np.random.default_rng(0), SURE.ridge_for(5) * np.eye(5)
     V = ridge + bandit.actions.T @ (log.pulls[:, None] * bandit.actions)
     last, kept = np.linalg.slogdet(V)[1], always.select()
@@ -62,7 +62,7 @@ def test_it_switches_when_the_determinant_has_grown_and_plays_what_was_best_then
 
 
 def test_without_growth_it_is_linucb() -> None:
-    rare, often = (played(p, 400)[1] for p in (RareLinUCB(growth=0.0), LinUCB(noise="assumed")))
+    rare, often = (played(p, 400)[1] for p in (RareLinUCB(growth=0.0), LinUCB(scale=1.0, noise="assumed")))
     np.testing.assert_array_equal(rare, often)
 
 

@@ -116,7 +116,7 @@ def test_a_guard_promises_nothing_where_the_range_is_refuted() -> None:
 def test_a_policy_without_a_confidence_takes_all_that_was_found() -> None:
     found = Confidence(noise=0.3, bound=2.0, delta=0.01, design="adaptive")
     assert with_assumptions(Gated(), found).confidence == found
-    assert with_assumptions(Doubling(policy=LinUCB()), found).policy.confidence == found
+    assert with_assumptions(Doubling(policy=LinUCB(scale=1.0)), found).policy.confidence == found
     assert with_assumptions(Random(), found) == Random()
     assert with_assumptions(Gated(), found).explorer.confidence is None
 

@@ -32,7 +32,9 @@ POLICIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("policy", [*POLICIES.values(), LinUCB(confidence=OtO().composed().confidence)])
+@pytest.mark.parametrize(
+    "policy", [*POLICIES.values(), LinUCB(scale=1.0, confidence=OtO().composed().confidence)]
+)
 def test_arms_that_share_features_are_refused_in_one_sentence(policy: Any) -> None:
     shared = np.array([[1.0, 0.0], [0.6, 0.8]])
     with pytest.raises(ValueError, match=r"^actions must be one-hot for .*, got arms that share features$"):
@@ -290,7 +292,7 @@ def test_every_arm_of_the_radius_arms_is_inside_its_bounds() -> None:
     for _ in range(60):
         log_ = Offline.empty(K)
         confidence = Confidence(radius="arms", horizon=200, delta=0.2, bound=1.0)
-        agent = LinUCB(confidence=confidence).start(one_hot(K), log_)
+        agent = LinUCB(scale=1.0, confidence=confidence).start(one_hot(K), log_)
         missed = too_small = False
         share = sqrt(log(2 * K / 0.2) / log(2 * K * 201 / 0.2))
         for _ in range(200):

@@ -28,7 +28,7 @@ def moved_world(seed: int, shift: float, favourite: int = 7) -> tuple[linoto.Lin
 
 def rewards_since(bandit: Any, log: Offline, rounds: list[int], seed: int) -> list[Offline]:
     """What a LinUCB that trusts the log has seen after so many rounds."""
-    agent = LinUCB(confidence=SURE).start(bandit.actions, log)
+    agent = LinUCB(scale=1.0, confidence=SURE).start(bandit.actions, log)
     rng, pulls, sums, seen = np.random.default_rng(seed), np.zeros(K, int), np.zeros(K), []
     for t in range(rounds[-1] + 1):
         if t in rounds:
@@ -68,7 +68,7 @@ def test_without_a_shift_they_are_those_of_a_warm_started_agent() -> None:
     for radius in ("self_normalised", "hkz", "paper"):
         bandit, log = moved_world(3, 0.0)
         confidence = Confidence(noise=0.3, radius=radius)  # type: ignore[arg-type]
-        agent = LinUCB(confidence=confidence).start(bandit.actions, log)
+        agent = LinUCB(scale=1.0, confidence=confidence).start(bandit.actions, log)
         rng, sums, pulls = np.random.default_rng(0), np.zeros(K), np.zeros(K, int)
         for t in range(30):
             if t % 10 == 0:

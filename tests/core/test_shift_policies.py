@@ -36,9 +36,9 @@ from tests.core.test_shift import D, K, moved_world
 MOVED = Confidence(noise=0.3, delta=0.2, shift=0.3)
 RANGE = Confidence(noise=0.3, delta=0.2, shift=0.3, reward_range=(-1.0, 1.0))
 POLICIES = {
-    "LinUCB": LinUCB(confidence=MOVED),
-    "paper": LinUCB(confidence=Confidence(radius="paper", ridge=1e-4, noise=0.3, shift=0.3)),
-    "hkz": LinUCB(confidence=Confidence(radius="hkz", noise=0.3, shift=0.3)),
+    "LinUCB": LinUCB(scale=1.0, confidence=MOVED),
+    "paper": LinUCB(scale=1.0, confidence=Confidence(radius="paper", ridge=1e-4, noise=0.3, shift=0.3)),
+    "hkz": LinUCB(scale=1.0, confidence=Confidence(radius="hkz", noise=0.3, shift=0.3)),
     "LinLCB": LinLCB(confidence=MOVED),
     "LinOtO": LinOtO(confidence=MOVED, alpha=0.1),
     "aggregate": LinOtO(confidence=MOVED, alpha=0.1, budget="aggregate"),
@@ -70,7 +70,7 @@ def test_the_bounds_of_an_agent_are_those_of_plain_numpy(radius: Any, one_hot: b
     bandit, log = moved_world(2, 0.2)
     actions = np.eye(K) if one_hot else bandit.actions
     confidence = Confidence(noise=0.3, radius=radius, shift=0.3)
-    agent = LinUCB(confidence=confidence).start(actions, log)
+    agent = LinUCB(scale=1.0, confidence=confidence).start(actions, log)
     pulls, sums, best, rng = np.zeros(K, int), np.zeros(K), np.full(K, -np.inf), np.random.default_rng(1)
     for t in range(600):
         if t < 3 or t % 7 == 0 or t > 580:
@@ -90,7 +90,7 @@ def test_the_bounds_of_an_agent_are_those_of_plain_numpy(radius: Any, one_hot: b
 
 def test_without_a_shift_nothing_is_different_or_larger() -> None:
     bandit, log = moved_world(0, 0.0)
-    agent = LinUCB(confidence=Confidence(shift=0.0)).start(bandit.actions, log)
+    agent = LinUCB(scale=1.0, confidence=Confidence(shift=0.0)).start(bandit.actions, log)
     assert Confidence(shift=0.0) == Confidence()
     assert agent.running.params.shape == (1,)
     assert agent.running.state.arms.shape == (len(kernels.ARM_ROWS), K)
@@ -100,8 +100,12 @@ def test_without_a_shift_nothing_is_different_or_larger() -> None:
 def test_with_an_endless_shift_it_is_the_agent_without_a_log_at_half_of_delta() -> None:
     """Bit for bit: arms, upper bounds, and lower bounds."""
     bandit, log = moved_world(4, 0.0)
-    moved = LinUCB(confidence=Confidence(noise=0.3, delta=0.2, shift=1e9)).start(bandit.actions, log)
-    alone = LinUCB(confidence=Confidence(noise=0.3, delta=0.1)).start(bandit.actions, Offline.empty(K))
+    moved = LinUCB(scale=1.0, confidence=Confidence(noise=0.3, delta=0.2, shift=1e9)).start(
+        bandit.actions, log
+    )
+    alone = LinUCB(scale=1.0, confidence=Confidence(noise=0.3, delta=0.1)).start(
+        bandit.actions, Offline.empty(K)
+    )
     assert rounds(moved, bandit, 200)[0] == rounds(alone, bandit, 200)[0]
     np.testing.assert_array_equal(moved.ucb, alone.ucb)
     np.testing.assert_array_equal(moved.lcb, alone.lcb)
@@ -112,7 +116,7 @@ def test_a_larger_shift_never_gives_a_closer_bound() -> None:
     arms, rewards = [0, 1, 3, 5, 5, 7, 7, 7, 2, 6], np.linspace(-1, 1, 10)
     before = None
     for shift in (1e-6, 0.03, 0.1, 0.3, 1.0, 10.0):
-        agent = LinUCB(confidence=Confidence(noise=0.3, shift=shift)).start(bandit.actions, log)
+        agent = LinUCB(scale=1.0, confidence=Confidence(noise=0.3, shift=shift)).start(bandit.actions, log)
         for arm, reward in zip(arms, rewards, strict=True):
             agent.update(arm, float(reward))
         if before is not None:
@@ -128,7 +132,7 @@ def test_bounds_hold_in_all_rounds_of_an_agent_that_uses_them(shift: float) -> N
     for seed in range(25):
         bandit, log = moved_world(seed, shift)
         agent, rng, bad = (
-            LinUCB(confidence=MOVED).start(bandit.actions, log),
+            LinUCB(scale=1.0, confidence=MOVED).start(bandit.actions, log),
             np.random.default_rng(seed),
             False,
         )
@@ -165,7 +169,7 @@ class Oracle:
 def room_of(gate: Any, confidence: Confidence, after: int) -> tuple[Any, Any, LinearBandit, Offline]:
     """A gated agent after some rounds, and the room that it sees for every arm."""
     bandit, log = moved_world(6, 0.1)
-    agent = Gated(gate=gate, explorer=LinUCB(), confidence=confidence).start(bandit.actions, log)
+    agent = Gated(gate=gate, explorer=LinUCB(scale=1.0), confidence=confidence).start(bandit.actions, log)
     _, since = rounds(agent, bandit, after)
     agent.decide()
     return agent, agent.running.state.arms[kernels.ROOM].copy(), bandit, since
@@ -189,7 +193,7 @@ def test_the_room_of_a_budget_is_by_either_estimate(after: int) -> None:
     past = oracle.least(since.pulls @ bandit.actions) if after else 0.0
     np.testing.assert_allclose(room, past + agent.lcb - (after + 1) * run["baseline"], rtol=1e-9)
     slack = (float(run["slack"]) - 0.3 * np.sqrt(D)) / np.sqrt(D / agent.offline.total)
-    start = Gated(gate=Budget(alpha=0.5), explorer=LinUCB(), confidence=MOVED).start(
+    start = Gated(gate=Budget(alpha=0.5), explorer=LinUCB(scale=1.0), confidence=MOVED).start(
         bandit.actions, agent.offline
     )
     assert slack == pytest.approx(float(start.running.run["radius"]))
@@ -204,7 +208,9 @@ def test_a_conservative_gate_sees_less_room_the_more_the_log_may_have_moved(form
     rooms = []
     for shift in (1e-9, 0.1, 0.3, 1e6):
         confidence = Confidence(noise=0.3, reward_range=(0.0, 2.0), shift=shift)
-        policy = Gated(gate=Conservative(alpha=0.5, form=form), explorer=LinUCB(), confidence=confidence)
+        policy = Gated(
+            gate=Conservative(alpha=0.5, form=form), explorer=LinUCB(scale=1.0), confidence=confidence
+        )
         agent = policy.start(bandit.actions, log)
         for t in range(30):
             agent.update(t % K, 0.5)
@@ -266,7 +272,7 @@ def test_what_realised_rewards_pay_for_allows_for_a_reference_that_has_moved() -
     uppers = []
     for shift in (0.0, 0.1):
         confidence = Confidence(**options, shift=shift)  # type: ignore[arg-type]
-        agent = Gated(gate=gate, explorer=LinUCB(), confidence=confidence).start(np.eye(2), log)
+        agent = Gated(gate=gate, explorer=LinUCB(scale=1.0), confidence=confidence).start(np.eye(2), log)
         uppers.append(float(agent.running.run["upper_reference"]))
     assert uppers[1] - uppers[0] == pytest.approx(0.1, rel=1e-9)
 
@@ -281,7 +287,7 @@ def test_a_promise_is_kept_where_the_log_has_moved_and_broken_where_it_was_trust
     for assumed in (shift, 0.0):
         confidence = Confidence(noise=0.1, reward_range=(0.0, 1.0), shift=assumed, bound=2.0)
         gate = Tolerance(budget=20.0, evidence="model")
-        policy = Gated(gate=gate, explorer=LinUCB(), confidence=confidence)
+        policy = Gated(gate=gate, explorer=LinUCB(scale=1.0), confidence=confidence)
         promised = policy.certificate(np.eye(3), log)
         worst = 0
         for seed in range(20):
@@ -321,7 +327,10 @@ def test_the_certificate_says_what_is_assumed() -> None:
         (lambda: Greedy(confidence=MOVED).composed(), "shift must be 0 for Greedy without a gate"),
         (lambda: UCB1(confidence=MOVED).composed(), "shift must be 0 for UCB1 without a gate"),
         (lambda: RareLinUCB(confidence=MOVED).composed(), "shift must be 0 for RareLinUCB"),
-        (lambda: LinUCB(memory=10, confidence=MOVED).composed(), "memory must be None where the log may"),
+        (
+            lambda: LinUCB(scale=1.0, memory=10, confidence=MOVED).composed(),
+            "memory must be None where the log may",
+        ),
         (lambda: OOPE(confidence=MOVED), "shift must be 0 for OOPE"),
         (lambda: Confidence(shift=-0.1), "shift must be a number >= 0, got -0.1"),
         (lambda: Confidence(shift=float("inf")), "shift must be a number >= 0"),
@@ -334,14 +343,14 @@ def test_what_cannot_allow_for_a_shift_says_so(make: Any, reason: str) -> None:
 
 def test_arms_that_come_and_go_are_refused() -> None:
     bandit, log = moved_world(0, 0.0)
-    agent = LinUCB(confidence=MOVED).start(bandit.actions, log)
+    agent = LinUCB(scale=1.0, confidence=MOVED).start(bandit.actions, log)
     with pytest.raises(ValueError, match="shift must be 0 for arms that come and go"):
         agent.add_arms([[1.0, 0.0, 0.0]])
 
 
 def test_a_snapshot_without_the_second_estimate_is_refused() -> None:
     bandit, log = moved_world(0, 0.0)
-    blob = LinUCB(confidence=MOVED).start(bandit.actions, log).snapshot()
+    blob = LinUCB(scale=1.0, confidence=MOVED).start(bandit.actions, log).snapshot()
     with pytest.raises(ValueError, match="snapshot must hold"):
         linoto.restore(without(blob, "arms.online_mean"))
 

@@ -378,7 +378,7 @@ def test_an_agent_that_is_read_back_has_the_same_parameters_whatever_its_log_kno
     """The squares of a log bound what it can vouch for: a snapshot that lost them would go on otherwise."""
     log = Offline(pulls=[60, 40, 0], reward_sums=[36.0, 20.0, 0.0], reward_squares=[25.0, 12.0, 0.0])
     clicks = Confidence(noise="bounded", reward_range=(0, 1))
-    for explorer in (LinUCB(), LinUCB(scale=0.25)):
+    for explorer in (LinUCB(scale=1.0), LinUCB(scale=0.25)):
         policy = Gated(explorer=explorer, gate=Control(budget=20.0, loan=5.0), confidence=clicks)
         agent = policy.start(np.eye(3), log, rng=0)
         assert restore(agent.snapshot()).running.params == agent.running.params

@@ -137,7 +137,7 @@ def check_promises(radius: Any, form: Any, slack: Any, *, seeds: range, rounds: 
     alpha, t = 0.3, np.arange(1, rounds + 1)
     confidence = Confidence(radius=radius, ridge=RIDGE[radius], noise=0.1)
     policy = Gated(
-        explorer=LinUCB(),
+        explorer=LinUCB(scale=1.0),
         gate=Budget(alpha=alpha, form=form, slack=slack),
         reach="proposal",
         confidence=confidence,

@@ -126,7 +126,7 @@ def test_no_run_has_a_radius_above_the_worst_case(seed):
     bandit = random_world(rng)
     offline, confidence = random_log(bandit, rng), RADII[seed % len(RADII)]
     problem = Problem.of(bandit.actions, offline, confidence=confidence)
-    agent = LinUCB(confidence=confidence).start(bandit.actions, offline)
+    agent = LinUCB(scale=1.0, confidence=confidence).start(bandit.actions, offline)
     for n in range(1, 30):
         assert agent.ellipsoid.radius <= problem.radius(n) * ROUNDING
         arm = int(rng.integers(agent.k))
@@ -349,7 +349,7 @@ def run_and_check(seed: int, rounds: int = 300) -> bool:
         ).all()
         assert (lcb.offline_regret <= 2 * problem.slack * at_all + 1e-9).all()
 
-    ucb = simulate(LinUCB(confidence=confidence), bandit, offline, noise=noise)
+    ucb = simulate(LinUCB(scale=1.0, confidence=confidence), bandit, offline, noise=noise)
     if on_good_event(bandit, offline, noise, ucb.arms, confidence):
         for n in (1, 2, 10, 50, rounds):
             assert ucb.regret[n - 1] <= theory.ucb_regret_bound(problem, rounds=n) + 1e-9
@@ -482,7 +482,7 @@ def test_a_round_costs_more_than_the_radius_where_noise_is_small():
     bandit = LinearBandit(actions=np.eye(2), theta=[0.0, -0.999], noise=0.0)
     offline = Offline(pulls=[100, 0], reward_sums=[0.0, 0.0])
     problem = Problem.of(bandit.actions, offline, confidence=confidence, theta=bandit.theta)
-    run = simulate(LinUCB(confidence=confidence), bandit, offline, noise=np.zeros(3))
+    run = simulate(LinUCB(scale=1.0, confidence=confidence), bandit, offline, noise=np.zeros(3))
     assert on_good_event(bandit, offline, np.zeros(3), run.arms, confidence)
     bound = theory.ucb_regret_bound(problem, rounds=1)
     published = bound * 2 * problem.radius(1) / problem.largest_gap

@@ -32,7 +32,7 @@ SMALL = Setting(
     m=20,
     logged_arms=3,
     horizon=80,
-    policies={"UCB": LinUCB(), "again": LinUCB(), "Random": Random(), "Gated": Gated()},
+    policies={"UCB": LinUCB(scale=1.0), "again": LinUCB(scale=1.0), "Random": Random(), "Gated": Gated()},
 )
 
 
@@ -161,7 +161,7 @@ def test_who_cannot_play_contexts_says_why_in_its_own_words() -> None:
     class Fixed:
         def start(self, actions: object, offline: object, rng: int = 0) -> object: ...
 
-    own = {"LinOtO": None, "mine": Fixed(), "twice": Doubling(policy=LinUCB()), "LinTS": None}
+    own = {"LinOtO": None, "mine": Fixed(), "twice": Doubling(policy=LinUCB(scale=1.0)), "LinTS": None}
     contexts = problems(choose(own))["contexts"]  # type: ignore[arg-type]
     assert contexts.labels == ("LinTS",)
     for label, start in (("LinOtO", LinOtO().start), ("twice", own["twice"].start)):  # type: ignore[union-attr]
@@ -229,7 +229,7 @@ def test_the_command_writes_one_page_and_takes_a_policy_of_your_own(
     ("words", "why"),
     [
         (("--policy", "Linucb"), "there is no policy 'Linucb': did you mean 'LinUCB'?"),
-        (("--policy", "Gated Thompson"), "did you mean 'Gated, Thompson'?"),
+        (("--policy", "Gated 0.25 UCB"), "did you mean 'Gated, 0.25 UCB'?"),
         (
             ("--policy", "LinTS", "--policy", '{"type": "LinTS", "scale": 2}'),
             "two policies are called 'LinTS'",

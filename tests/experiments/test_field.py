@@ -44,7 +44,7 @@ def test_those_that_are_left_out_cannot_play_it() -> None:
         with pytest.raises(ValueError, match="actions must be one-hot"):
             policy.start(bandit.actions, offline)
     with pytest.raises(ValueError, match="reward_range must be given and start at 0 or above"):
-        Gated(explorer=LinUCB(), gate=Conservative()).start(bandit.actions, offline)
+        Gated(explorer=LinUCB(scale=1.0), gate=Conservative()).start(bandit.actions, offline)
 
 
 def test_every_line_is_named_at_its_end_and_no_two_names_overlap() -> None:

@@ -42,7 +42,7 @@ def test_every_stretch_is_judged() -> None:
     log = linoto.Offline(pulls=[40, 0], reward_sums=[12.0, 0.0])
     sure = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
     gates = linoto.Control(budget=30, epsilon=0.01, every=50), linoto.Control(budget=30, epsilon=0.01)
-    bold = linoto.LinUCB()
+    bold = linoto.LinUCB(scale=1.0)
     policies = [linoto.Gated(explorer=bold, gate=gate, confidence=sure) for gate in gates]
     run = linoto.simulate(policies[1], bandit, log, horizon=600, seed=1)
     means = table[np.repeat([0, 1], 300)]

@@ -31,7 +31,7 @@ from linoto.experiments.run import CellFailed, draw_instance, run_experiment
 from linoto.experiments.settings import Experiment, Setting
 from linoto.worlds.violations import promise_violation
 
-POLICIES = {"LinOtO": LinOtO(), "LinUCB": LinUCB(), "LinTS": LinTS(), "Random": Random()}
+POLICIES = {"LinOtO": LinOtO(), "LinUCB": LinUCB(scale=1.0), "LinTS": LinTS(), "Random": Random()}
 SMALL = Setting(name="small", k=12, d=4, m=20, logged_arms=3, horizon=60, policies=POLICIES)
 EXPERIMENT = Experiment(name="tiny", settings=(SMALL, replace(SMALL, name="larger", m=40)))
 CELLS = "tiny.cells.sqlite"

@@ -72,7 +72,7 @@ def test_curves_end_where_the_table_does(told: takeover.Story) -> None:
 def test_the_story_takes_other_contenders_and_resumes_like_any_experiment(tmp_path: Path) -> None:
     mine = {"mine": Gated(gate=Tolerance(epsilon=0.1), confidence=Confidence(noise=0.5, bound=2.0))}
     assert takeover.story(runs=1, horizon=50, policies=mine).labels == ("mine",)
-    plan = takeover.experiment(horizon=60, policies={"LinUCB": LinUCB()})
+    plan = takeover.experiment(horizon=60, policies={"LinUCB": LinUCB(scale=1.0)})
     first = run_experiment(plan, runs=1, out=tmp_path)
     seen: list[tuple[int, int]] = []
     again = run_experiment(plan, runs=1, out=tmp_path, resume=True, track=lambda *n: seen.append(n))
@@ -84,6 +84,6 @@ def test_the_story_takes_other_contenders_and_resumes_like_any_experiment(tmp_pa
 
 
 def test_rows_of_the_story_are_its_table() -> None:
-    policies = {"LinUCB": LinUCB()}
+    policies = {"LinUCB": LinUCB(scale=1.0)}
     rows = takeover.table(runs=1, horizon=20, policies=policies)
     assert rows == takeover.story(runs=1, horizon=20, policies=policies).table()

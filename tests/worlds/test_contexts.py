@@ -29,7 +29,7 @@ from linoto.worlds.contexts import PooledRounds
 
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2)
 POLICIES: dict[str, Any] = {
-    "linucb": LinUCB(),
+    "linucb": LinUCB(scale=1.0),
     "thompson": LinTS(scale=0.5),
     "greedy": Greedy(),
     "random": Random(),
@@ -130,7 +130,7 @@ def test_control_rounds_are_marked() -> None:
 def test_learning_beats_practice_and_random() -> None:
     world = ContextualBandit.synthetic(k=5, d=5, rng=1, error=2.0, noise=0.3)
     log = world.log(200, rng=2)
-    learnt, random = (simulate(p, world, log, horizon=1500, seed=3) for p in (LinUCB(), Random()))
+    learnt, random = (simulate(p, world, log, horizon=1500, seed=3) for p in (LinUCB(scale=1.0), Random()))
     assert learnt.offline_regret[-1] < 0 < random.offline_regret[-1]
     assert learnt.regret[-1] < random.regret[-1] / 5
 
@@ -288,8 +288,11 @@ def test_a_world_that_changes_pays_as_before() -> None:
         (lambda: ContextualBandit.from_table(np.ones((2, 1)), [0, 1], practice=[7, 0]), "practice must"),
         (lambda: pool(1).log(5, rng=0, uniform=2), "uniform must be in"),
         (lambda: pool(1).until(5, ContextualBandit.synthetic()), "then must be"),
-        (lambda: simulate(LinUCB(), pool(1), Moments.empty(9), horizon=5), "offline must have 4 features"),
-        (lambda: simulate(LinUCB(), pool(1), None), "horizon must be"),
+        (
+            lambda: simulate(LinUCB(scale=1.0), pool(1), Moments.empty(9), horizon=5),
+            "offline must have 4 features",
+        ),
+        (lambda: simulate(LinUCB(scale=1.0), pool(1), None), "horizon must be"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call: Any, message: str) -> None:

@@ -47,7 +47,7 @@ def test_each_round_pays_by_the_means_of_its_segment() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [LinUCB(), LinTS(), Doubling(policy=LinTS())], ids=["ucb", "ts", "doubling"]
+    "policy", [LinUCB(scale=1.0), LinTS(), Doubling(policy=LinTS())], ids=["ucb", "ts", "doubling"]
 )
 def test_a_world_that_moves_is_compiled_bit_for_bit(policy: Any) -> None:
     bandit, draws = world(), np.random.default_rng(0).standard_normal(5000) * 0.1
@@ -64,7 +64,7 @@ def test_a_world_that_moves_is_compiled_bit_for_bit(policy: Any) -> None:
 def test_one_segment_is_a_world_that_stands_still() -> None:
     still = linoto.Bandit(actions=ACTIONS, means=TABLE[0], noise=0.1)
     one, two = (
-        linoto.simulate(LinUCB(), bandit, LOG, horizon=300, seed=3)
+        linoto.simulate(LinUCB(scale=1.0), bandit, LOG, horizon=300, seed=3)
         for bandit in (still, world(table=TABLE[:1], starts=[0]))
     )
     np.testing.assert_array_equal(one.arms, two.arms)

@@ -217,7 +217,7 @@ def test_rewards_of_any_kind_are_previewed_in_contexts() -> None:
     [
         ({"drift": 0.1}, "drift must be 0 for a log with contexts"),
         ({"practice": {"Z": 1.0}}, "must be among the 3 items"),
-        ({"policy": linoto.LinUCB()}, "policy must have a"),
+        ({"policy": linoto.LinUCB(scale=1.0)}, "policy must have a"),
     ],
 )
 def test_what_cannot_be_previewed_in_contexts_is_named(changes: dict[str, Any], said: str) -> None:

@@ -159,7 +159,10 @@ def test_many_features_leave_fewer_worlds_unless_somebody_asks_for_more() -> Non
         ({"grid": [-0.1]}, "grid must hold numbers"),
         ({"prior": -1.0}, "prior must be a positive number"),
         ({"logged_arms": "bad"}, "logged_arms must be one of 'good', 'random', 'best', got 'bad'"),
-        ({"policy": linoto.LinUCB()}, "policy must have a Budget, Tolerance, Control or Conservative gate"),
+        (
+            {"policy": linoto.LinUCB(scale=1.0)},
+            "policy must have a Budget, Tolerance, Control or Conservative gate",
+        ),
     ],
 )
 def test_bad_input_is_named(changes: Any, message: str) -> None:

@@ -148,7 +148,7 @@ def test_a_gate_that_cannot_be_made_is_named() -> None:
     assert found.of("Control") is None and found.price is None
     assert "reward_range must be given" in found.missing["Control"]
     with pytest.raises(ValueError, match="policy must promise something to be compared"):
-        linoto.preview_gates(ARMS, LOG, policy=linoto.LinUCB(), drift=0.1)
+        linoto.preview_gates(ARMS, LOG, policy=linoto.LinUCB(scale=1.0), drift=0.1)
     with pytest.raises(ValueError, match="drift must be a positive number"):
         linoto.preview_gates(ARMS, LOG, policy=policy, drift=0.0)
     with pytest.raises(ValueError, match="prior must be a positive number"):

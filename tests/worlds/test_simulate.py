@@ -80,7 +80,15 @@ def assert_same(a: Run, b: Run) -> None:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
-POLICIES = [LinOtO(alpha=0.05), LinUCB(), LinLCB(), LinTS(), Random(), Doubling(policy=LinTS()), Cycle()]
+POLICIES = [
+    LinOtO(alpha=0.05),
+    LinUCB(scale=1.0),
+    LinLCB(),
+    LinTS(),
+    Random(),
+    Doubling(policy=LinTS()),
+    Cycle(),
+]
 
 
 # -- regrets
@@ -103,14 +111,14 @@ def test_regrets_add_up_from_the_arms_played(policy: Any) -> None:
 
 def test_without_a_log_there_is_no_offline_regret() -> None:
     bandit, _ = problem(1)
-    run = simulate(LinUCB(), bandit, Offline.empty(20), horizon=10)
+    run = simulate(LinUCB(scale=1.0), bandit, Offline.empty(20), horizon=10)
     assert np.isnan(run.offline_regret).all()
     assert np.isfinite(run.regret).all()
 
 
 def test_explored_marks_the_rounds_of_the_explorer() -> None:
     bandit, offline = problem(1)
-    assert simulate(LinUCB(), bandit, offline, horizon=50).explored.all()
+    assert simulate(LinUCB(scale=1.0), bandit, offline, horizon=50).explored.all()
     assert not simulate(LinLCB(), bandit, offline, horizon=50).explored.any()
     mixed = simulate(LinOtO(alpha=0.05), bandit, offline, horizon=500).explored
     assert 0 < mixed.sum() < 500
@@ -148,8 +156,8 @@ def test_given_noise_is_added_as_it_is() -> None:
 def test_given_noise_is_used_verbatim_in_the_compiled_loop_too() -> None:
     bandit, offline = problem(7, k=6, arms=3)
     noise = np.random.default_rng(8).standard_normal(400)
-    run = simulate(LinUCB(), bandit, offline, noise=noise)
-    agent = LinUCB().start(bandit.actions, offline)
+    run = simulate(LinUCB(scale=1.0), bandit, offline, noise=noise)
+    agent = LinUCB(scale=1.0).start(bandit.actions, offline)
     for t in range(400):
         assert agent.select() == run.arms[t]
         agent.update(int(run.arms[t]), bandit.means[run.arms[t]] + noise[t])
@@ -196,14 +204,16 @@ def test_the_randomness_of_a_policy_is_independent_of_the_noise() -> None:
 
 def test_a_policy_in_plain_python_plays_like_the_compiled_one() -> None:
     bandit, offline = problem(12, k=12, d=4)
-    compiled = simulate(LinUCB(confidence=Confidence(ridge=1.0)), bandit, offline, horizon=600, seed=13)
+    compiled = simulate(
+        LinUCB(scale=1.0, confidence=Confidence(ridge=1.0)), bandit, offline, horizon=600, seed=13
+    )
     plain = simulate(PlainLinUCB(), bandit, offline, horizon=600, seed=13)
     assert_same(compiled, plain)
 
 
 def test_a_policy_in_plain_python_can_be_doubled() -> None:
     bandit, offline = problem(12, k=12, d=4)
-    compiled = Doubling(policy=LinUCB(confidence=Confidence(ridge=1.0)))
+    compiled = Doubling(policy=LinUCB(scale=1.0, confidence=Confidence(ridge=1.0)))
     one, two = (
         simulate(p, bandit, offline, horizon=100, seed=14) for p in (compiled, Doubling(policy=PlainLinUCB()))
     )
@@ -241,7 +251,7 @@ def test_clicks_come_at_the_rate_of_the_arm() -> None:
 
 def test_the_compiled_loop_pays_the_same_clicks() -> None:
     bandit, offline = bernoulli_problem(18)
-    one = simulate(LinUCB(confidence=Confidence(ridge=1.0)), bandit, offline, horizon=400, seed=19)
+    one = simulate(LinUCB(scale=1.0, confidence=Confidence(ridge=1.0)), bandit, offline, horizon=400, seed=19)
     two = simulate(PlainLinUCB(), bandit, offline, horizon=400, seed=19)
     assert_same(one, two)
 
@@ -254,7 +264,7 @@ def test_the_compiled_loop_pays_the_same_where_arms_scatter_differently(rewards:
     plain, offline = bernoulli_problem(18)
     spread = np.linspace(0.7, 1.0, len(plain.actions))
     bandit = Bandit(actions=plain.actions, means=plain.means * 0.7, rewards=rewards, spread=spread)
-    one = simulate(LinUCB(confidence=Confidence(ridge=1.0)), bandit, offline, horizon=400, seed=19)
+    one = simulate(LinUCB(scale=1.0, confidence=Confidence(ridge=1.0)), bandit, offline, horizon=400, seed=19)
     two = simulate(PlainLinUCB(), bandit, offline, horizon=400, seed=19)
     assert_same(one, two)
 
@@ -270,7 +280,7 @@ def test_rewards_of_a_range_move_with_their_means() -> None:
         rewards="beta",
         spread=np.full(len(plain.actions), 0.2),
     )
-    one = simulate(LinUCB(confidence=Confidence(ridge=1.0)), world, offline, horizon=300, seed=19)
+    one = simulate(LinUCB(scale=1.0, confidence=Confidence(ridge=1.0)), world, offline, horizon=300, seed=19)
     assert_same(one, simulate(PlainLinUCB(), world, offline, horizon=300, seed=19))
     draws = np.random.default_rng(20).random(300)
     few, many = (list(reward_tables(world, draws, at_a_time=size)) for size in (40, 10**6))
@@ -316,7 +326,7 @@ def test_a_run_is_a_table_with_one_row_per_round() -> None:
 def test_a_horizon_that_is_none_is_refused(horizon: Any) -> None:
     bandit, offline = problem(1)
     with pytest.raises(ValueError, match="horizon must be a whole number >= 1"):
-        simulate(LinUCB(), bandit, offline, horizon=horizon)
+        simulate(LinUCB(scale=1.0), bandit, offline, horizon=horizon)
 
 
 @pytest.mark.parametrize(
@@ -333,10 +343,10 @@ def test_a_horizon_that_is_none_is_refused(horizon: Any) -> None:
 def test_a_simulation_that_makes_no_sense_is_refused_by_name(change: dict[str, Any], message: str) -> None:
     bandit, offline = problem(1)
     with pytest.raises(ValueError, match=message):
-        simulate(LinUCB(), bandit, offline, **change)
+        simulate(LinUCB(scale=1.0), bandit, offline, **change)
 
 
 def test_a_log_of_other_arms_is_refused() -> None:
     bandit = sphere_bandit(k=5, d=2, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="offline must cover the 5 arms"):
-        simulate(LinUCB(), bandit, Offline.empty(4), horizon=3)
+        simulate(LinUCB(scale=1.0), bandit, Offline.empty(4), horizon=3)

@@ -25,20 +25,22 @@ COLOURS = {
     "LinUCB": "#00798c",
     "LinLCB": "#edae49",
     "Random": "#8d96a3",
+    "LinOtO, sharp": "#ff8fa3",
     "LinTS": "#6a4c93",
+    "LinTS x 0.5": "#c77dff",
     "LinTS, Agrawal-Goyal": "#b07aa1",
     "LinTS, Abeille-Lazaric": "#8d5a97",
     "LinUCB, rarely switching": "#43aa8b",
     "LinUCB x 0.25": "#577590",
     "LinUCB x 0.25, shift stated": "#03045e",
     "Gated, shift stated": "#1b4332",
-    "OFUL": "#2e7d32",
+    "OFUL": "#0a9396",
     "OFUL, rarely switching": "#90be6d",
     "OOPE": "#9c6644",
     "OOPE, Frank-Wolfe": "#c98b5e",
     "Greedy": "#30638e",
     "Gated": "#2e7d32",
-    "Gated, Thompson": "#90be6d",
+    "Gated, 0.25 UCB": "#90be6d",
     "Control": "#c2571a",
     "Gated, by the model": "#b5179e",
     "the log's gate": "#edae49",
@@ -64,7 +66,8 @@ STYLES = {
     "max": ":",
     "0.25 UCB": "--",
     "Thompson": "--",
-    "LinUCB x 0.25": ":",  # may lie on the line of a gate that never refused
+    "LinUCB x 0.25": ":",  # these two may lie on the line of a gate that never refused
+    "LinTS x 0.5": ":",
     "the log's gate": "-.",  # may lie on the line without a gate
 }
 OTHER_COLOURS = ("#6a4c93", "#f3722c", "#4d908e", "#577590", "#90be6d", "#9c6644")

@@ -61,7 +61,7 @@ def any_policy() -> Any:
         describe(policies.LinOtO, confidence=confidence),
         describe(policies.LinLCB, confidence=maybe),
         describe(research.OtO, confidence=maybe),
-        describe(policies.Gated, explorer=any_of(explorers), gate=gates | None, confidence=maybe),
+        describe(policies.Gated, explorer=any_of(explorers) | None, gate=gates | None, confidence=maybe),
     ]
     return any_of([*alone, describe(Doubling, policy=any_of(alone))])
 

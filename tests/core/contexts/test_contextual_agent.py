@@ -38,18 +38,21 @@ def gated(explorer: Any, gate: Any, **parts: Any) -> Gated:
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "ucb": (LinUCB(confidence=SURE), {}),
+    "ucb": (LinUCB(scale=1.0, confidence=SURE), {}),
     "greedy": (Greedy(confidence=SURE), {"explorer": "greedy"}),
     "thompson": (LinTS(noise="assumed", confidence=SURE), {"explorer": "thompson"}),
     "pessimist": (LinLCB(confidence=SURE), {"gate": "closed", "fallback": "lcb"}),
-    "practice": (gated(LinUCB(), Closed(), fallback="mixture"), {"gate": "closed", "fallback": "practice"}),
-    "model": (gated(LinUCB(), Tolerance(**MODEL, evidence="model")), {"gate": "model", **MODEL}),
+    "practice": (
+        gated(LinUCB(scale=1.0), Closed(), fallback="mixture"),
+        {"gate": "closed", "fallback": "practice"},
+    ),
+    "model": (gated(LinUCB(scale=1.0), Tolerance(**MODEL, evidence="model")), {"gate": "model", **MODEL}),
     "model, thompson": (
         gated(LinTS(noise="assumed"), Tolerance(epsilon=0.1, evidence="model"), fallback="mixture"),
         {"gate": "model", "explorer": "thompson", "epsilon": 0.1, "fallback": "practice"},
     ),
     "model, proposal": (
-        gated(LinUCB(), Tolerance(epsilon=0.1, evidence="model"), reach="proposal"),
+        gated(LinUCB(scale=1.0), Tolerance(epsilon=0.1, evidence="model"), reach="proposal"),
         {"gate": "model", "epsilon": 0.1, "reach": "proposal"},
     ),
     "model, scaled": (
@@ -99,7 +102,7 @@ def test_the_cases_explore_and_fall_back_on_arms_and_on_practice() -> None:
 
 
 @pytest.mark.parametrize("reach", ["affordable", "proposal"])
-@pytest.mark.parametrize("explorer", [LinUCB(), Greedy(), LinUCB(scale=0.3, noise="assumed")])
+@pytest.mark.parametrize("explorer", [LinUCB(scale=1.0), Greedy(), LinUCB(scale=0.3, noise="assumed")])
 def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms(explorer: Any, reach: Any) -> None:
     bandit, _ = problem(5, k=12, d=4, noise=0.3)
     log = Offline.from_rows([2] * 40, np.linspace(-0.2, 0.6, 40), k=12)
@@ -118,7 +121,7 @@ def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms(explore
         fixed.update(before, reward)
         agent.update(decision, reward)
         modes.add(decision.mode)
-    assert modes == {"explore", "safe"} or explorer != LinUCB()
+    assert modes == {"explore", "safe"} or explorer != LinUCB(scale=1.0)
     np.testing.assert_allclose(agent.theta, fixed.theta, rtol=1e-8)
 
 
@@ -155,7 +158,7 @@ def test_turning_all_features_changes_no_decision(name: str) -> None:
 
 def test_the_order_in_which_rewards_come_does_not_matter() -> None:
     world = World(4)
-    agents = [LinUCB(confidence=SURE).start(world.log) for _ in range(2)]
+    agents = [LinUCB(scale=1.0, confidence=SURE).start(world.log) for _ in range(2)]
     decisions = []
     for actions, _, _ in world.rounds(30):
         decision = agents[0].decide(actions=actions)
@@ -274,7 +277,7 @@ def test_the_set_holds_the_parameter_in_every_round() -> None:
     outside = 0
     for seed in range(50):
         world = World(100 + seed, d=3, m=5)
-        agent = LinUCB(confidence=Confidence(noise=0.5, delta=0.5)).start(world.log)
+        agent = LinUCB(scale=1.0, confidence=Confidence(noise=0.5, delta=0.5)).start(world.log)
         left = False
         for actions, _, _ in world.rounds(40):
             decision = agent.decide(actions=actions)
@@ -288,7 +291,7 @@ def test_bounds_allow_for_how_wrong_a_stand_in_can_be() -> None:
     """What lost rewards can move the estimate, in the norm of V, is in the radius, and falls again."""
     world = World(11)
     confidence = Confidence(noise=0.5, reward_range=(-1.0, 1.0))
-    right, wrong = (LinUCB(confidence=confidence).start(world.log) for _ in range(2))
+    right, wrong = (LinUCB(scale=1.0, confidence=confidence).start(world.log) for _ in range(2))
     assert right.ellipsoid.radius == wrong.ellipsoid.radius
     doubts = []
     for t, (actions, _, _) in enumerate(world.rounds(200)):
@@ -313,7 +316,7 @@ def test_widths_are_exact_where_the_log_knows_one_direction_a_billion_times_bett
     log = Moments(
         count=10**9, gram=1e9 * rows[:1].T @ rows[:1], reward_vector=[1e6, 1e6, 0.0], reward_sum=1e6
     )
-    agent = LinUCB(confidence=Confidence(ridge=1e-3, noise=0.5)).start(log)
+    agent = LinUCB(scale=1.0, confidence=Confidence(ridge=1e-3, noise=0.5)).start(log)
     agent.decide(actions=rows)
     exact = 2 / (1e-3 + 2e9)  # |x|^2 in V^-1 along an eigenvector
     assert agent.running.state.arms[kernels.VARIANCE, 0] == pytest.approx(exact, rel=1e-6)
@@ -358,7 +361,7 @@ def test_an_explorer_of_your_own_sees_the_arms_of_the_round() -> None:
             return view.ucb
 
     own = Gated(explorer=Own(), gate=Open(), confidence=SURE).start(world.log, rng=0)
-    known = LinUCB(confidence=SURE).start(world.log)
+    known = LinUCB(scale=1.0, confidence=SURE).start(world.log)
     for actions, _, _ in world.rounds(20):
         decision = own.decide(actions=actions)
         assert decision.arm == known.decide(actions=actions).arm
@@ -485,7 +488,7 @@ def test_a_policy_is_started_with_what_fits() -> None:
         ({"d": 2, "rng": -1}, "rng must be a seed"),
     ):
         with pytest.raises(ValueError, match=message):
-            LinUCB().start(**start)
+            LinUCB(scale=1.0).start(**start)
     rows = np.repeat(np.eye(2), 500, axis=0)
     with pytest.raises(ValueError, match="bound must be at least"):
         Gated(gate=Tolerance(budget=5, evidence="model"), confidence=SURE).start(

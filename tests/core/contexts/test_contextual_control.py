@@ -77,7 +77,7 @@ def test_the_books_are_those_of_the_oracle(name: str) -> None:
 def test_a_loan_is_what_the_model_sees_and_no_more() -> None:
     world, spent = Clicks(3), 0
     gate = Control(budget=1.0, epsilon=0.01, loan=3.0, promise="expected")
-    agent = Gated(explorer=LinUCB(), gate=gate, confidence=CLICKS).start(world.log, rng=1)
+    agent = Gated(explorer=LinUCB(scale=1.0), gate=gate, confidence=CLICKS).start(world.log, rng=1)
     oracle = ControlReference(
         budget=1.0, epsilon=0.01, promise="expected", delta=0.025, centre=world.log.reference
     )
@@ -106,7 +106,7 @@ def test_a_loan_is_what_the_model_sees_and_no_more() -> None:
 
 def test_with_the_same_arms_in_every_round_it_is_the_agent_of_fixed_arms() -> None:
     bandit, log = bernoulli_problem(4)
-    policy = Gated(explorer=LinUCB(), gate=Control(budget=12.0), confidence=CLICKS)
+    policy = Gated(explorer=LinUCB(scale=1.0), gate=Control(budget=12.0), confidence=CLICKS)
     rows = np.repeat(bandit.actions, log.pulls, axis=0)
     outcomes = np.concatenate(
         [np.arange(n) < total for n, total in zip(log.pulls, log.reward_sums, strict=True)]

@@ -36,7 +36,7 @@ from linoto.core.default_gate import default_gate_in_rounds
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1), bound=2.0)
 MODEL = Tolerance(budget=2.0, epsilon=0.05, evidence="model")
 POLICIES: dict[str, Any] = {
-    "ucb": LinUCB(),
+    "ucb": LinUCB(scale=1.0),
     "thompson": LinTS(confidence=CLICKS),
     "chance": Random(),
     "by gaps": SquareCB(confidence=CLICKS),
@@ -108,7 +108,7 @@ def test_stored_decisions_replay_bit_for_bit(name: str) -> None:
 
 
 def test_what_a_decision_is_read_from_is_checked() -> None:
-    good = LinUCB().start(None, d=2).decide(actions=np.eye(2)).to_dict()
+    good = LinUCB(scale=1.0).start(None, d=2).decide(actions=np.eye(2)).to_dict()
     assert Decision.from_dict(good).to_dict() == good
     for change, message in (
         ({"source": "nobody"}, "source must be one of"),
@@ -120,19 +120,19 @@ def test_what_a_decision_is_read_from_is_checked() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Decision.from_dict(good | change)
-    agent = LinUCB().start(None, d=3)
+    agent = LinUCB(scale=1.0).start(None, d=3)
     with pytest.raises(ValueError, match="decision must have an action of 3 features, got 2"):
         agent.commit(Decision.from_dict(good))
 
 
 def test_a_snapshot_that_does_not_fit_is_refused() -> None:
-    agent = LinUCB().start(None, d=2)
+    agent = LinUCB(scale=1.0).start(None, d=2)
     blob = agent.snapshot()
     with pytest.raises(ValueError, match="actions must be None for the snapshot of an agent whose rounds"):
         linoto.restore(blob, np.eye(2))
     with pytest.raises(ValueError, match="snapshot must be"):
         linoto.restore(blob[:-40])
-    fixed = LinUCB().start(np.eye(2), Offline.empty(2)).snapshot()
+    fixed = LinUCB(scale=1.0).start(np.eye(2), Offline.empty(2)).snapshot()
 
     class Three:
         d = 3
@@ -144,7 +144,7 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
         linoto.restore(blob, features=Three())
     with pytest.raises(ValueError, match="features must be None"):
         linoto.restore(fixed, features=Three())
-    kept = LinUCB().start(None, features=Three()).snapshot()
+    kept = LinUCB(scale=1.0).start(None, features=Three()).snapshot()
     assert linoto.restore(kept, features=Three()).decide(context={}).arm == 0
     with pytest.raises(ValueError, match="this agent was started without features"):
         linoto.restore(kept).decide(context={})
@@ -200,7 +200,7 @@ def test_the_certificate_says_what_is_promised_against_which_practice() -> None:
     )
     assert "a linear model" in coin.not_assumed
     promised = "an open gate promises nothing about what practice earns on average in the same rounds"
-    assert LinUCB().certificate(d=3).theorem == promised
+    assert LinUCB(scale=1.0).certificate(d=3).theorem == promised
     assert not LinLCB().certificate(d=3).holds
     assert Gated(gate=Closed(), fallback="mixture").certificate(d=3).loss(1000) == 0.0
     unknown = Gated(gate=MODEL).certificate(d=3)
@@ -241,7 +241,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         Gated(gate=MODEL, confidence=linoto.PAPER),
         "radius must be another than 'paper' with contexts",
     ),
-    "doubling": (Doubling(policy=LinUCB()), "policy must not be Doubling with contexts"),
+    "doubling": (Doubling(policy=LinUCB(scale=1.0)), "policy must not be Doubling with contexts"),
     "frozen": (
         LinLCB(frozen=True),
         "fallback must be 'auto', 'lcb' or 'mixture' with contexts, got 'frozen'",

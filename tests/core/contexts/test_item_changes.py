@@ -28,14 +28,19 @@ KNOWN = linoto.Recipe(
     item_effects=False,
 )
 SURE = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0, ridge=1.5)
+UCB = linoto.LinUCB()  # draws of LinTS would differ with the number of features
 POLICIES = {
-    "model": linoto.Gated(gate=linoto.Tolerance(budget=9.0, epsilon=0.05, evidence="model"), confidence=SURE),
-    "coin": linoto.Gated(gate=linoto.Control(budget=9.0, epsilon=0.05), confidence=SURE),
-    "loan": linoto.Gated(
-        gate=linoto.Control(budget=4.0, epsilon=0.05, loan=5.0, promise="expected"), confidence=SURE
+    "model": linoto.Gated(
+        explorer=UCB, gate=linoto.Tolerance(budget=9.0, epsilon=0.05, evidence="model"), confidence=SURE
     ),
-    "open": linoto.LinUCB(confidence=SURE),
-    "forgets": linoto.LinUCB(memory=15, confidence=SURE),
+    "coin": linoto.Gated(explorer=UCB, gate=linoto.Control(budget=9.0, epsilon=0.05), confidence=SURE),
+    "loan": linoto.Gated(
+        explorer=UCB,
+        gate=linoto.Control(budget=4.0, epsilon=0.05, loan=5.0, promise="expected"),
+        confidence=SURE,
+    ),
+    "open": linoto.LinUCB(scale=1.0, confidence=SURE),
+    "forgets": linoto.LinUCB(scale=1.0, memory=15, confidence=SURE),
     "moved": linoto.LinUCB(scale=1.0, confidence=replace(SURE, shift=0.1)),
     "moved, model": linoto.Gated(
         explorer=linoto.LinUCB(scale=1.0),
@@ -57,7 +62,7 @@ def log_of(recipe: linoto.Recipe, rows: int = 60) -> linoto.Moments:
 
 
 def test_a_name_alone_is_one_item() -> None:
-    agent = linoto.LinUCB().start(None, features=linoto.Recipe(items=("news", "sport")))
+    agent = linoto.LinUCB(scale=1.0).start(None, features=linoto.Recipe(items=("news", "sport")))
     agent.add_arms("music")
     agent.remove_arms("sport")
     assert agent.features.items == ("news", "sport", "music") and agent.removed == {"sport"}
@@ -103,8 +108,8 @@ def test_an_item_that_comes_later_is_one_that_was_always_there_and_never_offered
 
 def test_one_hot_items_are_the_arms_of_an_agent_with_fixed_arms() -> None:
     items = linoto.Recipe(items=("A", "B", "C"), intercept=False)
-    contextual = linoto.LinUCB(confidence=SURE).start(d=3, features=items)
-    fixed = linoto.LinUCB(confidence=SURE).start(np.eye(3), linoto.Offline.empty(3))
+    contextual = linoto.LinUCB(scale=1.0, confidence=SURE).start(d=3, features=items)
+    fixed = linoto.LinUCB(scale=1.0, confidence=SURE).start(np.eye(3), linoto.Offline.empty(3))
     rng = np.random.default_rng(3)
     for number in range(40):
         if number == 12:
