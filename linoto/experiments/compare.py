@@ -24,7 +24,7 @@ from linoto.core.offline import Offline
 from linoto.core.oope import OOPE
 from linoto.core.policies import Explorer, Gated, Greedy, LinLCB, LinOtO, LinTS, LinUCB, Random
 from linoto.core.protocols import Policy, PolicyForRounds, starts_without_arms
-from linoto.core.research import HUCB1, UCB1, MinUCB, OtO, RareLinUCB, WideLinTS
+from linoto.core.research import HUCB1, UCB1, ArmUCB, MinUCB, OtO, RareLinUCB, WideLinTS
 from linoto.engines import THREADS, Engine, Track
 from linoto.experiments import seasons as season
 from linoto.experiments import takeover
@@ -91,6 +91,7 @@ def shares_and_coins(confidence: Confidence) -> dict[str, Policy]:
     return {
         "Control": Gated(gate=Control(budget=USUAL_LOSS), confidence=confidence),
         "CLUCB2": conservative("separate", LinUCB(scale=1.0), "mixture", "proposal", confidence),
+        "CUCB": conservative("arms", ArmUCB(), "mixture", "proposal", confidence),
         "Conservative, 0.25 UCB": conservative(
             "joint", LinUCB(scale=0.25), "mixture", "affordable", confidence
         ),
@@ -117,18 +118,12 @@ def told_of(shift: float, confidence: Confidence) -> dict[str, Policy]:
     }
 
 
-def by_each_arm(confidence: Confidence) -> Gated:
-    """CUCB with margins of its own for each arm, as published: those of UCB1, which count the log."""
-    return conservative("arms", HUCB1(), "mixture", "proposal", confidence)
-
-
 def featureless(confidence: Confidence, horizon: int) -> dict[str, Policy]:
     """Policies for arms without features."""
     return {
         "UCB1": UCB1(confidence=confidence),
         "HUCB1": HUCB1(confidence=confidence),
         "MIN-UCB": MinUCB(confidence=confidence),
-        **({} if confidence.reward_range is None else {"CUCB": by_each_arm(confidence)}),
         "OtO": OtO(horizon=horizon, confidence=confidence),
     }
 
