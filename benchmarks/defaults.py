@@ -1,9 +1,9 @@
-"""Which explorer should Gated() have? Explorers behind its gate on arms that stay: python benchmarks/defaults.py.
+"""Which explorer should Gated() have? Explorers behind its gate, on arms that stay.
 
     python benchmarks/defaults.py [--runs N] [--only NAME] [--out FILE]
 
-Thirteen problems: the paper's, other dimensions, clicks, one-hot arms, A/B logs, real flights. Bounds are true.
-Every run is written to FILE as it is finished, so the same command goes on where it was stopped.
+Thirteen problems: the paper's, other dimensions, clicks, one-hot arms, A/B logs, real flights; all bounds are
+true. Every run is written to FILE as it is finished, so the same command goes on where it was stopped.
 `benchmarks/real.py` is the same question where rounds bring their own arms.
 """
 

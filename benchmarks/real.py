@@ -66,14 +66,18 @@ def scales(*values: float) -> dict[str, Settings]:
     return {f"scale {value:g}": {"scale": value} for value in values}
 
 
-THOMPSON = {"LinTS(scale=.5)": {"explorer": {"explorer": "LinTS", "scale": 0.5}}}
-CONTROLLED = {"explorer": {"explorer": "LinTS", "scale": 0.5}, "budget": 50}
+GATED = {
+    "LinUCB(scale=.25)": {"explorer": {"explorer": "LinUCB", "scale": 0.25}},
+    "LinTS(scale=.25)": {"explorer": {"explorer": "LinTS", "scale": 0.25}},
+    "share .02": {"budget": 50, "share": 0.02},
+}
 POLICIES = (
-    Policy("linoto", "Gated", THOMPSON),
-    Policy("linoto", "Gated", as_it_comes=CONTROLLED, title="Control(budget=50), LinTS(scale=.5)"),
-    Policy("linoto", "LinUCB", scales(0.25, 0.1)),
+    Policy("linoto", "Gated", GATED),
+    Policy("linoto", "LinUCB", scales(0.1, 1.0)),
     Policy("linoto", "LinTS", scales(0.5, 0.25)),
+    Policy("linoto", "SquareCB", scales(0.05)),
     Policy("linoto", "Greedy"),
+    Policy("linoto", "learn_policy", {"doubly robust": {"method": "doubly robust"}}),
     Policy("numpy", "LinUCB", alphas(0.25, 0.1, 0.0), title="ridge per arm"),
     Policy(
         "vowpalwabbit",

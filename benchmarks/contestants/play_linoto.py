@@ -103,18 +103,55 @@ class OnTable:
         self.agent.update(self.decision, reward)
 
 
+class LearntOnTable:
+    """A policy that was learnt from the log, and learns no more."""
+
+    def __init__(self, settings: dict[str, Any], k: int, p: int) -> None:
+        self.settings = settings
+        self.names = tuple(f"arm {arm}" for arm in range(k))
+        columns = tuple(linoto.Numeric(name=f"x{i}") for i in range(1, p))  # the constant is the item's
+        crosses = tuple(("item", column.name) for column in columns)
+        self.recipe = linoto.Recipe(items=self.names, context=columns, crosses=crosses, intercept=False)
+
+    def columns_of(self, contexts: Floats) -> dict[str, Floats]:
+        """Contexts by the names of their columns."""
+        return {f"x{i}": contexts[..., i] for i in range(1, contexts.shape[-1])}
+
+    def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, chances: Floats) -> None:
+        """Learn from the rows of a log, for good."""
+        rows = linoto.Rows(
+            arms=arms,
+            rewards=rewards,
+            k=len(self.names),
+            propensities=chances,
+            recipe=self.recipe,
+            context=self.columns_of(contexts),
+        )
+        self.policy = linoto.learn_policy(rows, **self.settings)
+
+    def decide(self, context: Floats, _: Floats) -> int:
+        """The arm to play."""
+        row = {name: float(value) for name, value in self.columns_of(context).items()}
+        return self.names.index(self.policy(row))
+
+    def update(self, context: Floats, arm: int, reward: float) -> None:
+        """It has learnt all it will."""
+
+
 def explorer_of(settings: dict[str, Any]) -> Any:
     """An explorer by its name and its scale."""
     given = dict(settings)
     return getattr(linoto, given.pop("explorer"))(**given)
 
 
-def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> OnTable:
+def table(policy: str, settings: dict[str, Any], k: int, p: int, seed: int) -> OnTable | LearntOnTable:
     """Rewards are known to be 0 or 1; everything else is as it comes, or as the settings say."""
+    if policy == "learn_policy":
+        return LearntOnTable(settings, k, p)
     given = dict(settings)
     confidence = replace(CLICKS, **given.pop("confidence", {}))
     if "explorer" in given:
         given["explorer"] = explorer_of(given["explorer"])
     if "budget" in given:
-        given["gate"] = linoto.Control(budget=given.pop("budget"))
+        given["gate"] = linoto.Control(budget=given.pop("budget"), share=given.pop("share", None))
     return OnTable(getattr(linoto, policy)(confidence=confidence, **given), k, p, seed)
