@@ -27,7 +27,7 @@ from linoto.core.playing import ask_in_rounds
 CLICKS = Confidence(noise="bounded", reward_range=(0, 1))
 MODEL = Tolerance(budget=5.0, evidence="model")
 POLICIES: dict[str, Any] = {
-    "ucb": LinUCB(),
+    "ucb": LinUCB(scale=1.0),
     "thompson": LinTS(scale=0.5),
     "greedy": Greedy(),
     "forgetting": LinTS(scale=0.5, memory=40),
@@ -112,7 +112,7 @@ def test_blocks_change_no_bit_of_any_decision(policy: Any, k: int, p: int) -> No
 @pytest.mark.parametrize(("k", "p"), SIZES)
 def test_means_and_widths_are_those_of_a_ridge_model_per_arm(k: int, p: int) -> None:
     rng = np.random.default_rng(3)
-    agent = LinUCB(confidence=Confidence(noise=0.5, ridge=0.3)).start(None, d=k * p)
+    agent = LinUCB(scale=1.0, confidence=Confidence(noise=0.5, ridge=0.3)).start(None, d=k * p)
     V, b = np.tile(0.3 * np.eye(p), (k, 1, 1)), np.zeros((k, p))
     for x in rng.normal(size=(600, p)):  # a refresh comes after 512 rewards
         decision, reward = agent.decide(actions=own_features(x, k)), float(rng.normal())
@@ -127,7 +127,7 @@ def test_means_and_widths_are_those_of_a_ridge_model_per_arm(k: int, p: int) -> 
 
 def test_a_row_across_two_blocks_makes_one_of_them() -> None:
     rng = np.random.default_rng(5)
-    agent = LinUCB(confidence=Confidence(ridge=0.5)).start(None, d=12)
+    agent = LinUCB(scale=1.0, confidence=Confidence(ridge=0.5)).start(None, d=12)
     V, b = 0.5 * np.eye(12), np.zeros(12)
     for t in range(40):
         action = own_features(rng.normal(size=3), 4)[t % 4]

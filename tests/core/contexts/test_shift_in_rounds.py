@@ -139,7 +139,7 @@ def test_a_gate_affords_what_either_estimate_affords() -> None:
 
 def test_without_a_shift_nothing_is_different_or_larger() -> None:
     _, log = moved_log(0, 0.0)
-    agent = LinUCB(confidence=Confidence(shift=0.0)).start(log)
+    agent = LinUCB(scale=1.0, confidence=Confidence(shift=0.0)).start(log)
     assert agent.running.params.shape == (1,)
     assert len(agent.running.state.square) == len(kernels.SQUARE_ROWS) + 1
 
