@@ -73,6 +73,13 @@ def add_serve(commands: Commands) -> None:
         help="start although by the clock every open decision of a loop is over",
     )
     serve.add_argument(
+        "--backups", type=Path, metavar="FOLDER", help="where backups are written while it runs"
+    )
+    serve.add_argument(
+        "--backup-every", type=above_zero, metavar="SECONDS", help="time between two of these backups"
+    )
+    serve.add_argument("--backups-kept", type=positive, default=7, help="how many of them are kept")
+    serve.add_argument(
         "--tls-cert", type=Path, metavar="FILE", help="certificate chain in PEM; SIGHUP reads it again"
     )
     serve.add_argument("--tls-key", type=Path, metavar="FILE", help="the key of the certificate")

@@ -20,6 +20,7 @@ from litestar import Litestar
 
 from linoto.core.warm_up import warm_up_usual
 from linoto.service import traffic
+from linoto.service.backups import Backups
 from linoto.service.errors import Refused, Repeats, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
@@ -60,6 +61,9 @@ class Settings:
     accept_clock: bool = False  # also where every open decision is over by it
     tls_cert: Path | None = None  # certificate chain, in PEM; read again on SIGHUP
     tls_key: Path | None = None  # its key
+    backups: Path | None = None  # the folder for backups
+    backup_every: float | None = None  # seconds between two
+    backups_kept: int = 7
     drain: float = 10.0  # seconds that requests may take which are under way when it is told to stop
 
 
@@ -191,6 +195,7 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
     app = with_access_log(service.app) if settings.access_log else service.app
     listener = Listener(loading, listening, settings.limits, None if tls is None else tls.context)
     listener.start()
+    backups = backups_of(service.store.path, settings)
     if tls is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, tls.reload)
     stop, hurry = asyncio.Event(), asyncio.Event()
@@ -207,6 +212,9 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
             background.append(traffic.run_traffic(service.loops, service.store, pace=settings.pace))
         if service.webhook is not None:
             background.append(service.webhook.run(service.store))
+        if backups is not None:
+            background.append(backups.run())
+        show_parts(service, listener, backups)
         tasks += [run_in_background(work, stop.set) for work in background]
         await stop.wait()
     finally:
@@ -215,6 +223,26 @@ async def serve(service: Service, settings: Settings, listening: socket.socket, 
         if not hurry.is_set():
             await service.store.drain()
     return not hurry.is_set()
+
+
+def backups_of(path: Path, settings: Settings) -> Backups | None:
+    """What makes backups, if they are asked for."""
+    if (settings.backups is None) != (settings.backup_every is None):
+        raise ValueError("backups and backup_every must be given together, got one of them")
+    if settings.backups is None or settings.backup_every is None:
+        return None
+    return Backups(path, Path(settings.backups), every=settings.backup_every, kept=settings.backups_kept)
+
+
+def show_parts(service: Service, listener: Listener, backups: Backups | None) -> None:
+    """What parts of the server have to say in the metrics."""
+    gauges = service.app.state.metrics.gauges
+    gauges["linoto_connections"] = "open connections", lambda: len(listener.connections)
+    webhook = service.webhook
+    if webhook is not None:
+        gauges["linoto_webhook_waiting"] = "alarms that are not delivered yet", lambda: webhook.waiting
+    if backups is not None:
+        gauges["linoto_backup_age_seconds"] = "since the last backup was complete", backups.age
 
 
 def on_signals(stop: Callable[[], None]) -> None:

@@ -115,6 +115,11 @@ class Webhook:
             with suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._woken.set)
 
+    @property
+    def waiting(self) -> int:
+        """Alarms that are being tried."""
+        return len(self._tasks)
+
     # -- posting
 
     async def run(self, store: Store) -> None:

@@ -6,10 +6,10 @@ processor time, which requests would wait for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
@@ -83,12 +83,16 @@ class MetricsPage:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.gauges: dict[
+            str, tuple[str, Callable[[], float | None]]
+        ] = {}  # (help, value) of the server's parts
         self._known: dict[str, tuple[Shown, Lines]] = {}
 
     def render(self, shown: list[Shown], latency: Latency | None, ahead: Mapping[str, float]) -> bytes:
         """Of these loops; `ahead` is how far the time of each is ahead of the clock."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(ServerNumbers(self.store, latency))
+        registry.register(ServerNumbers(self.store, latency, self.gauges))
+        ProcessCollector(registry=registry)
         return generate_latest(registry) + "".join(self._loops(shown, ahead)).encode()
 
     def _loops(self, shown: list[Shown], ahead: Mapping[str, float]) -> Iterator[str]:
@@ -111,8 +115,13 @@ class MetricsPage:
 class ServerNumbers:
     """The numbers of the process at one moment, as a collector."""
 
-    def __init__(self, store: Store, latency: Latency | None) -> None:
-        self.store, self.latency = store, latency
+    def __init__(
+        self,
+        store: Store,
+        latency: Latency | None,
+        gauges: Mapping[str, tuple[str, Callable[[], float | None]]],
+    ) -> None:
+        self.store, self.latency, self.gauges = store, latency, gauges
 
     def collect(self) -> Iterable[Metric]:
         """Every family once."""
@@ -123,6 +132,10 @@ class ServerNumbers:
         yield CounterMetricFamily("linoto_commit_seconds", "time spent syncing", value=m.commit_seconds)
         yield GaugeMetricFamily("linoto_slowest_commit_seconds", "the longest sync", value=m.slowest_commit)
         yield GaugeMetricFamily("linoto_waiting", "requests in the queue", value=self.store.waiting)
+        for name, (text, read) in self.gauges.items():
+            value = read()
+            if value is not None:
+                yield GaugeMetricFamily(name, text, value=value)
         if self.latency is not None:
             yield request_seconds(self.latency)
 
