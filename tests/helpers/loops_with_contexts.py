@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -37,6 +38,11 @@ POLICIES = {
     "open": linoto.Gated(explorer=linoto.LinTS(), gate=linoto.Open(), confidence=CLICKS),
     "by gaps": linoto.Gated(
         explorer=linoto.SquareCB(scale=1.0), gate=linoto.Control(budget=6.0), confidence=CLICKS
+    ),
+    "clicks, moved": linoto.Gated(
+        explorer=linoto.LogisticTS(),
+        gate=linoto.Control(budget=6.0),
+        confidence=replace(CLICKS, shift=0.1),
     ),
     "random": linoto.Gated(explorer=linoto.Random(), gate=linoto.Open(), confidence=CLICKS),
     "closed": linoto.Gated(gate=linoto.Closed(), fallback="mixture", confidence=CLICKS),

@@ -133,6 +133,7 @@ def schema_of(name: str) -> dict[str, Any]:
 POLICIES = [
     linoto.LinUCB(),
     linoto.LinTS(scale=0.5),
+    linoto.LogisticTS(rate=0.01),
     linoto.Greedy(),
     linoto.Random(),
     linoto.LinLCB(),

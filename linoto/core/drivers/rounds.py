@@ -248,7 +248,7 @@ class RoundArms(Driver[Round]):
         if (decision.proposal, decision.practice) != (latest.proposal, latest.practice):
             raise ValueError("decision must be the one just made, got that of an earlier question")
         if self.asked is not asked:  # another question was only looked at, or the agent was restored
-            thrown = self.running.state.run["coin_thrown"].item()
+            thrown = self.running.state.run["coin_thrown"].item(0)
             self.running.state.run["coin_thrown"] = 0
             self.consider(asked, latest.proposal)
             self.running.state.run["coin_thrown"] = thrown
@@ -279,7 +279,7 @@ class RoundArms(Driver[Round]):
     # -- how likely an arm is
 
     def peek(self, wanted: int | None, asked: Round) -> Decision:
-        kept, shown, thrown = self.standing, self.shown, self.running.state.run["coin_thrown"].item()
+        kept, shown, thrown = self.standing, self.shown, self.running.state.run["coin_thrown"].item(0)
         decision = self.answer(wanted, asked)
         if kept is not None and not self.gate.throws_coin:
             self.standing = None  # what stands is practice's draw, and nothing is kept of its round
@@ -523,6 +523,8 @@ class RoundArms(Driver[Round]):
         moments, run = self.moments, self.running.state.run.copy()
         for name in (*kernels.DECIDED, "longest", "split"):
             run[name] = 0
+        for name in set(kernels.RUN.names or ()) - kernels.ONLINE_FIELDS:
+            run[1:][name] = 0
         header: dict[str, Any] = {
             "agent": "contextual",
             "count": moments.count,

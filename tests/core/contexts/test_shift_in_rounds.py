@@ -232,3 +232,20 @@ def test_a_certificate_says_what_is_assumed_of_the_log() -> None:
     stated = POLICIES["tolerance"].certificate(log).assumes
     assert any("differ from those online by at most 0.3" in text for text in stated)
     assert not any("no drift" in text for text in stated)
+
+
+def test_looking_changes_nothing() -> None:
+    """Propensities and decisions that nobody commits leave no trace, behind a coin too."""
+    _, log = moved_log(7, 0.1)
+    rng = np.random.default_rng(7)
+    for name in ("control", "tolerance"):
+        agent = POLICIES[name].start(log, rng=1)
+        arms = unit(rng, K, D)
+        agent.update(agent.decide(actions=arms, practice=1), 0.5)
+        before = agent.snapshot()
+        for arm in range(K):
+            agent.propensity(arm, actions=arms, practice=1)
+        assert agent.snapshot() == before
+        if name == "tolerance":
+            agent.decide(actions=arms, practice=1)
+            assert agent.snapshot() == before
