@@ -135,7 +135,19 @@ def by_einsum(tables: Floats) -> Callable[[], None]:
 
 
 def with_own_features(policy: Any, contexts: Floats, k: int) -> Callable[[], None]:
-    """One decision among arms with features of their own, which it has to make first, and its reward."""
+    """One decision among arms with features of their own, and its reward."""
+    n, p = contexts.shape
+    features = linoto.OwnFeatures(items=tuple(map(str, range(k))), width=p)
+    agent, places = policy.start(None, features=features, rng=0), iter(range(10**9))
+
+    def turn() -> None:
+        agent.update(agent.decide(context=contexts[next(places) % n], practice=0), 0.5)
+
+    return turn
+
+
+def with_all_zeros(policy: Any, contexts: Floats, k: int) -> Callable[[], None]:
+    """The same with actions (k, k p), which it has to make first."""
     n, p = contexts.shape
     agent, places, each = policy.start(None, d=k * p, rng=0), iter(range(10**9)), np.arange(k)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from linoto.core.features.columns import Category as Category
     from linoto.core.features.columns import Numeric as Numeric
     from linoto.core.features.moments import Moments as Moments
+    from linoto.core.features.own import OwnFeatures as OwnFeatures
     from linoto.core.features.recipe import Recipe as Recipe
     from linoto.core.gates import Budget as Budget
     from linoto.core.gates import Closed as Closed
@@ -96,6 +97,7 @@ HOMES = {
     "core.confidence": ("PAPER", "Confidence", "Ellipsoid"),
     "core.features.moments": ("Moments",),
     "core.features.columns": ("Category", "Numeric"),
+    "core.features.own": ("OwnFeatures",),
     "core.features.recipe": ("Recipe",),
     "core.decisions": ("Decision", "NoSafeArm"),
     "core.doubling": ("Doubling",),

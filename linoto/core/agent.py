@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from linoto.core import coins, kernels, odds, saving
+from linoto.core import coins, odds, saving
 from linoto.core.arrays import Bools, Floats, Ints
 from linoto.core.certificates import Certificate
 from linoto.core.coins import Coins
@@ -323,7 +323,7 @@ class Agent:
     @property
     def theta(self) -> Floats:
         """(d,) the ridge estimate of the parameter."""
-        return np.array(self.running.state.vectors[kernels.THETA])
+        return self.driver.theta
 
     @property
     def certificate(self) -> Certificate:

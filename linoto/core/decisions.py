@@ -134,9 +134,10 @@ def check_round(decision: Decision, current: int) -> None:
 
 def check_reward(params: Records, reward: Any) -> float:
     """One reward: a finite number, inside the range that rewards are said never to leave."""
-    value, p = as_reward(reward), params[0]
-    if not p["bounded"]:
+    value = as_reward(reward)
+    if not params["bounded"].item(0):
         return value
+    p = params[0]
     low, high = float(p["low"]), float(f"{p['low'] + p['unit']:.15g}")  # 0.2 + (0.9 - 0.2) < 0.9
     nearest = min(max(value, low), high)
     if abs(value - nearest) > 1e-15 * (abs(low) + abs(high)):

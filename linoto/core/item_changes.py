@@ -67,9 +67,12 @@ def older_places(changes: Iterable[ArmChange[str]]) -> dict[int, Ints]:
     return found
 
 
-def grown(state: State, change: ArmChange[str], params: Records) -> State:
-    """The state with new features, of which nothing is known yet: V is the ridge there."""
-    places, ridge = np.array(change.places), change.ridge or 0.0
+def grown(state: State, places: Ints, change: ArmChange[str], params: Records, border: int = 0) -> State:
+    """The state with new features, of which nothing is known yet: V is the ridge there.
+
+    `places` (d,) says where its features are now, and `border` from where on they are shared.
+    """
+    ridge = change.ridge or 0.0
     d = places.size + change.features
     larger = kernels.allocate_rounds(params, np.zeros((d, d)), np.zeros(d))
     larger.square[:, places[:, None], places] = state.square
@@ -77,6 +80,7 @@ def grown(state: State, change: ArmChange[str], params: Records) -> State:
     larger.vectors[kernels.NORMALS, 0] = state.vectors[kernels.NORMALS, 0]  # what a uniform explorer drew
     new = np.setdiff1d(np.arange(d), places)
     larger.run[:] = state.run
+    larger.run["border"] = border
     for part in (larger, *((kernels.online_part(larger),) if kernels.is_shifted(larger) else ())):
         for row, value in ((kernels.GRAM, ridge), (kernels.INVERSE, 1 / ridge), (kernels.FACTOR, ridge**0.5)):
             part.square[row, new, new] = value

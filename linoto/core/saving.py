@@ -97,12 +97,17 @@ def under_stored_names(run: Records) -> Records:
 
 
 def lasting_rows(state: State, params: Records) -> dict[str, npt.NDArray[Any]]:
-    """The rows of rounds that bring their own arms that a snapshot holds, each under its name: views."""
+    """The rows of rounds that bring their own arms that a snapshot holds, each under its name: views.
+
+    There is no V^-1 where V has a border.
+    """
     rows = rows_of_estimate(state, "", VECTORS_OF_ROUNDS) | {
         "square.lost": state.square[kernels.lost_row(state)]
     }
     if kernels.is_shifted(state):
         rows |= rows_of_estimate(kernels.online_part(state), "online_", ONLINE_VECTORS_OF_ROUNDS)
+    if state.run["border"][0] > 0:
+        del rows["square.inverse"]
     if kernels.keeps_more(params):
         name = "recent" if params[0]["memory"] else "clicks"
         rows[f"square.{name}"], rows[f"vectors.{name}"] = state.square[-1], state.vectors[-1]

@@ -22,13 +22,15 @@ from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
 from linoto.core.doubling import Doubling, DoublingAgent
 from linoto.core.drivers.fixed import FixedArms, offline_of
-from linoto.core.drivers.questions import Features, Round
+from linoto.core.drivers.order import Order
+from linoto.core.drivers.questions import Features, Round, framed_in
 from linoto.core.drivers.rounds import RoundArms, empty_state
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.guard import Guard
 from linoto.core.item_changes import recipe_after
+from linoto.core.kernels import State
 from linoto.core.learnt import LearntPolicy
 from linoto.core.offline import Offline
 from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
@@ -308,26 +310,44 @@ def restore_rounds(
         raise ValueError(f"features must have d = {moments.d} like the snapshot, got {features.d}")
     params = params_for_rounds(composition, moments)
     state = empty_state(params, moments)
+    copy_fields(arrays, state.run)
     for name, row in lasting_rows(state, params).items():
         copy_exactly(name, arrays, row)
-    copy_fields(arrays, state.run)
+    order = stored_order(arrays, state)
     kernels.mark_blocks(state)
+    if order is not None:
+        copy_exactly("blocks", arrays, state.vectors[kernels.BLOCK_BEGIN : kernels.BLOCK_END + 1])
     driver = RoundArms(
         composition=composition,
         running=running_of(header, arrays, params, state),
         moments=moments,
         features=features,
         changes=changes,
+        order=order,
     )
     if header.get("thrown") is not None:
         names = None if header["names"] is None else tuple(header["names"])
         actions, weights = arrays["actions"], arrays["weights"]
         asked = Round(actions, weights, header["offered"], names, float(weights.max()), moments.d)
+        if order is not None:
+            columns, places = framed_in(order, actions.T)
+            asked = asked._replace(actions=columns, places=places, order=order)
         driver.standing = driver.shown = asked, Decision.from_dict(header["thrown"])
         if "chances" in arrays:
-            driver.running.state = kernels.with_arms(state, asked.actions)
+            driver.running.state = kernels.with_arms(state, asked.actions, asked.places)
             driver.running.state.arms[kernels.CHANCE, : asked.offered] = arrays["chances"]
     return Agent(policy, driver)
+
+
+def stored_order(arrays: Arrays, state: State) -> Order | None:
+    """The order of the features in a state that has blocks and a border."""
+    border, order = int(state.run["border"][0]), arrays.get("order")
+    if border == 0:
+        return None
+    d = state.vectors.shape[1]
+    if order is None or not np.array_equal(np.sort(order), np.arange(d)) or border > d:
+        raise ValueError(f"snapshot must hold the order of {d} features, got none or another")
+    return Order.of(order.astype(np.int64), border)
 
 
 def restore_doubling(header: dict[str, Any], arrays: Arrays, given: Policy | None) -> DoublingAgent:

@@ -88,7 +88,9 @@ def warm_up_contexts(coin: Part = None, shift: Part = None) -> None:
     """Load (or compile) what deciding in contexts needs, in a round of one arm."""
     with announced():
         params, state, one = tiny_round(coin, shift)
-        kernels.cut_arms(np.ones((1, 1)), np.zeros(kernels.frame_arms(np.ones((1, 1)), one)), np.ones((1, 1)))
+        width = kernels.frame_arms(np.ones((1, 1)), np.zeros(1), 1)
+        kernels.cut_arms(np.ones((1, 1)), np.zeros(1), 1, np.ones((width, 1)))
+        kernels.context_follow(state)
         kernels.context_decide(params, state, np.ones((1, 1)), one, 1, -1, coin, shift)
         kernels.context_commit(params, state, one, one, False, coin)
         kernels.context_observe(params, state, one, 0.0, 0.0, coin, shift)

@@ -9,7 +9,16 @@ import msgspec
 import numpy as np
 import pytest
 from helpers.loops import add_arms, decide, digests, remove_arms, reward
-from helpers.loops_with_contexts import CLICKS, POLICIES, RECIPE, context_of, create, log_of, run_traffic
+from helpers.loops_with_contexts import (
+    CLICKS,
+    POLICIES,
+    RECIPE,
+    context_of,
+    create,
+    log_of,
+    run_traffic,
+    spec_of,
+)
 from helpers.service_process import FakeClock, opened, served
 
 import linoto
@@ -18,6 +27,7 @@ from linoto.client import ServiceError
 from linoto.logs.saved import SavedLog
 from linoto.service.errors import Refused
 from linoto.service.loops.arm_views import arm_views
+from linoto.service.loops.loop import Loop
 from linoto.service.loops.recipe_spec import RecipeSpec, as_statistics
 from linoto.service.loops.views import certificate, loop_view
 from linoto.service.web.export import parquet
@@ -32,6 +42,29 @@ PRICED = linoto.Recipe(
     crosses=(("price", "country"),),
     item_effects=False,
 )
+
+
+@pytest.mark.parametrize("name", ["model", "Thompson"])
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_loop_with_many_items_keeps_the_order_of_its_version(
+    tmp_path: Path, name: str, version: int
+) -> None:
+    """Up to version 5 all features are one block, later those of each item; replays give the same bits."""
+    many, clock = RECIPE.with_items(list("DEFGHIJKLMNOP")), FakeClock()
+    log = log_of().with_features(RECIPE.places_in(many), many.d)
+    parts: dict[str, Any] = {
+        "recipe": msgspec.convert(many.to_dict(), RecipeSpec),
+        "moments": as_statistics(log),
+    }
+    spec = msgspec.structs.replace(spec_of(POLICIES[name], window=10.0, **parts), version=version)
+    with opened(tmp_path / "x.sqlite", clock=clock, snapshot_every=7) as service:
+        service.store.write_sync(lambda c: service.loops.create(c, Loop.fresh("loop", spec)))
+        run_traffic(service, clock, rounds=25)
+        add_arms(service, "Q", "R")
+        run_traffic(service, clock, rounds=15, seed=6)
+        assert len(set(digests(service))) == 1
+        agent: Any = service.loops.get("loop").agent
+        assert (agent.running.run["border"] > 0) == (version == 6)
 
 
 @pytest.mark.parametrize("name", POLICIES)

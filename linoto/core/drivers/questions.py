@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.arrays import Floats
+from linoto.core.arrays import Floats, Ints
+from linoto.core.drivers.order import Order
 from linoto.core.validation import as_arm, as_floats, as_names, exact
 
 LARGEST = 1e100  # squared length of all arms of a round
@@ -26,6 +27,19 @@ class Features(Protocol):
         """(k, d) one row for each arm that may be played in this context."""
 
 
+class FewFeatures(Features, Protocol):
+    """What knows which features are an arm's own, besides; `order_for` looks for it."""
+
+    @property
+    def own_width(self) -> int: ...
+
+    @property
+    def by_item(self) -> Ints: ...
+
+    def few(self, context: Any, arms: Sequence[str] | None = None) -> tuple[Floats, Ints]:
+        """(k, w) an arm's own features and the shared ones, and (k,) where its own begin."""
+
+
 class Round(NamedTuple):
     """One round: its arms, and the weights with which practice plays them."""
 
@@ -37,6 +51,7 @@ class Round(NamedTuple):
     peak: float  # the largest weight: 0 where there is no practice, 1 where it is certain
     d: int
     places: Floats | None = None  # (n,) where the features of each arm begin; None: at the first
+    order: Order | None = None  # of the features in `actions`, where it is another; then shared ones end each
 
     @property
     def has_practice(self) -> bool:
@@ -51,6 +66,8 @@ class Round(NamedTuple):
 
     def entries(self, arm: int) -> tuple[float, ...]:
         """(d,) all features of an arm, as a decision holds them."""
+        if self.order is not None and self.places is not None:
+            return self.reordered(arm, int(self.places[arm]), self.order)
         known = tuple(self.actions[:, arm].tolist())
         if self.places is None:
             return known
@@ -58,13 +75,25 @@ class Round(NamedTuple):
         known = known[: self.d - place]
         return (0.0,) * place + known + (0.0,) * (self.d - place - len(known))
 
+    def reordered(self, arm: int, place: int, order: Order) -> tuple[float, ...]:
+        """The same where the state has another order: what is not 0 is put in its place, without NumPy."""
+        found, values = [0.0] * self.d, self.actions[:, arm].tolist()
+        own = len(values) - (self.d - order.border)
+        for feature, value in zip(order.places[place : place + own].tolist(), values, strict=False):
+            found[feature] = value
+        for feature, value in zip(order.places[order.border :].tolist(), values[own:], strict=True):
+            found[feature] = value
+        return tuple(found)
+
     def action(self, arm: int) -> Floats:
-        """(d,) the same as an array of its own."""
+        """(d,) the same as an array of its own, in the order of the state."""
         if self.places is None:
             return self.actions[:, arm].copy()
-        vector, place = np.zeros(self.d), int(self.places[arm])
-        part = vector[place : place + len(self.actions)]
+        border = self.d if self.order is None else self.order.border
+        own, place, vector = len(self.actions) - (self.d - border), int(self.places[arm]), np.zeros(self.d)
+        part = vector[place : min(place + own, border)]
         part[:] = self.actions[: part.size, arm]
+        vector[border:] = self.actions[own:, arm]
         return vector
 
     @property
@@ -80,7 +109,8 @@ class Round(NamedTuple):
         """(d, n) all features of all arms."""
         if self.places is None:
             return self.actions
-        return np.array([self.action(arm) for arm in range(self.weights.size)]).T.copy()
+        rows = np.array([self.action(arm) for arm in range(self.weights.size)])
+        return (rows if self.order is None else self.order.outside(rows)).T.copy()
 
     def same_as(self, other: Round) -> bool:
         """Whether this is the same question."""
@@ -88,7 +118,13 @@ class Round(NamedTuple):
 
 
 def as_round(
-    actions: Any, practice: Any, names: Sequence[str] | None, d: int, *, split: bool = False
+    actions: Any,
+    practice: Any,
+    names: Sequence[str] | None,
+    d: int,
+    *,
+    split: bool = False,
+    order: Order | None = None,
 ) -> Round:
     """Check the arms (k, d) of a round, and what practice does in it; `split`: where few features may do."""
     arms = np.asarray(actions, dtype=np.float64) if isinstance(actions, np.ndarray) else as_rows(actions)
@@ -97,23 +133,50 @@ def as_round(
     known = as_names(names, len(arms))
     weights, vector = as_practice(practice, len(arms), d, known)
     rows = arms if vector is None else np.vstack([arms, vector])
-    columns, places = framed(np.ascontiguousarray(rows)) if split else (np.array(rows.T, order="C"), None)
+    columns: Floats
+    places: Floats | None
+    if order is not None:
+        columns, places = framed_in(order, rows)
+    elif split:
+        columns, places = framed(np.ascontiguousarray(rows), d)
+    else:
+        columns, places = np.array(rows.T, order="C"), None
     if not np.vdot(columns, columns) < LARGEST:  # the fastest way to see a number that is none, too
         as_rows(actions)  # says where
         raise ValueError(f"actions must have entries of a size below {LARGEST**0.5:g}, got larger ones")
     certain = practice is None or vector is not None or isinstance(practice, int | str)
     peak = (0.0 if practice is None else 1.0) if certain else float(weights.max())
-    return Round(columns, weights, len(arms), known, peak, d, places)
+    return Round(columns, weights, len(arms), known, peak, d, places, order)
 
 
-def framed(rows: Floats) -> tuple[Floats, Floats | None]:
+def as_few(
+    found: tuple[Floats, Ints], practice: Any, names: Sequence[str] | None, d: int, order: Order
+) -> Round | None:
+    """The same of arms that are given by their few features; None where all of them have to be looked at."""
+    (rows, places), needed = found, None if order.is_plain else order
+    known = names if isinstance(names, tuple) else as_names(names, len(rows))  # a tuple: those of the recipe
+    weights, vector = as_practice(practice, len(rows), d, known)
+    columns = np.array(rows.T, order="C")
+    if vector is not None or not np.vdot(columns, columns) < LARGEST:
+        return None
+    peak = 0.0 if practice is None else 1.0 if isinstance(practice, int | str) else float(weights.max())
+    return Round(columns, weights, len(rows), known, peak, d, places.astype(np.float64), needed)
+
+
+def framed_in(order: Order, rows: Floats) -> tuple[Floats, Floats]:
+    """Arms (n, d) as columns in the order of a state: own features, shared ones, and where the own begin."""
+    columns, places = framed(order.inside(rows), order.border)
+    return columns, np.zeros(len(rows)) if places is None else places
+
+
+def framed(rows: Floats, border: int) -> tuple[Floats, Floats | None]:
     """Arms (n, d) as columns: the few features that hold all of each, and where those begin; or all."""
-    places = np.empty(len(rows))
-    width = kernels.frame_arms(rows, places)
+    places, shared = np.empty(len(rows)), rows.shape[1] - border
+    width = kernels.frame_arms(rows, places, border)
     if width == rows.shape[1]:
         return np.array(rows.T, order="C"), None
-    columns = np.empty((width, len(rows)))
-    kernels.cut_arms(rows, places, columns)
+    columns = np.empty((width + shared, len(rows)))
+    kernels.cut_arms(rows, places, border, columns)
     return columns, places
 
 

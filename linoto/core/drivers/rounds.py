@@ -15,11 +15,13 @@ from linoto.core.arm_changes import ArmChange, as_bound, composition_after
 from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate, RoundsSituation
 from linoto.core.coins import Coins
+from linoto.core.confidence import Ellipsoid
 from linoto.core.decisions import SOURCES_IN_ROUNDS, Decision, check_round
 from linoto.core.drivers.driver import Brought, Driver, bounds_of
-from linoto.core.drivers.questions import Features, Round, as_round, as_weights
+from linoto.core.drivers.order import Order, order_for
+from linoto.core.drivers.questions import Features, FewFeatures, Round, as_few, as_round, as_weights
 from linoto.core.explorers import View, ask_own
-from linoto.core.features.moments import Moments
+from linoto.core.features.moments import Moments, rows_of
 from linoto.core.features.recipe import Recipe
 from linoto.core.kernels import State
 from linoto.core.open_rounds import check_awaited
@@ -49,9 +51,10 @@ class RoundArms(Driver[Round]):
         moments: Moments,  # of the log
         features: Features | None = None,
         changes: tuple[ArmChange[str], ...] = (),  # of the items so far
+        order: Order | None = None,  # of the features in the state, where it is not that of `features`
     ) -> None:
         super().__init__(composition, running, changes)
-        self.moments, self.features = moments, features
+        self.moments, self.features, self.order = moments, features, order
         self.against = self.situation().against
         parts = kernels.parts_of(running.params)
         self.coin, self.shift = parts.coin, parts.shift
@@ -78,13 +81,20 @@ class RoundArms(Driver[Round]):
     ) -> RoundArms:
         """A fresh one that knows the log and nothing else."""
         params = params_for_rounds(composition, moments) if params is None else params
-        state = empty_state(params, moments)
+        order = order_for(features) if can_be_ordered(params) else None
+        gram, vector, border = moments.gram, moments.reward_vector, 0
+        if order is not None:
+            gram, vector, border = order.inside(order.inside(gram).T), order.inside(vector), order.border
+        state = kernels.allocate_rounds(params, gram, vector, border)
+        know_log(state, moments)
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
         running = Running(params=params, state=state, rng=rng, coins=coins)
-        driver = cls(composition=composition, running=running, moments=moments, features=features)
-        log = moments.as_rows()
+        driver = cls(
+            composition=composition, running=running, moments=moments, features=features, order=order
+        )
+        log = moments.as_rows() if order is None else rows_of(gram, vector, border)
         run_once(kernels.context_begin, params, state, *log, driver.coin, driver.shift, steps=moments.d**3)
         driver.draw()
         return driver
@@ -102,7 +112,7 @@ class RoundArms(Driver[Round]):
 
     def check_length(self) -> None:
         """Refuse a bound on |theta| that the log contradicts: a promise that needs it would be broken."""
-        bound, theta = self.confidence.bound, self.running.state.vectors[kernels.THETA]
+        bound, theta = self.confidence.bound, self.theta
         if not self.running.by_model or np.linalg.norm(theta) <= bound:  # usually it is short enough
             return
         least = self.ellipsoid.least_length()
@@ -122,13 +132,20 @@ class RoundArms(Driver[Round]):
             if actions is not None:
                 raise ValueError("actions must be None where a context or allowed is given, got both")
             items = self.offered_items(allowed)
-            actions = self.features.transform(context, items)
             names = list(items) if items is not None else getattr(self.features, "items", None) or None
             practice = practice(context, names) if callable(practice) else practice
+            if self.order is not None and hasattr(self.features, "few"):
+                found = cast(FewFeatures, self.features).few(context, items)
+                if (known := as_few(found, practice, names, self.d, self.order)) is not None:
+                    return self.as_complete(known)
+            actions = self.features.transform(context, items)
         if actions is None:
             raise ValueError("actions must be given, (k, d) features of this round's arms, got None")
         split = bool(self.running.state.run["split"].item(0))
-        asked = as_round(actions, practice, names, self.d, split=split)
+        return self.as_complete(as_round(actions, practice, names, self.d, split=split, order=self.order))
+
+    def as_complete(self, asked: Round) -> Round:
+        """Refuse a round that does not say what the gate needs to know of practice."""
         if self.needs_practice and not asked.has_practice:
             kind = type(self.gate).__name__
             raise ValueError(f"practice must be given for a {kind} gate, got None: it is what is safe")
@@ -190,23 +207,25 @@ class RoundArms(Driver[Round]):
 
     def latest(self, asked: Round) -> Decision:
         """The decision that the kernels made last."""
-        run, coin = self.running.run, self.gate.throws_coin
-        arm, fallback = int(run["arm"]), int(run["fallback"])
-        action = asked.action(arm)
+        coin = self.gate.throws_coin
+        arm, fallback, explored = self.running.state.run[["arm", "fallback", "explored"]].item()
+        action, played = asked.action(arm), asked.play(arm)
         vector, practice = action, None
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
             compared = fallback if coin else asked.only_practice
-            if compared is not None:
+            if compared == arm:
+                practice = played["action"]
+            elif compared is not None:
                 vector, practice = asked.action(compared), asked.entries(compared)
             else:
                 vector = self.running.state.vectors[kernels.XBAR].copy()
-                practice = tuple(vector.tolist())
-        if run["explored"] and not coin and asked.peak < 1.0:
+                practice = tuple(self.outside(vector).tolist())
+        if explored and not coin and asked.peak < 1.0:
             fallback = -1  # who knew the draw could let good ones disappear: it is shown when it is played
         decision = self.decided(
             fallback=fallback if 0 <= fallback < asked.offered else None,
             practice=practice,
-            **asked.play(arm),
+            **played,
         )
         self.known_vectors = decision, action, vector
         return decision
@@ -378,10 +397,18 @@ class RoundArms(Driver[Round]):
             return self.known_vectors[1:]
         places = self.places.get(len(decision.action or ()))
         if places is None:
-            return decision.vectors(self.d)
-        longer = np.zeros((2, self.d))
-        longer[:, places] = decision.vectors(places.size)
-        return longer[0], longer[1]
+            vectors = decision.vectors(self.d)
+        else:
+            longer = np.zeros((2, self.d))
+            longer[:, places] = decision.vectors(places.size)
+            vectors = longer[0], longer[1]
+        if self.order is None:
+            return vectors
+        return self.order.inside(vectors[0]), self.order.inside(vectors[1])
+
+    def outside(self, vector: Floats) -> Floats:
+        """(d,) a vector of the state in the order of the features."""
+        return vector if self.order is None else self.order.outside(vector)
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
         bernoulli = bool(world.pop("bernoulli", False))
@@ -410,7 +437,8 @@ class RoundArms(Driver[Round]):
         running.state = kernels.with_arms(running.state, np.zeros((self.d, most)))
         coin_rows, randoms = self.coin_rows(ends.size), self.random_rows(ends.size)
         played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
-        table = ends, given.actions, normalised(ends, given.weights), given.means, draws, bernoulli
+        actions = given.actions if self.order is None else self.order.inside(given.actions)
+        table = ends, actions, normalised(ends, given.weights), given.means, draws, bernoulli
         scratch = np.empty((2, self.d * most))
         kernels.context_play(
             running.params, running.state, *table, randoms, coin_rows, scratch, *played, self.coin, self.shift
@@ -441,26 +469,32 @@ class RoundArms(Driver[Round]):
                 ridge=float(running.params[0]["ridge"]),
                 bound=as_bound(bound, self.confidence, self.confidence.bound),
             )
-            self.grow(change)
+            self.grow(change, larger)
         elif bound is not None:
             raise ValueError(f"bound must be None where no feature is new, got {bound!r}")
         self.features, self.changes = larger, (*self.changes, change)
         return tuple(range(first, len(larger.items)))
 
-    def grow(self, change: ArmChange[str]) -> None:
+    def grow(self, change: ArmChange[str], larger: Recipe) -> None:
         """Go on with new features, which were 0 in everything so far."""
         d, running = len(change.places) + change.features, self.running
         composition = composition_after(self.composition, [change])
         moments = self.moments.with_features(change.places, d)
         params = params_for_rounds(composition, moments)
-        running.state, running.params = item_changes.grown(running.state, change, params), params
+        places, order = np.array(change.places), self.order
+        if self.order is not None:
+            order = Order.by_item(larger)
+            places = self.order.after(order, places)
+        border = 0 if order is None else order.border
+        running.state = item_changes.grown(running.state, places, change, params, border)
+        running.params, self.order = params, order
         self.moments, self.composition = moments, composition
         self.asked = self.shown = self.known_vectors = None
         self.places = item_changes.older_places((*self.changes, change))
         know_log(running.state, moments)
         kernels.context_widen(params, running.state, self.shift)
         if self.rule.draws == kernels.NORMAL_DRAWS:
-            new = np.setdiff1d(np.arange(d), change.places)
+            new = np.setdiff1d(np.arange(d), places)
             running.state.vectors[kernels.NORMALS, new] = running.rng.standard_normal(new.size)
 
     def remove_arms(self, arms: Any, fallback: int | None) -> None:
@@ -488,12 +522,31 @@ class RoundArms(Driver[Round]):
 
     # -- looking
 
+    @property
+    def theta(self) -> Floats:
+        self.follow()
+        return self.outside(super().theta)
+
+    def follow(self) -> None:
+        """Let theta be that of all rewards: where V has a border, nothing else needs it."""
+        if self.running.state.run["behind"].item():
+            run_once(kernels.context_follow, self.running.state, steps=self.d)
+
+    @property
+    def ellipsoid(self) -> Ellipsoid:
+        self.follow()
+        found = super().ellipsoid
+        if self.order is None:
+            return found
+        return replace(found, center=self.outside(found.center), V=self.order.outside_square(found.V))
+
     def interval(self, arm: Any) -> tuple[float, float]:
         vector, before = as_floats("x", arm, ndim=1), self.running.state
         if vector.size != self.d:
             raise ValueError(f"x must have {self.d} entries, got {vector.size}")
         apart = before._replace(arms=before.arms[:, :0], run=before.run.copy())
-        state = kernels.with_arms(apart, vector[:, None].copy())
+        inside = vector if self.order is None else self.order.inside(vector)
+        state = kernels.with_arms(apart, inside[:, None].copy())
         kernels.measure_all(self.running.params, state, np.empty((self.d, 1)), self.shift)
         lower, upper = bounds_of(state)
         return float(lower[0]), float(upper[0])
@@ -520,6 +573,7 @@ class RoundArms(Driver[Round]):
         return replace(certificate, changes=self.change_texts)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        self.follow()
         moments, run = self.moments, self.running.state.run.copy()
         for name in (*kernels.DECIDED, "longest", "split"):
             run[name] = 0
@@ -536,6 +590,9 @@ class RoundArms(Driver[Round]):
             "gram": moments.gram,
             "reward_vector": moments.reward_vector,
         }
+        if self.order is not None:
+            blocks = self.running.state.vectors[[kernels.BLOCK_BEGIN, kernels.BLOCK_END]]
+            arrays |= {"order": self.order.places, "blocks": blocks}
         if self.standing is not None:
             asked, decision = self.standing
             header |= {"thrown": decision.to_dict(), "offered": asked.offered, "names": asked.names}
@@ -559,6 +616,11 @@ def empty_state(params: Records, moments: Moments) -> State:
     state = kernels.allocate_rounds(params, moments.gram, moments.reward_vector)
     know_log(state, moments)
     return state
+
+
+def can_be_ordered(params: Records) -> bool:
+    """Whether R is all that is kept of features: no log that may have moved, no log-odds of clicks."""
+    return bool(params.size == 1 and params[0]["explorer"] != kernels.LOGISTIC)
 
 
 def know_log(state: State, moments: Moments) -> None:

@@ -167,24 +167,34 @@ class Moments:
         return max(self.reward_squares - explained, 0.0), float(freedom)
 
 
-def rows_of(gram: Floats, vector: Floats) -> tuple[Floats, Floats]:
+def rows_of(gram: Floats, vector: Floats, border: int = 0) -> tuple[Floats, Floats]:
     """Rows R (n, d) and outcomes z (n,) with R'R = X'X and R'z = X'y: Cholesky's factorisation with pivots.
 
     The feature of which the largest share is left is taken next, until what is left is rounding, whatever the
     units of the features. One operation for each entry and no sums in another order: the same bits with any
     library of linear algebra, on any processor. A loop that is stored here is replayed elsewhere.
+
+    Features from `border` on are taken last, where it is not 0: no row then has features of two blocks.
     """
     left, owed, d = gram.copy(), vector.copy(), vector.size
     whole = np.where(np.diagonal(gram) > 0, np.diagonal(gram), 1.0)
     rounding = 4 * np.finfo(float).eps * d
     rows, outcomes = np.zeros((d, d)), np.zeros(d)
+    first, last = 0, border or d
     for n in range(d):
-        pivot = int((np.diagonal(left) / whole).argmax())
+        pivot = first + int((np.diagonal(left)[first:last] / whole[first:last]).argmax())
+        if last < d and not left[pivot, pivot] > rounding * whole[pivot]:
+            first, last = border, d
+            pivot = first + int((np.diagonal(left)[first:] / whole[first:]).argmax())
         if not left[pivot, pivot] > rounding * whole[pivot]:
             return rows[:n], outcomes[:n]
         root = sqrt(float(left[pivot, pivot]))
         rows[n], outcomes[n] = left[pivot] / root, owed[pivot] / root
-        left -= rows[n][:, None] * rows[n]
+        few = np.flatnonzero(rows[n])
+        if 2 * few.size < d:
+            left[few[:, None], few] -= rows[n, few, None] * rows[n, few]
+        else:
+            left -= rows[n][:, None] * rows[n]
         owed -= rows[n] * outcomes[n]
         left[pivot], left[:, pivot], owed[pivot] = 0.0, 0.0, 0.0
     return rows, outcomes

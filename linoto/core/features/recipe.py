@@ -153,15 +153,57 @@ class Recipe:
         """Where an item is."""
         return {name: place for place, name in enumerate(self.items)}
 
+    # -- the features of each item ----------------------------------------------------------------------
+
+    @cached_property
+    def item_terms(self) -> tuple[Term, ...]:
+        """The terms whose features belong to one item each."""
+        return tuple(term for term in self.terms if self.item in term and self.items)
+
+    @cached_property
+    def own_width(self) -> int:
+        """How many features each item has of its own."""
+        return sum(
+            prod(len(self.labels[name]) for name in term if name != self.item) for term in self.item_terms
+        )
+
+    @cached_property
+    def by_item(self) -> Ints:
+        """(d,) the features item by item, and after them those that belong to no item."""
+        k, owners = len(self.items), np.full(self.d, len(self.items))
+        for term in self.item_terms:
+            shape = [len(self.labels[name]) for name in term]
+            owner = np.arange(k).reshape([k if name == self.item else 1 for name in term])
+            owners[self.slices[term]] = np.broadcast_to(owner, shape).ravel()
+        return np.argsort(owners, kind="stable")
+
+    def few(self, context: Mapping[str, Any] | None = None, arms: Arms | None = None) -> tuple[Floats, Ints]:
+        """(k, w) the features of `transform` that are an arm's own or shared, and (k,) where its own begin.
+
+        In the order of `by_item`: all others are 0.
+        """
+        factors, rows, places = self.read_factors(context, arms, without=self.item)
+        alone = factors | {self.item: np.ones((1, 1))}
+        others = [term for term in self.terms if term not in self.item_terms]
+        return assembled(alone, [*self.item_terms, *others], rows), places * self.own_width
+
     # -- one round ------------------------------------------------------------------------------------
 
     def transform(self, context: Mapping[str, Any] | None = None, arms: Arms | None = None) -> Floats:
         """(k, d) the actions of a round: of all items, of these, or of arms with columns of their own."""
+        factors, rows, _ = self.read_factors(context, arms)
+        return self.assemble(factors, rows)
+
+    def read_factors(
+        self, context: Mapping[str, Any] | None, arms: Arms | None, without: str | None = None
+    ) -> tuple[dict[str, Floats], int, Ints]:
+        """The features of each column, (k, w) or (1, w); k; and (k,) which items these are."""
         factors = {name: vector[None, :] for name, vector in self.read_context(context or {}).items()}
         places, own = self.read_arms(arms)
         for name, matrix in self.item_matrices.items():
-            factors[name] = matrix[places]
-        return self.assemble(factors | own, len(places) if self.items else len(arms or ()))
+            if name != without:
+                factors[name] = matrix[places]
+        return factors | own, len(places) if self.items else len(arms or ()), places
 
     def read_context(self, context: Mapping[str, Any]) -> dict[str, Floats]:
         """(w,) the features of each column; a field too many or too few is refused by name."""
@@ -181,7 +223,9 @@ class Recipe:
             raise ValueError("arms must be given where the recipe has no items, got None")
         else:
             own = {}
-        return self.item_indices(list(self.items) if arms is None else list(arms)), own
+        if arms is None:
+            return np.arange(len(self.items)), own
+        return self.item_indices(list(arms)), own
 
     def check_same(self, other: Recipe | None) -> None:
         """Refuse the recipe of some rows where it is not this one: numbers of two kinds would be mixed."""
@@ -213,15 +257,7 @@ class Recipe:
 
     def assemble(self, factors: Mapping[str, Floats], rows: int) -> Floats:
         """(n, d) from the features of each column, (n, w) or (1, w) where they are the same in all rows."""
-        features = np.empty((rows, self.d))
-        for term, place in self.slices.items():
-            block = np.ones((1, 1))
-            for name in term:
-                block = (block[:, :, None] * factors[name][:, None, :]).reshape(
-                    max(len(block), len(factors[name])), -1
-                )
-            features[:, place] = block
-        return features
+        return assembled(factors, self.terms, rows)
 
     # -- items that come later ------------------------------------------------------------------------
 
@@ -309,6 +345,23 @@ class Recipe:
         except (KeyError, TypeError) as error:
             raise ValueError(f"recipe must be what Recipe.to_dict writes, got data without {error}") from None
         return cls(**given)
+
+
+def assembled(factors: Mapping[str, Floats], terms: Sequence[Term], rows: int) -> Floats:
+    """(rows, w) the features of these terms, one after the other."""
+    blocks = []
+    for term in terms:
+        block = np.ones((1, 1))
+        for name in term:
+            block = (block[:, :, None] * factors[name][:, None, :]).reshape(
+                max(len(block), len(factors[name])), -1
+            )
+        blocks.append(block)
+    features, start = np.empty((rows, sum(block.shape[1] for block in blocks))), 0
+    for block in blocks:
+        features[:, start : start + block.shape[1]] = block
+        start += block.shape[1]
+    return features
 
 
 def read_fields(what: str, given: Mapping[str, Any], columns: Sequence[Column]) -> dict[str, Floats]:

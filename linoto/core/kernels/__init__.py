@@ -40,6 +40,7 @@ COMPILED = {  # what Python calls, by file
         "context_decide",
         "context_observe",
         "context_play",
+        "context_follow",
         "context_widen",
         "cut_arms",
         "draw_arm",

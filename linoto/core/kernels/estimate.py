@@ -192,6 +192,11 @@ def dot(x: Floats, y: Floats) -> float:
 @inner
 def solve(s: State, y: Floats, out: Floats) -> None:
     """out = V^-1 y."""
+    if s.run[0].border > 0:
+        copy(y, out)
+        whiten_all(s, out)
+        unwhiten_all(s, out, out)
+        return
     if s.run[0].one_hot == 0:
         begin, d = 0, y.size
         while begin < d:
@@ -205,10 +210,61 @@ def solve(s: State, y: Floats, out: Floats) -> None:
 
 
 @inner
+def take(x: Floats, weight: float, row: Floats) -> None:
+    """x -= weight row."""
+    for j in range(x.size):
+        x[j] -= weight * row[j]
+
+
+@inner
+def whiten_part(factor: Floats, x: Floats, first: int, end: int, border: int) -> None:
+    """z of R'z = x from `first` to `end`, in the place of x, and what these take from the border."""
+    for i in range(first, end):
+        row = factor[i]
+        x[i] /= row[i]
+        take(x[i + 1 : end], x[i], row[i + 1 : end])
+        if border < x.size:
+            take(x[border:], x[i], row[border:])
+
+
+@inner
+def whiten_all(s: State, x: Floats) -> None:
+    """z of R'z = x in the place of x, where V has blocks and a border."""
+    factor, border, begin = s.square[FACTOR], s.run[0].border, 0
+    while begin < border:
+        end = block_end(s, begin)
+        whiten_part(factor, x, begin, end, border)
+        begin = end
+    whiten_part(factor, x, border, x.size, x.size)
+
+
+@inner
+def unwhiten_all(s: State, z: Floats, out: Floats) -> None:
+    """out = R^-1 z, where V has blocks and a border; z may be out."""
+    factor, border, d = s.square[FACTOR], s.run[0].border, z.size
+    for i in range(d - 1, border - 1, -1):
+        out[i] = (z[i] - dot(factor[i, i + 1 :], out[i + 1 :])) / factor[i, i]
+    shared = out[border:]
+    for i in range(border - 1, -1, -1):
+        row, end = factor[i], block_end(s, i)
+        behind = dot(row[i + 1 : end], out[i + 1 : end])
+        if border < d:
+            behind += dot(row[border:], shared)
+        out[i] = (z[i] - behind) / row[i]
+
+
+@inner
 def project(s: State, v: Floats, out: Floats) -> None:
     """out = <a, v> for every arm a."""
     if s.actions.shape[0] == v.size:
         combine(s.actions, v, out)
+        return
+    if s.run[0].border > 0:
+        border = s.run[0].border
+        own = s.actions.shape[0] - (v.size - border)
+        combine(s.actions[own:], v[border:], out)
+        for a in range(out.size):
+            out[a] += project_arm(s.actions[:own], int(s.arms[PLACE, a]), a, v[:border])
         return
     if s.run[0].one_hot == 0:
         for a in range(out.size):
@@ -237,9 +293,13 @@ def project_arm(x: Floats, place: int, arm: int, v: Floats) -> float:
 @inner
 def add_action(s: State, arm: int, weight: float, out: Floats) -> None:
     """out += weight a."""
+    border, rows, d = s.run[0].border, s.actions.shape[0], out.size
+    own = rows - (d - border) if border > 0 else rows
     part = out[int(s.arms[PLACE, arm]) :]
-    for i in range(min(s.actions.shape[0], part.size)):
+    for i in range(min(own, part.size)):
         part[i] += weight * s.actions[i, arm]
+    for i in range(own, rows):  # features that arms share
+        out[d - rows + i] += weight * s.actions[i, arm]
 
 
 @inner

@@ -7,7 +7,7 @@ from typing import Any
 
 from linoto.core.arrays import Floats, Records
 from linoto.core.kernels.compiling import inner
-from linoto.core.kernels.estimate import block_end, copy, dot, online, project
+from linoto.core.kernels.estimate import block_end, copy, dot, online, project, unwhiten_all
 from linoto.core.kernels.layout import (
     ABEILLE_LAZARIC,
     AFFORDABLE,
@@ -92,6 +92,9 @@ def unwhiten(s: State, factor: Floats, normals: Floats, out: Floats) -> None:
     Four rows at a time: each division waits for the one before it, and the sums to their right do not.
     """
     i, d = out.size, out.size
+    if s.run[0].border > 0:
+        unwhiten_all(s, normals, out)
+        return
     if s.run[0].one_hot == 1:
         for i in range(d):
             out[i] = normals[i] / factor[0, i]

@@ -108,6 +108,8 @@ RUN = np.dtype(
         ("since_refresh", np.int64),
         ("one_hot", np.int64),  # 1: every arm is a scaled unit vector of a feature of its own
         ("split", np.int64),  # 1: V has several blocks on its diagonal, and nothing beside them
+        ("border", np.int64),  # above 0: features from here on are shared by arms, and all is kept in R alone
+        ("behind", np.int64),  # 1: theta is to follow what R has learnt since, where V has a border
         ("longest", np.float64),  # largest |a|^2
         ("widest", np.float64),  # largest diagonal entry of V^-1 at the last refresh; it only falls
         ("logged", np.int64),  # m, rows in the log
@@ -121,6 +123,7 @@ RUN = np.dtype(
         ),  # how much lost rewards may have moved the estimate; in gate_radius too
         ("lost_sum", np.float64),  # with contexts: how wrong stand-ins for lost rewards can be, summed, and
         ("lost_squares", np.float64),  # the same squared
+        ("lost_trace", np.float64),  # where V has a border: of V^-1 L, L the sum of e x x' over lost rewards
         ("slack", np.float64),  # S
         ("baseline", np.float64),  # r_b, eq. (4)
         ("earlier_baselines", np.float64),  # what earlier, higher baselines add to t r_b
@@ -474,8 +477,11 @@ def keeps_more(params: Records) -> bool:
     return bool(params[0]["memory"] > 0 or params[0]["explorer"] == LOGISTIC)
 
 
-def allocate_rounds(params: Records, gram: Floats, target: Floats) -> State:
-    """A state without arms that knows the log's X'X and X'y; `context_begin` starts it."""
+def allocate_rounds(params: Records, gram: Floats, target: Floats, border: int = 0) -> State:
+    """A state without arms that knows the log's X'X and X'y; `context_begin` starts it.
+
+    `border`: where features that arms share begin, if what is before has blocks; else 0.
+    """
     shifted, more, d = params.size > 1, keeps_more(params), target.size
     lost = LOST_GRAM_SHIFTED if shifted else LOST_GRAM
     state = State(
@@ -486,7 +492,7 @@ def allocate_rounds(params: Records, gram: Floats, target: Floats) -> State:
         counts=np.zeros((len(COUNT_ROWS), 0), dtype=np.int64),
         run=np.zeros(params.size, dtype=RUN),
     )
-    state.square[GRAM], state.vectors[TARGET] = gram, target
+    state.square[GRAM], state.vectors[TARGET], state.run["border"] = gram, target, border
     mark_blocks(state)
     return state
 
@@ -505,8 +511,12 @@ def mark_blocks(state: State) -> None:
     if is_shifted(state):
         return
     lasting = [GRAM, INVERSE, FACTOR, *range(LOST_GRAM, len(state.square))]
+    border = int(state.run["border"][0])
     used = (state.square[lasting] != 0.0).any(axis=0)
     used |= used.T | np.eye(len(used), dtype=np.bool_)
+    if border:
+        used[:border, border:] = used[border:, :border] = False
+        used[border:, border:] = True
     d = len(used)
     reach = np.maximum.accumulate(d - used[:, ::-1].argmax(axis=1))  # where a block ends at the earliest
     ends = np.flatnonzero(reach == np.arange(1, d + 1)) + 1

@@ -44,6 +44,7 @@ from linoto.core.kernels.gates import (
     tell_online,
     vouched_room,
 )
+from linoto.core.kernels.hybrid import begin_hybrid, follow, forget_hybrid, learn_hybrid, measure_hybrid
 from linoto.core.kernels.layout import (
     ARM_ROWS,
     COUNT_ROWS,
@@ -117,10 +118,13 @@ def begin_estimate(p: Any, s: State, rows: Floats, outcomes: Floats) -> None:
     for i in range(d):
         factor[i, i] = sqrt(p.ridge)
         s.square[GRAM, i, i] += p.ridge
-    for j in range(outcomes.size):
-        first, last = extent(rows[j])
-        update_factor(factor, half, rows[j], outcomes[j], first, block_end(s, last - 1))
-    invert(s)
+    if r.border > 0:
+        begin_hybrid(p, s, rows, outcomes)
+    else:
+        for j in range(outcomes.size):
+            first, last = extent(rows[j])
+            update_factor(factor, half, rows[j], outcomes[j], first, block_end(s, last - 1))
+        invert(s)
     r.log_det_base = r.log_det if p.prior_is_log == 1 else d * log(p.ridge)
 
 
@@ -144,16 +148,19 @@ def forget_rounds(p: Any, s: State) -> None:
     copy(s.vectors[RECENT_HALF], half)
     gram[:] = 0.0
     target[:] = 0.0
-    for i in range(d):
-        end = block_end(s, i)
-        for j in range(i, end):
-            target[j] += factor[i, j] * half[i]
-            for column in range(i, end):
-                gram[j, column] += factor[i, j] * factor[i, column]
     begin_recent(p, s)
     r.lost_sum = r.lost_squares = 0.0
     s.square[lost_row(s)] = 0.0
-    invert(s)
+    if r.border > 0:
+        forget_hybrid(s)
+    else:
+        for i in range(d):
+            end = block_end(s, i)
+            for j in range(i, end):
+                target[j] += factor[i, j] * half[i]
+                for column in range(i, end):
+                    gram[j, column] += factor[i, j] * factor[i, column]
+        invert(s)
     if p.prior_is_log == 1:
         r.log_det_base = r.log_det
 
@@ -168,15 +175,22 @@ def widen(p: Any, s: State, lost: Floats) -> None:
     r = s.run[0]
     r.lost_radius = 0.0
     if r.lost_sum > 0.0:
-        trace, d = 0.0, s.vectors.shape[1]
-        for i in range(d):
-            first = block_begin(s, i)
-            first -= first % 4
-            last = in_fours(first, block_end(s, i), d)
-            trace += dot(s.square[INVERSE, i, first:last], lost[i, first:last])
+        trace = r.lost_trace if r.border > 0 else lost_trace(s, lost)
         r.lost_radius = sqrt(min(r.lost_squares, r.lost_sum * max(trace, 0.0)))
     r.radius = noise_radius(p, s, p.radius_fixed, p.radius_level) + p.bias
     r.gate_radius = noise_radius(p, s, p.gate_fixed, p.gate_level) + r.lost_radius
+
+
+@inner
+def lost_trace(s: State, lost: Floats) -> float:
+    """The trace of V^-1 L."""
+    trace, d = 0.0, s.vectors.shape[1]
+    for i in range(d):
+        first = block_begin(s, i)
+        first -= first % 4
+        last = in_fours(first, block_end(s, i), d)
+        trace += dot(s.square[INVERSE, i, first:last], lost[i, first:last])
+    return trace
 
 
 @inner
@@ -195,6 +209,12 @@ def context_widen(params: Records, s: State, shift: Part) -> None:
     widen_all(params, s, shift)
 
 
+@compiled
+def context_follow(s: State) -> None:
+    """theta, where it is behind what R has learnt."""
+    follow(s)
+
+
 @inner
 def measure_arms(s: State, whitened: Floats) -> None:
     """Mean and variance of every arm, O(k d^2): |x|^2 in V^-1 is |z|^2 with R'z = x, solved for all at once.
@@ -203,11 +223,14 @@ def measure_arms(s: State, whitened: Floats) -> None:
     """
     r, k = s.run[0], s.actions.shape[1]
     variance, width = s.arms[VARIANCE], s.arms[WIDTH]
-    project(s, s.vectors[THETA], s.arms[MEAN])
-    if s.actions.shape[0] == s.vectors.shape[1]:
-        whiten_together(s, whitened)
+    if r.border > 0:
+        measure_hybrid(s, whitened)
     else:
-        whiten_apart(s)
+        project(s, s.vectors[THETA], s.arms[MEAN])
+        if s.actions.shape[0] == s.vectors.shape[1]:
+            whiten_together(s, whitened)
+        else:
+            whiten_apart(s)
     r.longest = width[best(width)]
     for a in range(k):
         width[a] = sqrt(variance[a])
@@ -287,33 +310,36 @@ def whiten_block(factor: Floats, x: Floats, taken: Floats, first: int, end: int,
 
 
 @compiled
-def frame_arms(rows: Floats, places: Floats) -> int:
-    """How many features from `places` (k,) on hold all of each arm (k, d) that is not 0; d: more than half.
+def frame_arms(rows: Floats, places: Floats, border: int) -> int:
+    """How many features from `places` (k,) on hold all of each arm (k, d) before `border` that is not 0.
 
-    Places are multiples of four, where sums may begin without a bit of change.
+    All of them where it is more than half. Places are multiples of four, where sums may begin without a bit
+    of change.
     """
-    k, d = rows.shape
     width = 0
-    for a in range(k):
-        first, last = extent(rows[a])
+    for a in range(rows.shape[0]):
+        first, last = extent(rows[a, :border])
         first -= first % 4
         places[a] = first
         width = max(width, (last - first + 3) // 4 * 4)
-        if 2 * width > d:
+        if 2 * width > border:
             places[:] = 0.0
-            return int(d)
+            return border
     return width
 
 
 @compiled
-def cut_arms(rows: Floats, places: Floats, columns: Floats) -> None:
-    """The features of each arm (k, d) from its place on, one column (w, k) for each."""
+def cut_arms(rows: Floats, places: Floats, border: int, columns: Floats) -> None:
+    """The features of each arm (k, d) from its place on and from `border` on, one column (w, k) for each."""
     d = rows.shape[1]
+    own = columns.shape[0] - (d - border)
     for a in range(rows.shape[0]):
         place = int(places[a])
         row = rows[a, place:]
-        for i in range(columns.shape[0]):
-            columns[i, a] = row[i] if place + i < d else 0.0
+        for i in range(own):
+            columns[i, a] = row[i] if place + i < border else 0.0
+        for i in range(border, d):
+            columns[own + i - border, a] = rows[a, i]
 
 
 @inner
@@ -436,6 +462,8 @@ def context_decide(
     p, r = params[0], s.run[0]
     if r.coin_thrown == 1:
         return int(r.arm)
+    if r.behind == 1 and (p.by_model == 1 or p.loan_from == THE_MODEL):
+        follow(s)
     measure_all(params, s, whitened, shift)
     score, room = s.arms[SCORE], s.arms[ROOM]
     mix_arms(s, weights, s.vectors[XBAR])
@@ -518,18 +546,21 @@ def context_observe(
     params: Records, s: State, action: Floats, reward: float, error: float, coin: Part, shift: Part
 ) -> None:
     """Count the reward of an action, or with an `error` above 0 what stands in for it, O(d^2)."""
-    p, r, x = params[0], s.run[0], s.vectors[WORK]
-    growth = learn_row(p, s, action, reward)
-    if error > 0.0:
-        lose_row(s, action, error)
-    elif coin is not None:
+    p, r, x, growth = params[0], s.run[0], s.vectors[WORK], 1.0
+    if r.border > 0:
+        learn_hybrid(p, s, action, reward, error)
+    else:
+        growth = learn_row(p, s, action, reward)
+        if error > 0.0:
+            lose_row(s, action, error)
+        copy(action, x)
+        if p.memory > 0:
+            factor, half, (first, _) = s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], extent(x)
+            update_factor(factor, half, x, reward, first, block_end(s, first))
+        elif p.explorer == LOGISTIC and error == 0.0:
+            learn_clicks(p, s, x, 1.0, clicks_of(p, reward, 1.0))
+    if error == 0.0 and coin is not None:
         enter_coin_reward(p, r, reward)
-    copy(action, x)
-    if p.memory > 0:
-        first, _ = extent(x)
-        update_factor(s.square[RECENT_FACTOR], s.vectors[RECENT_HALF], x, reward, first, block_end(s, first))
-    elif p.explorer == LOGISTIC and error == 0.0:
-        learn_clicks(p, s, x, 1.0, clicks_of(p, reward, 1.0))
     if p.memory > 0 and r.rewards % p.memory == 0:
         forget_rounds(p, s)
     elif is_worn(r, growth):
@@ -587,16 +618,18 @@ def context_play(
     """Play n rounds that bring their own arms, in a known world."""
     r, d, begin, rows = s.run[0], actions.shape[1], 0, s.arms.shape[0]
     for t in range(ends.size):
-        k, width = ends[t] - begin, d
+        k, border = ends[t] - begin, r.border if r.border > 0 else d
         table = s.arms.reshape(-1)[: rows * k].reshape((rows, k))
         table[PLACE] = 0.0
         if shift is not None:
             table[len(ARM_ROWS) + PLACE] = 0.0
+        own = border
         if r.split == 1:
-            width = frame_arms(actions[begin : ends[t]], table[PLACE])
+            own = frame_arms(actions[begin : ends[t]], table[PLACE], border)
+        width = own + d - border
         columns = scratch[0, : width * k].reshape((width, k))
         whitened = scratch[1, : d * k].reshape((d, k))
-        cut_arms(actions[begin : ends[t]], table[PLACE], columns)
+        cut_arms(actions[begin : ends[t]], table[PLACE], border, columns)
         counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
         now = State(columns, s.square, s.vectors, table, counts, s.run)
         arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin, shift)

@@ -18,6 +18,7 @@ from linoto.core.certificates import Certificate, why_refuted
 from linoto.core.features.columns import MISSING
 from linoto.core.features.moments import Moments
 from linoto.core.item_changes import recipe_of, removed_by
+from linoto.core.one_hot import recognising
 from linoto.core.protocols import starts_without_arms
 from linoto.core.snapshots import from_dict, restore
 from linoto.core.validation import as_generator
@@ -52,7 +53,8 @@ class ContextArms(LoopArms):
         if not starts_without_arms(policy):
             raise invalid(f"policy must be one that knows contexts, got a {spec.policy.get('type')}")
         rng = as_generator(spec.seed or 0)
-        agent: Agent = policy.start(offline=read_moments(spec.moments), features=self.recipe, rng=rng)
+        with recognising(spec.version > 5):
+            agent: Agent = policy.start(offline=read_moments(spec.moments), features=self.recipe, rng=rng)
         return agent
 
     def restore(self, snapshot: bytes, spec: LoopSpec) -> LoopAgent:

@@ -118,7 +118,7 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
     alarm_run: Annotated[
         float, Meta(ge=10.0, le=1e12, description="safe plays between false alarms of drift, on average")
     ] = 100_000.0
-    version: Annotated[int, Meta(ge=1, le=5, description="set by the service: whose defaults it has")] = 1
+    version: Annotated[int, Meta(ge=1, le=6, description="set by the service: whose defaults it has")] = 1
 
 
 # -- as it is stored
@@ -127,8 +127,9 @@ class LoopSpec(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=Tr
 # arms without features were kept with all their zeros, which gives other last digits; up to version 3 the
 # history of a loop did not say how many rewards were lost; up to version 4 a loop that was given no seed made
 # one from its name and drew by it until a server of a later version gave it a key, late rewards hid from the
-# watch what was known of earlier decisions, and arms were not counted anew after a drift alarm.
-VERSION = 5
+# watch what was known of earlier decisions, and arms were not counted anew after a drift alarm; up to
+# version 5 all features of a recipe were one block, which gives other last digits.
+VERSION = 6
 KEYED = 5  # the version from which on a loop has a key from the beginning
 DEFAULTS: dict[int, dict[str, Any]] = {
     1: {"on_alarm": "warn", "missing_reward": "default", "seed": 0},
@@ -136,6 +137,7 @@ DEFAULTS: dict[int, dict[str, Any]] = {
     3: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     4: {"on_alarm": "safe-only", "missing_reward": "unknown"},
     5: {"on_alarm": "safe-only", "missing_reward": "unknown"},
+    6: {"on_alarm": "safe-only", "missing_reward": "unknown"},
 }
 
 

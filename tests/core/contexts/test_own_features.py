@@ -17,6 +17,7 @@ from linoto import (
     LinTS,
     LinUCB,
     Moments,
+    OwnFeatures,
     Recipe,
     Tolerance,
     restore,
@@ -109,13 +110,17 @@ def test_blocks_change_no_bit_of_any_decision(policy: Any, k: int, p: int) -> No
     assert agent.snapshot() == other.snapshot()
 
 
-@pytest.mark.parametrize(("k", "p"), SIZES)
-def test_means_and_widths_are_those_of_a_ridge_model_per_arm(k: int, p: int) -> None:
+@pytest.mark.parametrize(("k", "p"), [*SIZES, (8, 9)])  # from 64 features on, contexts have only R
+@pytest.mark.parametrize("given", ["actions", "context"])
+def test_means_and_widths_are_those_of_a_ridge_model_per_arm(k: int, p: int, given: str) -> None:
     rng = np.random.default_rng(3)
-    agent = LinUCB(scale=1.0, confidence=Confidence(noise=0.5, ridge=0.3)).start(None, d=k * p)
+    features = OwnFeatures(items=tuple(map(str, range(k))), width=p)
+    known: dict[str, Any] = {"features": features} if given == "context" else {"d": k * p}
+    agent = LinUCB(scale=1.0, confidence=Confidence(noise=0.5, ridge=0.3)).start(None, **known)
     V, b = np.tile(0.3 * np.eye(p), (k, 1, 1)), np.zeros((k, p))
     for x in rng.normal(size=(600, p)):  # a refresh comes after 512 rewards
-        decision, reward = agent.decide(actions=own_features(x, k)), float(rng.normal())
+        asked = {"context": x} if given == "context" else {"actions": own_features(x, k)}
+        decision, reward = agent.decide(**asked), float(rng.normal())
         mean, width = agent.running.state.arms[[kernels.MEAN, kernels.WIDTH]]
         spread = np.linalg.solve(V, np.tile(x, (k, 1))[..., None])[..., 0]
         np.testing.assert_allclose(mean, (spread * b).sum(axis=1), rtol=1e-9, atol=1e-9)
@@ -123,6 +128,40 @@ def test_means_and_widths_are_those_of_a_ridge_model_per_arm(k: int, p: int) -> 
         agent.update(decision, reward)
         V[decision.arm] += np.outer(x, x)
         b[decision.arm] += reward * x
+
+
+def test_contexts_are_the_actions_that_own_features_make() -> None:
+    features, rng = OwnFeatures(items=tuple("abcdefgh"), width=9), np.random.default_rng(1)
+    agents = [Gated(gate=MODEL, confidence=CLICKS).start(None, features=features, rng=2) for _ in range(2)]
+    for t, x in enumerate(rng.normal(size=(40, 9))):
+        few, items = (
+            agents[0].decide(["c", "a", "h"] if t % 3 else None, context=x, practice="a"),
+            features.items,
+        )
+        names = ("c", "a", "h") if t % 3 else items
+        actions = features.transform(x, names)
+        np.testing.assert_array_equal(actions, own_features(x, 8)[[items.index(name) for name in names]])
+        whole = agents[1].decide(actions=actions, practice="a", names=names)
+        assert few == whole
+        for agent in agents:
+            agent.update(few, float(t % 2))
+        if t % 7 == 3:
+            agents[1] = restore(agents[0].snapshot(), features=features)
+    assert agents[0].snapshot() == agents[1].snapshot()
+
+
+@pytest.mark.parametrize(
+    ("context", "arms", "message"),
+    [
+        ([1.0, 2.0], None, "context must have 3 numbers, got 2"),
+        ([1.0, 2.0, np.nan], None, "context must be finite"),
+        ([1.0, 2.0, 3.0], ["reed"], "arms must be among the 2 items, got 'reed'"),
+        ([1.0, 2.0, 3.0], [], "arms must be at least one item, got none"),
+    ],
+)
+def test_own_features_refuse_what_they_do_not_know(context: Any, arms: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OwnFeatures(items=("red", "blue"), width=3).transform(context, arms)
 
 
 def test_a_row_across_two_blocks_makes_one_of_them() -> None:
