@@ -19,6 +19,7 @@ class Sizes:
     decide: tuple[tuple[int, int], ...] = ((100, 20), (10_000, 50), (100_000, 100))  # k, d
     warm: tuple[int, int, int] = (100, 20, 1_000_000)  # k, d, rows
     contexts: tuple[int, int, int] = (10, 10, 2000)  # k, d, n
+    own: tuple[tuple[int, int], ...] = ((10, 13), (10, 65), (50, 20), (100, 10))  # k, p
     turns: int = 5
     runs: int = 10  # with contexts: a turn is a run of its own
 
@@ -32,6 +33,7 @@ QUICK = Sizes(
     decide=((20, 5), (200, 10), (1000, 20)),
     warm=(20, 5, 10_000),
     contexts=(5, 5, 200),
+    own=((4, 3), (8, 9)),
     turns=3,
     runs=3,
 )
@@ -51,6 +53,13 @@ def logged_rows(k: int, d: int, rows: int, file: Path) -> None:
     arms = rng.integers(k, size=rows)
     rewards = bandit.means[arms] + bandit.draw(rows, rng)
     np.savez(file, actions=bandit.actions, arms=arms, rewards=rewards)
+
+
+def contexts_of_models(k: int, p: int, n: int, file: Path) -> None:
+    """Contexts of p numbers, of which the first is 1; every arm has a model of its own."""
+    contexts = np.random.default_rng(0).normal(size=(n, p)) / np.sqrt(p)
+    contexts[:, 0] = 1.0
+    np.savez(file, contexts=contexts, k=k)
 
 
 def rounds_with_contexts(k: int, d: int, n: int, runs: int, file: Path) -> None:

@@ -1,10 +1,10 @@
 """Our policies beside other packages, each in an environment of its own: python benchmarks/peers.py.
 
-Four workloads: one simulated run, one decision with its update at three sizes, a start from a log of a
-million rows, and a problem with contexts, in which regret counts too. Contestants get their problem as a file
-and take turns. Every time is divided by that of LinUCB in NumPy in the same turn, and the median of the turns
-counts. Environments are made once and kept; finished workloads are kept too, so the same command goes on
-where it was stopped.
+Five workloads: one simulated run, one decision with its update at three sizes, a start from a log of a
+million rows, a problem with contexts, in which regret counts too, and a model for each arm at four sizes.
+Contestants get their problem as a file and take turns. Every time is divided by that of LinUCB in NumPy in
+the same turn (in the last one with a ridge model per arm), and the median of the turns counts. Environments
+are made once and kept; finished workloads are kept too, so the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from peer_environments import InstallationError, environment_of
-from peer_problems import QUICK, Sizes, fixed_arms, logged_rows, rounds_with_contexts
+from peer_problems import QUICK, Sizes, contexts_of_models, fixed_arms, logged_rows, rounds_with_contexts
 from peer_table import Column, regret_table, slower_cells, speed_table
 from peer_turns import WORKER, Contestant, Limits, Outcome, take_turns
 
@@ -67,7 +67,13 @@ WITH_CONTEXTS = (
     Contestant("vowpalwabbit", "SquareCB, gamma scale 100", GRADIENT),
     Contestant("vowpalwabbit", "SquareCB, gamma scale 1000", GRADIENT),
 )
-KINDS = ("run", "decide", "warm", "contexts")
+OWN_MODELS = (
+    Contestant("linoto", "LinUCB"),
+    Contestant("linoto", "LinTS"),
+    REFERENCE,  # a ridge model per arm here
+    Contestant("vowpalwabbit", "SquareCB", GRADIENT),
+)
+KINDS = ("run", "decide", "warm", "contexts", "own")
 PEERS = tuple(dict.fromkeys(one.package for one in FIXED_ARMS if one.package not in PRESENT))
 
 
@@ -97,6 +103,10 @@ def workloads_of(sizes: Sizes) -> Iterator[Workload]:
     title = f"with contexts, k = {k}, d = {d}, n = {n:,}, {sizes.runs} runs"
     write = partial(rounds_with_contexts, k, d, n, sizes.runs)
     yield Workload(title, "contexts", write, sizes.runs, WITH_CONTEXTS)
+    for k, p in sizes.own:
+        write = partial(contexts_of_models, k, p, 20_000)
+        title = f"a model per arm, decide + update, k = {k}, p = {p}"
+        yield Workload(title, "own", write, sizes.turns, OWN_MODELS)
 
 
 # -- results: kept after each workload, so that nothing is lost or half-written ----------------------------
@@ -190,7 +200,8 @@ def measure(
 
 def tables(workloads: Sequence[Workload], done: dict[str, Any]) -> str:
     """Both tables, and in which cells a peer is faster than we are."""
-    speed = [Column(one.title, done[one.title]) for one in workloads if one.kind != "contexts"]
+    speed = [Column(one.title, done[one.title]) for one in workloads if one.kind not in ("contexts", "own")]
+    own = [Column(one.title, done[one.title]) for one in workloads if one.kind == "own"]
     contexts = [Column(one.title, done[one.title]) for one in workloads if one.kind == "contexts"]
     parts = []
     if speed:
@@ -199,7 +210,10 @@ def tables(workloads: Sequence[Workload], done: dict[str, Any]) -> str:
     for column in contexts:
         rows = {one.name: one.solves for one in WITH_CONTEXTS if one.name in column.outcomes}
         parts.append(f"{column.title}\n\n{regret_table(column.outcomes, REFERENCE.name, rows)}")
-    slower = list(slower_cells([*speed, *contexts], "linoto"))
+    if own:
+        rows = {one.name: one.solves for one in OWN_MODELS if one.name in own[0].outcomes}
+        parts.append(speed_table(own, REFERENCE.name, rows))
+    slower = list(slower_cells([*speed, *contexts, *own], "linoto"))
     parts.append("\n".join(slower) or "No peer is faster than one of our policies in any cell.")
     return "\n\n".join(parts)
 

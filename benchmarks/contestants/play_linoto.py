@@ -82,20 +82,18 @@ class OnTable:
 
     def __init__(self, policy: Any, k: int, p: int, seed: int) -> None:
         self.policy, self.k, self.p, self.seed = policy, k, p, seed
-        self.actions = np.zeros((k, k, p))
+        self.features = linoto.OwnFeatures(items=tuple(map(str, range(k))), width=p)
 
     def learn_log(self, contexts: Floats, arms: Ints, rewards: Floats, _: Floats) -> None:
         """Start from the rows of a log."""
         rows = np.zeros((len(arms), self.k, self.p))
         rows[np.arange(len(arms)), arms] = contexts
         log = linoto.Moments.from_rows(rows.reshape(len(arms), -1), rewards)
-        self.agent = self.policy.start(log, rng=self.seed)
+        self.agent = self.policy.start(log, features=self.features, rng=self.seed)
 
     def decide(self, context: Floats, practice: Floats) -> int:
         """The arm to play."""
-        self.actions[np.arange(self.k), np.arange(self.k)] = context
-        actions = self.actions.reshape(self.k, -1)
-        self.decision = self.agent.decide(actions=actions, practice=practice)
+        self.decision = self.agent.decide(context=context, practice=practice)
         return int(self.decision.arm)
 
     def update(self, context: Floats, arm: int, reward: float) -> None:

@@ -125,7 +125,28 @@ def contexts(module: Any, policy: str, problem: Any, _: float) -> Turn:
     return lambda number: play(number, actions.shape[1])
 
 
-WORKLOADS = {"run": run, "decide": decide, "warm": warm, "contexts": contexts}
+def own(module: Any, policy: str, problem: Any, seconds: float) -> Turn:
+    """Single decisions and updates where every arm has a model of its own: one context, k arms."""
+    table, k = problem["contexts"], int(problem["k"])
+    options = getattr(module, "OPTIONS", {}).get(policy)
+    player = module.table(policy, {} if options is None else {"options": options}, k, table.shape[1], 0)
+    player.learn_log(table[:k], np.arange(k), np.full(k, 0.5), np.full(k, 1 / k))
+    practice = np.full(k, 1 / k)
+
+    def play(first: int) -> dict[str, Any]:
+        played, end, start = 0, perf_counter() + seconds, process_time()
+        for context in np.roll(table, -first, axis=0):
+            player.update(context, player.decide(context, practice), 0.5)
+            played += 1
+            if perf_counter() > end:
+                break
+        return {"seconds": (process_time() - start) / played, "units": played}
+
+    play(0)
+    return lambda number: play(997 * number)
+
+
+WORKLOADS = {"run": run, "decide": decide, "warm": warm, "contexts": contexts, "own": own}
 
 
 def prepare(order: dict[str, Any]) -> tuple[Turn, dict[str, Any]]:
@@ -133,7 +154,7 @@ def prepare(order: dict[str, Any]) -> tuple[Turn, dict[str, Any]]:
     limit = int(order["gibibytes"] * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     module = import_module(order["player"])
-    needed = "contextual" if order["workload"] == "contexts" else "fixed"
+    needed = {"contexts": "contextual", "own": "table"}.get(order["workload"], "fixed")
     if not hasattr(module, needed):
         raise ImpossibleError(module.WITHOUT[needed])
     with np.load(order["problem"]) as arrays:

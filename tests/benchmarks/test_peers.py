@@ -194,7 +194,8 @@ def test_the_reference_does_every_workload_and_ours_its_own(peers: Any, tmp_path
     for workload in by_kind.values():
         problem = tmp_path / "problem.npz"
         workload.write(problem)
-        contestants = [peers.REFERENCE, ours] if workload.kind == "contexts" else [peers.REFERENCE]
+        with_ours = workload.kind in ("contexts", "own")
+        contestants = [peers.REFERENCE, ours] if with_ours else [peers.REFERENCE]
         task = {"workload": workload.kind, "problem": str(problem)}
         commands = {"numpy": here, "linoto": here}
         found = peers.take_turns(contestants, commands, task, limits=patient, turns=2)
