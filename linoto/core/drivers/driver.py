@@ -83,7 +83,7 @@ class Driver(ABC, Generic[Q]):
 
     def decided(self, **fields: Any) -> Decision:
         """The decision that the kernels made last; `fields` are what only one kind of round knows."""
-        now = self.running.state.run[OF_A_DECISION].item()
+        now = self.running.state.run[OF_A_DECISION].item(0)
         explored, source, proposal, room, rounds, coin_thrown, share, centre = now
         thrown = coin_thrown and self.gate.throws_coin
         return Decision.of(

@@ -208,7 +208,7 @@ class RoundArms(Driver[Round]):
     def latest(self, asked: Round) -> Decision:
         """The decision that the kernels made last."""
         coin = self.gate.throws_coin
-        arm, fallback, explored = self.running.state.run[["arm", "fallback", "explored"]].item()
+        arm, fallback, explored = self.running.state.run[["arm", "fallback", "explored"]].item(0)
         action, played = asked.action(arm), asked.play(arm)
         vector, practice = action, None
         if asked.has_practice:  # a gate with a coin compares with what was drawn, the others with the mean
@@ -529,7 +529,7 @@ class RoundArms(Driver[Round]):
 
     def follow(self) -> None:
         """Let theta be that of all rewards: where V has a border, nothing else needs it."""
-        if self.running.state.run["behind"].item():
+        if self.running.state.run["behind"].item(0):
             run_once(kernels.context_follow, self.running.state, steps=self.d)
 
     @property
