@@ -31,7 +31,7 @@ class Curve(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """The column that bends, as commands and `columns` take it."""
+        """The column that may bend, as `linoto.core.features.written` reads it."""
         field = self.column if self.column.isidentifier() else f'"{self.column}"'
         return f"spline({field}, knots=5)"
 
