@@ -217,7 +217,10 @@ def test_min_ucb_is_optimistic_while_the_shift_is_within_its_bound() -> None:
 
 
 def test_the_regret_of_ucb1_is_below_its_theorem() -> None:
-    """Auer et al., Theorem 1: the sum of 8 ln n / gap + (1 + pi^2 / 3) gap, on average; and not far below."""
+    """Auer et al., Theorem 1: the sum of 8 ln n / gap + (1 + pi^2 / 3) gap, on average; and not far below.
+
+    The mean of 20 runs has a standard error of 5, and is 15 of them away from either limit.
+    """
     gaps, n = MEANS.max() - MEANS, 3000
     bound = (8 * log(n) / gaps[gaps > 0]).sum() + (1 + np.pi**2 / 3) * gaps.sum()
     rng, regrets = np.random.default_rng(5), []
