@@ -55,8 +55,18 @@ def add_token(commands: Commands) -> None:
     )
     revoke = described(actions, "revoke", "make a token worthless, within a second")
     revoke.add_argument("name", help="whose token it was")
+    rotate = described(actions, "rotate", "make another token of a name and print it, once")
+    rotate.add_argument("name", help="whose token it is")
+    rotate.add_argument(
+        "--overlap",
+        type=at_least_zero,
+        default=3600.0,
+        metavar="SECONDS",
+        help="how long the old one is valid",
+    )
     listed = described(actions, "list", "who has a token, and for what")
-    for parser, run in ((create, run_create_token), (revoke, run_revoke_token), (listed, run_list_tokens)):
+    runs = ((create, run_create_token), (rotate, run_rotate_token), (revoke, run_revoke_token))
+    for parser, run in (*runs, (listed, run_list_tokens)):
         add_database(parser)
         add_json(parser)
         parser.set_defaults(run=run)
@@ -78,6 +88,20 @@ def run_create_token(arguments: argparse.Namespace) -> None:
         token = create_token(connection, a.name, a.role, now, a.rate, expires_at=expires_at, loops=a.loop)
     said = {"name": a.name, "role": a.role, "token": token, "expires_at": expires_at, "loops": a.loop}
     print(json.dumps(said) if a.json else token)
+
+
+def run_rotate_token(arguments: argparse.Namespace) -> None:
+    """`linoto token rotate`."""
+    from linoto.service.storage import database, schema
+    from linoto.service.web.access import rotate_token
+
+    with database.open_database(arguments.db) as connection:
+        schema.add_tables(connection)
+        database.begin(connection)
+        token = rotate_token(connection, arguments.name, time.time(), arguments.overlap)
+        database.commit(connection)
+    said = {"name": arguments.name, "token": token, "overlap": arguments.overlap}
+    print(json.dumps(said) if arguments.json else token)
 
 
 def run_revoke_token(arguments: argparse.Namespace) -> None:

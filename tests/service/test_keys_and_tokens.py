@@ -16,7 +16,9 @@ from litestar.testing import TestClient
 from linoto.cli import main
 from linoto.service.errors import Refused
 from linoto.service.server import Service
-from linoto.service.web.access import create_token
+from linoto.service.storage import tokens
+from linoto.service.storage.database import open_database
+from linoto.service.web.access import Access, create_token, rotate_token
 
 
 @pytest.fixture
@@ -158,3 +160,39 @@ def test_token_and_db_commands_speak_json(tmp_path: Path, capsys: pytest.Capture
         ["prune", "--days", "1"],
     ):
         assert len(said("db", *words)["lines"]) == 1
+
+
+def test_a_token_is_followed_by_another_while_both_are_valid_for_a_time(tmp_path: Path) -> None:
+    """With the same role and limits; and what is revoked is revoked with those before it."""
+    path = tmp_path / "x.sqlite"
+    with open_database(path, create=True) as connection:
+        first = create_token(connection, "shop", "writer", 1000.0, 5.0, loops=["loop"])
+        second = rotate_token(connection, "shop", 1100.0, 60.0)
+        third = rotate_token(connection, "shop", 1110.0, 60.0)
+        clock = FakeClock()
+        access = Access(wall=clock)
+        access.refresh(connection)
+
+        def valid(token: str) -> bool:
+            try:
+                caller = access.identify({b"authorization": f"Bearer {token}".encode()})
+            except Refused:
+                return False
+            assert (caller.role, caller.rate, caller.loops) == ("writer", 5.0, frozenset({"loop"}))
+            return True
+
+        for clock.now, good in (
+            (1120.0, {first, second, third}),
+            (1165.0, {second, third}),
+            (1175.0, {third}),
+        ):
+            assert {token for token in (first, second, third) if valid(token)} == good
+        clock.now = 1120.0
+        create_token(connection, "shop (before", "reader", 1000.0)  # of somebody else
+        assert tokens.revoke_token(connection, "shop", clock.now)
+        access.refresh(connection)
+        assert [valid(token) for token in (first, second, third)] == [False] * 3
+        assert [row[0] for row in tokens.all_tokens(connection)] == ["shop (before"]
+        with pytest.raises(ValueError, match="there is no token 'shop'"):
+            rotate_token(connection, "shop", clock.now, 60.0)
+    assert main(["token", "rotate", "shop (before", "--db", str(path), "--overlap", "5"]) == 0

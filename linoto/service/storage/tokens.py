@@ -6,6 +6,8 @@ from sqlite3 import Connection
 
 from linoto.service.storage.sql import Row
 
+BEFORE = " (before "  # in the name of a token that another one follows
+
 
 def insert_token(connection: Connection, values: Row) -> bool:
     """(name, role, digest, created_at, rate), if the name has no token or one that was revoked."""
@@ -26,13 +28,29 @@ def put_limits(connection: Connection, name: str, expires_at: float | None, loop
     connection.execute("INSERT OR REPLACE INTO token_limits VALUES (?, ?, ?)", (name, expires_at, loops))
 
 
+def one_token(connection: Connection, name: str) -> Row | None:
+    """What `all_tokens` says of one."""
+    return next((row for row in all_tokens(connection) if row[0] == name), None)
+
+
+def rename_token(connection: Connection, name: str, other: str) -> None:
+    """Another name for a token, which a new one may then have."""
+    connection.execute("UPDATE tokens SET name = ? WHERE name = ?", (other, name))
+    connection.execute("DELETE FROM token_limits WHERE name = ?", (name,))
+
+
 def revoke_token(connection: Connection, name: str, at: float) -> bool:
-    """Whether there was such a token. Its row stays, so that it is known that there were tokens."""
+    """Whether there was such a token; earlier ones of the name are revoked too.
+
+    Rows stay, so that it is known that there were tokens.
+    """
     return (
         connection.execute(
-            "UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL", (at, name)
+            "UPDATE tokens SET revoked_at = ?1 WHERE revoked_at IS NULL "
+            "AND (name = ?2 OR substr(name, 1, length(?3)) = ?3)",
+            (at, name, name + BEFORE),
         ).rowcount
-        == 1
+        > 0
     )
 
 

@@ -61,6 +61,25 @@ def create_token(
     return token
 
 
+def rotate_token(connection: Connection, name: str, at: float, overlap: float) -> str:
+    """A new token of this name, shown once; the one before it is valid for `overlap` seconds more.
+
+    Both have the role and the limits that it had.
+    """
+    known = tokens.one_token(connection, name)
+    if known is None:
+        raise ValueError(f"there is no token {name!r}")
+    _, role, _, _, rate, expires_at, loops = known
+    if expires_at is not None and expires_at <= at:
+        raise ValueError(f"the token {name!r} has expired: revoke it, and make a new one")
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+    old, until = f"{name}{tokens.BEFORE}{stamp} {secrets.token_hex(2)})", at + overlap
+    tokens.rename_token(connection, name, old)
+    tokens.put_limits(connection, old, until if expires_at is None else min(until, expires_at), loops)
+    some = None if loops is None else json.loads(loops)
+    return create_token(connection, name, role, at, rate, expires_at=expires_at, loops=some)
+
+
 def check_rate(rate: float | None) -> None:
     """Refuse a rate that cannot be a limit."""
     if rate is not None and not RATES[0] <= rate <= RATES[1]:
