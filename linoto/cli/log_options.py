@@ -167,7 +167,8 @@ def files_read(arguments: argparse.Namespace) -> list[str]:
         from linoto.logs.foreign import ITEM_CONTEXT
 
         return [arguments.log, str(Path(arguments.log).with_name(ITEM_CONTEXT))]
-    return [name for name in (arguments.log, arguments.arms) if name is not None]
+    log = arguments.log if arguments.query is None else None  # else it is the URL of a database
+    return [name for name in (log, arguments.arms) if name is not None]
 
 
 @contextmanager
@@ -249,10 +250,12 @@ def source_of(arguments: argparse.Namespace) -> str | Query:
     from linoto.logs.databases import Query, is_database
 
     log: str = arguments.log
-    if is_database(log) != (arguments.query is not None):
+    if arguments.query is not None and "://" in log:
+        return Query(log, arguments.query)
+    if arguments.query is not None or is_database(log):
         told = "where LOG is the URL of a database, such as postgresql://user@host/name"
         arguments.refuse(f"--query must be said {told}, and only there")
-    return log if arguments.query is None else Query(log, arguments.query)
+    return log
 
 
 def read_own_arms(arguments: argparse.Namespace, **made: Any) -> ArmTable:

@@ -63,7 +63,7 @@ def check_outputs(arguments: argparse.Namespace, read: Sequence[str]) -> None:
     """Refuse to write over what is read, or one file over the other."""
     from linoto.logs.tables import find_files
 
-    taken = {path.resolve(): f"{path}, which is read" for path in find_files(list(read))}
+    taken = {path.resolve(): f"{path}, which is read" for path in (find_files(list(read)) if read else [])}
     for option in ("out", "save"):
         path: Path | None = getattr(arguments, option, None)
         if path is None:

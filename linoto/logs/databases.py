@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from linoto.core.hints import nearest
@@ -19,6 +20,14 @@ DRIVERS = {
     "flightsql": "adbc_driver_flightsql",
 }
 URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL | re.IGNORECASE)
+PARTS = re.compile(
+    r"""(?P<scheme>[a-z0-9+.-]+://)
+    ((?P<user>[^\s:/?\#@]*)(:[^\s:/?\#@]*)?@)?
+    (?P<host>[^\s:/?\#@]*(:\d+)?(,[^\s:/?\#@]+(:\d+)?)*)
+    (?P<path>/[^\s?\#@]*)?
+    (\?[^\s@]*)?""",
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,11 @@ class Query:
     sql: str
 
     def __post_init__(self) -> None:
-        scheme_of(self.url)
+        if scheme_of(self.url) != "sqlite" and not PARTS.fullmatch(self.url):
+            raise ValueError(
+                "url must be like postgresql://user:password@host:5432/name, with @ : / ? and # inside of "
+                "a part written as %40 %3A %2F %3F and %23, got something else"
+            )
         if not self.sql.strip():
             raise ValueError("sql must be a query, got nothing")
 
@@ -65,8 +78,21 @@ def read_batches(query: Query, driver: Any) -> Iterator[Any]:
     ):
         cursor.execute(query.sql)
         found = cursor.fetch_record_batch()
+        check_schema(query, found.schema)
         yield found.schema
         yield from found
+
+
+def check_schema(query: Query, schema: Any) -> None:
+    """Refuse what is no table, and numbers in a unit that nobody stated."""
+    if not schema.names:
+        raise ValueError(f"{query} must be a SELECT, got a statement that returns no columns")
+    for column in schema:
+        if (column.metadata or {}).get(b"ADBC:postgresql:typname") == b"money":
+            raise ValueError(
+                f"{query} must give numbers as they are, got column {column.name!r} of type money, "
+                "which comes in its smallest unit: cast it to numeric"
+            )
 
 
 @contextmanager
@@ -75,7 +101,7 @@ def translated(query: Query, driver: Any) -> Iterator[None]:
     try:
         yield
     except driver.Error as error:
-        said = without_password(" ".join(str(error).split("\nquery:")[0].split()))
+        said = " ".join(str(error).split("\nquery:")[0].split())
         raise ValueError(f"{query} failed: {said}") from None
 
 
@@ -104,13 +130,13 @@ def scheme_of(url: str) -> str:
 
 
 def address_of(url: str) -> str:
-    """A URL as its driver takes it: SQLite's is a path."""
+    """A URL as its driver takes it: SQLite's is a path, as in sqlite:///here.db and sqlite:////srv/there.db."""
     if scheme_of(url) != "sqlite":
         return url
-    rest = url.split("://", 1)[1]
-    return (
-        rest[1:] if rest.startswith("/") else rest
-    )  # sqlite:///shop.db is beside us, sqlite:////srv/shop.db is not
+    path = url.split("://", 1)[1].removeprefix("/")
+    if not Path(path).is_file():  # the driver would make one
+        raise ValueError(f"{url} must be a file that is there, got none")
+    return path
 
 
 def is_database(source: object) -> bool:
@@ -119,6 +145,12 @@ def is_database(source: object) -> bool:
     return match is not None and match["scheme"].lower() in DRIVERS
 
 
-def without_password(text: str) -> str:
-    """A URL, or a sentence with URLs, as it may be shown."""
-    return re.sub(r"(://[^\s:/@]*):[^\s/@]*@", r"\1:***@", re.sub(r"(password=)[^\s&]+", r"\1***", text))
+def without_password(url: str) -> str:
+    """A URL as it may be shown: where it is not clear what is secret in it, all of it is."""
+    match = PARTS.fullmatch(url)
+    if is_database(url) and scheme_of(url) == "sqlite":
+        return url
+    if match is None:
+        return url.partition("://")[0] + "://***" if "://" in url else "***"
+    user = f"{match['user']}@" if match["user"] else ""
+    return f"{match['scheme']}{user}{match['host']}{match['path'] or ''}"

@@ -54,8 +54,8 @@ def read_rows(
     in A|C|D; where it is empty, as in an export, every arm could. In the order of `time` where it is named.
     Without an `id` column a row of a file is known by what the file holds and its place in it: the same file
     gives the same ids under any name, in any folder. A row of a table is not known at all. The first bad row
-    is a ValueError that names it; with `skip_bad` such rows are left out. `item`, `arms`, `where`, `decimal`
-    and `thousands` are those of `read_log`.
+    is a ValueError that names it; with `skip_bad` such rows are left out, and counted in `left_out`. `item`,
+    `arms`, `where`, `decimal` and `thousands` are those of `read_log`.
     """
     check_arms(arms)
     if recipe is not None:
@@ -88,6 +88,7 @@ def read_rows(
         recipe=recipe,
         context={field: values[sql] for field, (sql, _) in columns.fields().items()},
         candidates=values.get("candidates"),
+        left_out=sum(file.rows + file.rejected for file in files) - len(values["arm"]),
     )
     return rows if time is None else rows.take(np.argsort(values["time"], kind="stable"))
 

@@ -49,6 +49,7 @@ class Rows:
     recipe: Recipe | None = None  # how contexts become features; None: rows have no context
     context: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)  # (n,) each column of the recipe
     candidates: Bools | None = None  # (n, k) what could be played; None: every arm
+    left_out: int = 0  # bad rows of the source, which are not among these
 
     def __post_init__(self) -> None:
         check_count("k", self.k)

@@ -219,6 +219,9 @@ def find_files(source: Any) -> list[Path]:
     for name in paths_of(source):
         if is_remote(name) or is_database(name):
             continue
+        if "://" in str(name):
+            scheme = str(name).partition("://")[0]
+            raise ValueError(f"a log must be at a path, or at a URL of a known kind, got one of {scheme!r}")
         path = Path(name)
         if path.is_dir():
             raise ValueError(

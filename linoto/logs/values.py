@@ -39,11 +39,11 @@ def as_arrow(source: Any, wanted: Collection[str] | None) -> Frame:
         import pyarrow as arrow
     except ImportError:
         raise ImportError('reading tables needs pyarrow: pip install "linoto[logs]"') from None
-    if hasattr(source, "iloc"):
+    if hasattr(source, "iloc") and hasattr(source, "columns"):
         return from_pandas(source, wanted)
     if hasattr(source, "scanner"):  # a dataset: files that Arrow reads
         return Frame(list(source.schema.names), source.scanner().to_reader())
-    if not hasattr(source, "__arrow_c_stream__"):
+    if not hasattr(source, "__arrow_c_stream__") or hasattr(source, "iloc"):
         raise ValueError(
             "source must be a path, a URL, a list of them, a query, a pandas, polars or Arrow table, or any "
             f"stream of Arrow, got {type(source).__name__}"

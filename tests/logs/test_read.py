@@ -23,6 +23,7 @@ from linoto.engines import Engine
 from linoto.logs import sums
 from linoto.logs.arms import ArmTable
 from linoto.logs.read import Log, read_arms, read_log
+from linoto.logs.read_rows import read_rows
 from linoto.logs.values import UnknownColumn
 
 ARMS = ArmTable.from_columns({"id": ["a", "b", "7"], "size": [1.0, 2.0, 3.0]})
@@ -533,3 +534,10 @@ def test_a_bad_arm_is_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError) as caught:
             read_arms(path)
         assert message in str(caught.value) and str(caught.value).startswith(str(path))
+
+
+def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    table = pd.DataFrame({"item": ["a", "b", None, "a"], "r": ["1", "x", "0", "0"]})
+    table.to_csv(tmp_path / "log.csv", index=False)
+    assert read_rows(tmp_path / "log.csv", item="item", reward="r", skip_bad=True).left_out == 2
+    assert read_rows(table.iloc[[0, 3]], item="item", reward="r").left_out == 0

@@ -44,6 +44,9 @@ def column_of(text: str) -> Column:
             raise ValueError(f"options of {call.func.id} must be known, got {option!r}{hint}")
     if not named or not all(isinstance(field, str) for field in named):
         raise ValueError(f"column must name its fields first, as in {GRAMMAR}, got {text!r}")
+    for needed in (field for field in fields(kind) if field.default is field.default_factory):  # none of both
+        if needed.name not in ("name", *options):
+            raise ValueError(f"{call.func.id} must have {needed.name}, as in {needed.name}=8, got {text!r}")
     return kind(**{"name": "+".join(named), **options, "fields": named})
 
 

@@ -473,6 +473,7 @@ def test_a_column_is_written_in_one_line(text: str, column: Column) -> None:
         ("spline(knots=5)", "column must name its fields first"),
         ("spline(price, knots=1 + 1)", "column must be KIND"),
         ("spline(price, knots=[3, 1])", "knots of 'price' must rise"),
+        ("embedding(title)", r"^embedding must have size, as in size=8, got 'embedding\(title\)'$"),
     ],
 )
 def test_a_column_that_is_written_wrongly_is_refused_in_one_sentence(text: str, message: str) -> None:
