@@ -28,8 +28,14 @@ RECIPE = linoto.Recipe(
 )
 CLICKS = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0), bound=2.0)
 POLICIES = {
-    "model": linoto.Gated(gate=linoto.Tolerance(budget=40.0, evidence="model"), confidence=CLICKS),
-    "coin": linoto.Gated(gate=linoto.Control(budget=6.0), confidence=CLICKS),
+    "model": linoto.Gated(
+        explorer=linoto.LinUCB(scale=1.0),
+        gate=linoto.Tolerance(budget=40.0, evidence="model"),
+        confidence=CLICKS,
+    ),
+    "coin": linoto.Gated(
+        explorer=linoto.LinUCB(scale=1.0), gate=linoto.Control(budget=6.0), confidence=CLICKS
+    ),
     "Thompson": linoto.Gated(
         explorer=linoto.LinTS(),
         gate=linoto.Control(budget=6.0, loan=2.0, promise="expected"),
