@@ -151,7 +151,7 @@ def labelled(text: str) -> tuple[str, Policy | None]:
     from linoto.experiments.compare import CLICKS, everyone
     from linoto.experiments.study import as_policy
 
-    ours = everyone(CLICKS, one_hot=True, contexts=True, shift=1.0)
+    ours = {**everyone(), **everyone(CLICKS, one_hot=True, contexts=True, shift=1.0)}
     label, word = re.fullmatch(r"(?:([^={}]+)=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if word in ours and label in (None, word):
         return word, None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.html import Page
 
-from linoto import Doubling, Gated, LinOtO, LinTS, LinUCB, Random, to_dict
+from linoto import Confidence, Doubling, Gated, LinOtO, LinTS, LinUCB, Random, to_dict
 from linoto.cli import main
 from linoto.cli.compare import print_leagues
 from linoto.experiments.compare import (
@@ -23,7 +24,7 @@ from linoto.experiments.compare import (
     shown_rounds,
 )
 from linoto.experiments.settings import Setting
-from linoto.pages.compare import interval, kept, league_row, write_comparison
+from linoto.pages.compare import interval, kept, league_row, markdown_tables, write_comparison
 
 SMALL = Setting(
     name="small",
@@ -117,6 +118,39 @@ def test_every_problem_has_everybody_who_can_play_it() -> None:
     for setting in problems().values():  # with contexts, who does not play is named with a reason
         known = everyone(CLICKS, contexts=True) if setting.absent else setting.labels
         assert {*setting.labels, *setting.absent} == set(known), setting.name
+
+
+def test_who_is_not_set_up_as_in_the_paper_assumes_the_same_of_rewards() -> None:
+    """A league in which one has another ridge than the others compares ridges."""
+    sharp = ("Gated", "Gated, 0.25 UCB", "LinOtO, sharp", "LinUCB x 0.25", "LinTS", "LinTS x 0.5", "Greedy")
+    for confidence in (None, CLICKS):
+        found: dict[str, Any] = everyone(confidence)
+        assert {found[label].composed().assumed for label in sharp} == {confidence or Confidence()}
+    assert everyone()["OFUL"] == LinUCB(scale=1.0, confidence=Confidence())
+
+
+def test_the_sharp_rule_of_the_paper_differs_in_radius_and_explorer_alone() -> None:
+    found: dict[str, Any] = everyone()
+    sharp, paper = found["LinOtO, sharp"].composed(), found["LinOtO"].composed()
+    assert replace(sharp, explorer=paper.explorer, confidence=paper.confidence) == paper
+    assert sharp.explorer == found["Gated"].explorer
+
+
+def test_everybody_in_a_league_can_be_asked_for_by_name() -> None:
+    from linoto.cli.compare import labelled
+
+    for setting in problems().values():
+        for label in setting.labels:
+            assert labelled(label) == (label, None)
+
+
+def test_tables_of_text_have_what_the_league_has() -> None:
+    found = compare([SMALL], runs=3)
+    head, _, *rows = markdown_tables(found).splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == [f"| {row['policy']}" for row in found.league(SMALL)]
+    assert "| median | worst run |" in head and "µs" not in head
+    for row in found.league(SMALL):
+        assert row["median_regret"] <= row["worst_regret"]
 
 
 @pytest.mark.parametrize(
