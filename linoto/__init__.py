@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from linoto.core.gates import Open as Open
     from linoto.core.gates import Tolerance as Tolerance
     from linoto.core.guard import Guard as Guard
+    from linoto.core.guardrail import Guardrail as Guardrail
     from linoto.core.offline import Offline as Offline
     from linoto.core.one_hot import one_hot as one_hot
     from linoto.core.policies import Gated as Gated
@@ -103,6 +104,7 @@ HOMES = {
     "core.doubling": ("Doubling",),
     "core.gates": ("Budget", "Closed", "Conservative", "Control", "Open", "Tolerance"),
     "core.guard": ("Guard",),
+    "core.guardrail": ("Guardrail",),
     "core.offline": ("Offline",),
     "core.policies": (
         "Gated",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -205,15 +205,29 @@ class Agent:
         """Count a decision as played, or an arm that stays the same. Its reward may come later, once."""
         self.driver.commit(decision)
 
-    def observe(self, decision: Decision | int, reward: float) -> None:
+    def observe(
+        self,
+        decision: Decision | int,
+        reward: float | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
         """Learn from the reward of a decision committed earlier, or of an arm that stays the same.
 
         By its decision a reward is credited to its own play, once. By arm alone it goes to a play outside the
         mixture first: a rule fixed before the reward is seen, but where rewards are lost or late *because* of
         their value, only the decision keeps the books right.
+
+        `metrics` are values of guardrails by their names: with the reward or without it, one by one, each
+        once. One that never comes counts at its worst.
         """
-        value = self.running.check_reward(reward)
-        self.driver.observe(decision, value)
+        values = self.driver.values_of(metrics)
+        if reward is None and not values:
+            self.running.check_reward(reward)  # says what is missing
+        if values and isinstance(decision, Decision) and self.running.rails is not None:
+            self.running.rails.check_awaited(decision.round, values)
+        if reward is not None:
+            self.driver.observe(decision, self.running.check_reward(reward))
+        self.driver.observe_metrics(decision, values)
 
     def lose(self, decision: Decision | int, stand_in: float) -> None:
         """The reward of a committed decision will never come: learn from a value that stands in for it.
@@ -224,9 +238,21 @@ class Agent:
         value = self.running.check_reward(stand_in)
         self.driver.lose(decision, value)
 
-    def update(self, decision: Decision | int, reward: float) -> None:
-        """Commit and observe at once; the reward is that of this very play, whatever else is pending."""
-        self.driver.update(decision, check_reward(self.running.params, reward))
+    def update(
+        self, decision: Decision | int, reward: float, metrics: Mapping[str, float] | None = None
+    ) -> None:
+        """Commit and observe at once; the reward is that of this very play, whatever else is pending.
+
+        So are the values of guardrails in `metrics`; those that are missing may come later by `observe`.
+        """
+        values = self.driver.values_of(metrics) if metrics else {}
+        self.driver.update(decision, check_reward(self.running.params, reward), values)
+
+    @property
+    def rooms(self) -> dict[str, float]:
+        """What of each guardrail may still be lost, by name; where one is below 0, practice is played."""
+        rails = self.running.rails
+        return {} if rails is None else rails.rooms(self.running.state.run)
 
     def await_rounds(self, rounds: Iterable[int]) -> None:
         """Say which rounds await their reward, the oldest first, where a snapshot did not hold them."""

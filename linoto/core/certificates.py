@@ -13,6 +13,7 @@ from linoto.core import kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.confidence import REFUTED, Confidence, least_scale, why_noise_refuted
 from linoto.core.features.moments import Moments
+from linoto.core.guardrail import Guardrail
 from linoto.core.hints import amount, as_sure_as, counted
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import State
@@ -52,6 +53,11 @@ class Certificate:
     changes: tuple[str, ...] = ()  # of the arms since the first round, and what they did to the promise
     every: int | None = None  # the same is promised of each stretch of rounds from a multiple of this on
     by_model: bool = False  # whether it breaks where mean rewards are not linear in the features
+    guardrails: tuple[Guardrail, ...] = ()  # metrics besides the reward, promised with it
+
+    def __post_init__(self) -> None:
+        rails = [Guardrail(**rail) if isinstance(rail, dict) else rail for rail in self.guardrails]
+        object.__setattr__(self, "guardrails", tuple(rails))
 
     def loss(self, rounds: int) -> float | None:
         """The most that can be lost, below what `against` names, in so many rounds."""
@@ -83,6 +89,8 @@ class Certificate:
     def to_dict(self, *, rounds: int | None = None) -> dict[str, Any]:
         """Plain JSON data; for a horizon also the loss over it, and from where on that says something."""
         data = asdict(self)  # without a horizon no more than this: Certificate(**data) must read it
+        if not self.guardrails:
+            del data["guardrails"]
         if rounds is not None:
             data |= {"rounds": rounds, "loss": self.loss(rounds)}
             data["says_something_from"] = self.says_something_from
@@ -121,11 +129,22 @@ class Certificate:
             plural = "" if rounds == 1 else "s"
             lines.append((f"most lost in {rounds} round{plural}", self.lost_text(rounds)))
         lines.append(("vacuous", self.vacuous_text(rounds)))
-        lines.append(("probability", f"{1 - self.delta:g}, for every round at once"))
+        lines.extend((rail.name, self.guardrail_text(rail, rounds)) for rail in self.guardrails)
+        all_at_once = "for every round at once"
+        if self.guardrails:
+            all_at_once = "for every round, the reward and every guardrail at once"
+        lines.append(("probability", f"{1 - self.delta:g}, {all_at_once}"))
         lines.extend(("arms changed", text) for text in self.changes)
         lines.extend(("assumes", text) for text in self.assumes)
         lines.extend(("not assumed", text) for text in self.not_assumed)
         return lines
+
+    def guardrail_text(self, rail: Guardrail, rounds: int | None) -> str:
+        """What is promised of a metric, and in so many rounds."""
+        text = f"{rail.text(self.against)}; every value lies in {interval_text(rail.reward_range)}"
+        return (
+            text if rounds is None else f"{text}; in {counted(rounds, 'round')} {amount(rail.loss(rounds))}"
+        )
 
     def lost_text(self, rounds: int) -> str:
         """The most lost in so many rounds, and how much of what the log earns that is."""

@@ -29,6 +29,8 @@ def encode(record: Any) -> Any:
     if isinstance(record, type) or not (is_dataclass(record) or is_users_own(record)):
         return record
     names = [field.name for field in fields(record)] if is_dataclass(record) else []
+    unsaid = [name for name in getattr(type(record), "unsaid", ()) if not getattr(record, name)]
+    names = [name for name in names if name not in unsaid]
     return {"type": type_name(type(record)), **{name: encode(getattr(record, name)) for name in names}}
 
 
@@ -64,6 +66,8 @@ def completed(data: Any, known: Mapping[str, type]) -> Any:
     name = parts.pop("type")
     kind, parts = revised(known[name], {**meant_before(known[name], parts), **parts}, known)
     usual = {field.name: encode(field.default) for field in fields(kind) if field.default is not MISSING}
+    for unsaid in getattr(kind, "unsaid", ()):
+        del usual[unsaid]
     return {"type": kind.__name__, **usual, **parts}
 
 

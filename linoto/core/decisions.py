@@ -55,6 +55,7 @@ class Decision:
     round: int  # the round it is for: a decision is committed then or not at all
     control_share: float | None = None  # how likely this round was a control play; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: a Control gate weighs the reward with it
+    centres: tuple[float, ...] | None = None  # the same for each guardrail
     changes: int = 0  # how often the arms had changed: a change makes a decision that is not yet played stale
     name: str | None = None  # of the arm, where arms have names
     action: tuple[float, ...] | None = None  # (d,) the features of what is played, where the round brought it
@@ -73,6 +74,7 @@ class Decision:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data: the fields that a decision of its kind has."""
         without = OF_A_ROUND if self.action is None else ("changes",)
+        without = without if self.centres is not None else (*without, "centres")
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -90,7 +92,7 @@ class Decision:
             raise ValueError(
                 f"decision must have the fields {', '.join(known)}, got {odd[0]} too many or missing"
             )
-        for name in ("action", "practice"):
+        for name in ("action", "practice", "centres"):
             if given.get(name) is not None:
                 given[name] = tuple(as_floats(name, given[name], ndim=1).tolist())
         decision = cls(**given)

@@ -48,6 +48,8 @@ class Doubling:
     def __post_init__(self) -> None:
         if not callable(getattr(self.policy, "start", None)):
             raise ValueError(f"policy must have a start method, got {self.policy!r}")
+        if getattr(self.policy, "guardrails", ()):
+            raise ValueError("policy must have no guardrails for Doubling: each epoch forgets their books")
         if self.delta not in (None, "epoch"):
             raise ValueError(f"delta must be 'epoch' or None, got {self.delta!r}")
         if self.delta and not hasattr(self.policy, "confidence"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -14,8 +15,10 @@ from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence
 from linoto.core.decisions import SOURCES, Decision, check_reward, check_round, credit
 from linoto.core.gates import Control, Gate, Tolerance
+from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
+from linoto.core.rails import Rails, share_of
 from linoto.core.saving import SNAPSHOT_FORMAT, under_stored_names
 from linoto.core.validation import as_arm, generator_for
 
@@ -55,6 +58,7 @@ class Guard:
         relative: bool = False,
         promise: Literal["expected", "realised"] = "expected",
         gate: Control | None = None,
+        guardrails: Sequence[Guardrail] = (),
         rng: int | np.random.Generator | None = None,
     ) -> None:
         if not isinstance(offline, Offline):
@@ -63,22 +67,36 @@ class Guard:
         if gate is not None:
             check_gate(gate, rates)
         confidence = Confidence(delta=delta, noise=noise, reward_range=reward_range)  # type: ignore[arg-type]
-        self._begin(offline, gate or Tolerance(evidence="rewards", **rates), confidence)  # type: ignore[arg-type]
+        chosen = gate or Tolerance(evidence="rewards", **rates)  # type: ignore[arg-type]
+        self._begin(offline, chosen, confidence, as_guardrails(guardrails))
         if self.gate.throws_coin:
             self._coins = coins.coins_for(rng, generator_for(rng))
             coins.draw_coins(self._run, self._coins)
 
     @classmethod
-    def of(cls, offline: Offline, gate: Gate, confidence: Confidence) -> Guard:
+    def of(
+        cls,
+        offline: Offline,
+        gate: Gate,
+        confidence: Confidence,
+        guardrails: tuple[Guardrail, ...] = (),
+    ) -> Guard:
         """A guard with a gate that is there already."""
         guard = cls.__new__(cls)
-        guard._begin(offline, gate, confidence)
+        guard._begin(offline, gate, confidence, guardrails)
         return guard
 
     _coins: Coins | None
 
-    def _begin(self, offline: Offline, gate: Gate, confidence: Confidence) -> None:
-        self.offline, self.gate, self.confidence = offline, gate, confidence
+    def _begin(
+        self, offline: Offline, gate: Gate, confidence: Confidence, guardrails: tuple[Guardrail, ...]
+    ) -> None:
+        self.offline, self.gate, self.confidence, self.guardrails = offline, gate, confidence, guardrails
+        reason = gate.why_no_guardrails(confidence) if guardrails else None
+        if reason is not None:
+            raise ValueError(reason)
+        self._rails = Rails.begin(guardrails, gate, confidence)
+        self._of_gate = confidence = share_of(confidence, guardrails)
         k = offline.pulls.size
         self._logged = np.flatnonzero(offline.pulls)  # (n,) the arms of the mixture: no other is ever due
         self._shares = offline.pulls[self._logged]
@@ -126,7 +144,10 @@ class Guard:
         check_round(decision, self.rounds + 1)
         arm, mixture = as_arm(decision.arm, self._counts.shape[1]), decision.by_practice
         if self._coins is not None:
-            self._commit_by_coin(decision, self._coins)
+            coins.enter_play(self._run, decision)
+            if self._rails is not None:
+                self._rails.commit(self._run, decision)
+            self._commit_by_coin(self._coins)
             self._counts[kernels.PENDING_MIXTURE if mixture else kernels.PENDING, arm] += 1
             self._open.open(self.rounds)
             return
@@ -139,9 +160,37 @@ class Guard:
         kernels.ledger_commit(self._params, self._run, mixture)
         self._open.open(self.rounds)
 
-    def observe(self, decision: Decision | int, reward: float) -> None:
-        """The reward of a decision committed earlier (or of an arm: then plays outside the mixture first)."""
-        value = check_reward(self._params, reward)
+    def observe(
+        self,
+        decision: Decision | int,
+        reward: float | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
+        """The reward of a decision committed earlier (or of an arm: then plays outside the mixture first).
+
+        `metrics` are values of guardrails by their names: with the reward or without, each once.
+        """
+        if metrics:
+            self._observe_metrics(decision, metrics, reward)
+        if reward is not None or not metrics:
+            self._observe_reward(decision, check_reward(self._params, reward))
+
+    def _observe_metrics(
+        self, decision: Decision | int, metrics: Mapping[str, float], reward: float | None
+    ) -> None:
+        if self._rails is None:
+            raise ValueError(f"metrics must be left out without guardrails, got {next(iter(metrics))!r}")
+        values = self._rails.values_of(metrics)
+        if not isinstance(decision, Decision):
+            raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
+        if reward is not None:
+            check_reward(self._params, reward)
+        self._rails.check_awaited(decision.round, values)
+        desk = np.zeros(1, dtype=kernels.RUN)
+        coins.enter_decision(desk, decision)
+        self._rails.observe(desk[0], decision, values)
+
+    def _observe_reward(self, decision: Decision | int, value: float) -> None:
         if self.gate.throws_coin and not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned for a Control gate, got {decision!r}")
         arm, mixture = credit(decision, self._counts)
@@ -155,11 +204,20 @@ class Guard:
             return
         kernels.ledger_observe(self._params, self._run, value, mixture)
 
-    def update(self, decision: Decision, reward: float) -> None:
+    def update(self, decision: Decision, reward: float, metrics: Mapping[str, float] | None = None) -> None:
         """Commit and observe at once."""
         value = check_reward(self._params, reward)
+        if self._rails is not None:
+            self._rails.values_of(metrics)
+        elif metrics:
+            raise ValueError(f"metrics must be left out without guardrails, got {next(iter(metrics))!r}")
         self.commit(decision)
-        self.observe(decision, value)
+        self.observe(decision, value, metrics)
+
+    @property
+    def rooms(self) -> dict[str, float]:
+        """What of each guardrail may still be lost, by name; where one is below 0, practice is played."""
+        return {} if self._rails is None else self._rails.rooms(self._run)
 
     def __repr__(self) -> str:
         return f"<guard of {self.gate!r}: {self.rounds} rounds>"
@@ -181,13 +239,14 @@ class Guard:
             Situation(
                 gate=self.gate,
                 fallback="mixture",
-                confidence=self.confidence,
+                confidence=self._of_gate,
                 params=self._params,
                 run=self._run,
                 state=None,
                 offline=self.offline,
             )
         )
+        found = replace(found, delta=self.confidence.delta, guardrails=self.guardrails)
         return coins.with_seed(found, self.gate, self._coins)
 
     def snapshot(self) -> bytes:
@@ -212,6 +271,9 @@ class Guard:
         if self.gate.reads_squares and self.offline.reward_squares is not None:
             arrays["reward_squares"] = self.offline.reward_squares
         self._open.save(header, arrays)
+        if self._rails is not None:
+            header["guardrails"] = codec.encode(self.guardrails)
+            self._rails.save(header, arrays, thrown=bool(self._run[0]["coin_thrown"]))
         return codec.pack(header, arrays)
 
     # -- with a coin
@@ -242,6 +304,8 @@ class Guard:
         if run[0]["coin_thrown"]:
             coins.check_same_round(run, arm, None)
         else:
+            if self._rails is not None:
+                self._rails.measure(run)
             run["proposal"], run["fallback"], run["fallback_source"] = (
                 arm,
                 self.practice,
@@ -257,7 +321,10 @@ class Guard:
             budget=float(run[0]["room"]),
             round=self.rounds + 1,
         )
-        return coins.with_coin(decision, run)
+        decision = coins.with_coin(decision, run)
+        if self._rails is None or decision.control_share is None:
+            return decision
+        return replace(decision, centres=self._rails.centres)
 
     def _vouched_room(self) -> float:
         """The room that the log sees, where it vouches for a loan."""
@@ -270,8 +337,7 @@ class Guard:
         earned = run["earned"] + p["low"] * (run["pending"] + 1)
         return float(p["budget"] + p["epsilon"] * (run["rounds"] + 1) + earned - most)
 
-    def _commit_by_coin(self, decision: Decision, source: Coins) -> None:
-        coins.enter_play(self._run, decision)
+    def _commit_by_coin(self, source: Coins) -> None:
         if self._run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.UNASKED_PLAY):
             self._against[self._run[0]["entry_practice"]] += 1
         kernels.coin_commit(self._params, self._run)

@@ -47,6 +47,13 @@ class OpenRounds:
         if len(self._bits) > self.most_bytes:
             self._forget(len(self._bits) - self.most_bytes)
 
+    def awaits(self, round: int) -> bool:
+        """Whether its reward may still come."""
+        if 1 <= round < self.known_from:
+            return True
+        place = (round - self._first) >> 3
+        return 0 <= place < len(self._bits) and bool(self._bits[place] & 1 << (round & 7))
+
     def close(self, round: int) -> bool:
         """Its reward comes, or never will: whether it was awaited."""
         if 1 <= round < self.known_from:

@@ -17,6 +17,7 @@ from linoto.core.gates import mixture_rounding
 from linoto.core.offline import Offline
 from linoto.core.one_hot import find_one_hot, squared_lengths
 from linoto.core.protocols import Composition
+from linoto.core.rails import share_of
 from linoto.core.validation import as_arm, exact
 
 FALLBACK_CODES: dict[str | int, int] = {
@@ -74,7 +75,7 @@ def params_with(
     params = explorer_params(composition, actions.shape[1], radius_terms(confidence, actions, offline))
     p = params[0]
     fill_odds(p, explorer, offline.total, float(offline.reward_sums.sum()))
-    gate.fill(p, confidence, actions, offline)
+    gate.fill(p, share_of(confidence, composition.guardrails), actions, offline)
     if is_arm(fallback):
         p["fallback"], p["fixed_arm"] = kernels.FIXED_ARM, as_arm(fallback, len(actions), "fallback")
     else:
@@ -159,7 +160,8 @@ def params_in_rounds(composition: Composition, confidence: Confidence, moments: 
     """The same for one estimate."""
     params = explorer_params(composition, moments.d, terms_of_log(confidence, moments.d, moments.spectrum))
     fill_odds_in_rounds(params[0], composition.explorer, moments)
-    composition.gate.fill_for_rounds(params[0], confidence, moments)
+    of_gate = share_of(confidence, composition.guardrails)
+    composition.gate.fill_for_rounds(params[0], of_gate, moments)
     params[0]["fallback"] = FALLBACK_CODES[composition.resolved_fallback()]  # the mixture is practice
     return params
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from linoto.core import kernels
 from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.decisions import source_code
+from linoto.core.guardrail import Guardrail
 from linoto.core.protocols import AnyAgent, RoundAgent
 from linoto.core.validation import as_arm, as_counts, as_floats
 
@@ -27,6 +28,51 @@ class Rounds(NamedTuple):
         return np.asarray(self.sources == kernels.FROM_EXPLORER)
 
 
+class Metric(NamedTuple):
+    """What a metric besides the reward is in some rounds."""
+
+    guardrail: Guardrail
+    means: Floats  # (segments, k), or of the arms that rounds bring (arms,)
+    draws: Floats  # (n,) what decides its values
+
+    def value(self, mean: float, draw: float, bernoulli: bool) -> float:
+        """That of one play, as a person reads it."""
+        low, high = self.guardrail.reward_range
+        if bernoulli:
+            return low + (high - low) if draw * (high - low) < mean - low else low
+        return mean + draw
+
+
+def as_metrics(
+    given: Mapping[str, tuple[Any, Any]] | None, guardrails: Sequence[Guardrail], means: Floats, n: int
+) -> tuple[Metric, ...]:
+    """What guardrails are in a world of these means, by their names: means and draws of each."""
+    named = dict(given or {})
+    names = [rail.name for rail in guardrails]
+    if set(named) != set(names):
+        told, known = ", ".join(named) or "none", ", ".join(names) or "none"
+        raise ValueError(f"metrics must be those of the guardrails, {known}, got {told}")
+    found = []
+    for rail in guardrails:
+        own, draws = (np.asarray(part, dtype=np.float64) for part in named[rail.name])
+        if own.shape not in (means.shape, means.shape[1:]) or draws.shape != (n,):
+            raise ValueError(
+                f"metrics must have means of shape {means.shape} and {n} draws for {rail.name!r}, got "
+                f"{own.shape} and {draws.shape}"
+            )
+        found.append(Metric(rail, np.broadcast_to(own, means.shape), draws))
+    return tuple(found)
+
+
+def check_metrics(metrics: Sequence[Metric], bernoulli: bool) -> None:
+    """Refuse values beyond the range that they are said never to leave."""
+    for rail, means, draws in metrics:
+        low, high = rail.reward_range
+        least, most = (0.0, 0.0) if bernoulli or not draws.size else (draws.min(), draws.max())
+        if means.size and not (low <= means.min() + least and means.max() + most <= high):
+            raise ValueError(f"reward_range of {rail.name!r} must hold every value, got a world beyond it")
+
+
 class World(NamedTuple):
     """What arms that stay the same earn in some rounds."""
 
@@ -37,6 +83,7 @@ class World(NamedTuple):
     bernoulli: bool
     reward_range: tuple[float, float]
     spread: Floats  # (k,)
+    metrics: tuple[Metric, ...] = ()
 
     @property
     def extent(self) -> tuple[float, float]:
@@ -74,6 +121,8 @@ def as_world(
     bernoulli: bool = False,
     reward_range: tuple[float, float] = (0.0, 1.0),
     spread: Floats | None = None,
+    metrics: Mapping[str, tuple[Any, Any]] | None = None,
+    guardrails: Sequence[Guardrail] = (),
 ) -> World:
     """A world of k arms, checked."""
     draws = as_floats("draws", draws, ndim=1)
@@ -85,7 +134,9 @@ def as_world(
     steps = usual if spread is None else as_floats("spread", spread, ndim=1)
     if steps.size != k:
         raise ValueError(f"spread must have one entry for each of the {k} arms, got {steps.size}")
-    return World(means, draws, starts, first, bernoulli, reward_range, steps)
+    besides = as_metrics(metrics, guardrails, means, draws.size)
+    check_metrics(besides, bernoulli)
+    return World(means, draws, starts, first, bernoulli, reward_range, steps, besides)
 
 
 def check_rewards(params: Records, least: float, most: float) -> None:
@@ -136,12 +187,25 @@ def ask_in_world(agent: AnyAgent, world: World) -> Rounds:
         reward = mean + step * draw
         if world.bernoulli:
             reward = low + step if draw * step < mean - low else low
-        agent.update(arm, reward)
+        if not world.metrics:
+            agent.update(arm, reward)
+            continue
+        metrics = {
+            metric.guardrail.name: metric.value(
+                float(metric.means[rows[t], arm]), float(metric.draws[t]), world.bernoulli
+            )
+            for metric in world.metrics
+        }
+        agent.update(arm, reward, metrics=metrics)  # type: ignore[call-arg] # who has guardrails takes them
     return rounds
 
 
 def ask_in_rounds(
-    agent: RoundAgent, rounds: Iterable[tuple[Floats, Floats, Floats]], draws: Floats, bernoulli: bool
+    agent: RoundAgent,
+    rounds: Iterable[tuple[Floats, Floats, Floats]],
+    draws: Floats,
+    bernoulli: bool,
+    metrics: Sequence[Metric] = (),
 ) -> Rounds:
     """What any agent plays in rounds that bring arms (k, d), practice's weights (k,) and means (k,).
 
@@ -149,6 +213,7 @@ def ask_in_rounds(
     where it has a `source` and a `fallback` as ours have, they are kept.
     """
     played = Rounds(*np.full((3, draws.size), [[0], [kernels.FROM_EXPLORER], [-1]], dtype=np.int64))
+    begin = 0
     for t, ((actions, weights, means), draw) in enumerate(zip(rounds, draws.tolist(), strict=True)):
         decision = agent.decide(actions=actions, practice=weights)
         arm = as_arm(decision.arm, len(actions), "the arm of a decision")
@@ -156,5 +221,16 @@ def ask_in_rounds(
         played.arms[t], played.fallbacks[t] = arm, -1 if fallback is None else fallback
         played.sources[t] = source_code(getattr(decision, "source", "explorer"))
         mean = float(means[arm])
-        agent.update(decision, float(draw < mean) if bernoulli else mean + draw)
+        reward = float(draw < mean) if bernoulli else mean + draw
+        if not metrics:
+            agent.update(decision, reward)
+            continue
+        values = {
+            metric.guardrail.name: metric.value(
+                float(metric.means[begin + arm]), float(metric.draws[t]), bernoulli
+            )
+            for metric in metrics
+        }
+        agent.update(decision, reward, metrics=values)  # type: ignore[call-arg] # as above
+        begin += len(actions)
     return played

@@ -29,6 +29,7 @@ from linoto.core.explorers import (
 from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Budget, Closed, Gate, Open
 from linoto.core.gates.budget import FORMS
+from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.offline import Offline
 from linoto.core.parameters import REACHES, is_arm, params_of
 from linoto.core.validation import (
@@ -280,7 +281,9 @@ class Gated(Composed):
     to be as good as the log, else the mixture. With no argument it is the practical choice: Thompson
     sampling at half of its spread (`default_explorer`) behind `default_gate`, a budget of 100 rounds. An
     explorer of your own is any object with `score(view) -> (k,)` or `propose(view) -> arm`
-    (`linoto.core.explorers.View` is what it sees): slower, the same promise.
+    (`linoto.core.explorers.View` is what it sees): slower, the same promise. `guardrails` are metrics besides
+    the reward that must not suffer either, behind a `Control` gate: a round is explored only where all of
+    them can afford it.
 
     >>> import numpy as np
     >>> log = Offline(pulls=[50, 0], reward_sums=[30.0, 0.0])
@@ -289,11 +292,14 @@ class Gated(Composed):
     (100.0, 0.0)
     """
 
+    unsaid: ClassVar[tuple[str, ...]] = ("guardrails",)  # stored data has them only where there are any
+
     explorer: Explorer = None  # type: ignore[assignment] # None becomes `default_explorer`
     gate: Gate = None  # type: ignore[assignment] # None is for `composed`: the usual gate of the confidence
     fallback: Literal["auto", "lcb", "frozen", "mixture"] | int = "auto"
     reach: Literal["proposal", "affordable"] = "affordable"
     confidence: Confidence | None = None
+    guardrails: tuple[Guardrail, ...] = ()
 
     def __post_init__(self) -> None:
         given: Any = self.explorer
@@ -319,6 +325,10 @@ class Gated(Composed):
         check_confidence(self.confidence)
         self.check_forgetting()
         self.check_shift()
+        object.__setattr__(self, "guardrails", as_guardrails(self.guardrails))
+        reason = self.composed().gate.why_no_guardrails(self.assumed) if self.guardrails else None
+        if reason is not None:
+            raise ValueError(reason)
 
     def check_forgetting(self) -> None:
         """Refuse a gate or a fallback whose proof needs every reward that an explorer would forget."""

@@ -13,6 +13,7 @@ from linoto.core.certificates import Certificate
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates import Gate
+from linoto.core.guardrail import Guardrail
 from linoto.core.offline import Offline
 
 
@@ -129,6 +130,9 @@ class Composition(Protocol):
 
     @property
     def assumed(self) -> Confidence: ...
+
+    @property
+    def guardrails(self) -> tuple[Guardrail, ...]: ...
 
     def params(self, actions: Floats, offline: Offline) -> Records: ...
 

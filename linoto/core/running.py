@@ -13,6 +13,7 @@ from linoto.core.coins import Coins, draw_coins
 from linoto.core.decisions import check_reward
 from linoto.core.kernels import State
 from linoto.core.open_rounds import OpenRounds
+from linoto.core.rails import Rails
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -25,6 +26,7 @@ class Running:
     coins: Coins | None = None  # practice's draws, and the coin of a gate that throws one
     open_rounds: OpenRounds = field(default_factory=OpenRounds)  # those that await their reward
     stays_safe: bool = False  # in this round
+    rails: Rails | None = None  # the books of guardrails, where there are any
 
     @property
     def run(self) -> Any:

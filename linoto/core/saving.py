@@ -50,6 +50,8 @@ def snapshot_of(policy: PolicyWithPromise, driver: Driver[Any]) -> bytes:
     if running.stays_safe:
         header["stays_safe"] = True
     running.open_rounds.save(header, arrays)
+    if running.rails is not None:
+        running.rails.save(header, arrays, thrown=bool(running.run["coin_thrown"]))
     return codec.pack(header, arrays)
 
 

@@ -29,6 +29,7 @@ from linoto.core.features.moments import Moments
 from linoto.core.gates import GATES, Gate
 from linoto.core.gates.older import OlderTolerance
 from linoto.core.guard import Guard
+from linoto.core.guardrail import Guardrail
 from linoto.core.item_changes import recipe_after
 from linoto.core.kernels import State
 from linoto.core.learnt import LearntPolicy
@@ -37,7 +38,8 @@ from linoto.core.one_hot import OneHotArms, find_one_hot, is_compact, same_arms
 from linoto.core.oope import OOPE
 from linoto.core.open_rounds import OpenRounds
 from linoto.core.parameters import params_for_rounds
-from linoto.core.protocols import Policy
+from linoto.core.protocols import Composition, Policy
+from linoto.core.rails import Rails
 from linoto.core.running import Running
 from linoto.core.saving import SNAPSHOT_FORMAT, STORED_NAMES, lasting_rows
 from linoto.core.validation import as_actions
@@ -56,6 +58,7 @@ KNOWN: dict[str, type] = {
         policies.LinOtO,
         policies.LinLCB,
         policies.Gated,
+        Guardrail,
         LearntPolicy,
     )
 }
@@ -195,7 +198,7 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
         kernels.tally(params, state)
     driver = FixedArms(
         composition=composition,
-        running=running_of(header, arrays, params, state),
+        running=running_of(header, arrays, composition, params, state),
         names=None if names is None else tuple(names),
         reward_squares=squares,
         changes=changes,
@@ -203,9 +206,14 @@ def restore_fixed(header: dict[str, Any], arrays: Arrays, given: Policy | None) 
     return Agent(policy, driver)
 
 
-def running_of(header: dict[str, Any], arrays: Arrays, params: Records, state: kernels.State) -> Running:
+def running_of(
+    header: dict[str, Any], arrays: Arrays, composition: Composition, params: Records, state: kernels.State
+) -> Running:
     """What a snapshot holds of any agent that runs."""
     rounds = int(state.run[0]["rounds"])
+    rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
+    if rails is not None:
+        rails.load(header, arrays)
     return Running(
         params=params,
         state=state,
@@ -213,6 +221,7 @@ def running_of(header: dict[str, Any], arrays: Arrays, params: Records, state: k
         coins=decode_coins(header["coins"], rounds) if "coins" in header else None,
         open_rounds=OpenRounds.of(header, arrays, rounds),
         stays_safe=bool(header.get("stays_safe", False)),
+        rails=rails,
     )
 
 
@@ -319,7 +328,7 @@ def restore_rounds(
         copy_exactly("blocks", arrays, state.vectors[kernels.BLOCK_BEGIN : kernels.BLOCK_END + 1])
     driver = RoundArms(
         composition=composition,
-        running=running_of(header, arrays, params, state),
+        running=running_of(header, arrays, composition, params, state),
         moments=moments,
         features=features,
         changes=changes,
@@ -404,11 +413,14 @@ def restore_guard(header: dict[str, Any], arrays: Arrays, policy: Policy | None)
         stored_log(arrays),
         from_dict(header["gate"], stored=True),
         from_dict(header["confidence"], stored=True),
+        tuple(from_dict(rail, stored=True) for rail in header.get("guardrails", ())),
     )
     copy_exactly("counts", arrays, guard._counts)
     copy_exactly("mixed", arrays, guard._mixed)
     copy_fields(arrays, guard._run)
     guard._open = OpenRounds.of(header, arrays, guard.rounds)
+    if guard._rails is not None:
+        guard._rails.load(header, arrays)
     if guard.gate.throws_coin:
         copy_exactly("against", arrays, guard._against)
         guard._coins = decode_coins(header["coins"], guard.rounds)

@@ -91,14 +91,14 @@ def as_arms(name: str, value: Any, k: int) -> Ints:
     return array.astype(np.int64)
 
 
-def as_reward(reward: Any) -> float:
-    """One reward: a finite number."""
+def as_reward(reward: Any, name: str = "reward") -> float:
+    """One reward, or what else has this name: a finite number."""
     try:
         value = float(reward)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"reward must be a number, got {reward!r}") from None
+        raise ValueError(f"{name} must be a number, got {reward!r}") from None
     if not np.isfinite(value):
-        raise ValueError(f"reward must be finite, got {value}")
+        raise ValueError(f"{name} must be finite, got {value}")
     return value
 
 

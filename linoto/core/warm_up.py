@@ -80,7 +80,7 @@ def warm_up_loop(parts: Parts = PLAIN) -> None:
         world = np.zeros((1, 1)), np.zeros(1, np.int64), 0, np.zeros(1), False, 0.0, np.zeros(1)
         randoms = np.empty((1, 0)), np.zeros((1, 2))
         played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
-        kernels.play(params, state, *world, *randoms, *played, *parts)
+        kernels.play(params, state, *world, *randoms, *played, None, *parts)
 
 
 @cache
@@ -104,7 +104,19 @@ def warm_up_context_loop(coin: Part = None, shift: Part = None) -> None:
         rounds = np.ones(1, np.int64), np.ones((1, 1)), one, one, one, False
         draws = np.empty((1, 0)), np.zeros((1, 2)), np.zeros((2, 1))
         played = np.empty(1, np.int64), np.empty(1, np.int64), np.empty(1, np.int64)
-        kernels.context_play(params, state, *rounds, *draws, *played, coin, shift)
+        kernels.context_play(params, state, *rounds, *draws, *played, None, coin, shift)
+
+
+@cache
+def warm_up_rails() -> None:
+    """Load (or compile) what the books of guardrails need."""
+    with announced():
+        params, books, run = np.zeros(1, kernels.PARAMS), np.zeros(1, kernels.RUN), np.zeros(1, kernels.RUN)
+        params["unit"] = 1.0
+        kernels.rails_begin(params, books)
+        kernels.rails_measure(params, books, run)
+        kernels.rails_commit(params, books, run, False)
+        kernels.rails_observe(params, books, 0, 0, 0.0, 0.0, 0.0, False)
 
 
 def warm_up_usual() -> None:

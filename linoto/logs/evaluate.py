@@ -231,6 +231,8 @@ def evaluate(
         return evaluate_learnt(rows, target, methods or METHODS[1:], folds, ridge, warm_start, interval)
     part = learnt_part(target)
     learnt = "" if part is None else f"{part.method}, from {part.rows} {named(part)}"
+    if getattr(target, "guardrails", ()):
+        raise ValueError("target must have no guardrails, got some: rows have one reward")
     if is_policy(target):
         methods = methods or METHODS[:1]
     else:

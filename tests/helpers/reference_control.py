@@ -158,9 +158,9 @@ class ControlReference:
         dearest = np.log(16 / self.delta) * (self.high - self.centre) / fee
         return max(0.05, 4 * self.unit / (4 * self.unit + left), min(0.9, 1 - np.exp(-dearest)))
 
-    def commit(self, kind: str) -> None:
-        """A round is played; its reward is to come."""
-        entry = Entry(kind, self.next_share, self.centre)  # as it was decided
+    def commit(self, kind: str, share: float | None = None) -> None:
+        """A round is played, by this share of control if others have a say too; its reward is to come."""
+        entry = Entry(kind, self.next_share if share is None else share, self.centre)  # as it was decided
         if self.every and self.entries and len(self.entries) % self.every == 0:
             self.mark()
         self.entries.append(entry)

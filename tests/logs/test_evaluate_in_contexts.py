@@ -371,3 +371,8 @@ def test_rows_that_built_a_warm_start_cannot_judge_a_policy_in_contexts() -> Non
         evaluate(rows, linoto.Greedy(), warm_start=rows)
     with pytest.raises(ValueError, match="methods must be ips, snips or dr for a greedy target"):
         evaluate(rows, "greedy", methods=("replay",))
+    rail = linoto.Guardrail("complaints", reward_range=(0, 1), budget=20)
+    clicks = linoto.Confidence(noise="bounded", reward_range=(0, 1))
+    policy = linoto.Gated(gate=linoto.Control(budget=20), confidence=clicks, guardrails=(rail,))
+    with pytest.raises(ValueError, match="target must have no guardrails, got some"):
+        evaluate(rows, policy)

@@ -150,8 +150,15 @@ def test_every_policy_fits_its_schema_as_it_is_written(policy: Any) -> None:
     for data in (linoto.to_dict(policy), {"type": type(policy).__name__}):
         if data != {"type": "Doubling"}:  # which needs a policy
             jsonschema.validate(data, schema_of(data["type"]))
-    no_loop = {"OOPE", "LearntPolicy"}  # one has no snapshot, the other knows the arms of its rows only
+    no_loop = {"OOPE", "LearntPolicy", "Guardrail"}  # no snapshot; the arms of its rows only; one reward
     assert set(KNOWN) - no_loop <= set(body_schemas())
+
+
+WITH_GUARDRAIL = linoto.Gated(
+    gate=linoto.Control(budget=20),
+    confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1)),
+    guardrails=(linoto.Guardrail("complaints", reward_range=(0, 1), budget=20),),
+)
 
 
 @pytest.mark.parametrize(
@@ -160,10 +167,18 @@ def test_every_policy_fits_its_schema_as_it_is_written(policy: Any) -> None:
         {"type": "Gated", "gate": {"type": "LinUCB"}},
         {"type": "Gated", "gate": {"type": "Tolerance", "epsilom": 0.1}},
         {"type": "LinUCB", "scale": "1"},
+        linoto.to_dict(WITH_GUARDRAIL),
         {"type": "Nobody"},
         {},
     ],
-    ids=["an explorer as gate", "a misspelt field", "a text as number", "no such policy", "no type"],
+    ids=[
+        "an explorer as gate",
+        "a misspelt field",
+        "a text as number",
+        "guardrails",
+        "no such policy",
+        "no type",
+    ],
 )
 def test_what_no_policy_is_fits_no_schema_and_is_refused(wrong: dict[str, Any]) -> None:
     spec = {"arms": [{"name": "a"}], "policy": wrong, "default_reward": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linoto.core import kernels
-from linoto.core.arrays import Bools, Floats
+from linoto.core.arrays import Bools, Floats, Records
 from linoto.core.certificates import Certificate, Situation, certify
 from linoto.core.coins import Coins
 from linoto.core.confidence import Confidence, Ellipsoid
@@ -20,6 +20,7 @@ from linoto.core.explorers import View, is_users_own, rule_of
 from linoto.core.kernels import State
 from linoto.core.playing import Rounds
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
+from linoto.core.rails import Values, share_of
 from linoto.core.running import Running
 
 Q = TypeVar("Q")  # the question of a round, checked
@@ -86,6 +87,8 @@ class Driver(ABC, Generic[Q]):
         now = self.running.state.run[OF_A_DECISION].item(0)
         explored, source, proposal, room, rounds, coin_thrown, share, centre = now
         thrown = coin_thrown and self.gate.throws_coin
+        if thrown and self.running.rails is not None:
+            fields["centres"] = self.running.rails.centres
         return Decision.of(
             mode="explore" if explored else "safe",
             source=self.sources[source],
@@ -116,7 +119,7 @@ class Driver(ABC, Generic[Q]):
 
     def without_coin(self, decision: Decision) -> Decision:
         """A safe decision as one of a round in which no coin was thrown."""
-        return replace(decision, source=self.fallback_source, control_share=None, centre=None)
+        return replace(decision, source=self.fallback_source, control_share=None, centre=None, centres=None)
 
     @property
     @abstractmethod
@@ -186,11 +189,35 @@ class Driver(ABC, Generic[Q]):
         """Learn from the reward of a decision that awaits it."""
 
     @abstractmethod
+    def enter_on_desk(self, desk: Records, decision: Any) -> None:
+        """Say what a decision that awaits its values is in the books of a gate that throws a coin."""
+
+    def observe_metrics(self, decision: Any, values: Values) -> None:
+        """Values of guardrails of a decision that awaits them."""
+        rails = self.running.rails
+        if rails is None or not values:
+            return
+        if not isinstance(decision, Decision):
+            raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
+        rails.check_awaited(decision.round, values)
+        desk = np.zeros(1, dtype=kernels.RUN)
+        self.enter_on_desk(desk, decision)
+        rails.observe(desk[0], decision, values)
+        self.running.forget_decision()
+
+    def values_of(self, metrics: Mapping[str, Any] | None) -> Values:
+        """Values by the name of their metric, checked."""
+        rails = self.running.rails
+        if rails is None and metrics:
+            raise ValueError(f"metrics must be left out without guardrails, got {next(iter(metrics))!r}")
+        return {} if rails is None else rails.values_of(metrics)
+
+    @abstractmethod
     def lose(self, decision: Any, value: float) -> None:
         """Learn from a value that stands in for a reward which never comes."""
 
     @abstractmethod
-    def update(self, decision: Any, value: float) -> None:
+    def update(self, decision: Any, value: float, metrics: Values) -> None:
         """Commit and observe at once."""
 
     @abstractmethod
@@ -257,7 +284,8 @@ class Driver(ABC, Generic[Q]):
 
     def certified(self) -> Certificate:
         """What is guaranteed, before the first round."""
-        return certify(self.situation())
+        found, guardrails = certify(self.situation()), self.composition.guardrails
+        return replace(found, delta=self.confidence.delta, guardrails=guardrails) if guardrails else found
 
     @abstractmethod
     def situation(self) -> Situation:
@@ -268,7 +296,7 @@ class Driver(ABC, Generic[Q]):
         return {
             "gate": self.gate,
             "fallback": self.composition.resolved_fallback(),
-            "confidence": self.confidence,
+            "confidence": share_of(self.confidence, self.composition.guardrails),
             "params": self.running.params,
             "run": self.running.state.run,
         }

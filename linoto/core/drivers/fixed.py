@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from linoto.core import arm_changes, coins, kernels
 from linoto.core.arm_changes import ArmChange
-from linoto.core.arrays import Bools, Floats, Ints
+from linoto.core.arrays import Bools, Floats, Ints, Records
 from linoto.core.certificates import Certificate, Situation, limits_of
 from linoto.core.coins import Coins
 from linoto.core.decisions import SOURCES, Decision, NoSafeArm, as_mask, check_round, credit
@@ -25,6 +25,7 @@ from linoto.core.open_rounds import check_awaited
 from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.playing import Rounds, World, as_world, ask_in_world, check_rewards
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
+from linoto.core.rails import Rails, Values, share_of
 from linoto.core.running import Running
 from linoto.core.saving import lasting_arrays, rows_left_out
 from linoto.core.validation import as_arm, as_counts
@@ -75,7 +76,8 @@ class FixedArms(Driver[Bools | None]):
         shifted = composition.assumed.shift > 0
         more = bool(params[0]["explorer"] == kernels.LOGISTIC)
         state = kernels.allocate(actions, offline.pulls, offline.reward_sums, shifted, more)
-        running = Running(params=params, state=state, rng=rng, coins=coins)
+        rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
+        running = Running(params=params, state=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
             composition=composition,
             running=running,
@@ -86,7 +88,8 @@ class FixedArms(Driver[Bools | None]):
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = driver.offline.within_arms()
         driver.draw()
-        composition.gate.check_start(state, composition.assumed, offline)
+        of_gate = share_of(composition.assumed, composition.guardrails)
+        composition.gate.check_start(state, of_gate, offline)
         return driver
 
     # -- deciding
@@ -107,6 +110,8 @@ class FixedArms(Driver[Bools | None]):
         running = self.running
         if self.own or running.stays_safe:
             return self.answer(None, None).arm
+        if running.rails is not None:
+            running.rails.measure(running.state.run)
         return kernels.decide(running.params, running.state, -1, *self.parts)
 
     def answer(self, wanted: int | None, asked: Bools | None, safe: bool = False) -> Decision:
@@ -130,6 +135,8 @@ class FixedArms(Driver[Bools | None]):
         if run[0]["coin_thrown"]:
             coins.check_same_round(run, -1 if wanted is None else wanted, mask)
             return
+        if self.running.rails is not None:
+            self.running.rails.measure(run)
         proposal = wanted if wanted is not None else self.propose(mask) if self.own else -1
         state.arms[kernels.CHANCE] = 0.0  # an arm that the caller wants is no draw
         if mask is None:
@@ -262,6 +269,8 @@ class FixedArms(Driver[Bools | None]):
     def commit(self, decision: Decision | int) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
+        if running.rails is not None:
+            running.rails.commit(running.state.run, decision)
         kernels.commit(running.params, running.state, arm, mixture, *self.parts[:2])
         running.open_rounds.open(running.rounds)
         self.draw()
@@ -287,14 +296,18 @@ class FixedArms(Driver[Bools | None]):
         low, high = limits_of(self.confidence, self.running.state.actions)
         self.learn(arm, mixture, value, max(high - value, value - low))
 
-    def update(self, decision: Decision | int, value: float) -> None:
+    def update(self, decision: Decision | int, value: float, metrics: Values) -> None:
         running = self.running
         arm, mixture = self.play_of(decision)
+        if running.rails is not None:
+            running.rails.commit(running.state.run, decision)
         kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts[:5])
+        if running.rails is not None:
+            running.rails.observe_latest(running.state.run, metrics, mixture)
         self.draw()
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
-        known = as_world(means, draws, self.k, **world)
+        known = as_world(means, draws, self.k, guardrails=self.composition.guardrails, **world)
         if known.bernoulli or known.draws.size:
             check_rewards(self.running.params, *known.extent)
         return ask_in_world(cast(AnyAgent, agent), known) if self.own else self.play_compiled(known)
@@ -312,8 +325,17 @@ class FixedArms(Driver[Bools | None]):
             now = world.means, world.starts, first, draws[part], world.bernoulli, low, world.spread
             randoms = self.random_rows(part.stop - start), self.coin_rows(part.stop - start)
             played = rounds.arms[part], rounds.sources[part], rounds.fallbacks[part]
-            kernels.play(running.params, running.state, *now, *randoms, *played, *self.parts)
+            rails = self.rails_in(world, part)
+            kernels.play(running.params, running.state, *now, *randoms, *played, rails, *self.parts)
         return rounds
+
+    def rails_in(self, world: World, part: slice) -> kernels.Rails | None:
+        """The guardrails of these rounds as the kernels play them."""
+        rails, metrics = self.running.rails, world.metrics
+        if rails is None:
+            return None
+        means = np.stack([metric.means for metric in metrics], axis=1)
+        return rails.in_world(means, np.stack([metric.draws[part] for metric in metrics], axis=1))
 
     def learn(self, arm: int, mixture: bool, value: float, error: float) -> None:
         """One reward of an arm, or what stands in for it and how wrong that can be."""
@@ -359,10 +381,13 @@ class FixedArms(Driver[Bools | None]):
             running.open_rounds.clear()  # this one was the last
         return arm, mixture
 
+    def enter_on_desk(self, desk: Records, decision: Decision) -> None:
+        coins.enter_decision(desk, decision)
+
     def enter_reward(self, decision: Decision | int, arm: int) -> None:
         """Say what a reward is in the books of a gate that throws a coin."""
         if isinstance(decision, Decision):
-            coins.enter_decision(self.running.state.run, decision)
+            self.enter_on_desk(self.running.state.run, decision)
         else:
             coins.enter_ticket(self.running.state, arm)
 

@@ -27,8 +27,17 @@ from linoto.core.kernels import State
 from linoto.core.open_rounds import check_awaited
 from linoto.core.parameters import params_for_rounds
 from linoto.core.plain_python import is_only_looking, only_looking, run_once
-from linoto.core.playing import GivenRounds, Rounds, ask_in_rounds, check_rewards
+from linoto.core.playing import (
+    GivenRounds,
+    Metric,
+    Rounds,
+    as_metrics,
+    ask_in_rounds,
+    check_metrics,
+    check_rewards,
+)
 from linoto.core.protocols import AnyAgent, Composition, PolicyWithPromise, RoundAgent
+from linoto.core.rails import Rails, Values
 from linoto.core.running import Running
 from linoto.core.saving import lasting_rows, under_stored_names
 from linoto.core.validation import as_arm, as_floats, exact, rounded_up
@@ -90,7 +99,8 @@ class RoundArms(Driver[Round]):
         state.run["logged"], state.run["logged_rewards"] = moments.count, moments.reward_sum
         if params[0]["estimates_noise"]:
             state.run["residuals"], state.run["residual_count"] = moments.residuals()
-        running = Running(params=params, state=state, rng=rng, coins=coins)
+        rails = Rails.begin(composition.guardrails, composition.gate, composition.assumed)
+        running = Running(params=params, state=state, rng=rng, coins=coins, rails=rails)
         driver = cls(
             composition=composition, running=running, moments=moments, features=features, order=order
         )
@@ -181,6 +191,8 @@ class RoundArms(Driver[Round]):
                 )
             self.shown = self.standing
             return decision
+        if running.rails is not None:
+            running.rails.measure(running.state.run)
         decision = self.consider(asked, wanted)
         running.stays_safe |= safe and (self.gate.throws_coin or self.is_bound_by(asked))
         shows_draw = decision.source == "practice" and self.is_bound_by(asked)
@@ -344,8 +356,13 @@ class RoundArms(Driver[Round]):
             low = -high
         self.learn(decision, action, value, max(high - value, value - low))
 
-    def update(self, decision: Decision, value: float) -> None:
+    def update(self, decision: Decision, value: float, metrics: Values) -> None:
         self.learn(decision, self.entered(decision), value, 0.0)
+        if self.running.rails is not None:
+            self.running.rails.observe_latest(self.running.state.run, metrics, decision.by_practice)
+
+    def enter_on_desk(self, desk: Records, decision: Decision) -> None:
+        coins.enter_round(desk, decision)
 
     def entered(self, decision: Decision) -> Floats:
         """Count a decision as played; (d,) its action."""
@@ -364,6 +381,8 @@ class RoundArms(Driver[Round]):
             raise ValueError(f"decision must be the one for which {self.why_it_stands}, got another")
         if self.gate.throws_coin:
             coins.enter_round(running.state.run, decision)
+        if running.rails is not None:
+            running.rails.commit(running.state.run, decision)
         by_practice = decision.by_practice
         kernels.context_commit(running.params, running.state, action, practice, by_practice, self.coin)
         self.standing = self.shown = None
@@ -411,12 +430,14 @@ class RoundArms(Driver[Round]):
         return vector if self.order is None else self.order.outside(vector)
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:
-        bernoulli = bool(world.pop("bernoulli", False))
+        bernoulli, named = bool(world.pop("bernoulli", False)), world.pop("metrics", None)
         given = GivenRounds(means=means, **world)
         self.check_given(given, draws, bernoulli)
+        metrics = as_metrics(named, self.composition.guardrails, means, draws.size)
+        check_metrics(metrics, bernoulli)
         if self.own:
-            return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli)
-        return self.play_compiled(given, draws, bernoulli)
+            return ask_in_rounds(cast(RoundAgent, agent), given.each(), draws, bernoulli, metrics)
+        return self.play_compiled(given, draws, bernoulli, metrics)
 
     def check_given(self, given: GivenRounds, draws: Floats, bernoulli: bool) -> None:
         """Refuse to play while a round is decided already, and rewards beyond their range."""
@@ -429,7 +450,9 @@ class RoundArms(Driver[Round]):
             rewards = given.means + np.repeat(draws, np.diff(given.ends, prepend=0))
             check_rewards(self.running.params, float(rewards.min()), float(rewards.max()))
 
-    def play_compiled(self, given: GivenRounds, draws: Floats, bernoulli: bool) -> Rounds:
+    def play_compiled(
+        self, given: GivenRounds, draws: Floats, bernoulli: bool, metrics: tuple[Metric, ...]
+    ) -> Rounds:
         """What is played in rounds that bring their arms: the same bits as asking round by round."""
         warm_up_context_loop(self.coin, self.shift)
         running, ends = self.running, given.ends
@@ -439,11 +462,19 @@ class RoundArms(Driver[Round]):
         played = Rounds(*np.empty((3, ends.size), dtype=np.int64))
         actions = given.actions if self.order is None else self.order.inside(given.actions)
         table = ends, actions, normalised(ends, given.weights), given.means, draws, bernoulli
-        scratch = np.empty((2, self.d * most))
+        scratch, rails = np.empty((2, self.d * most)), self.rails_in(metrics)
         kernels.context_play(
-            running.params, running.state, *table, randoms, coin_rows, scratch, *played, self.coin, self.shift
+            *(running.params, running.state, *table, randoms, coin_rows, scratch, *played),
+            *(rails, self.coin, self.shift),
         )
         return played
+
+    def rails_in(self, metrics: tuple[Metric, ...]) -> kernels.Rails | None:
+        """The guardrails of a known world as the kernels play them."""
+        if self.running.rails is None:
+            return None
+        means = np.stack([metric.means for metric in metrics], axis=1)
+        return self.running.rails.in_world(means, np.stack([metric.draws for metric in metrics], axis=1))
 
     # -- items that come and go
 

@@ -16,6 +16,7 @@ from linoto.core.confidence import Confidence, radius_terms, terms_of_log
 from linoto.core.features.moments import Moments
 from linoto.core.gates.gate import USUAL_BUDGET, USUAL_PART, USUAL_SHARE, Gate
 from linoto.core.gates.tolerance import SHARES, check_logged_range
+from linoto.core.guardrail import Guardrail
 from linoto.core.hints import amount
 from linoto.core.intervals import mean_from_total
 from linoto.core.kernels import State
@@ -147,6 +148,12 @@ class Control(Gate):
             "promise must be 'expected' for a loan with contexts, got 'realised': a log cannot vouch for "
             "what practice earns in another context, only a model can"
         )
+
+    def why_no_guardrails(self, confidence: Confidence) -> str | None:
+        return None
+
+    def for_guardrail(self, guardrail: Guardrail) -> Control:
+        return replace(self, budget=guardrail.budget, epsilon=guardrail.rate, loan=0.0)
 
     def fill(self, p: np.void, confidence: Confidence, actions: Floats, offline: Offline) -> None:
         super().fill(p, confidence, actions, offline)

@@ -15,6 +15,7 @@ from linoto.core.certificates import LOG, PRACTICE, Promise, Situation
 from linoto.core.confidence import Confidence
 from linoto.core.features.moments import Moments
 from linoto.core.gates.mixture import mixture_rounding
+from linoto.core.guardrail import Guardrail
 from linoto.core.hints import amount
 from linoto.core.kernels import State
 from linoto.core.offline import Offline
@@ -69,6 +70,14 @@ class Gate:
     def reads_bounds(self, confidence: Confidence) -> bool:
         """Whether it trusts the confidence set of the estimate, which must then rest on every reward."""
         return True
+
+    def why_no_guardrails(self, confidence: Confidence) -> str | None:
+        """Why it has no theorem for metrics besides the reward, or None."""
+        return f"gate must be a Control for guardrails, got {self!r}"
+
+    def for_guardrail(self, guardrail: Guardrail) -> Gate:
+        """The same gate for a metric besides the reward."""
+        raise TypeError(f"{type(self).__name__} knows no guardrails")
 
     def practice_bounds(self, confidence: Confidence, offline: Offline) -> Floats:
         """(2, k) what a gate that throws a coin knows of practice's arms from the log alone."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from linoto.core.kernels.estimate import *  # noqa: F403
     from linoto.core.kernels.learning import *  # noqa: F403
     from linoto.core.kernels.ledger import *  # noqa: F403
+    from linoto.core.kernels.rails import *  # noqa: F403
     from linoto.core.kernels.rounds import *  # noqa: F403
 
 COMPILED = {  # what Python calls, by file
@@ -34,6 +35,7 @@ COMPILED = {  # what Python calls, by file
     ),
     "deciding": ("decide", "most_behind", "rounding"),
     "learning": ("begin", "commit", "lose_arms", "meet_arms", "observe", "play"),
+    "rails": ("rails_begin", "rails_commit", "rails_measure", "rails_observe"),
     "rounds": (
         "context_begin",
         "context_commit",

@@ -234,7 +234,7 @@ def throw_coin(p: Any, r: Any, vouched: float, barred: bool) -> None:
     r.entry = NO_ENTRY if r.proposal == r.fallback else PRACTICE_PLAY
     r.entry_centre, r.entry_practice = r.centre, r.fallback
     r.fresh = 1
-    r.entry_share = share_of_control(p, r)
+    r.entry_share = max(share_of_control(p, r), r.rails_share)
     if r.entry == NO_ENTRY or barred or r.entry_share == 1.0:
         return
     r.coin_thrown = 1

@@ -147,6 +147,9 @@ def decide_by_coin(params: Records, s: State, proposal: int, shift: Part, model:
 def choose(p: Any, s: State, proposal: int) -> None:
     """The best affordable arm, or the proposal if it is affordable, or else the fallback."""
     r, score, room = s.run[0], s.arms[SCORE], s.arms[ROOM]
+    if r.rails_share == 1.0:  # no arm is affordable where a guardrail is closed
+        for a in range(room.size):
+            room[a] = min(room[a], 0.0)
     r.arm = r.proposal if room[r.proposal] > 0.0 else -1  # B(t) > 0
     if r.arm < 0 and p.reach == AFFORDABLE and proposal < 0:
         for a in range(score.size):  # the first best score among the arms with room

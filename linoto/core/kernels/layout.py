@@ -173,6 +173,7 @@ RUN = np.dtype(
         ("entry_share", np.float64),
         ("entry_centre", np.float64),
         ("entry_practice", np.int64),  # the arm that practice would have played
+        ("rails_share", np.float64),  # the most control that a guardrail asks for; 1: one of them is closed
         ("scored_at", np.float64),  # log det V when a RARE explorer last scored the arms, and
         ("scorings", np.int64),  # how often it did
         ("restricted", np.int64),  # 1: only the arms in counts[ALLOWED] may be played
@@ -326,6 +327,7 @@ DECIDED = (  # the fields of RUN that `decide` writes, and nothing later reads w
     "entry_share",
     "entry_centre",
     "entry_practice",
+    "rails_share",
 )
 REFRESH_EVERY = 512  # rewards; keeps |V V^-1 - I| near 1e-14 for about 2 % of the time
 ROUNDING = 8 * 2.2e-16  # of a quadratic form in V^-1, relative to its largest entry
@@ -383,6 +385,16 @@ class State(NamedTuple):
     arms: Floats  # (rows, k)
     counts: Ints  # (rows, k)
     run: Records  # (1,) of RUN
+
+
+class Rails(NamedTuple):
+    """Guardrails in a known world: their parameters, their books, and what every arm does to each metric."""
+
+    params: Records  # (m,) of PARAMS, better values turned to be the larger ones
+    books: Records  # (m,) of RUN
+    means: Floats  # (segments, m, k) as people wrote them; (arms, m) where rounds bring their own arms
+    draws: Floats  # (n, m) noise, or uniforms for values of two kinds
+    scales: Floats  # (3, m) -1 where lower is better, else 1; the low end of the range; its width
 
 
 def allocate(

@@ -72,9 +72,11 @@ from linoto.core.kernels.layout import (
     WORK,
     XBAR,
     Part,
+    Rails,
     State,
 )
 from linoto.core.kernels.ledger import enter_play, enter_reward, open_ledger, secure_surplus
+from linoto.core.kernels.rails import rails_commit, rails_measure, rails_observe, rails_value
 
 
 @inner
@@ -364,6 +366,7 @@ def play(
     arms: Ints,  # (n,) out
     sources: Ints,  # (n,) out
     fallbacks: Ints,  # (n,) out
+    rails: Rails | None,
     coin: Part,
     ledger: Part,
     shift: Part,
@@ -379,9 +382,13 @@ def play(
         while segment + 1 < starts.size and starts[segment + 1] <= first + t:
             segment += 1
         mean = means[segment]
+        if rails is not None:
+            rails_measure(rails.params, rails.books, s.run)
         arm = decide(params, s, -1, coin, ledger, shift, own, extras, model, budget)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
+        if rails is not None:
+            rails_commit(rails.params, rails.books, s.run, mixture)
         commit(params, s, arm, mixture, coin, ledger)
         if coin is not None:
             r.practice_draw, r.coin = coins[t, 0], coins[t, 1]
@@ -393,3 +400,8 @@ def play(
         if two_point:
             reward = low + spread[arm] if draws[t] * spread[arm] < mean[arm] - low else low
         observe(params, s, arm, mixture, reward, 0.0, True, coin, ledger, shift, own, extras)
+        if rails is not None:
+            for j in range(rails.books.size):
+                value = rails_value(rails, j, rails.means[segment, j, arm], rails.draws[t, j], two_point)
+                centre = rails.books[j].entry_centre
+                rails_observe(rails.params, rails.books, j, r.entry, r.entry_share, centre, value, mixture)

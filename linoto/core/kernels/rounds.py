@@ -87,9 +87,11 @@ from linoto.core.kernels.layout import (
     WORK,
     XBAR,
     Part,
+    Rails,
     State,
 )
 from linoto.core.kernels.layout import lost_row as where_lost
+from linoto.core.kernels.rails import rails_commit, rails_measure, rails_observe, rails_value
 
 lost_row = inner(where_lost)
 
@@ -612,6 +614,7 @@ def context_play(
     arms: Ints,  # (n,) out
     sources: Ints,  # (n,) out
     fallbacks: Ints,  # (n,) out
+    rails: Rails | None,
     coin: Part,
     shift: Part,
 ) -> None:
@@ -632,6 +635,8 @@ def context_play(
         cut_arms(actions[begin : ends[t]], table[PLACE], border, columns)
         counts = s.counts.reshape(-1)[: len(COUNT_ROWS) * k].reshape((len(COUNT_ROWS), k))
         now = State(columns, s.square, s.vectors, table, counts, s.run)
+        if rails is not None:
+            rails_measure(rails.params, rails.books, s.run)
         arm = context_decide(params, now, whitened, weights[begin : ends[t]], k, -1, coin, shift)
         arms[t], sources[t], fallbacks[t] = arm, r.source, r.fallback
         mean = means[begin + arm]
@@ -641,6 +646,16 @@ def context_play(
         practice = s.vectors[XBAR]
         if coin is not None:
             practice = actions[begin + r.fallback]
+        mixture = r.source == FROM_MIXTURE or r.source == FROM_CONTROL
+        if rails is not None:
+            if r.coin_thrown == 0:
+                r.entry_share = 0.0
+            rails_commit(rails.params, rails.books, s.run, mixture)
         action = actions[begin + arm]
         context_pay(params, now, reward, practice, action, coins[t], randoms[t], coin, shift)
+        if rails is not None:
+            for j in range(rails.books.size):
+                value = rails_value(rails, j, rails.means[begin + arm, j], rails.draws[t, j], two_point)
+                centre = rails.books[j].entry_centre
+                rails_observe(rails.params, rails.books, j, r.entry, r.entry_share, centre, value, mixture)
         begin = ends[t]

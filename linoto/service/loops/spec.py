@@ -169,6 +169,8 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
         policy = from_dict(spec.policy)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(f"policy: {error}") from error
+    if getattr(policy, "guardrails", ()):
+        raise invalid("policy must have no guardrails in a loop, got some: a loop is told of one reward")
     if not callable(getattr(policy, "start", None)):
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
     policy, holdback = one_control_group(policy, spec.holdback)

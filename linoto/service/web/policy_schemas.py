@@ -16,12 +16,14 @@ from linoto.core.gates import GATES
 from linoto.core.gates.older import OlderTolerance
 
 SCHEMAS = "#/components/schemas/{name}"
+NOT_IN_A_LOOP = ("guardrails",)  # fields of policies that a loop refuses
 
 
 def describe(cls: type, **parts: Any) -> type[Struct]:
     """A record of ours as JSON holds it; `parts` are the types of fields that hold records themselves."""
     hints = {**get_type_hints(cls), **parts}
-    described = [field_of(field, hints[field.name]) for field in fields(cls) if field.compare]
+    known = [field for field in fields(cls) if field.compare and field.name not in NOT_IN_A_LOOP]
+    described = [field_of(field, hints[field.name]) for field in known]
     return msgspec.defstruct(
         cls.__name__,
         described,

@@ -1,0 +1,89 @@
+"""A metric besides the reward that must not suffer: what may be lost of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from linoto.core.hints import amount
+from linoto.core.validation import as_range, as_reward, check_nonnegative, exact, is_number, normalise
+
+
+@dataclass(frozen=True)
+class Guardrail:
+    """At most `budget`, plus `rate` per round, of a metric besides the reward is lost.
+
+    It is given with a gate, and promised like the reward: with probability 1 - delta, for every round, the
+    reward and every guardrail at once. Every value lies in `reward_range`. Where `lower_is_better`
+    (complaints, refunds, seconds), what is lost is what there is *more* of. `mean` is about what practice has
+    of it, where that is known: the books start with it, and no promise needs it.
+
+    >>> Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=20).loss(1000)
+    20.0
+    """
+
+    name: str
+    _: KW_ONLY
+    reward_range: tuple[float, float]
+    lower_is_better: bool = False
+    budget: float = 0.0
+    rate: float = 0.0
+    mean: float | None = None
+
+    def __post_init__(self) -> None:
+        normalise(self)
+        given: Any = self.name
+        if not isinstance(given, str) or not given.strip():
+            raise ValueError(f"name must be a text that is not empty, got {given!r}")
+        object.__setattr__(self, "reward_range", as_range(self.reward_range))
+        for name in ("budget", "rate"):
+            check_nonnegative(name, getattr(self, name))
+        if not isinstance(self.lower_is_better, bool):
+            raise ValueError(f"lower_is_better must be True or False, got {self.lower_is_better!r}")
+        low, high = self.reward_range
+        if self.mean is not None and not (is_number(self.mean) and low <= self.mean <= high):
+            raise ValueError(f"mean must be in [{exact(low)}, {exact(high)}] or None, got {self.mean!r}")
+
+    def loss(self, rounds: int) -> float:
+        """The most that can be lost of it in so many rounds."""
+        return self.budget + self.rate * rounds
+
+    @property
+    def turn(self) -> float:
+        """-1 where lower is better: times that, more is better."""
+        return -1.0 if self.lower_is_better else 1.0
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range of its values, turned so that more is better."""
+        low, high = self.reward_range
+        return (-high, -low) if self.lower_is_better else (low, high)
+
+    def turned(self, value: Any) -> float:
+        """A value as the books have it, more being better; refuses one outside of the range."""
+        number, (low, high) = as_reward(value, self.name), self.reward_range
+        if not low <= number <= high:
+            raise ValueError(f"{self.name} must be in [{exact(low)}, {exact(high)}], got {exact(number)}")
+        return self.turn * number
+
+    def text(self, against: str) -> str:
+        """What is promised, for people."""
+        terms = [amount(self.budget)] if self.budget > 0 or self.rate == 0 else []
+        terms += [f"{amount(self.rate)} a round"] if self.rate > 0 else []
+        direction = "more" if self.lower_is_better else "less"
+        return f"at most {' and '.join(terms)} {direction} than {against}"
+
+
+def as_guardrails(given: Any) -> tuple[Guardrail, ...]:
+    """Guardrails with names of their own."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"guardrails must be a list of linoto.Guardrail, got {type(given).__name__}")
+    rails = tuple(given)
+    for rail in rails:
+        if not isinstance(rail, Guardrail):
+            raise ValueError(f"guardrails must be a list of linoto.Guardrail, got {rail!r} in it")
+    names = [rail.name for rail in rails]
+    if len(set(names)) < len(names):
+        raise ValueError(f"guardrails must have names of their own, got {', '.join(names)}")
+    return rails

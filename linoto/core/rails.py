@@ -1,0 +1,181 @@
+"""The books of guardrails while a policy runs: one ledger for each metric, by the coin of the reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from linoto.core import kernels
+from linoto.core.arrays import Floats, Records
+from linoto.core.confidence import Confidence
+from linoto.core.decisions import Decision
+from linoto.core.gates import Gate
+from linoto.core.guardrail import Guardrail
+from linoto.core.hints import nearest
+from linoto.core.offline import Offline
+from linoto.core.open_rounds import OpenRounds
+from linoto.core.plain_python import is_only_looking, run_once
+from linoto.core.warm_up import warm_up_rails
+
+Values = Mapping[int, float]  # by the place of a guardrail, turned so that more is better
+
+
+def share_of(confidence: Confidence, guardrails: Sequence[Guardrail]) -> Confidence:
+    """What the promise of one metric may fail with: reward and guardrails have equal parts of delta."""
+    if not guardrails:
+        return confidence
+    return replace(confidence, delta=confidence.delta / (1 + len(guardrails)))
+
+
+class Rails:
+    """What every guardrail has counted so far, and which of its values are still to come."""
+
+    def __init__(self, guardrails: tuple[Guardrail, ...], params: Records) -> None:
+        self.guardrails, self.params = guardrails, params
+        self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
+        self.open_rounds = [OpenRounds() for _ in guardrails]
+        self.places = {rail.name: place for place, rail in enumerate(guardrails)}
+        if not is_only_looking():
+            warm_up_rails()
+
+    @classmethod
+    def begin(cls, guardrails: tuple[Guardrail, ...], gate: Gate, confidence: Confidence) -> Rails | None:
+        """Books in which nothing is explored yet; None without guardrails."""
+        if not guardrails:
+            return None
+        params = np.zeros(len(guardrails), dtype=kernels.PARAMS)
+        rails, delta = cls(guardrails, params), share_of(confidence, guardrails).delta
+        for rail, p, books in zip(guardrails, params, rails.books, strict=True):
+            bounded = Confidence(noise="bounded", reward_range=rail.limits, delta=delta)
+            p["noise"] = bounded.scale
+            try:
+                gate.for_guardrail(rail).fill(p, bounded, np.ones((1, 1)), Offline.empty(1))
+            except ValueError as error:
+                raise ValueError(f"guardrail {rail.name!r}: {error}") from None
+            if rail.mean is not None:
+                books["logged"], books["logged_rewards"] = 1, rail.turn * rail.mean
+        run_once(kernels.rails_begin, params, rails.books, steps=1)
+        return rails
+
+    # -- a round
+
+    def measure(self, run: Records) -> None:
+        """Tell the kernels how much control the next round needs; not where its coin is thrown."""
+        kernels.rails_measure(self.params, self.books, run)
+
+    def commit(self, run: Records, decision: Decision | int) -> None:
+        """Count the play that is on the desk of `run`, before it is counted there; its values are to come."""
+        thrown = run[0]["entry"] in (kernels.EXPLORED_PLAY, kernels.CONTROL_PLAY)
+        if thrown and not run[0]["coin_thrown"]:
+            self.books["entry_centre"] = self.centres_of(decision)
+        mixture = isinstance(decision, Decision) and decision.by_practice
+        kernels.rails_commit(self.params, self.books, run, mixture)
+        for rounds in self.open_rounds:
+            rounds.open(int(run[0]["rounds"]) + 1)
+
+    @property
+    def centres(self) -> tuple[float, ...]:
+        """What the books thought of practice when the coin of this round was thrown: a decision holds it."""
+        return tuple(self.books["entry_centre"].tolist())
+
+    def centres_of(self, decision: Any) -> tuple[float, ...]:
+        """Those of a decision whose coin was thrown."""
+        centres: tuple[float, ...] | None = getattr(decision, "centres", None)
+        m = len(self.guardrails)
+        if centres is None or len(centres) != m:
+            raise ValueError(f"decision must have a centre for each of {m} guardrails, got {centres}")
+        return centres
+
+    def values_of(self, metrics: Mapping[str, Any] | None) -> Values:
+        """Values by the names of their metrics as the books have them, checked."""
+        given = metrics or {}
+        places = {name: self.place_of(name) for name in given}
+        return {place: self.guardrails[place].turned(given[name]) for name, place in places.items()}
+
+    def place_of(self, name: str) -> int:
+        """The place of a metric."""
+        if name not in self.places:
+            known = ", ".join(self.places)
+            raise ValueError(f"metrics must be of {known}, got {name!r}{nearest(str(name), self.places)}")
+        return self.places[name]
+
+    def check_awaited(self, round: int, values: Values) -> None:
+        """Refuse a value that was told before, or of a round that was not played."""
+        for place in values:
+            if not self.open_rounds[place].awaits(round):
+                raise ValueError(
+                    f"decision must await its {self.guardrails[place].name}, got one of round {round}, which "
+                    "does not: it was told before, or the round was not played"
+                )
+
+    def observe(self, desk: np.void, decision: Decision, values: Values) -> None:
+        """Values of an earlier decision, which is an entry of this `desk`."""
+        entry, share = int(desk["entry"]), float(desk["entry_share"])
+        thrown = entry in (kernels.EXPLORED_PLAY, kernels.CONTROL_PLAY)
+        centres = self.centres_of(decision) if thrown else np.zeros(len(self.guardrails)).tolist()
+        self.tell(decision.round, (entry, share), centres, values, decision.by_practice)
+
+    def observe_latest(self, run: Records, values: Values, mixture: bool) -> None:
+        """Values of the play that was just committed, whose desk `run` still holds."""
+        entry = int(run[0]["entry"]), float(run[0]["entry_share"])
+        self.tell(int(run[0]["rounds"]), entry, self.centres, values, mixture)
+
+    def tell(
+        self,
+        round: int,
+        entry: tuple[int, float],
+        centres: Sequence[float],
+        values: Values,
+        mixture: bool,
+    ) -> None:
+        """Values of one round, each once."""
+        for place, value in values.items():
+            self.open_rounds[place].close(round)
+            ticket = *entry, float(centres[place])
+            kernels.rails_observe(self.params, self.books, place, *ticket, value, mixture)
+
+    # -- looking
+
+    def rooms(self, run: Records) -> dict[str, float]:
+        """What of each metric may still be lost, in any round to come."""
+        looked, unthrown = self.books.copy(), run.copy()
+        unthrown["coin_thrown"] = 0
+        kernels.rails_measure(self.params, looked, unthrown)
+        return {rail.name: float(room) for rail, room in zip(self.guardrails, looked["room"], strict=True)}
+
+    def in_world(self, means: Floats, draws: Floats) -> kernels.Rails:
+        """What the kernels play in a known world, where these are the means and the draws of each metric."""
+        ranges = [(rail.turn, rail.reward_range[0], np.ptp(rail.reward_range)) for rail in self.guardrails]
+        return kernels.Rails(self.params, self.books, means, draws, np.array(ranges).T.copy())
+
+    # -- keeping
+
+    def save(self, header: dict[str, Any], arrays: dict[str, Any], *, thrown: bool) -> None:
+        """Write the books into a snapshot; a desk is kept while the coin of its round is thrown."""
+        books = self.books.copy()
+        for name in kernels.DECIDED:
+            if name != "entry_centre" or not thrown:
+                books[name] = 0
+        arrays["rails"] = books
+        parts: list[dict[str, Any]] = [{} for _ in self.guardrails]
+        for place, (part, rounds) in enumerate(zip(parts, self.open_rounds, strict=True)):
+            bits: dict[str, Any] = {}
+            rounds.save(part, bits)
+            arrays |= {f"rails.{place}.{name}": array for name, array in bits.items()}
+        header["rails"] = parts
+
+    def load(self, header: dict[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Read them back."""
+        stored = arrays.get("rails", np.zeros(0))
+        if stored.shape != self.books.shape or not stored.dtype.names:
+            raise ValueError(f"snapshot must hold the books of {len(self.guardrails)} guardrails, got none")
+        for name in stored.dtype.names:
+            if name in (self.books.dtype.names or ()):
+                self.books[name] = stored[name]
+        for place, part in enumerate(header["rails"]):
+            bits = {"open": arrays[f"rails.{place}.open"]} if f"rails.{place}.open" in arrays else {}
+            rounds = int(self.books[place]["rounds"])
+            self.open_rounds[place] = OpenRounds.of(header | part, bits, rounds)
