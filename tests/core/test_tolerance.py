@@ -371,7 +371,7 @@ def test_compiled_equals_interactive_behind_every_gate() -> None:
             gate=linoto.Tolerance(epsilon=0.1, evidence=evidence),  # type: ignore[arg-type]
             confidence=linoto.Confidence(noise=noise, reward_range=(0, 1), bound=2.0),  # type: ignore[arg-type]
         )
-        fast, slow = policy.start(actions, log), policy.start(actions, log)
+        fast, slow = policy.start(actions, log, rng=0), policy.start(actions, log, rng=0)
         arms, explored = fast.play(means, draws, bernoulli=True)
         for t in range(600):
             decision = slow.decide()
