@@ -86,7 +86,7 @@ def read_batches(query: Query, driver: Any) -> Iterator[Any]:
 def check_schema(query: Query, schema: Any) -> None:
     """Refuse what is no table, and numbers in a unit that nobody stated."""
     if not schema.names:
-        raise ValueError(f"{query} must be a SELECT, got a statement that returns no columns")
+        raise ValueError(f"{query} must be a query, got a statement that returns no columns")
     for column in schema:
         if (column.metadata or {}).get(b"ADBC:postgresql:typname") == b"money":
             raise ValueError(

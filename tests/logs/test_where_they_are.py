@@ -157,7 +157,7 @@ def test_what_a_driver_would_misread_is_refused(tmp_path: Path) -> None:
         read_log(Query(missing, "SELECT 1"), item="variant", reward="ordered")
     assert not (tmp_path / "none.db").exists()
     url = in_sqlite(orders(3), tmp_path)
-    with pytest.raises(ValueError, match="must be a SELECT, got a statement that returns no columns"):
+    with pytest.raises(ValueError, match="must be a query, got a statement that returns no columns"):
         read_log(Query(url, "CREATE TABLE other (a)"), item="variant", reward="ordered")
     money = pa.schema([pa.field("price", pa.int64(), metadata={"ADBC:postgresql:typname": "money"})])
     with pytest.raises(ValueError, match=r"column 'price' of type money, .*: cast it to numeric"):
