@@ -24,6 +24,7 @@ from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
 from linoto.service.server import Service, open_service
 
 TOLERANT = linoto.Gated(
+    explorer=linoto.LinUCB(),  # draws nothing, so that an agent alone decides as a loop does
     gate=linoto.Tolerance(epsilon=0.1),
     confidence=linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0)),
 )
