@@ -30,7 +30,8 @@ MEANS = [0.1, 0.4]
 
 def wrong(evidence: Any = "model", **changes: Any) -> Loop:
     """A loop whose model says that both arms earn the same."""
-    policy = linoto.Gated(gate=linoto.Tolerance(budget=20.0, evidence=evidence), confidence=CLICKS)
+    gate = linoto.Tolerance(budget=20.0, evidence=evidence)
+    policy = linoto.Gated(explorer=linoto.LinUCB(), gate=gate, confidence=CLICKS)
     return fresh(policy=policy, arms=SAME, offline=LOG, **changes)
 
 
@@ -147,7 +148,9 @@ def test_a_dropped_model_stays_dropped_after_a_restart(tmp_path: Path) -> None:
     from helpers.loops import reward
     from helpers.service_process import create as make
 
-    policy = linoto.Gated(gate=linoto.Tolerance(budget=5.0, evidence="model"), confidence=CLICKS)
+    policy = linoto.Gated(
+        explorer=linoto.LinUCB(), gate=linoto.Tolerance(budget=5.0, evidence="model"), confidence=CLICKS
+    )
     with opened(tmp_path / "x.sqlite", snapshot_every=40) as service:
         make(service, policy=policy, arms=SAME, offline=LOG, on_alarm="warn")
         waiting = []
@@ -167,7 +170,9 @@ def test_below_the_promise_within_their_uncertainty_the_books_tell_one_story() -
 
     No room is offered beside that, by the view, by a decision, or by its reasons; it is tried as before.
     """
-    policy = linoto.Gated(gate=linoto.Tolerance(budget=30.0, evidence="model"), confidence=CLICKS)
+    policy = linoto.Gated(
+        explorer=linoto.LinUCB(), gate=linoto.Tolerance(budget=30.0, evidence="model"), confidence=CLICKS
+    )
     log = LogStatistics(pulls=[300, 300], reward_sums=[30.0, 45.0])
     loop, told, rng = fresh(policy=policy, arms=SAME, offline=log, unit="clicks"), 0, np.random.default_rng(0)
     for _ in range(1500):
