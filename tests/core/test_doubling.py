@@ -18,7 +18,7 @@ from linoto.worlds.simulate import simulate
 POLICIES = [
     LinOtO(alpha=0.1),
     LinUCB(scale=1.0),
-    Gated(gate=Budget(alpha=0.1), fallback=1, reach="proposal"),
+    Gated(explorer=LinUCB(), gate=Budget(alpha=0.1), fallback=1, reach="proposal"),
 ]
 RESETS = [1, 3, 7, 15, 31, 63]  # rounds after which everything begins anew
 
