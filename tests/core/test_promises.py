@@ -486,6 +486,7 @@ def test_bounded_rewards_lift_where_sub_gaussian_ones_hardly_do() -> None:
         log = bandit.log(np.where(np.arange(60) < 12, 42, 0), rng)
         for noise, values in lifts.items():
             policy = linoto.Gated(
+                explorer=linoto.LinUCB(),
                 gate=linoto.Tolerance(epsilon=0.02, evidence="rewards"),
                 confidence=linoto.Confidence(noise=noise, reward_range=(0, 1)),
             )
