@@ -183,7 +183,7 @@ RANGES = [
 def test_laws_have_rewards_as_a_policy_assumes_them_and_run_in_rounds_too(confidence: Confidence) -> None:
     policy = Gated(confidence=confidence)
     assert plays_rounds(policy)
-    assert check_policy(policy) == laws_for(policy)
+    assert check_policy(policy) == laws_for(policy, without=SYMMETRY)  # its explorer draws
 
 
 SHARES = Confidence(reward_range=(0, 1), bound=2.0)
