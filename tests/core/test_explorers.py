@@ -161,7 +161,9 @@ def test_every_explorer_that_draws_has_a_propensity_that_is_not_certainty() -> N
 @pytest.mark.parametrize("explorer", [explorer() for explorer in EXPLORERS], ids=str)
 @pytest.mark.parametrize("allowed", [None, [0, 2, 3]], ids=str)
 def test_propensities_sum_to_one(explorer: Any, allowed: Any) -> None:
-    agent = Gated(explorer=explorer, gate=Open()).start(ACTIONS, LOG, rng=2)
+    clicks = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    confidence = clicks if explorer.rule.bounded else linoto.Confidence()
+    agent = Gated(explorer=explorer, gate=Open(), confidence=confidence).start(ACTIONS, LOG, rng=2)
     total = sum(agent.propensity(arm, allowed, redraws=200) or 0.0 for arm in range(4))
     assert total == pytest.approx(1.0)
 
