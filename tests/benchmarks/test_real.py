@@ -157,7 +157,7 @@ def test_ours_plays_a_table_behind_its_gate_and_says_why_a_run_failed(real: Any,
 
     file = tmp_path / "problem.npz"
     problem_of(rows_of(real), PRACTICES["mediocre"], 0, logged=80, rounds=30).save(file)
-    order = {"player": "play_linoto", "policy": "Gated", "settings": real.CONTROLLED, "seed": 0}
+    order = {"player": "play_linoto", "policy": "Gated", "settings": real.GATED["share .02"], "seed": 0}
     with ExitStack() as stack:
         workers = real.Workers({"linoto": [sys.executable]}, 300.0, stack)
         answer = workers.ask("linoto", {**order, "problem": str(file)})

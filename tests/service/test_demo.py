@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from helpers.command import Command, ForkedProcess, Process
-from helpers.forks import ForkedCommand
+from helpers.forks import ForkedCommand, run_forked
 from helpers.http import ask
 from helpers.loops import change
 from helpers.service_process import FakeClock, close_due, create, opened
@@ -120,22 +120,31 @@ def check_rows(demo: Process, name: str, rows: list[dict[str, Any]]) -> None:
         assert found["reward"] == scene_reward(scene, number, arms[row["arm"]])
 
 
-def test_a_port_in_use_is_refused_in_one_sentence_and_a_terminal_gets_text(tmp_path: Path) -> None:
-    """stderr is a terminal here."""
-    ours, theirs = pty.openpty()
+def test_a_port_in_use_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        words, out = ["serve", "--port", port], tmp_path / "out"
-        code = ForkedCommand(words, tmp_path, {}, log=Path(os.ttyname(theirs)), out=out).wait()
+        code, printed = run_forked(["serve", "--port", port], tmp_path)
+    reason = "Address already in use, choose another port with --port"
+    assert (code, printed) == (1, f"linoto: cannot serve on 127.0.0.1:{port}: {reason}\n")
+
+
+def test_a_terminal_gets_text(tmp_path: Path) -> None:
+    """stderr is a terminal here."""
+    ours, theirs = pty.openpty()
+    words, out = ["serve", "--port", "0"], tmp_path / "out"
+    served = ForkedCommand(words, tmp_path, {}, log=Path(os.ttyname(theirs)), out=out)
+    try:
+        while served.poll() is None and not (out.exists() and "serving" in out.read_text()):
+            time.sleep(0.05)
+        served.send_signal(signal.SIGTERM)
+        assert served.wait() == 0
+    finally:
+        served.end()
     os.close(theirs)
     lines = read_terminal(ours).splitlines()
-    assert (code, out.read_text()) == (1, "")
-    assert re.fullmatch(r"\d\d:\d\d:\d\d stopped, db loops.sqlite", lines[0])
-    assert lines[-1] == (
-        f"linoto: cannot serve on 127.0.0.1:{port}: Address already in use, choose another port with --port"
-    )
+    assert re.fullmatch(r"\d\d:\d\d:\d\d stopped, db loops.sqlite", lines[-1])
     assert not any("{" in line or "Traceback" in line for line in lines)
 
 

@@ -182,7 +182,8 @@ def test_every_gate_plays_safe_until_there_is_room_for_what_was_lost(tmp_path: P
     """Each lost decision takes one reward from the room; where none is left, what is safe is played."""
     path, copy, note = tmp_path / "x.sqlite", tmp_path / "copy.sqlite", tmp_path / "x.sqlite.seq"
     fallback = "mixture" if gate == "Control" else "auto"
-    policy = linoto.Gated(gate=GATES[gate][0], confidence=CLICKS, fallback=fallback)
+    explorer = linoto.LinUCB()  # wants arm c too, whose room is the one that is shown
+    policy = linoto.Gated(explorer=explorer, gate=GATES[gate][0], confidence=CLICKS, fallback=fallback)
     with opened(path) as service:
         create(service, policy=policy)
         loop = service.loops.get("loop")
