@@ -136,8 +136,7 @@ def test_a_terminal_gets_text(tmp_path: Path) -> None:
     words, out = ["serve", "--port", "0"], tmp_path / "out"
     served = ForkedCommand(words, tmp_path, {}, log=Path(os.ttyname(theirs)), out=out)
     try:
-        while served.poll() is None and not (out.exists() and "serving" in out.read_text()):
-            time.sleep(0.05)
+        wait_for(lambda: out.exists() and "serving" in out.read_text())
         served.send_signal(signal.SIGTERM)
         assert served.wait() == 0
     finally:
