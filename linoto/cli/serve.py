@@ -9,7 +9,7 @@ from pathlib import Path
 from linoto.cli.database import DATABASE, service_needed
 from linoto.cli.settings import add_settings, read_secret, read_settings, shown
 from linoto.cli.terminal import above_zero, positive
-from linoto.cli.usage import Commands, described
+from linoto.cli.usage import Commands, Parser, described
 
 DEMO = Path("linoto-demo.sqlite")
 TIMES = (
@@ -72,13 +72,7 @@ def add_serve(commands: Commands) -> None:
         action="store_true",
         help="start although by the clock every open decision of a loop is over",
     )
-    serve.add_argument(
-        "--backups", type=Path, metavar="FOLDER", help="where backups are written while it runs"
-    )
-    serve.add_argument(
-        "--backup-every", type=above_zero, metavar="SECONDS", help="time between two of these backups"
-    )
-    serve.add_argument("--backups-kept", type=positive, default=7, help="how many of them are kept")
+    add_backups(serve)
     serve.add_argument(
         "--tls-cert", type=Path, metavar="FILE", help="certificate chain in PEM; SIGHUP reads it again"
     )
@@ -90,6 +84,17 @@ def add_serve(commands: Commands) -> None:
         serve.add_argument(f"--{name}", type=above_zero, default=seconds, metavar="SECONDS", help=what)
     add_settings(serve)
     serve.set_defaults(run=run_serve)
+
+
+def add_backups(serve: Parser) -> None:
+    """Copies of the database, made while it is served."""
+    serve.add_argument(
+        "--backups", type=Path, metavar="FOLDER", help="where backups are written while it runs"
+    )
+    serve.add_argument(
+        "--backup-every", type=above_zero, metavar="SECONDS", help="time between two of these backups"
+    )
+    serve.add_argument("--backups-kept", type=positive, default=7, help="how many of them are kept")
 
 
 def run_serve(arguments: argparse.Namespace) -> None:
