@@ -223,8 +223,7 @@ class Agent:
         values = self.driver.values_of(metrics)
         if reward is None and not values:
             self.running.check_reward(reward)  # says what is missing
-        if values and isinstance(decision, Decision) and self.running.rails is not None:
-            self.running.rails.check_awaited(decision.round, values)
+        self.driver.check_metrics(decision, values)
         if reward is not None:
             self.driver.observe(decision, self.running.check_reward(reward))
         self.driver.observe_metrics(decision, values)

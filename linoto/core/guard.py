@@ -18,7 +18,7 @@ from linoto.core.gates import Control, Gate, Tolerance
 from linoto.core.guardrail import Guardrail, as_guardrails
 from linoto.core.offline import Offline
 from linoto.core.open_rounds import OpenRounds, check_awaited
-from linoto.core.rails import Rails, share_of
+from linoto.core.rails import Rails, Values, share_of
 from linoto.core.saving import SNAPSHOT_FORMAT, under_stored_names
 from linoto.core.validation import as_arm, generator_for
 
@@ -170,25 +170,25 @@ class Guard:
 
         `metrics` are values of guardrails by their names: with the reward or without, each once.
         """
-        if metrics:
-            self._observe_metrics(decision, metrics, reward)
-        if reward is not None or not metrics:
+        values = self._checked_metrics(decision, metrics)
+        if reward is not None or not values:
             self._observe_reward(decision, check_reward(self._params, reward))
+        if values and self._rails is not None and isinstance(decision, Decision):
+            self._rails.observe(decision.round, values)
 
-    def _observe_metrics(
-        self, decision: Decision | int, metrics: Mapping[str, float], reward: float | None
-    ) -> None:
+    def _checked_metrics(self, decision: Decision | int, metrics: Mapping[str, float] | None) -> Values:
+        """Values by the place of their guardrail, which the decision awaits."""
+        if not metrics:
+            return {}
         if self._rails is None:
-            raise ValueError(f"metrics must be left out without guardrails, got {next(iter(metrics))!r}")
+            raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
         values = self._rails.values_of(metrics)
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
-        if reward is not None:
-            check_reward(self._params, reward)
-        self._rails.check_awaited(decision.round, values)
         desk = np.zeros(1, dtype=kernels.RUN)
         coins.enter_decision(desk, decision)
-        self._rails.observe(desk[0], decision, values)
+        self._rails.check(desk[0], decision, values)
+        return values
 
     def _observe_reward(self, decision: Decision | int, value: float) -> None:
         if self.gate.throws_coin and not isinstance(decision, Decision):
@@ -210,7 +210,7 @@ class Guard:
         if self._rails is not None:
             self._rails.values_of(metrics)
         elif metrics:
-            raise ValueError(f"metrics must be left out without guardrails, got {next(iter(metrics))!r}")
+            raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
         self.commit(decision)
         self.observe(decision, value, metrics)
 

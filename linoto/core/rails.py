@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,21 @@ from linoto.core.plain_python import is_only_looking, run_once
 from linoto.core.warm_up import warm_up_rails
 
 Values = Mapping[int, float]  # by the place of a guardrail, turned so that more is better
+MOST_TICKETS = 2**17  # rounds whose values may still come: older ones count at their worst
+
+
+class Ticket(NamedTuple):
+    """What a committed play is in the books, whatever its decision says when its values come."""
+
+    entry: int
+    share: float
+    mixture: bool
+    centres: tuple[float, ...]
+
+    @property
+    def thrown(self) -> bool:
+        """Whether its coin was thrown."""
+        return self.entry in (kernels.EXPLORED_PLAY, kernels.CONTROL_PLAY)
 
 
 def share_of(confidence: Confidence, guardrails: Sequence[Guardrail]) -> Confidence:
@@ -37,6 +52,7 @@ class Rails:
         self.guardrails, self.params = guardrails, params
         self.books: Records = np.zeros(len(guardrails), dtype=kernels.RUN)
         self.open_rounds = [OpenRounds() for _ in guardrails]
+        self.tickets: dict[int, Ticket] = {}  # by round, oldest first
         self.places = {rail.name: place for place, rail in enumerate(guardrails)}
         if not is_only_looking():
             warm_up_rails()
@@ -73,8 +89,13 @@ class Rails:
             self.books["entry_centre"] = self.centres_of(decision)
         mixture = isinstance(decision, Decision) and decision.by_practice
         kernels.rails_commit(self.params, self.books, run, mixture)
+        round = int(run[0]["rounds"]) + 1
         for rounds in self.open_rounds:
-            rounds.open(int(run[0]["rounds"]) + 1)
+            rounds.open(round)
+        ticket = Ticket(int(run[0]["entry"]), float(run[0]["entry_share"]), mixture, self.centres)
+        self.tickets[round] = ticket if ticket.thrown else ticket._replace(centres=self.no_centres)
+        if len(self.tickets) > MOST_TICKETS:
+            del self.tickets[next(iter(self.tickets))]
 
     @property
     def centres(self) -> tuple[float, ...]:
@@ -91,7 +112,9 @@ class Rails:
 
     def values_of(self, metrics: Mapping[str, Any] | None) -> Values:
         """Values by the names of their metrics as the books have them, checked."""
-        given = metrics or {}
+        given = {} if metrics is None else metrics
+        if not isinstance(given, Mapping):
+            raise ValueError(f"metrics must be values by their names, got {given!r}")
         places = {name: self.place_of(name) for name in given}
         return {place: self.guardrails[place].turned(given[name]) for name, place in places.items()}
 
@@ -102,40 +125,52 @@ class Rails:
             raise ValueError(f"metrics must be of {known}, got {name!r}{nearest(str(name), self.places)}")
         return self.places[name]
 
-    def check_awaited(self, round: int, values: Values) -> None:
-        """Refuse a value that was told before, or of a round that was not played."""
+    @property
+    def no_centres(self) -> tuple[float, ...]:
+        """Those of a round without a coin."""
+        return (0.0,) * len(self.guardrails)
+
+    def check(self, desk: np.void, decision: Decision, values: Values) -> None:
+        """Refuse a value that was told before, or of another decision than was committed in its round.
+
+        `desk` is what the decision says of itself. A coin that it claims must be the one of that round.
+        """
+        round = decision.round
         for place in values:
-            if not self.open_rounds[place].awaits(round):
+            if not self.open_rounds[place].awaits(round) or round not in self.tickets:
                 raise ValueError(
                     f"decision must await its {self.guardrails[place].name}, got one of round {round}, which "
-                    "does not: it was told before, or the round was not played"
+                    "does not: it was told before, is too old, or the round was not played"
                 )
+        kept = self.tickets[round]
+        claimed = kept._replace(entry=int(desk["entry"]), share=float(desk["entry_share"]))
+        if not (kept.thrown or claimed.thrown):
+            return
+        if claimed.thrown:
+            claimed = claimed._replace(centres=tuple(self.centres_of(decision)))
+        if claimed != kept:
+            raise ValueError(
+                f"decision must be the one that was committed in round {round}, got another: values of a "
+                "round are told by its own decision"
+            )
 
-    def observe(self, desk: np.void, decision: Decision, values: Values) -> None:
-        """Values of an earlier decision, which is an entry of this `desk`."""
-        entry, share = int(desk["entry"]), float(desk["entry_share"])
-        thrown = entry in (kernels.EXPLORED_PLAY, kernels.CONTROL_PLAY)
-        centres = self.centres_of(decision) if thrown else np.zeros(len(self.guardrails)).tolist()
-        self.tell(decision.round, (entry, share), centres, values, decision.by_practice)
+    def observe(self, round: int, values: Values) -> None:
+        """Values of an earlier round, as it was committed."""
+        if values:
+            self.tell(round, self.tickets[round], values)
 
-    def observe_latest(self, run: Records, values: Values, mixture: bool) -> None:
-        """Values of the play that was just committed, whose desk `run` still holds."""
-        entry = int(run[0]["entry"]), float(run[0]["entry_share"])
-        self.tell(int(run[0]["rounds"]), entry, self.centres, values, mixture)
+    def observe_latest(self, run: Records, values: Values) -> None:
+        """Values of the play that was just committed."""
+        self.observe(int(run[0]["rounds"]), values)
 
-    def tell(
-        self,
-        round: int,
-        entry: tuple[int, float],
-        centres: Sequence[float],
-        values: Values,
-        mixture: bool,
-    ) -> None:
+    def tell(self, round: int, ticket: Ticket, values: Values) -> None:
         """Values of one round, each once."""
         for place, value in values.items():
             self.open_rounds[place].close(round)
-            ticket = *entry, float(centres[place])
-            kernels.rails_observe(self.params, self.books, place, *ticket, value, mixture)
+            known = ticket.entry, ticket.share, float(ticket.centres[place])
+            kernels.rails_observe(self.params, self.books, place, *known, value, ticket.mixture)
+        if not any(rounds.awaits(round) for rounds in self.open_rounds):
+            del self.tickets[round]
 
     # -- looking
 
@@ -166,6 +201,9 @@ class Rails:
             rounds.save(part, bits)
             arrays |= {f"rails.{place}.{name}": array for name, array in bits.items()}
         header["rails"] = parts
+        if self.tickets:
+            rows = [(round, *ticket[:3], *ticket.centres) for round, ticket in self.tickets.items()]
+            arrays["rails.tickets"] = np.array(rows, dtype=np.float64)
 
     def load(self, header: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         """Read them back."""
@@ -179,3 +217,6 @@ class Rails:
             bits = {"open": arrays[f"rails.{place}.open"]} if f"rails.{place}.open" in arrays else {}
             rounds = int(self.books[place]["rounds"])
             self.open_rounds[place] = OpenRounds.of(header | part, bits, rounds)
+        for row in arrays.get("rails.tickets", np.zeros((0, 4))).tolist():
+            round, entry, share, mixture, *centres = row
+            self.tickets[int(round)] = Ticket(int(entry), share, bool(mixture), tuple(centres))

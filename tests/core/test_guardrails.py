@@ -318,6 +318,85 @@ def test_a_reward_beside_a_value_that_is_refused_is_not_counted() -> None:
     assert agent.rounds == 1
 
 
+# -- whose values they are
+
+
+def told(agent: Any, decision: Any, value: float = 0.0) -> None:
+    agent.observe(decision, metrics={"complaints": value})
+
+
+def test_values_are_told_by_the_decision_that_was_committed() -> None:
+    """Else what was only shown, or overruled, would pay for what is explored."""
+    agent, other = gated().start(ACTIONS, LOG, rng=3), r"must be the one that was committed in round \d+"
+    thrown = Counter[str]()
+    for _ in range(40):
+        shown = agent.guard(2, safe=True)
+        agent.commit(agent.play_safe(shown))
+        before = agent.rooms
+        if shown.control_share is not None:
+            thrown[shown.source] += 1
+            with pytest.raises(ValueError, match=other):
+                told(agent, shown)
+        assert agent.rooms == before
+        asked = agent.guard(2)
+        if asked.source == "control":
+            thrown["overruled"] += 1
+            agent.commit(2)
+            with pytest.raises(ValueError, match=other):
+                told(agent, asked)
+        else:
+            agent.update(asked, 1.0, metrics={"complaints": 0.0, "margin": 1.0})
+    assert min(thrown["explorer"] + thrown["control"], thrown["overruled"]) > 0
+
+
+def test_values_of_a_play_that_a_restored_snapshot_forgot_are_refused() -> None:
+    agent = gated().start(ACTIONS, LOG, rng=3)
+    kept = agent.snapshot()
+    lost = agent.guard(2)
+    while lost.control_share is None:
+        agent.update(lost, 1.0)
+        kept, lost = agent.snapshot(), agent.guard(2)
+    agent.commit(lost)
+    again = linoto.restore(kept)
+    again.commit(again.guard(int(lost.fallback or 0)))  # another visitor came in that round
+    before = again.rooms
+    with pytest.raises(ValueError, match="must be the one that was committed in round"):
+        told(again, lost)
+    assert again.rooms == before
+
+
+@pytest.mark.parametrize("centre", [-100.0, 2.0])
+def test_a_centre_that_a_decision_claims_is_not_believed(centre: float) -> None:
+    agent = gated().start(ACTIONS, LOG, rng=3)
+    decision = agent.guard(2)
+    while decision.control_share is None:
+        agent.update(decision, 1.0)
+        decision = agent.guard(2)
+    agent.commit(decision)
+    with pytest.raises(ValueError, match="must be the one that was committed in round"):
+        told(agent, replace(decision, centres=(centre, centre)))
+    told(agent, decision)
+
+
+def test_what_is_refused_counts_nothing() -> None:
+    """Neither the metric where the reward is refused, nor the reward where the metric is."""
+    agent, keeper = gated().start(ACTIONS, LOG, rng=3), guard("a rate")
+    metrics: Any = {"complaints": 1.0}
+    for runs, decision in ((agent, agent.guard(2)), (keeper, keeper.decide(2))):
+        runs.commit(decision)
+        runs.observe(decision, 1.0)
+        before = runs.snapshot()
+        for played, reward, values in (
+            (decision, 1.0, metrics),  # its reward was told
+            (0, 1.0, metrics),
+            (replace(decision, round=9), None, metrics),
+            (decision, None, "complaints"),
+        ):
+            with pytest.raises(ValueError, match="must"):
+                runs.observe(played, reward, metrics=values)
+        assert runs.snapshot() == before
+
+
 @pytest.mark.parametrize("explorer", [LinUCB(scale=0.25), LinTS()], ids=["ucb", "thompson"])
 def test_propensities_are_the_frequencies(explorer: Any) -> None:
     """2,000 agents that differ in their draws alone: |frequency - propensity| <= .055, which is 4.9 standard
@@ -396,7 +475,7 @@ def test_a_policy_with_guardrails_is_plain_data() -> None:
         (lambda: gated().start(ACTIONS, LOG).play(MEANS, np.zeros(3)), "metrics must be those of the guard"),
         (
             lambda: gated(guardrails=()).start(ACTIONS, LOG).update(0, 1.0, {"x": 1.0}),
-            "metrics must be left out without guardrails, got 'x'",
+            "metrics must be left out without guardrails, got {'x': 1.0}",
         ),
         (lambda: linoto.Doubling(policy=gated()), "policy must have no guardrails for Doubling"),
         (

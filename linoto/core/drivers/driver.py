@@ -192,24 +192,29 @@ class Driver(ABC, Generic[Q]):
     def enter_on_desk(self, desk: Records, decision: Any) -> None:
         """Say what a decision that awaits its values is in the books of a gate that throws a coin."""
 
-    def observe_metrics(self, decision: Any, values: Values) -> None:
-        """Values of guardrails of a decision that awaits them."""
+    def check_metrics(self, decision: Any, values: Values) -> None:
+        """Refuse values of guardrails that the decision does not await, before anything is counted."""
         rails = self.running.rails
         if rails is None or not values:
             return
         if not isinstance(decision, Decision):
             raise ValueError(f"decision must be what decide returned for metrics, got {decision!r}")
-        rails.check_awaited(decision.round, values)
         desk = np.zeros(1, dtype=kernels.RUN)
         self.enter_on_desk(desk, decision)
-        rails.observe(desk[0], decision, values)
-        self.running.forget_decision()
+        rails.check(desk[0], decision, values)
+
+    def observe_metrics(self, decision: Any, values: Values) -> None:
+        """Values of guardrails that were checked."""
+        rails = self.running.rails
+        if rails is not None and values:
+            rails.observe(decision.round, values)
+            self.running.forget_decision()
 
     def values_of(self, metrics: Mapping[str, Any] | None) -> Values:
         """Values by the name of their metric, checked."""
         rails = self.running.rails
         if rails is None and metrics:
-            raise ValueError(f"metrics must be left out without guardrails, got {next(iter(metrics))!r}")
+            raise ValueError(f"metrics must be left out without guardrails, got {metrics!r}")
         return {} if rails is None else rails.values_of(metrics)
 
     @abstractmethod

@@ -303,7 +303,7 @@ class FixedArms(Driver[Bools | None]):
             running.rails.commit(running.state.run, decision)
         kernels.observe(running.params, running.state, arm, mixture, value, 0.0, False, *self.parts[:5])
         if running.rails is not None:
-            running.rails.observe_latest(running.state.run, metrics, mixture)
+            running.rails.observe_latest(running.state.run, metrics)
         self.draw()
 
     def play(self, agent: AnyAgent | RoundAgent, means: Floats, draws: Floats, **world: Any) -> Rounds:

@@ -359,7 +359,7 @@ class RoundArms(Driver[Round]):
     def update(self, decision: Decision, value: float, metrics: Values) -> None:
         self.learn(decision, self.entered(decision), value, 0.0)
         if self.running.rails is not None:
-            self.running.rails.observe_latest(self.running.state.run, metrics, decision.by_practice)
+            self.running.rails.observe_latest(self.running.state.run, metrics)
 
     def enter_on_desk(self, desk: Records, decision: Decision) -> None:
         coins.enter_round(desk, decision)
