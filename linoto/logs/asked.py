@@ -212,11 +212,13 @@ def asked_for(recipe: Recipe | None, arms: ArmTable | None = None, **asked: Any)
 
 
 def with_one_meaning(columns: Columns) -> Columns:
-    """The same columns, if none is named for two things; a time or an id may be something else too.
+    """The same columns, if none has two meanings; an id may be anything, a time anything but the reward.
 
     Several columns may be made of one field, if all of them read it alike.
     """
     found: dict[str, tuple[str, str]] = {}
+    if columns.time == columns.reward:  # the early half would be the worse one
+        raise ValueError(f"{columns.reward!r} must have one meaning, got reward and time")
     read = [(name, role, role) for role, name in columns.roles().items() if role not in ("time", "id")]
     for column in columns.context:
         read += [(field, f"{column.kind} {column.name!r}", column.holds) for field in column.reads]

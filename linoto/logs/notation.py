@@ -102,6 +102,7 @@ def other_notation(values: Iterable[Any]) -> str:
     "looks like a number with the decimal mark ',' (decimal)"
     """
     texts = [value.strip() for value in values if isinstance(value, str)]
+    texts = [text for text in texts if PLAIN.read(text) is None]
     for notation in OTHERS:
         if texts and 2 * sum(notation.read(text) is not None for text in texts) >= len(texts):
             marks = [f"the decimal mark {notation.decimal!r} (decimal)"] if notation.decimal != "." else []

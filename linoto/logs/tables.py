@@ -332,10 +332,21 @@ def stage_frame(connection: Connection, source: Any, wanted: Wanted, copy: Path)
     frame = as_arrow(source, None if wanted is None else set(wanted.values()))
     check_once(frame.names, name)
     needed = needed_columns(wanted, frame.names, name)
+    refuse_types(frame.arrow.schema, needed, name)
     with translate_errors(name, "a table"):
         connection.register("frame", frame.arrow)
         copy_rows(connection, f"SELECT {listed(needed)} FROM frame", copy)
     return inspect_parquet(connection, copy, name, "a table", wanted)
+
+
+def refuse_types(schema: Any, needed: Sequence[str], where: str) -> None:
+    """Name a column of numbers that DuckDB has no type for."""
+    for column in schema:
+        kind = str(column.type)
+        if column.name in needed and kind.startswith(("halffloat", "float16", "decimal256")):
+            raise ValueError(
+                f"{where} must have numbers of 32 or 64 bits in column {column.name!r}, got {kind}: cast it"
+            )
 
 
 def stage_transcript(connection: Connection, part: Transcript, wanted: Wanted, copy: Path) -> StagedFile:

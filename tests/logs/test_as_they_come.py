@@ -154,6 +154,10 @@ def test_words_with_digits_are_words() -> None:
     assert other_notation(["red", "blue, 5", "B2"]) == ""
 
 
+def test_a_plain_number_is_in_no_other_notation() -> None:
+    assert other_notation(["-1.0"]) == other_notation(["7"]) == ""
+
+
 def test_a_reward_with_a_comma_is_refused_with_the_reason(tmp_path: Path) -> None:
     log = written(tmp_path / "log.csv", "arm;r\na;1,5\n")
     with pytest.raises(ValueError, match=r"got '1,5', which looks like a number with the decimal mark ','"):

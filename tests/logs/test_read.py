@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -467,13 +468,24 @@ def test_a_wrong_column_suggests_the_nearest(kind: str, tmp_path: Path) -> None:
 
 @either
 def test_a_column_with_two_meanings_is_refused_in_one_sentence(context: dict[str, Any]) -> None:
-    """A time may be anything else too."""
+    """A time may be anything else too, but not the reward."""
     table = pa.table(pd.DataFrame(sample(10)))
     with pytest.raises(ValueError, match=r"^'r' must have one meaning, got item and reward$"):
         read_log(table, item="r", reward="r", **(context and {"numeric": ["x"]}))
     with pytest.raises(ValueError, match=r"^'p' must have one meaning, got reward and propensity$"):
         read_log(table, item="arm", reward="p", propensity="p", **context)
     assert read_log(table, **COLUMNS, **context, time="x").rows == 10
+    with pytest.raises(ValueError, match=r"^'r' must have one meaning, got reward and time$"):
+        read_log(table, **COLUMNS, **context, time="r")
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"), [(pa.float16(), "halffloat"), (pa.decimal256(50, 3), r"decimal256\(50, 3\)")]
+)
+def test_numbers_of_a_type_that_cannot_be_read_are_named(kind: pa.DataType, named: str) -> None:
+    ones = pa.array([1.0, 1.0]).cast(kind) if kind == pa.float16() else pa.array([Decimal(1)] * 2, kind)
+    with pytest.raises(ValueError, match=rf"32 or 64 bits in column 'r', got {named}"):
+        read_log(pa.table({"item": ["a", "b"], "r": ones}), item="item", reward="r")
 
 
 def test_a_log_without_an_item_must_have_features() -> None:
