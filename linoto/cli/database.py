@@ -92,14 +92,14 @@ def run_create_token(arguments: argparse.Namespace) -> None:
 
 def run_rotate_token(arguments: argparse.Namespace) -> None:
     """`linoto token rotate`."""
-    from linoto.service.storage import database, schema
+    from linoto.service.storage.database import open_database
     from linoto.service.web.access import rotate_token
 
-    with database.open_database(arguments.db) as connection:
-        schema.add_tables(connection)
-        database.begin(connection)
+    with open_database(arguments.db) as connection:
+        connection.add_tables()
+        connection.begin()
         token = rotate_token(connection, arguments.name, time.time(), arguments.overlap)
-        database.commit(connection)
+        connection.commit()
     said = {"name": arguments.name, "token": token, "overlap": arguments.overlap}
     print(json.dumps(said) if arguments.json else token)
 
@@ -117,11 +117,11 @@ def run_revoke_token(arguments: argparse.Namespace) -> None:
 
 def run_list_tokens(arguments: argparse.Namespace) -> None:
     """`linoto token list`."""
-    from linoto.service.storage import schema, tokens
+    from linoto.service.storage import tokens
     from linoto.service.storage.database import open_database
 
     with open_database(arguments.db) as connection:
-        schema.add_tables(connection)
+        connection.add_tables()
         found = [token_facts(row) for row in tokens.all_tokens(connection)]
     if arguments.json:
         print(json.dumps(found))

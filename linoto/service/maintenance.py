@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from sqlite3 import Connection
 
 from linoto.service.loops.keys import EPOCH_BYTES
 from linoto.service.loops.loop import Loop
@@ -15,8 +14,9 @@ from linoto.service.loops.operations import Clock, Loops
 from linoto.service.loops.records import check_tables, insert, keep_promise, recover
 from linoto.service.loops.restores import note_of, restored_event, restored_text
 from linoto.service.loops.spec import LoopSpec
-from linoto.service.storage import database, expected, schema, sql, tokens
-from linoto.service.storage.database import connect, open_database, open_exclusively
+from linoto.service.storage import expected, schema, sql, sqlite, tokens
+from linoto.service.storage.connection import Connection
+from linoto.service.storage.database import open_database, open_exclusively
 from linoto.service.storage.expected import put_in_place
 from linoto.service.storage.store import Store
 
@@ -34,7 +34,7 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
     What came after the backup is lost, but was seen: no id, coin or number of an event is given out again.
     The lines say what this means for each loop, and what is to be done.
     """
-    with database.Owned(path):
+    with sqlite.Owned(path):
         wal = path.with_name(path.name + "-wal")  # SQLite would apply it to what is restored
         for there in (path, wal):
             if there.exists() and (there == path or there.stat().st_size):
@@ -42,7 +42,7 @@ def restore(copy: Path, path: Path, *, keep_tokens: bool = False, clock: Clock =
                     f"{there} exists: move it away first, it would be mixed with what is restored"
                 )
         with open_database(copy, readonly=True, older=True) as source:
-            found = database.check_integrity(source)
+            found = source.check_integrity()
         if found != "ok":
             raise ValueError(f"{copy} is damaged: {found}")
         note, part = expected.beside(path), path.with_name(path.name + ".part")
@@ -66,9 +66,9 @@ def begin_epoch(
     `noted` is what was noted of each loop beside the database that is gone.
     """
     epoch, lines, loops = token_hex(EPOCH_BYTES), list[str](), list[Loop]()
-    with open_database(part, older=True) as connection:
+    with sqlite.open_database(part, older=True) as connection:
         schema.migrate(connection, schema.MIGRATIONS, schema.VERSION)
-        database.begin(connection)
+        connection.begin()
         schema.add_tables(connection)
         sql.put_epoch(connection, epoch)
         for row in sql.all_loops(connection):
@@ -84,7 +84,7 @@ def begin_epoch(
         lost = sorted(id for id, note in noted.items() if note.tag not in tags)
         lines += [f"loop number {id}: made after the backup, and lost with it" for id in lost]
         lines += revoke_tokens(connection, keep_tokens, now)
-        database.commit(connection)
+        connection.commit()
     return lines, loops
 
 
@@ -116,8 +116,8 @@ def copy_into(path: Path, part: Path) -> None:
     """The same without a sync, as a file that is not in its place yet."""
     for old in (part, part.with_name(part.name + "-wal")):  # what an attempt before has left
         old.unlink(missing_ok=True)
-    with open_database(path, readonly=True, older=True) as source:
-        target = connect(part)
+    with sqlite.open_database(path, readonly=True, older=True) as source:
+        target = sqlite.connect(part)
         try:
             source.backup(target)
         finally:
@@ -140,18 +140,18 @@ def rebuild(path: Path) -> Iterator[str]:
     with open_exclusively(path) as connection:
         for row in sql.all_loops(connection):
             loop = recover(connection, row, from_scratch=True)
-            database.begin(connection)
+            connection.begin()
             sql.delete_snapshots(connection, loop.id)
             sql.insert_snapshot(connection, loop.id, loop.state.seq, *loop.snapshot())
-            schema.add_tables(connection)
+            connection.add_tables()
             keep_promise(connection, loop)
-            database.commit(connection)
+            connection.commit()
             yield f"{loop.name}: replayed {loop.state.seq - sql.base_seq(connection, loop.id)} events"
 
 
 def migrate(path: Path, scripts: dict[int, str] = schema.MIGRATIONS, target: int = schema.VERSION) -> str:
     """Bring an older database to the schema of this version, while no server uses it."""
-    with open_exclusively(path, older=True) as connection:
+    with sqlite.open_exclusively(path, older=True) as connection:
         before = schema.versions(connection)[1]
         schema.migrate(connection, scripts, target)
         schema.add_tables(connection)
@@ -168,7 +168,7 @@ def check(path: Path) -> Iterator[str]:
     noted = expected.read(note)
     with open_database(path, readonly=True) as connection:
         connection.execute("BEGIN")
-        found = database.check_integrity(connection)
+        found = connection.check_integrity()
         if found != "ok":
             raise ValueError(f"{path} is damaged: {found}")
         yield f"{path}: file ok"

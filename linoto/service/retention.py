@@ -7,21 +7,20 @@ snapshot.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from sqlite3 import Connection
 
 from linoto.service.loops.records import apply_events, recover, restored
-from linoto.service.storage import database, sql
+from linoto.service.storage import sql
+from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.database import open_database, open_exclusively
 
 BATCH = 1000  # rows pruned in one transaction; the server waits for the disk no longer than that takes
 PAUSE = 2.0  # times as long as a transaction took, in which the server has the database to itself
-ATTEMPTS = 12  # to get the lock; each waits five seconds
+PATIENCE = 60.0  # seconds that a transaction waits for its turn, however busy the server is
 Sleep = Callable[[float], None]
 
 
@@ -63,7 +62,7 @@ def prune(
                 continue
             decisions, events, line = count_pruned(reading, base)
             if (decisions or events) and not dry_run:
-                with open_database(path) as writing:
+                with open_database(path, wait=PATIENCE) as writing:
                     prune_loop(reading, writing, base, now, sleep, batch)
             yield f"{base.name}: {'would prune' if dry_run else 'pruned'} {line}"
 
@@ -72,12 +71,12 @@ def prune_and_shrink(path: Path, *, before: float, now: float, loop: str | None 
     """The same for a database that no server uses, and the space goes back to the file system."""
     with open_exclusively(path) as connection:
         yield from prune(path, before=before, now=now, loop=loop, sleep=lambda _: None)
-        size = path.stat().st_size
-        database.shrink(connection)
-        yield f"{path}: {size / 1e6:.1f} MB are now {path.stat().st_size / 1e6:.1f} MB"
+        size = connection.size()
+        connection.shrink()
+        yield f"{path}: {size / 1e6:.1f} MB are now {connection.size() / 1e6:.1f} MB"
 
 
-def base_at(connection: Connection, row: sql.Row, before: float) -> Base | None:
+def base_at(connection: Connection, row: Row, before: float) -> Base | None:
     """The state at the cutoff, or at the last snapshot if that is earlier; None where there is no snapshot.
 
     The replay goes on from there to the snapshot, and must lead to the same state before anything is pruned.
@@ -125,12 +124,12 @@ def prune_loop(
 
 
 def batches(
-    find: Callable[[Connection, int, int, int, int], list[sql.Row]],
+    find: Callable[[Connection, int, int, int, int], list[Row]],
     connection: Connection,
     loop: int,
     last: int,
     batch: int,
-) -> Iterator[list[sql.Row]]:
+) -> Iterator[list[Row]]:
     """Rows up to `last`, some at a time."""
     after = 0
     while rows := find(connection, loop, after, last, batch):
@@ -140,19 +139,8 @@ def batches(
 
 def change(connection: Connection, sleep: Sleep, write: Callable[[], None]) -> None:
     """One short transaction, and then a pause for the server."""
-    begin(connection)
+    connection.begin()
     began = time.perf_counter()
     write()
-    database.commit(connection)
+    connection.commit()
     sleep(PAUSE * (time.perf_counter() - began))
-
-
-def begin(connection: Connection) -> None:
-    """Begin between two transactions of the server, however busy it is."""
-    for attempt in range(ATTEMPTS):
-        try:
-            database.begin(connection)
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or attempt == ATTEMPTS - 1:
-                raise

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any
 
 from litestar import Litestar
@@ -25,6 +24,7 @@ from linoto.service.errors import Refused, Repeats, Unavailable
 from linoto.service.log_lines import SERVING, LogFormat, log_to_stderr
 from linoto.service.loops.operations import SLICE, SNAPSHOT_EVERY, Clock, Loops
 from linoto.service.sockets import open_socket
+from linoto.service.storage.connection import Connection
 from linoto.service.storage.log_files import open_folder
 from linoto.service.storage.store import BUSY_TIMEOUT, Store
 from linoto.service.tls import Tls, tls_of

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from sqlite3 import Connection
 
 from linoto.core.gates import Control
 from linoto.core.policies import Gated
@@ -22,6 +21,7 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Clock, Loops
 from linoto.service.loops.seeded import seed_of, seeded_uniform
 from linoto.service.loops.spec import Arm, LogStatistics, LoopSpec, canonical
+from linoto.service.storage.connection import Connection
 from linoto.service.storage.store import Store
 from linoto.worlds import flights
 

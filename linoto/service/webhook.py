@@ -15,7 +15,6 @@ import urllib.request
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http.client import HTTPException
-from sqlite3 import Connection
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -27,6 +26,7 @@ from linoto.service.loops.loop import Loop
 from linoto.service.loops.operations import Clock, Loops
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import outbox
+from linoto.service.storage.connection import Connection
 from linoto.service.storage.store import Store
 
 logger = logging.getLogger("linoto.service")

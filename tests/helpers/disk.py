@@ -6,7 +6,7 @@ from pathlib import Path
 
 from linoto.service.loops.records import recover
 from linoto.service.storage import sql
-from linoto.service.storage.database import connect
+from linoto.service.storage.sqlite import connect
 
 
 def state_on_disk(path: Path) -> tuple[int, str, str]:

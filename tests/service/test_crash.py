@@ -19,7 +19,7 @@ from linoto.client import Client, ServedDecision, ServiceError
 from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
 from linoto.service.loops.starting import start_agent
 from linoto.service.storage import sql
-from linoto.service.storage.database import connect
+from linoto.service.storage.sqlite import connect
 
 SPEC = spec_of()
 LOAD = 11  # rewards that are acknowledged before each kill

@@ -32,7 +32,7 @@ from linoto.client import Client, ServiceError
 from linoto.service.loops.events import EVENTS, DecisionMade, RewardRecorded
 from linoto.service.maintenance import check
 from linoto.service.storage import sql
-from linoto.service.storage.database import connect
+from linoto.service.storage.sqlite import connect
 from linoto.service.storage.store import READY_INTERVAL, Store
 
 LOG = linoto.Offline(pulls=[50, 30, 0], reward_sums=[30.0, 10.0, 0.0])

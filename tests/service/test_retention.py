@@ -24,7 +24,7 @@ from linoto.service.maintenance import backup, check, rebuild
 from linoto.service.retention import base_at, prune, prune_loop
 from linoto.service.server import Service
 from linoto.service.storage import sql
-from linoto.service.storage.database import connect
+from linoto.service.storage.sqlite import connect
 from linoto.service.web.export import parquet
 
 TABLES = ("events", "decisions", "rewards", "late_rewards")

@@ -17,7 +17,7 @@ from helpers.service_process import Server, served
 from linoto.client import ServiceError
 from linoto.service.maintenance import check
 from linoto.service.retention import prune
-from linoto.service.storage.database import connect
+from linoto.service.storage.sqlite import connect
 
 
 @dataclass

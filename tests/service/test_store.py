@@ -21,7 +21,7 @@ from linoto.service.maintenance import backup, check, rebuild
 from linoto.service.server import Service, check_address, open_service
 from linoto.service.sockets import open_socket
 from linoto.service.storage import schema
-from linoto.service.storage.database import connect
+from linoto.service.storage.sqlite import connect
 from linoto.service.storage.store import Store
 
 

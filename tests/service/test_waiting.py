@@ -25,7 +25,7 @@ from linoto.service.loops.records import recover
 from linoto.service.loops.spec import Arm, LogStatistics
 from linoto.service.server import Service, refresh_tokens, tick
 from linoto.service.storage import sql
-from linoto.service.storage.database import connect
+from linoto.service.storage.sqlite import connect
 from linoto.service.web.loading import Loading
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sqlite3 import Connection
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from linoto.service.loops.events import DECISIONS, Context, Contribution, Decisi
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.restores import budget_of
 from linoto.service.storage import sql
+from linoto.service.storage.connection import Connection
 
 WHY_SAFE = {
     "lcb": "it has the best lower bound so far",

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from sqlite3 import Connection
 from time import gmtime, perf_counter, strftime
 from typing import Any, Literal
 
@@ -40,6 +39,7 @@ from linoto.service.loops.restores import may_have_lost, note_of
 from linoto.service.loops.spec import Arm
 from linoto.service.loops.state import Alarm
 from linoto.service.storage import expected, sql
+from linoto.service.storage.connection import Connection
 
 logger = logging.getLogger("linoto.service")
 Clock = Callable[[], float]
@@ -95,11 +95,12 @@ class Loops:
                 logger.warning(
                     "the last event lies in the future", extra={"loop": loop.name, "s": round(ahead)}
                 )
-        file = expected.beside_connection(connection)
-        found = {loop.id: (loop.name, note_of(loop)) for loop in self.by_name.values()}
-        expected.check(file, expected.read(file), found)
-        expected.put(file, (note for _, note in found.values()))  # a power failure may have left it behind
-        self._notes = expected.Notes(file, self.clock)
+        file = connection.note()
+        if file is not None:
+            found = {loop.id: (loop.name, note_of(loop)) for loop in self.by_name.values()}
+            expected.check(file, expected.read(file), found)
+            expected.put(file, (note for _, note in found.values()))  # a power failure may leave it behind
+            self._notes = expected.Notes(file, self.clock)
         for loop in self.by_name.values():
             if not loop.is_keyed:
                 self.record(connection, loop, LoopKeyed())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from sqlite3 import Connection
 from typing import Any
 
 import msgspec
@@ -18,15 +17,14 @@ from linoto.service.loops.restores import skipped_by
 from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.starting import arms_of
 from linoto.service.storage import sql
+from linoto.service.storage.connection import Connection, Row
 from linoto.version import __version__
 
 REBUILD = "`linoto db rebuild` replays its events"
 PRUNED = "its earlier events were pruned, so only a version of linoto that reads this can go on"
 
 
-def recover(
-    connection: Connection, row: sql.Row, *, from_scratch: bool = False, last: int = sql.LAST
-) -> Loop:
+def recover(connection: Connection, row: Row, *, from_scratch: bool = False, last: int = sql.LAST) -> Loop:
     """A loop as its events made it, from the last snapshot on or from its beginning.
 
     The beginning is its first event or, where earlier ones were pruned, its base.
@@ -39,7 +37,7 @@ def recover(
     return loop
 
 
-def restored(connection: Connection, row: sql.Row, saved: sql.Row | None, hint: str = REBUILD) -> Loop:
+def restored(connection: Connection, row: Row, saved: Row | None, hint: str = REBUILD) -> Loop:
     """A loop as it was saved, or before its first event; where its promise was saved too, without a fit."""
     id, name, body, created_at = row
     spec = msgspec.json.decode(body, type=LoopSpec)
@@ -131,13 +129,13 @@ def insert(connection: Connection, loop: Loop, event: Event) -> None:
         sql.insert_reward(connection, reward_row(loop.id, state.seq, state.at, event))
 
 
-def decision_row(loop: int, seq: int, at: float, e: DecisionMade) -> sql.Row:
+def decision_row(loop: int, seq: int, at: float, e: DecisionMade) -> Row:
     """What can be looked up of a decision."""
     played = (e.arm, e.mode, e.source, e.group, e.loop_mode, e.propensity)
     return (loop, e.number, seq, at, e.key, *played)
 
 
-def reward_row(loop: int, seq: int, at: float, event: RewardRecorded) -> sql.Row:
+def reward_row(loop: int, seq: int, at: float, event: RewardRecorded) -> Row:
     """What can be looked up of a reward."""
     return (loop, event.number, at, event.reward, event.origin, seq)
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from sqlite3 import Connection
 from typing import NamedTuple
 
 SUFFIX = ".seq"
@@ -43,11 +42,6 @@ def beside(path: Path) -> Path:
     """The file that belongs to a database."""
     real = path.resolve()
     return real.with_name(real.name + SUFFIX)
-
-
-def beside_connection(connection: Connection) -> Path:
-    """The file that belongs to the database of a connection."""
-    return beside(Path(connection.execute("PRAGMA database_list").fetchone()[2]))
 
 
 class Notes:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from sqlite3 import Connection
 
-from linoto.service.storage.sql import Row
+from linoto.service.storage.connection import Connection, Row
 
 
 def put(connection: Connection, id: str, at: float, body: bytes) -> None:
     """An alarm to be posted, unless it is or was there."""
-    connection.execute("INSERT OR IGNORE INTO outbox VALUES (?, ?, ?, NULL)", (id, at, body))
+    connection.execute("INSERT INTO outbox VALUES (?, ?, ?, NULL) ON CONFLICT DO NOTHING", (id, at, body))
 
 
 def waiting(connection: Connection) -> list[Row]:

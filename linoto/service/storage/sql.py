@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from sqlite3 import Connection
-from typing import Any
 
-Row = tuple[Any, ...]
+from linoto.service.storage.connection import NEVER, Connection, Row
+
 LAST = 2**62  # after every event
 PAGE = 5000  # events read at a time
 
@@ -22,10 +21,8 @@ def one_row(connection: Connection, statement: str, values: Row) -> Row | None:
 
 def insert_loop(connection: Connection, name: str, spec: bytes, at: float) -> int:
     """A new loop, and its id."""
-    cursor = connection.execute(
-        "INSERT INTO loops (name, spec, created_at) VALUES (?, ?, ?)", (name, spec, at)
-    )
-    return int(cursor.lastrowid or 0)
+    insert = "INSERT INTO loops (name, spec, created_at) VALUES (?, ?, ?) RETURNING id"
+    return int(connection.execute(insert, (name, spec, at)).fetchone()[0])
 
 
 def all_loops(connection: Connection) -> list[Row]:
@@ -43,7 +40,7 @@ def one_loop(connection: Connection, loop: int) -> Row | None:
 
 def secret_of(connection: Connection) -> tuple[bytes | None, str]:
     """The secret bits of the database, if it has any yet, and the epoch that new loops begin in."""
-    if one_row(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'secret'", ()) is None:
+    if not connection.has_table("secret"):
         return None, ""  # nobody has written to it since there is such a table
     row = one_row(connection, "SELECT bits, epoch FROM secret", ())
     return (None, "") if row is None else (bytes(row[0]), str(row[1]))
@@ -59,7 +56,7 @@ def put_epoch(connection: Connection, epoch: str) -> None:
 
 def insert_event(connection: Connection, loop: int, seq: int, at: float, body: bytes) -> None:
     """The next event of a loop."""
-    connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (loop, seq, at, body))
+    connection.append("events", (loop, seq, at, body))
 
 
 def events_after(connection: Connection, loop: int, seq: int, last: int = LAST) -> Iterator[Row]:
@@ -105,6 +102,9 @@ def event_of_decision(connection: Connection, loop: int, number: int) -> Row | N
 
 def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
     """The body of the event that answered this key."""
+    known = connection.recall(loop, key)
+    if known is not None:
+        return None if known == NEVER else known[1]
     row = connection.execute(
         "SELECT e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
         "WHERE d.loop = ? AND d.key = ?",
@@ -115,6 +115,9 @@ def event_of_key(connection: Connection, loop: int, key: str) -> bytes | None:
 
 def number_of_key(connection: Connection, loop: int, key: str) -> int | None:
     """The decision that answered this key."""
+    known = connection.recall(loop, key)
+    if known is not None:
+        return None if known == NEVER else known[0]
     row = one_row(connection, "SELECT number FROM decisions WHERE loop = ? AND key = ?", (loop, key))
     return None if row is None else int(row[0])
 
@@ -143,7 +146,7 @@ def reward_row(connection: Connection, loop: int, number: int) -> Row | None:
 
 def rows_without_event(connection: Connection, loop: int, seq: int) -> Iterator[Row]:
     """(table, number, seq) of decisions, and of rewards after event `seq`, whose event is not there."""
-    return connection.execute(
+    return connection.stream(
         "SELECT 'decisions', d.number, d.seq FROM decisions d LEFT JOIN events e "
         "ON e.loop = d.loop AND e.seq = d.seq WHERE d.loop = ?1 AND e.seq IS NULL UNION ALL "
         "SELECT 'rewards', r.number, r.seq FROM rewards r LEFT JOIN events e "
@@ -164,12 +167,12 @@ def late_without_default(connection: Connection, loop: int) -> Row | None:
 
 def insert_decision(connection: Connection, values: Row) -> None:
     """(loop, number, seq, at, key, arm, mode, source, part, loop_mode, propensity)."""
-    connection.execute("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    connection.append("decisions", values)
 
 
 def insert_reward(connection: Connection, values: Row) -> None:
     """(loop, number, at, reward, origin, seq): the primary key lets each decision have one."""
-    connection.execute("INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)", values)
+    connection.append("rewards", values)
 
 
 def reward_of(connection: Connection, loop: int, number: int) -> Row | None:
@@ -181,7 +184,7 @@ def reward_of(connection: Connection, loop: int, number: int) -> Row | None:
 
 def insert_late_reward(connection: Connection, values: Row) -> None:
     """(loop, number, at, reward): the first late value is kept, for audit only."""
-    connection.execute("INSERT OR IGNORE INTO late_rewards VALUES (?, ?, ?, ?)", values)
+    connection.execute("INSERT INTO late_rewards VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
 
 
 def late_reward_of(connection: Connection, loop: int, number: int) -> Row | None:
@@ -199,14 +202,15 @@ def recent_decisions(
         "SELECT d.number, d.at, d.arm, d.mode, d.part, d.propensity, d.key, e.body, r.reward, r.origin "
         "FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
         "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
-        "WHERE d.loop = ?1 AND d.number < ?2 AND (?4 IS NULL OR d.key = ?4) ORDER BY d.number DESC LIMIT ?3",
+        "WHERE d.loop = ?1 AND d.number < ?2 AND (CAST(?4 AS TEXT) IS NULL OR d.key = ?4) "
+        "ORDER BY d.number DESC LIMIT ?3",
         (loop, before, limit, key),
     ).fetchall()
 
 
 def all_decisions(connection: Connection, loop: int) -> Iterator[Row]:
     """Every decision with its reward and its late one: what is exported."""
-    return connection.execute(
+    return connection.stream(
         "SELECT d.number, d.at, d.arm, d.mode, d.source, d.part, d.loop_mode, d.propensity, "
         "r.reward, r.origin, r.at, l.reward, d.key, e.body "
         "FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
@@ -251,7 +255,11 @@ def count_rows(connection: Connection, loop: int, seq: int, number: int) -> Row:
 
 def insert_snapshot(connection: Connection, loop: int, seq: int, state: bytes, agent: bytes) -> None:
     """The state of a loop after event `seq`; earlier snapshots are deleted."""
-    connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (loop, seq, state, agent))
+    connection.execute(
+        "INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (loop, seq) DO UPDATE SET "
+        "books = excluded.books, agent = excluded.agent",
+        (loop, seq, state, agent),
+    )
     connection.execute("DELETE FROM snapshots WHERE loop = ? AND seq < ?", (loop, seq))
 
 
@@ -266,12 +274,16 @@ def latest_snapshot(connection: Connection, loop: int) -> Row | None:
 
 def put_promise(connection: Connection, loop: int, version: str, certificate: str) -> None:
     """What was promised before the first decision, as this version of linoto computes it."""
-    connection.execute("INSERT OR REPLACE INTO promises VALUES (?, ?, ?)", (loop, version, certificate))
+    connection.execute(
+        "INSERT INTO promises VALUES (?, ?, ?) ON CONFLICT (loop) DO UPDATE SET "
+        "version = excluded.version, certificate = excluded.certificate",
+        (loop, version, certificate),
+    )
 
 
 def promise_of(connection: Connection, loop: int, version: str) -> str | None:
     """The same, if it was kept."""
-    if one_row(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'promises'", ()) is None:
+    if not connection.has_table("promises"):
         return None  # nobody has served it since there is such a table
     select = "SELECT certificate FROM promises WHERE loop = ? AND version = ?"
     row = one_row(connection, select, (loop, version))
@@ -280,7 +292,7 @@ def promise_of(connection: Connection, loop: int, version: str) -> str | None:
 
 def open_decisions(connection: Connection, loop: int, seq: int, oldest: int) -> Iterator[Row]:
     """(seq, body) of every decision, from number `oldest` on, that was open after event `seq`; in order."""
-    return connection.execute(
+    return connection.stream(
         "SELECT e.seq, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
         "LEFT JOIN rewards r ON r.loop = d.loop AND r.number = d.number "
         "WHERE d.loop = ?1 AND d.number >= ?3 AND d.seq <= ?2 AND (r.seq IS NULL OR r.seq > ?2) "

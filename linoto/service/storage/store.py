@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -14,11 +13,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any, Generic, TypeVar
 
 from linoto.service.errors import Busy, Refused, Unavailable, Undone
-from linoto.service.storage import database, schema
+from linoto.service.storage import database
+from linoto.service.storage.connection import Connection, Keys
 
 T = TypeVar("T")
 Job = Callable[[Connection], T]
@@ -42,8 +41,10 @@ class Outcome(Enum):
 class QueuedJob(Generic[T]):
     """A job, and its result or error; one that reads memory only needs no transaction."""
 
-    def __init__(self, job: Job[T], future: asyncio.Future[T] | None = None, *, memory: bool = False) -> None:
-        self.job, self.future, self.memory = job, future, memory
+    def __init__(
+        self, job: Job[T], future: asyncio.Future[T] | None = None, *, memory: bool = False, keys: Keys = ()
+    ) -> None:
+        self.job, self.future, self.memory, self.keys = job, future, memory, keys
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -92,13 +93,8 @@ class Store:
     busy_timeout: float = BUSY_TIMEOUT
 
     def __post_init__(self) -> None:
-        self._owned = database.Owned(self.path)
-        try:
-            self._owned.lock_file()
-            self._connection = database.connect(self.path)
-        except BaseException:
-            self._owned.close()
-            raise
+        self._engine = database.own(self.path)
+        self._connection = self._engine.connection
         self._queue: deque[QueuedJob[Any]] = deque()
         self._transaction = threading.Lock()  # held from the beginning of a transaction to its end
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,12 +105,11 @@ class Store:
         self._tested = 0.0  # when it was last tested whether the disk can be written
         self._closed = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="linoto-writer")
-        self._files: database.Files | None = None
         try:
-            database.prepare(self._connection, self.path)
-            self.write_sync(schema.add_tables)
-            self.write_sync(database.check_writable)
-            self._files = database.files(self.path)
+            self._engine.prepare()
+            self.write_sync(lambda connection: connection.add_tables())
+            self.write_sync(lambda connection: connection.check_writable())
+            self._engine.settle()
         except Unavailable as error:
             self.close()
             raise OSError(f"cannot write the database {self.path}: {error.__cause__}") from error
@@ -129,38 +124,41 @@ class Store:
         self._check_open()
         queued = QueuedJob(job)
         with self._transaction:
-            database.set_busy_timeout(self._connection, self.busy_timeout)
+            self._engine.wait_for_others(self.busy_timeout)
             try:
                 self._finish([queued], self._perform([queued]))
             finally:
-                database.set_busy_timeout(self._connection, 0.0)
+                self._engine.wait_for_others(0.0)
         if queued.error is not None:
             raise queued.error
         result: T = queued.result
         return result
 
-    async def write(self, job: Job[T]) -> T:
-        """Run a job, and return when it is on disk."""
-        return await self._enqueue(job, memory=False)
+    async def write(self, job: Job[T], keys: Keys = ()) -> T:
+        """Run a job, which looks these keys up, and return when it is on disk."""
+        return await self._enqueue(job, keys=keys)
 
     async def read_memory(self, job: Callable[[], T]) -> T:
         """Run a job that reads memory between two batches, when memory and disk agree; no transaction."""
         return await self._enqueue(lambda _: job(), memory=True)
 
+    def reading(self) -> Connection:
+        """A connection that sees what is committed now and cannot write; the caller closes it."""
+        return self._engine.read()
+
     def read_database(self, job: Job[T]) -> T:
         """Run a job on a connection of its own that sees what is committed and cannot write."""
         try:
-            with closing(database.connect(self.path, readonly=True)) as connection:
-                connection.execute("BEGIN")
+            with closing(self._engine.read()) as connection:
                 return job(connection)
-        except (sqlite3.Error, OSError) as error:
+        except self._engine.errors as error:
             raise Unavailable(f"the database could not be read: {error}") from error
 
     async def check_ready(self) -> None:
         """Really write something, if that was not tested within the last second."""
         if time.monotonic() - self._tested > READY_INTERVAL:
             self._tested = time.monotonic()
-            await self.write(database.check_writable)
+            await self.write(lambda connection: connection.check_writable())
         elif self._memory_ahead or self._failed:
             raise Unavailable("the last write failed")
 
@@ -176,8 +174,7 @@ class Store:
         self._closed = True
         self._writer.shutdown()
         with self._transaction:
-            self._connection.close()
-        self._owned.close()
+            self._engine.release()
 
     @property
     def waiting(self) -> int:
@@ -190,7 +187,7 @@ class Store:
         if self._closed:
             raise Unavailable("the service is stopping")
 
-    def _enqueue(self, job: Job[T], *, memory: bool) -> asyncio.Future[T]:
+    def _enqueue(self, job: Job[T], *, memory: bool = False, keys: Keys = ()) -> asyncio.Future[T]:
         """Add a job to the queue, and schedule a batch if none is."""
         self._check_open()
         if len(self._queue) >= MOST_WAITING:
@@ -199,7 +196,7 @@ class Store:
         if loop is not self._loop:  # an earlier one may have ended while a batch was running
             self._loop, self._running = loop, False
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.append(QueuedJob(job, future, memory=memory))
+        self._queue.append(QueuedJob(job, future, memory=memory, keys=keys))
         if not self._running:
             self._running = True
             loop.call_soon(self._next_batch, loop)
@@ -229,9 +226,9 @@ class Store:
         if all(queued.memory for queued in batch):
             return True
         try:
-            database.begin(self._connection)
-        except sqlite3.Error as error:
-            if database.is_busy(error):
+            self._connection.begin()
+        except self._engine.errors as error:
+            if self._engine.is_busy(error):
                 now = time.monotonic()
                 self._locked_since = self._locked_since or now
                 if now - self._locked_since < self.busy_timeout:
@@ -295,9 +292,9 @@ class Store:
                 self.on_rollback(self._connection)
                 self._memory_ahead = False
             if not all(queued.memory for queued in batch):
-                self._check_files()
+                self._engine.check_place()
                 if not self._connection.in_transaction:
-                    database.begin(self._connection)
+                    self._connection.begin()
             for current in batch:
                 current.error = None
                 try:
@@ -306,25 +303,18 @@ class Store:
                     current.error = refusal
         except Undone as undone:
             return current, undone.refusal
-        except sqlite3.IntegrityError as error:
-            return current, error
-        except (sqlite3.Error, OSError) as error:
-            return None, error
+        except self._engine.errors as error:
+            return current if self._engine.is_conflict(error) else None, error
         except Exception as error:  # a mistake in our code: answered with 500, and nothing of it is kept
             return current, error
         return None, None
-
-    def _check_files(self) -> None:
-        """What is written to a file that has lost its name would not be found again."""
-        if self._files not in (None, database.files(self.path)):
-            raise OSError(f"{self.path} was moved or replaced: put it back with its -wal file, or restart")
 
     def _commit(self, jobs: int) -> Exception | None:
         """On disk when this returns None."""
         started = time.perf_counter()
         try:
-            database.commit(self._connection)
-        except (sqlite3.Error, OSError) as error:
+            self._connection.commit()
+        except self._engine.errors as error:
             return error
         self._failed = False
         seconds, m = time.perf_counter() - started, self.measures
@@ -349,7 +339,7 @@ class Store:
             self._failed = True
         self._memory_ahead = True
         try:
-            database.rollback(self._connection)
+            self._connection.rollback()
             self.on_rollback(self._connection)
             self._memory_ahead = False
         except Exception as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from sqlite3 import Connection
-
-from linoto.service.storage.sql import Row
+from linoto.service.storage.connection import Connection, Row
 
 BEFORE = " (before "  # in the name of a token that another one follows
 
@@ -16,7 +14,7 @@ def insert_token(connection: Connection, values: Row) -> bool:
             "INSERT INTO tokens (name, role, digest, created_at, rate) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (name) DO UPDATE SET "
             "role = excluded.role, digest = excluded.digest, created_at = excluded.created_at, "
-            "rate = excluded.rate, revoked_at = NULL WHERE revoked_at IS NOT NULL",
+            "rate = excluded.rate, revoked_at = NULL WHERE tokens.revoked_at IS NOT NULL",
             values,
         ).rowcount
         == 1
@@ -25,7 +23,11 @@ def insert_token(connection: Connection, values: Row) -> bool:
 
 def put_limits(connection: Connection, name: str, expires_at: float | None, loops: str | None) -> None:
     """Until when a token is valid, and for which loops (a JSON list); None: for ever, for all of them."""
-    connection.execute("INSERT OR REPLACE INTO token_limits VALUES (?, ?, ?)", (name, expires_at, loops))
+    connection.execute(
+        "INSERT INTO token_limits VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+        "expires_at = excluded.expires_at, loops = excluded.loops",
+        (name, expires_at, loops),
+    )
 
 
 def one_token(connection: Connection, name: str) -> Row | None:

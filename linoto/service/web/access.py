@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from litestar import Request
@@ -17,6 +16,7 @@ from litestar.datastructures import State
 
 from linoto.service.errors import Refused, too_many
 from linoto.service.storage import tokens
+from linoto.service.storage.connection import Connection
 
 ROLES = ("reader", "writer", "admin")  # each may do what those before it may
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
-from sqlite3 import Connection
 from typing import Annotated
 
 import msgspec
@@ -15,6 +15,7 @@ from litestar.types import ASGIApp
 from linoto.service.errors import Refused
 from linoto.service.loops import explanations
 from linoto.service.loops.operations import RewardResult
+from linoto.service.storage.connection import Connection, Keys
 from linoto.service.web.access import AnyRequest
 from linoto.service.web.framework import JsonResponse
 from linoto.service.web.messages import (
@@ -47,6 +48,11 @@ KeyWanted = Annotated[str | None, Parameter(max_length=200, description="only th
 KeyGiven = Annotated[str, Parameter(min_length=1, max_length=200, description="of the request to decide")]
 
 
+def keys_of(loop: str, asked: Sequence[DecideRequest | RewardReport]) -> Keys:
+    """What requests will look up."""
+    return [(loop, each.key) for each in asked if each.key is not None]
+
+
 @route(post, "/loops/{name:str}/decide", "writer", responses=responses_with(DecisionResponse))
 async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest]) -> ASGIApp:
     """Decide."""
@@ -56,7 +62,7 @@ async def decide(request: AnyRequest, name: LoopName, data: Json[DecideRequest])
         event = loops.decide(connection, name, **msgspec.structs.asdict(data))
         return decision_response(loops.get(name), event)
 
-    return JsonResponse(await write(request, job))
+    return JsonResponse(await write(request, job, keys=keys_of(name, [data])))
 
 
 @route(post, "/loops/{name:str}/decisions", "writer", responses=responses_with(DecisionBatch))
@@ -69,7 +75,7 @@ async def decide_many(request: AnyRequest, name: LoopName, data: Json[DecideBatc
         return DecisionBatch([decision_response(loops.get(name), event) for event in made])
 
     try:
-        return JsonResponse(await write(request, job))
+        return JsonResponse(await write(request, job, keys=keys_of(name, data.decisions)))
     except Refused as refusal:
         if refusal.after_draws:  # before it is told: what it says may depend on what was drawn
             await write(request, loops.draw_anew, name)
@@ -118,7 +124,8 @@ async def reward_decision(
 async def reward_one(request: AnyRequest, name: LoopName, data: Json[RewardReport]) -> ASGIApp:
     """Report a reward for a decision_id, or for the key that the decision was asked for with."""
     loops = loops_of(request)
-    return answer_to(await write(request, lambda connection: data.record(loops, connection, name)))
+    keys = keys_of(name, [data])
+    return answer_to(await write(request, lambda connection: data.record(loops, connection, name), keys=keys))
 
 
 def answer_to(result: RewardResult) -> ASGIApp:
@@ -138,7 +145,7 @@ async def reward_many(request: AnyRequest, name: LoopName, data: Json[RewardBatc
     def job(connection: Connection) -> list[RewardResult]:
         return [each.record(loops, connection, name) for each in data.rewards]
 
-    return RewardResults(await write(request, job))
+    return RewardResults(await write(request, job, keys=keys_of(name, data.rewards)))
 
 
 HANDLERS = (

@@ -11,7 +11,7 @@ from typing import Any
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
-from linoto.service.storage.database import connect
+from linoto.service.storage.connection import Row
 from linoto.service.storage.store import Store
 
 ROWS_AT_ONCE = 20_000  # per piece
@@ -53,7 +53,7 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
     import pyarrow.parquet as pq
 
     schema = pa.schema([(name, KINDS[kind](pa)) for name, kind in columns_of(loop).items()])
-    connection = connect(store.path, readonly=True)
+    connection = store.reading()
     sink = io.BytesIO()
     try:
         rows = sql.all_decisions(connection, loop.id)
@@ -81,7 +81,7 @@ def own_name(loop: Loop, column: str) -> str:
     return f"decision_{column}" if column in taken else column
 
 
-def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
+def as_row(loop: Loop, row: Row) -> dict[str, Any]:
     """A row of the database as a row of the file."""
     found, event = plain_row(loop, row)
     given = event.context or {}
@@ -91,7 +91,7 @@ def as_row(loop: Loop, row: sql.Row) -> dict[str, Any]:
     return named | {loop.arms.recipe.item: found["action"]} | context
 
 
-def plain_row(loop: Loop, row: sql.Row) -> tuple[dict[str, Any], DecisionMade]:
+def plain_row(loop: Loop, row: Row) -> tuple[dict[str, Any], DecisionMade]:
     """The columns that every loop has, and the event."""
     number, at, arm, mode, source, part, loop_mode, propensity, *rest = row
     reward, origin, closed_at, late, key, body = rest

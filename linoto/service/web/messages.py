@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sqlite3 import Connection
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,6 +16,7 @@ from linoto.service.loops.operations import Loops, RewardResult
 from linoto.service.loops.recipe_spec import Number
 from linoto.service.loops.restores import budget_of
 from linoto.service.loops.spec import Arm, ArmName, PracticeGiven, Share
+from linoto.service.storage.connection import Connection
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 ArmNames = Annotated[list[ArmName], Meta(min_length=1, max_length=100_000)]

@@ -12,6 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Body, Parameter
 
 from linoto.service.loops.operations import NAME, Loops
+from linoto.service.storage.connection import Keys
 from linoto.service.storage.store import Store
 from linoto.service.web.access import AnyRequest, needs
 from linoto.service.web.live_views import LiveViews
@@ -68,9 +69,11 @@ def shown_of(request: AnyRequest) -> LiveViews:
     return shown
 
 
-def write(request: AnyRequest, operation: Callable[..., T], *arguments: Any, **named: Any) -> Awaitable[T]:
-    """Run an operation and wait until it is on disk."""
-    return store_of(request).write(lambda connection: operation(connection, *arguments, **named))
+def write(
+    request: AnyRequest, operation: Callable[..., T], *arguments: Any, keys: Keys = (), **named: Any
+) -> Awaitable[T]:
+    """Run an operation, which looks these keys up, and wait until it is on disk."""
+    return store_of(request).write(lambda connection: operation(connection, *arguments, **named), keys)
 
 
 async def read_database(request: AnyRequest, name: str, view: Callable[..., T], *arguments: Any) -> T:

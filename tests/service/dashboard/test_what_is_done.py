@@ -165,13 +165,12 @@ def test_buttons_act_on_the_loop_that_is_shown_however_slow_the_answers(page: Pa
 @contextmanager
 def guarded_page(browser: Chrome, folder: Path) -> Iterator[tuple[Page, dict[str, str]]]:
     """A page of one loop, "safe", that asks for a token, and the tokens by role."""
-    from linoto.service.storage import schema
     from linoto.service.storage.database import open_database
     from linoto.service.web.access import create_token
 
     path = folder / "x.sqlite"
     with open_database(path, create=True) as connection:
-        schema.add_tables(connection)
+        connection.add_tables()
         tokens = {role: create_token(connection, role, role, 0.0) for role in ("reader", "writer", "admin")}
     with served(path) as server:
         with closing(server.client(token=tokens["admin"])) as admin:
