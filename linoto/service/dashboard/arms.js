@@ -2,7 +2,7 @@
 
 import { interval } from "./chart.js";
 import { el, say } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, number, within } from "./format.js";
 
 const SHOWN = 12, MOST = 500; // rows, at first and at most
 /** The scale: what the intervals span, within what rewards can be at all. */
@@ -13,6 +13,9 @@ function domainOf(arms, range) {
   return [Math.max(low, least ?? low), Math.min(high, most ?? high)];
 }
 
+/** The mean of an arm, with as many digits as its interval allows. */
+const meanOf = ({ mean, lcb, ucb }) => (mean === null || lcb === null || ucb === null ? number(mean) : within(mean, lcb, ucb).replace("+", ""));
+
 function row(arm, domain, reference) {
   const scale = { ...arm, domain, reference };
   return el(
@@ -20,8 +23,8 @@ function row(arm, domain, reference) {
     {},
     el("td", {}, el("bdi", {}, arm.name), arm.present ? "" : el("span", { class: "soft" }, " (removed)")),
     el("td", { class: "drawn" }, interval(scale)),
-    el("td", { class: "optional fixed" }, number(arm.mean)),
-    el("td", { class: "optional items" }, number(arm.mean)),
+    el("td", { class: "optional fixed" }, meanOf(arm)),
+    el("td", { class: "optional items" }, meanOf(arm)),
     el("td", {}, number(arm.plays)),
     el("td", { class: "optional" }, number(arm.pending)),
     el("td", { class: "optional fixed" }, number(arm.logged)),

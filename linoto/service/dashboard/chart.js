@@ -3,7 +3,7 @@
 import { el, svg } from "./dom.js";
 import { clock, number } from "./format.js";
 
-const RIGHT = 12, TOP = 26, BOTTOM = 38, LETTER = 7;
+const RIGHT = 12, TOP = 26, BOTTOM = 38, LETTER = 7, APART = 15; // pixels
 
 /** About `n` round numbers between two values. */
 function ticks(low, high, n) {
@@ -68,34 +68,48 @@ function axes({ xs, times, unit, marks, left, width, height, toX, toY }) {
   return parts;
 }
 
+/** The area between two lines, where both are known. */
+function area(xs, [lower, upper], toX, toY) {
+  const known = xs.map((_, i) => i).filter((i) => lower[i] !== null && upper[i] !== null);
+  const at = (values) => (i) => `${toX(xs[i]).toFixed(1)} ${toY(values[i]).toFixed(1)}`;
+  return known.length ? `M${[...known.map(at(upper)), ...known.reverse().map(at(lower))].join("L")}Z` : "";
+}
+
+/** The names of lines at their right ends, moved apart where they would touch, in the order of the lines. */
+function names(lines, { width, height, toY }) {
+  const last = (values) => toY(values.findLast((value) => value !== null));
+  const ends = lines.map(({ name, values, colour, below }) => ({ name, colour, y: last(values) + (below ? 14 : -5) }));
+  ends.sort((a, b) => a.y - b.y);
+  ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + APART : TOP - 10)));
+  ends.toReversed().forEach((end, i, upwards) => (end.y = Math.min(end.y, i ? upwards[i - 1].y - APART : height - BOTTOM)));
+  return ends.map(({ name, colour, y }) => svg("text", { class: `name ${kind({ colour })}`, x: width - RIGHT - 2, y, fill: colour, "text-anchor": "end" }, name));
+}
+
 /**
- * A chart into a figure: `lines` are {name, values, colour, dashed}, in `unit`, over the same `xs` and `times`.
- * `include` are values that the scale must show, `label` says in words what is seen.
+ * A chart into a figure: `lines` are {name, values, colour, dashed, below}, in `unit`, over the same `xs` and `times`; those
+ * with a name have it at their right end, above or `below` the line. A `band` is {values: [lower, upper], colour}. `include` are values that the
+ * scale must show, `label` says in words what is seen.
  */
-export function draw(figure, { xs, times, unit, lines, include = [], label, format = number, height = 220, empty }) {
+export function draw(figure, { xs, times, unit, lines, band = null, include = [], label, format = number, height = 220, empty }) {
   const drawn = lines.filter((line) => line.values.some((value) => value !== null));
   if (xs.length < 2 || drawn.length === 0) return figure.replaceChildren(el("p", { class: "soft" }, empty));
-  const width = Math.max(figure.clientWidth, 240), [low, high] = extent(drawn, include);
+  const width = Math.max(figure.clientWidth, 240), [low, high] = extent([...drawn, ...(band ?? { values: [] }).values.map((values) => ({ values }))], include);
   const marks = ticks(low, high, height > 180 ? 5 : 3).map((value) => [value, format(value)]);
   const left = 12 + LETTER * Math.max(5, ...marks.map(([, text]) => text.length));
   const toX = (x) => left + ((x - xs[0]) / (xs.at(-1) - xs[0] || 1)) * (width - left - RIGHT);
   const toY = (y) => height - BOTTOM - ((y - low) / (high - low)) * (height - TOP - BOTTOM);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label });
   picture.append(...axes({ xs, times, unit, marks, left, width, height, toX, toY }));
+  if (band) picture.append(svg("path", { class: `band ${kind(band)}`, fill: band.colour, d: area(xs, band.values, toX, toY) }));
   for (const line of drawn) {
     picture.append(svg("path", { ...look(line), class: `line ${kind(line)}`, d: path(xs, line.values, toX, toY) }));
   }
-  const keys = drawn.map((line) => el("span", {}, sample(line), ` ${line.name}`));
-  figure.replaceChildren(picture, el("figcaption", {}, ...keys, el("span", { class: "soft" }, "across: closed decisions, and when (your time)")));
+  picture.append(...names(drawn.filter(({ name }) => name), { width, height, toY }));
+  figure.replaceChildren(picture, el("figcaption", { class: "caption" }, "Across: closed decisions, and when (your time)."));
 }
 
 const look = ({ colour, dashed }) => ({ stroke: colour, "stroke-dasharray": dashed && "5 4" });
 const kind = ({ colour }) => (colour.startsWith("#") ? "policy" : ""); // made brighter at night
-
-function sample(line) {
-  const drawn = svg("line", { x1: 1, x2: 23, y1: 5, y2: 5, "stroke-width": 2.5, ...look(line) });
-  return svg("svg", { class: kind(line), width: 24, height: 10, "aria-hidden": "true" }, drawn);
-}
 
 /** An interval with its estimate on a common scale, and where the log stands. */
 export function interval({ lcb, ucb, mean, reference, domain: [low, high] }) {

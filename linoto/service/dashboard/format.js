@@ -7,8 +7,31 @@ export function number(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(1).replaceAll("-", MINUS);
-  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4;
-  return value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", MINUS);
+  const digits = size >= 100 || Number.isInteger(value) ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
+  return value.toLocaleString("en", digits).replace("-", MINUS);
+}
+
+/** What the last digit of a number is worth of which an interval is known: at most a fifth of the interval. */
+const stepOf = (lower, upper) => 10 ** Math.floor(Math.log10((upper - lower) / 5));
+
+function multiple(times, step) {
+  const decimals = Math.max(0, -Math.round(Math.log10(step)));
+  const text = Math.abs(times * step).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return times ? (times < 0 ? MINUS : "+") + text : text;
+}
+
+/** A number with its sign, and with as many digits as its interval allows. */
+export function within(value, lower, upper) {
+  if (!(upper > lower)) return signed(value);
+  const step = stepOf(lower, upper);
+  return multiple(Math.round(value / step), step);
+}
+
+/** Both ends of an interval with as many digits, rounded outwards. */
+export function between(lower, upper) {
+  if (!(upper > lower)) return [signed(lower), signed(upper)];
+  const step = stepOf(lower, upper);
+  return [multiple(Math.floor(lower / step + 1e-9), step), multiple(Math.ceil(upper / step - 1e-9), step)];
 }
 
 /** A number with its sign. */
@@ -17,6 +40,9 @@ export function signed(value) {
   const text = number(Math.abs(value));
   return text === "0" ? "0" : (value < 0 ? MINUS : "+") + text;
 }
+
+/** The same text without its sign. */
+export const unsigned = (text) => text.replace(/^[+\u2212]/, "");
 
 /** A share as a percentage; all and nothing are said only of all and nothing. */
 export function percent(share) {

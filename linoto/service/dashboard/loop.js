@@ -1,27 +1,28 @@
 // One loop on the page: its promise, its course, its arms, its decisions, and its switch.
 
 import { ask, at, download } from "./api.js";
+import { actOf, adviceOf, gainedOf, healthOf, leftOf, pictureOf, sidesOf } from "./answers.js";
 import { armTable } from "./arms.js";
 import { draw } from "./chart.js";
 import { colourOf } from "./colours.js";
 import { decisionList } from "./decisions.js";
 import { el, part, say, show } from "./dom.js";
 import { explainWords } from "./explain.js";
-import { count, moment, number, percent, signed } from "./format.js";
-import { GROUP, PLAYED, PLAYED_BY_COIN, counted, groupsOf, leftOf, liftOf, noControl, notes, promisedBelow, shares, sidesOf, story, switched, unitOf } from "./words.js";
+import { count, moment, number, percent, signed, within } from "./format.js";
+import { GROUP, PLAYED, PLAYED_BY_COIN, counted, groupsOf, noControl, notes, shares, story, switched, unitOf } from "./words.js";
 
 const CONTROLS = ["stop", "modes", "holdback", "archive"];
 const CHANGES = 5; // of the arms, that are shown above their table
 const HOLDBACKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const WATCHED = [
-  ["evidence_against_promise", "promise_alarm_at", "Evidence that the promise is broken"],
-  ["evidence_for_practice", "practice_alarm_at", "Evidence that practice would have earned more"],
-  ["evidence_of_drift", "drift_alarm_at", "Evidence that the world is not the log's any more"],
+  ["evidence_against_promise", "promise_alarm_at", "that the promise is broken"],
+  ["evidence_for_practice", "practice_alarm_at", "that practice would have earned more"],
+  ["evidence_of_drift", "drift_alarm_at", "that the world is not the log's any more"],
 ];
-
-const ZERO = "0 is what current practice would have earned in the explored decisions. At the least and at the most are what control rounds show, 95 % sure at any time; at the least is never below the promise, which holds too.";
-const ZERO_OF_MEANS = "0 is what current practice would have earned in the explored decisions. These lines count rewards as they came, and the promise is about their means: bad luck alone can take the lower line below it.";
 const PLENTY = 1e6; // evidence that needs no more digits
+const OF_PRACTICE = "The line at 0 is what current practice would have earned in the explored decisions. What we earned beyond it lies in the shaded area, 95 % sure at any time.";
+const OF_MEANS = " These are rewards as they came, and the promise is about their means: bad luck alone can take the lower edge below the floor.";
+const OF_LOG = "The line at 0 is what the log's average would have earned in as many decisions; the shaded area is how exactly that is known. The promise is about means: bad luck alone can take us below its floor, but not below the line of the alarm.";
 const CONTEXTS_UNWATCHED = "Nothing is watched: every context has its own mean reward. A Control gate compares with current practice in the same decisions, and a Tolerance gate with the linear model of its log.";
 const ITEMS = "What the plays of an arm have earned, whoever asked. An arm is played where it is expected to be good, so this does not say which arm is better.";
 const UNWATCHED = "Nothing is watched: that needs a log, and a promise or a range that rewards keep to.";
@@ -92,27 +93,31 @@ function showState($, loop) {
   say($("switched"), switched(loop));
   const safe = loop.mode === "safe-only";
   say($("stop"), safe ? "Explore again" : "Stop exploring");
+  $("stop").hidden = loop.archived;
   $("stop").classList.toggle("resume", safe);
+  $("stop").classList.toggle("urgent", loop.alarms.some(({ answered }) => !answered));
   for (const control of CONTROLS) $(control).disabled = loop.archived;
   show($("hint"), ...(loop.decisions || loop.archived ? [] : firstSteps(loop)));
   const earlier = Math.max(loop.arm_changes.length - CHANGES, 0);
   const came = loop.arm_changes.slice(earlier).map(({ at, by, text }) => el("li", {}, `${moment(at)}, ${by}: ${text}.`));
   show($("arm-changes"), ...came.reverse(), ...(earlier ? [el("li", {}, `and ${count(earlier, "earlier change")}, listed under “What is promised”`)] : []));
   const open = loop.alarms.filter(({ answered }) => !answered);
-  show($("alarms"), ...open.map((alarm) => alarmBox(alarm, loop)));
+  show($("alarms"), ...Map.groupBy(open, ({ kind }) => kind).entries().map(([kind, some]) => alarmBox(kind, some, loop)));
   $("answer").hidden = open.length === 0 || loop.archived;
   const answered = loop.alarms.length - open.length;
   say($("answered"), answered ? `${count(answered, "alarm")} answered, the last ${moment(loop.alarms[answered - 1].at)}` : "");
 }
 
-function alarmBox(alarm, loop) {
-  const stopped = loop.switched_by === `${alarm.kind} alarm` && loop.switched_at === alarm.at;
+/** Alarms of one kind in one box: what happened, what to do, and when. */
+function alarmBox(kind, alarms, loop) {
+  const { at, message } = alarms.at(-1), restored = kind === "restored";
+  const stopped = alarms.some((alarm) => loop.switched_by === `${kind} alarm` && loop.switched_at === alarm.at);
+  const when = alarms.length > 1 ? `${number(alarms.length)} times, from ${moment(alarms[0].at)} to ${moment(at)}` : moment(at);
   return el(
     "div",
     { class: "alarm-box" },
-    el("strong", {}, alarm.kind === "restored" ? "Restored: " : `Alarm (${alarm.kind}): `),
-    `${alarm.message}.${stopped ? " Exploring was stopped at once." : ""}`,
-    el("span", { class: "soft" }, ` ${moment(alarm.at)}`),
+    el("p", {}, el("strong", {}, restored ? "⚠ Restored: " : `⚠ Alarm (${kind}): `), `${message}.`, el("span", { class: "soft" }, ` ${when}`)),
+    el("p", {}, el("strong", {}, "What to do: "), `${stopped ? "Exploring was stopped at once. " : ""}${adviceOf(kind, loop)}`),
   );
 }
 
@@ -142,7 +147,7 @@ function setSelects($, loop, asked) {
 }
 
 function showNumbers($, { loop, lift }) {
-  const { gain } = loop, note = notes(loop), found = liftOf(loop, lift), left = leftOf(loop, lift);
+  const { gain } = loop, note = notes(loop), found = gainedOf(loop, lift), left = leftOf(loop, lift), act = actOf(loop, found);
   const texts = {
     lift: found.value,
     "lift-verdict": found.verdict,
@@ -150,7 +155,9 @@ function showNumbers($, { loop, lift }) {
     left: left.value,
     "left-note": left.note,
     "left-range": left.range,
-    gain: counted(gain, loop, signed),
+    act: act.value,
+    "act-note": act.note,
+    gain: gain === null ? "–" : `${within(gain, loop.gain_lower, loop.gain_upper)} ${unitOf(loop)}`,
     "gain-note": note.gain,
     budget: counted(loop.budget, loop),
     "budget-note": note.budget,
@@ -160,15 +167,21 @@ function showNumbers($, { loop, lift }) {
     "pending-note": note.pending,
   };
   for (const [key, text] of Object.entries(texts)) say($(key), text);
-  $("lift").className = found.kind;
+  $("lift").className = ["bad", "", "good"][found.side + 1];
   $("left").className = left.kind;
+  $("act").className = act.kind;
+  $("gauge").hidden = left.share === null;
+  if (left.share !== null) {
+    $("gauge").setAttribute("aria-label", `${percent(left.share)} of what the promise allows is left`);
+    $("gauge").firstElementChild.style.width = `${100 * left.share}%`;
+  }
   showSides($, loop);
   showShares($("shares"), shares(loop));
 }
 
 /** What practice would have earned and what we did, where a coin compares them. */
 function showSides($, loop) {
-  $("coin").hidden = !loop.practice;
+  $("behind").classList.toggle("by-coin", Boolean(loop.practice));
   $("log").hidden = Boolean(loop.practice || loop.context_fields);
   $("rewards").hidden = loop.context_fields !== null && !loop.practice;
   if (!loop.practice) return;
@@ -184,42 +197,27 @@ function showShares(bar, { parts, text }) {
   parts.forEach(([, share], i) => (bar.children[i].style.flexGrow = share));
 }
 
-/** The chart of rewards: against the log or, where a coin tells what practice earns, against practice. */
-export function rewardChart(loop, points, colour) {
-  const beyond = (field) => points.map((point) => (point[field] === null ? null : point.earned - point[field]));
-  const lines = loop.practice
-    ? [
-        { name: "we earned more than practice would have: at the most", values: beyond("practice_lower"), colour: "var(--control)" },
-        { name: "at the least", values: beyond("practice_upper").map((value, i) => (value === null ? null : Math.max(value, -promisedBelow({ ...points[i], practice: loop.practice })))), colour },
-        { name: "the promise: not below this", values: points.map(({ promised_loss: loss }) => (loss === null ? null : -loss)), colour: "var(--bad)", dashed: true },
-      ]
-    : [
-        { name: "reward beyond the log's average", values: points.map(({ gain }) => gain), colour },
-        { name: "the promise: on average not below this", values: points.map(({ promised_least: least, expected_by_log: expected }) => (least === null ? null : least - expected)), colour: "var(--open)", dashed: true },
-        { name: "beyond chance: the alarm", values: points.map(({ alarm_below: alarm, realised, gain }) => (alarm === null ? null : gain - (realised - alarm))), colour: "var(--bad)", dashed: true },
-      ];
-  return { lines, title: `Reward against ${loop.practice ? "current practice" : "the log"}, and what the promise allows`, label: loop.practice ? story(loop) : `Reward against the log: ${counted(loop.gain, loop, signed)} after ${number(loop.closed - loop.lost)} rewarded decisions` };
-}
-
 function showCharts($, loop, points) {
   const xs = points.map((point) => point.closed), times = points.map((point) => point.at), colour = colourOf(loop.policy);
-  const { lines, title, label } = rewardChart(loop, points, colour);
+  const { lines, band, title } = pictureOf(loop, points, colour);
   say($("gain-title"), title);
-  say($("gain-words"), loop.practice ? (loop.practice.counts_rewards ? ZERO : ZERO_OF_MEANS) : "");
+  say($("gain-words"), loop.practice ? `${OF_PRACTICE}${loop.practice.counts_rewards ? "" : OF_MEANS}` : loop.reference === null ? "" : OF_LOG);
   draw($("gain-chart"), {
     xs,
     times,
-    lines,
+    lines: loop.reference === null && !loop.practice ? [] : lines,
+    band,
     include: [0],
     format: signed,
     unit: unitOf(loop),
-    label,
+    height: 300,
+    label: `${title}. ${story(loop)}`,
     empty: loop.reference === null && !loop.practice ? "There is no log to compare with." : "Drawn when rewards have come.",
   });
   draw($("share-chart"), {
     xs,
     times,
-    lines: [{ name: "other than the safe choice, lately", values: lately(points), colour: "var(--explore)" }],
+    lines: [{ values: lately(points), colour: "var(--explore)" }],
     include: [0, 1],
     format: percent,
     unit: "of decisions",
@@ -230,7 +228,7 @@ function showCharts($, loop, points) {
   draw($("budget-chart"), {
     xs,
     times,
-    lines: [{ name: "room that the gate saw", values: points.map((point) => point.budget), colour }],
+    lines: [{ values: points.map((point) => point.budget), colour }],
     include: [0],
     unit: unitOf(loop),
     height: 150,
@@ -267,18 +265,21 @@ function showGroups($, loop) {
 
 function showWatch($, { loop, certificate }) {
   const meters = WATCHED.filter(([field]) => loop[field] !== null).map(([field, limit, text]) => {
-    const level = Math.max(0, Math.min(1, Math.log(loop[field]) / Math.log(loop[limit])));
+    const { word, way, kind } = healthOf(loop[field], loop[limit]);
     return el(
       "p",
       {},
-      `${text}: ${loop[field] > PLENTY ? `over ${number(PLENTY)}` : number(loop[field])} `,
-      el("span", { class: "soft" }, `(${number(loop[limit])} makes an alarm)`),
-      el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: level.toFixed(3), "aria-label": text }),
+      el("strong", { class: kind }, word),
+      `: evidence ${text} is ${amountOf(loop[field])}`,
+      el("span", { class: "soft" }, ` (an alarm at ${amountOf(loop[limit])})`),
+      el("meter", { min: 0, max: 1, low: 0.5, high: 0.8, optimum: 0, value: way.toFixed(3), "aria-label": `how far the evidence ${text} has come to an alarm` }),
     );
   });
   show($("watch"), ...(meters.length ? meters : [el("p", { class: "soft" }, loop.context_fields ? CONTEXTS_UNWATCHED : UNWATCHED)]));
   show($("promise"), promiseList(loop, certificate));
 }
+
+const amountOf = (evidence) => (evidence > PLENTY ? `over ${number(PLENTY)}` : evidence < 1 ? "below 1" : number(Math.round(evidence)));
 
 function promiseList(loop, { holds, theorem, per_round, constant, budget, delta, assumes, changes }) {
   const rows = [["Promise", holds ? "holds" : "none"], ["Why", theorem]];

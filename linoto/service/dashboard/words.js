@@ -1,6 +1,6 @@
 // What a loop is doing, in sentences, and what the words of the page mean.
 
-import { count, moment, number, percent, signed } from "./format.js";
+import { between, count, moment, number, percent, unsigned, within } from "./format.js";
 
 /** What the words mean, as in the glossary of the documentation. */
 export const WORDS = {
@@ -15,6 +15,7 @@ export const WORDS = {
   estimate: "what the model thinks an arm earns on average",
   evidence: "a number that grows while rewards contradict a claim; above its limit there is an alarm",
   fallback: "what is played if nothing new is affordable: an arm that is proven to be as good as the log, or the arms of the log in its own proportions",
+  gained: "what explored decisions earned beyond what current practice would have in their place, in total, where a Control gate throws a coin; otherwise the lift, which needs a control group. It is said to be gained or lost only where its whole interval is on one side of 0",
   gate: "the rule that says whether we can afford to try an arm: Tolerance, Control, Conservative, Budget, Open, Closed",
   "in the log": "how often the log chose an arm",
   key: "the caller's name for a request; the same key gets the same decision",
@@ -56,85 +57,24 @@ function doingOf({ archived, mode, budget, standing }) {
 export function story(loop) {
   const doing = doingOf(loop);
   if (loop.closed === 0) return `${doing} No reward has come yet.`;
-  if (loop.practice) return `${doing} ${comparison(loop)}`;
-  const { gain } = loop, earned = `${doing} In ${count(loop.closed - loop.lost, "rewarded decision")} it earned ${counted(loop.known, loop)}`;
+  if (loop.practice) return `${doing} ${exploredOf(loop)}`;
+  const earned = `${doing} In ${count(loop.closed - loop.lost, "rewarded decision")} it earned ${counted(loop.known, loop)}`;
   const lost = loop.lost ? ` Of ${number(loop.lost)} more nobody knows the reward: it was lost.` : "";
   if (loop.context_fields) return `${earned}.${lost} The promise compares with current practice in the same contexts.`;
-  if (gain === null) return `${earned}; there is no log to compare with.${lost}`;
-  const side = gain < 0 ? "less" : "more";
-  return `${earned}, ${number(Math.abs(gain))} ${side} than the log's average would have.${lost} ${promise(loop)}`;
+  if (loop.gain === null) return `${earned}; there is no log to compare with.${lost}`;
+  return `${earned}, ${besideLog(loop)}.${lost}`;
 }
 
-/** What a coin has told of practice, in a sentence or two. */
-function comparison(loop) {
-  const { explored, earned, lower } = loop.practice;
-  if (explored === 0) return "Nothing was explored yet whose reward is known.";
-  const range = `between ${number(lower)} and ${counted(mostOf(loop), loop)}`;
-  return `In ${count(explored, "explored decision")} it earned ${counted(earned, loop)}; current practice would have earned ${range}. ${leftOf(loop).sentence}`;
+function exploredOf({ practice: { explored }, decisions }) {
+  return explored === 0 ? "Nothing was explored yet whose reward is known." : `${count(explored, "explored decision")} of ${number(decisions)} have a known reward; in all others practice itself was played, or the reward is to come.`;
 }
 
-/** The loss that the promise allows below what was earned, where both count rewards as they come. */
-export const promisedBelow = ({ promised_loss: loss, practice }) => (loss === null || !practice.counts_rewards ? Infinity : loss);
-
-/** The most that practice can have earned: by the control rounds, or by the promise where that says more. */
-function mostOf(loop) {
-  const { earned, upper } = loop.practice;
-  return Math.min(upper, earned + promisedBelow(loop));
-}
-
-/** The two sides of the comparison with practice: what it would have earned, and what we did. */
-export function sidesOf(loop) {
-  const { explored, missing, control, earned, estimate, lower, upper, level } = loop.practice;
-  const none = explored === 0 || control === 0, clear = earned < lower || earned > upper;
-  const most = mostOf(loop), range = `${number(lower)} to ${counted(most, loop)}`;
-  const sure = most < upper ? `At least by the control rounds, ${percent(level)} sure; at the most by the promise.` : `${percent(level)} sure at any time.`;
-  return {
-    would: none ? "not known yet" : clear ? `about ${counted(estimate, loop)}` : range,
-    range: none ? "Known when explored decisions and control rounds have their rewards." : clear ? `${range}. ${sure}` : sure,
-    from: `from ${count(control, "reward")} of control rounds`,
-    earned: counted(earned, loop),
-    same: `In the same ${count(explored, "explored decision")}.`,
-    missing: missing ? `${number(missing)} more have no reward yet, or lost it` : "",
-  };
-}
-
-function promise(loop) {
-  const { promised_loss: loss, gain, realised, alarm_below: alarm } = loop;
-  if (loss === null) return "Nothing is promised.";
-  const chance = alarm === null ? "" : `; ${number(realised - alarm - gain)} less would be beyond chance, and an alarm`;
-  return `The promise allows ${number(loss)} less on average${chance}. ${leftOf(loop).sentence}`;
-}
-
-const CHANGED = " The control group, played as practice does, does not clearly earn more: the times may have become worse, not the choices.";
-
-/** How much may still be lost before the promise is broken. */
-export function leftOf(loop, lift = null) {
-  const { left_to_lose: left, left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
-  if (left !== null && loop.practice) return leftBelowPractice(loop);
-  if (left === null && loop.context_fields) return { value: "not known", note: "The promise compares with current practice in the same contexts, by the model: there is no sum of rewards to compare with.", range: "", sentence: "" };
-  if (left === null) return { value: "no limit", note: "Nothing is promised: that needs a log and a policy with a gate, such as Gated.", range: "", sentence: "" };
-  if (left < 0 && upper >= 0) return { value: "not clear", note: loop.standing, range: "", sentence: loop.standing, kind: "" };
-  const over = upper < 0 ? `${counted(-left, loop)} more than the promise allows` : "";
-  return {
-    value: counted(Math.max(left, 0), loop),
-    note: over ? `Lost against the log: ${over}.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}` : `The promise allows a loss of ${counted(loss, loop)} so far, against the log${left < loss ? "" : ": none of it is used"}.`,
-    range: over || lower >= loss ? "" : `${number(Math.max(lower, 0))} to ${counted(Math.max(upper, 0), loop)}, as exactly as the log's average${loop.lost || loop.pending ? " and missing rewards are" : " is"} known`,
-    sentence: over ? `That is ${over}.` : `You may still lose ${counted(Math.max(left, 0), loop)}.`,
-    kind: upper < 0 ? "bad" : "",
-  };
-}
-
-/** The same where a coin compares with practice: the gate counts the worst that chance allows. */
-function leftBelowPractice(loop) {
-  const { left_to_lose: left, promised_loss: loss } = loop;
-  const sentence = left > 0 ? `You may still lose ${counted(left, loop)}.` : "Nothing more may be lost: practice is played.";
-  return {
-    value: counted(left, loop),
-    note: `The promise allows a loss of ${counted(loss, loop)} so far, against current practice.`,
-    range: left >= loss ? "none of it is used, even at the worst that chance and missing rewards allow" : `the books count ${counted(loss - left, loop)} as lost: the worst that chance and missing rewards allow`,
-    sentence,
-    kind: "",
-  };
+/** More or less than the log's average, where the interval of that average tells which. */
+function besideLog(loop) {
+  const { gain, gain_lower: lower, gain_upper: upper } = loop;
+  if (lower <= 0 && upper >= 0) return `as much as the log's average would have, as exactly as that is known (${between(lower, upper).join(" to ")})`;
+  const [least, most] = between(lower, upper), about = unsigned(within(gain, lower, upper)), range = least === most ? "" : ` (${least} to ${most})`;
+  return `${about} ${gain < 0 ? "less" : "more"} than the log's average would have${range}`;
 }
 
 /** Why no control group is drawn now, and what would give one; "" where one is drawn. */
@@ -144,30 +84,6 @@ export function noControl({ practice, no_control: why, mode, holdback, archived 
   if (archived) return "none: the loop is archived";
   if (mode === "safe-only") return `none in safe-only mode${holdback ? `; ${percent(holdback)} again in live mode` : ""}`;
   return "";
-}
-
-function howToCompare(loop) {
-  if (loop.practice && loop.mode === "live") return "Compared when explored decisions and control rounds have their rewards.";
-  if (!loop.practice && loop.no_control) return `There is no control group, and there can be none ${loop.no_control}.`;
-  if (loop.archived) return "There was no control group to compare with.";
-  if (loop.mode === "safe-only") return "Nothing is compared in safe-only mode: no control group is drawn, and nothing is explored.";
-  if (loop.mode === "shadow") return "Nothing is compared in shadow mode: only the fallback is played. Set the mode to live.";
-  if (loop.holdback === 0) return "There is no control group. Choose 5 % under “Control group”, and one decision in twenty is played as practice does, to compare with.";
-  return "Compared when rewards of both groups have come.";
-}
-
-/** The lift over the control group, where it lies, and what follows from that. */
-export function liftOf(loop, { mean, lower, upper, level, policy, control }) {
-  const [policyName, controlName, each] = loop.practice ? ["explored decisions", "control rounds", "explored decision"] : ["the policy", "the control group", "decision"];
-  const lost = loop.lost && !loop.practice ? "; a lost reward may have been any" : "";
-  const note = `from ${count(policy, "reward")} of ${policyName} and ${number(control)} of ${controlName}${lost}`;
-  if (policy === 0 || control === 0) return { value: "not measured", verdict: howToCompare(loop), note: "", kind: "" };
-  if (lower === null) return { value: "not clear yet", verdict: "Too few rewards to say.", note, kind: "" };
-  const floor = loop.practice ? -promisedBelow(loop) / policy : -Infinity, least = lower < floor ? `${signed(floor)} (by the promise)` : signed(lower);
-  const between = `between ${least} and ${signed(upper)} ${unitOf(loop)} per ${each}, ${percent(level)} sure`;
-  if (lower <= 0 && upper >= 0) return { value: "not clear yet", verdict: `It is ${between}.`, note: `${note}; more of them make it clearer`, kind: "" };
-  const [side, kind] = lower > 0 ? ["More", "good"] : ["Less", "bad"];
-  return { value: `${counted(mean, loop, signed)} per ${each}`, verdict: `${side} than current practice: ${between}.`, note, kind };
 }
 
 /** Who changed the mode last, and when. */
@@ -186,7 +102,7 @@ function roomNote({ budget, mode, standing }) {
 export function notes(loop) {
   const { gain, lost } = loop, known = loop.closed - lost, gone = Object.values(loop.groups).reduce((sum, { defaults }) => sum + defaults, 0);
   return {
-    gain: gain === null ? "there is no log" : known ? `${counted(gain / known, loop, signed)} per decision` : "no rewards yet",
+    gain: gain === null ? "there is no log" : known ? `${between(loop.gain_lower, loop.gain_upper).join(" to ")}, as exactly as the log is known` : "no rewards yet",
     budget: roomNote(loop),
     tried: loop.tried === null ? "not counted in a loop of an earlier version" : `about ${number(Math.round(loop.tried))} of ${count(loop.decisions, "decision")}`,
     pending: lost ? `${number(loop.rewards - gone)} have theirs, ${number(gone)} lost it` : `${number(loop.rewards)} have theirs`,

@@ -37,6 +37,33 @@ def gain(loop: Loop, closed: int, rewards: float, lost: int) -> float | None:
     return rewards - lost * loop.spec.default_reward - expected * (1 - lost / max(closed, 1))
 
 
+def gain_between(loop: Loop, plays: int, unknown: int, known: float) -> tuple[float, float]:
+    """Where the gain of so many plays lies, of which some are unknown and the others earned `known`.
+
+    By the two ends of the interval of the log's mean, where an unknown reward counts as the worst and as the
+    best; as the log's average where rewards have no range.
+    """
+    (low, high), scale, later = loop.watch.reference, loop.watch.scale, loop.state.references
+    expected, _ = expected_and_least(loop, plays)
+    average = (expected or 0.0) / max(plays, 1)
+    ends: tuple[tuple[float, Part, float], ...] = ((high, "high", scale.low), (low, "low", scale.high))
+    lower, upper = (
+        known
+        + unknown * (reward if isfinite(reward) else average)
+        - plays * end
+        - float(beyond_first(end, later, part, plays))
+        for end, part, reward in ends
+    )
+    return lower, upper
+
+
+def gain_ends(loop: Loop, closed: int, rewards: float, lost: int) -> tuple[float | None, float | None]:
+    """The ends of what `gain` tells, of these closed decisions; None where there is no log."""
+    if loop.log_mean is None:
+        return None, None
+    return gain_between(loop, closed, lost, rewards - lost * loop.spec.default_reward)
+
+
 def loss_and_left_below_log(loop: Loop) -> tuple[float | None, float | None, float | None, float | None]:
     """The loss that is promised at the most, and how much of it is left: at the least, now, at the most.
 
@@ -48,21 +75,13 @@ def loss_and_left_below_log(loop: Loop) -> tuple[float | None, float | None, flo
     closed, lost = loop.state.counted.closed, loop.lost
     expected, least = expected_and_least(loop, closed)
     gained = gain(loop, closed, loop.state.counted.rewards, lost)
-    if expected is None or least is None or loop.log_mean is None or gained is None:
+    if expected is None or least is None or gained is None:
         return None, None, None, None
-    average, (low, high), scale = expected / max(closed, 1), loop.watch.reference, loop.watch.scale
+    scale = loop.watch.scale
     plays = loop.state.counted.plays if scale.bounded else closed
     known = loop.state.counted.rewards - lost * loop.spec.default_reward
-    ends: tuple[tuple[float, Part, float], ...] = ((high, "high", scale.low), (low, "low", scale.high))
-    lower, upper = (
-        known
-        + (plays - closed + lost) * (reward if isfinite(reward) else average)
-        - plays * end
-        - float(beyond_first(end, loop.state.references, part, plays))
-        + plays * (loop.watch.per_round or 0.0)
-        + loop.watch.constant
-        for end, part, reward in ends
-    )
+    allowed = plays * (loop.watch.per_round or 0.0) + loop.watch.constant
+    lower, upper = (end + allowed for end in gain_between(loop, plays, plays - closed + lost, known))
     most, lost_by_restores = expected - least, debt(loop)  # at the worst; at the best nothing is lost
     ends_and_now = lower - lost_by_restores, gained + most - lost_by_restores, upper
     least_left, left, most_left = (min(value, most) for value in ends_and_now)

@@ -25,6 +25,7 @@ from linoto.service.loops.sums import (
     alarm_lines,
     expected_and_least,
     gain,
+    gain_ends,
     promised,
 )
 from linoto.service.loops.watch import as_factor
@@ -102,6 +103,8 @@ class LoopView(Struct):
     lost: int  # how many of them are lost: nobody knows their reward
     known: float  # the summed reward of the others
     gain: float | None  # what that is more than the log's average would have earned in as many decisions
+    gain_lower: float | None  # and by the two ends of the interval of the log's mean, lost ones at both ends
+    gain_upper: float | None
     expected_by_log: float | None  # the reference, as often
     promised_least: float | None  # what the promise allows its mean to be at the least
     promised_loss: float | None  # the most that the promise allows to lose, below the log or below practice
@@ -150,6 +153,8 @@ class PointView(Struct):
     closed: int
     realised: float
     gain: float | None
+    gain_lower: float | None
+    gain_upper: float | None
     expected_by_log: float | None
     promised_least: float | None
     alarm_below: float | None
@@ -284,6 +289,7 @@ def settings_of(loop: Loop) -> dict[str, Any]:
 def earnings_of(loop: Loop) -> dict[str, Any]:
     """What it has decided and earned."""
     state, counted = loop.state, loop.state.counted
+    lower, upper = gain_ends(loop, counted.closed, counted.rewards, loop.lost)
     return {
         "decisions": state.decided,
         "tried": state.tried if in_order(loop) else None,
@@ -296,6 +302,8 @@ def earnings_of(loop: Loop) -> dict[str, Any]:
         "lost": loop.lost,
         "known": counted.rewards - loop.lost * loop.spec.default_reward,
         "gain": gain(loop, counted.closed, counted.rewards, loop.lost),
+        "gain_lower": lower,
+        "gain_upper": upper,
         "groups": {group: group_view(state.groups[group], loop.limits) for group in GROUPS},
         "practice": practice_view(loop),
     }
@@ -384,6 +392,7 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
     """A point with what it is compared with."""
     expected, least = expected_and_least(loop, point.closed)
     lower, upper = point.practice or (None, None)
+    gain_lower, gain_upper = gain_ends(loop, point.closed, point.rewards, point.lost)
     return PointView(
         at=point.at,
         decisions=point.decisions,
@@ -393,6 +402,8 @@ def point_view(loop: Loop, point: Point, alarm: float | None) -> PointView:
         closed=point.closed,
         realised=point.rewards,
         gain=gain(loop, point.closed, point.rewards, point.lost),
+        gain_lower=gain_lower,
+        gain_upper=gain_upper,
         expected_by_log=expected,
         promised_least=least,
         alarm_below=alarm,

@@ -36,7 +36,7 @@ def test_lost_rewards_are_counted_as_lost_and_not_as_a_loss(page: Page, client: 
     assert "a lost reward may have been any" in page.text("[data-lift-note]")
     drawn = page.one("[data-share-chart] path").get_attribute("d")
     assert drawn.count("M") == 1, "a chart without gaps"
-    assert "across: closed decisions" in page.text("[data-share-chart]"), "60, of which 30 were rewarded"
+    assert "Across: closed decisions" in page.text("[data-share-chart]"), "60, of which 30 were rewarded"
 
 
 def test_a_loop_without_log_or_promise_is_shown_without_claims(page: Page, client: Client) -> None:
@@ -56,7 +56,7 @@ def test_lift_is_first_then_the_promise_each_in_the_unit_of_the_loop(page: Page,
     page.open("units")
     page.until(lambda: "24 clicks" in page.text("[data-story]"))
     heads = [head.rstrip(" ?") for head in page.texts(".numbers dt")]
-    assert heads[:2] == ["Lift over current practice", "You may still lose"]
+    assert heads[:3] == ["Gained over current practice", "You may still lose", "What to do"]
     assert page.text("[data-lift]") == "not clear yet"
     between = r"It is between −\S+ and \+\S+ clicks per decision, 95 % sure\."
     assert re.fullmatch(between, page.text("[data-lift-verdict]")), "where it lies, and no point in it"
@@ -72,15 +72,14 @@ def test_lift_is_first_then_the_promise_each_in_the_unit_of_the_loop(page: Page,
 COIN = """
     const practice = {explored: 100, missing: 3, control: 9, earned: 40, estimate: 45, lower: 10, upper: 95,
       level: 0.95, counts_rewards: true, ...arguments[0]};
-    const loop = {practice, promised_loss: 30, left_to_lose: 12, unit: "clicks", lost: 0};
-    const {sidesOf, liftOf} = await import("./dashboard/words.js");
-    const {rewardChart} = await import("./dashboard/loop.js");
-    const {earned, lower, upper, estimate, explored, control} = practice;
-    const [mean, least, most] = [estimate, upper, lower].map((end) => (earned - end) / explored);
-    const lift = {policy: explored, control, mean, lower: least, upper: most, level: 0.95};
+    const loop = {practice, promised_loss: 30, left_to_lose: 12, unit: "clicks", lost: 0, alarms: []};
+    const {sidesOf, gainedOf, pictureOf} = await import("./dashboard/answers.js");
+    const {earned, lower, upper, explored, control} = practice;
     const points = [{earned, practice_lower: lower, practice_upper: upper, promised_loss: 30}];
-    const {lines} = rewardChart({...loop, closed: 1, groups: {}}, points, "");
-    return {sides: sidesOf(loop), lift: liftOf(loop, lift), drawn: lines.map(({values}) => values[0])};
+    const {lines, band} = pictureOf(loop, points, "");
+    const gained = gainedOf(loop, {policy: explored, control, level: 0.95});
+    return {sides: sidesOf(loop), gained, drawn: lines.map(({values}) => values[0]),
+      band: band.values.map(([value]) => value)};
 """
 
 
@@ -89,22 +88,23 @@ def test_at_the_least_is_never_shown_below_the_promise(page: Page, client: Clien
     make_loop(client, "least")
     page.open("least")
     seen = page.run(COIN, {})
-    assert seen["drawn"] == [30, -30, -30], "at the most, at the least, the promise"
+    assert seen["drawn"] == [30, -30, 0, -30], "at the most, at the least, practice, the promise"
+    assert seen["band"] == [-30, 30], "the shaded area is between the two"
     assert seen["sides"]["would"] == "10 to 70 clicks" and "by the promise" in seen["sides"]["range"]
-    assert "between −0.3 (by the promise) and +0.3 clicks" in seen["lift"]["verdict"]
+    assert "between −30 (by the promise) and +30 clicks in all" in seen["gained"]["verdict"]
     means = page.run(COIN, {"counts_rewards": False})  # of which luck is no part: nothing can be cut
-    assert means["drawn"] == [30, -55, -30] and means["sides"]["would"] == "10 to 95 clicks"
+    assert means["drawn"] == [30, -55, 0, -30] and means["sides"]["would"] == "10 to 100 clicks"
 
 
-def test_a_point_is_shown_only_where_the_lift_is_clear(page: Page, client: Client) -> None:
+def test_a_point_is_shown_only_where_the_gain_is_clear(page: Page, client: Client) -> None:
     make_loop(client, "points")
     page.open("points")
-    unclear = page.run(COIN, {"upper": 60})
-    assert unclear["lift"]["value"] == "not clear yet" and unclear["sides"]["would"] == "10 to 60 clicks"
-    assert "45" not in str(unclear["sides"]) and "0.05" not in str(unclear["lift"]), "the estimate, nowhere"
+    unclear = page.run(COIN, {"upper": 60, "estimate": 44})
+    assert unclear["gained"]["value"] == "not clear yet" and unclear["sides"]["would"] == "10 to 60 clicks"
+    assert "44" not in str(unclear) and "−4 " not in str(unclear["gained"]), "the estimate, nowhere"
     clear = page.run(COIN, {"upper": 35, "estimate": 22})
-    assert clear["lift"]["value"] == "+0.18 clicks per explored decision"
-    assert clear["sides"]["would"] == "about 22 clicks" and "10 to 35 clicks" in clear["sides"]["range"]
+    assert clear["gained"]["value"] == "+18 clicks in all"
+    assert clear["gained"]["verdict"].startswith("Gained: 5 to 30 clicks in all more than current practice")
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_after_a_drift_alarm_arms_show_what_they_earned_since(page: Page, client
     play(client, "moved", 20, reward=0.0)
     page.until(lambda: "since the drift alarm of" in page.text("[data-arms-unit]"))
     assert "the log is from before the change" in page.text("[data-arms-unit]")
-    page.until(lambda: set(page.texts("[data-arms] td.fixed:nth-child(3)")) <= {"0", "–"})
+    page.until(lambda: set(page.texts("[data-arms] td.fixed:nth-child(3)")) <= {"0.0", "0.00", "–"})
 
 
 @pytest.mark.slow
@@ -161,21 +161,18 @@ def test_a_loop_that_throws_coins_shows_what_practice_would_have_earned(page: Pa
         client.reward("coin", made.decision_id, float(made.arm == "c"))
     seen = client.loop("coin")["practice"]
     page.until(lambda: page.text("[data-earned]") == f"{seen['explored']} clicks")
-    clear = page.text("[data-lift]") != "not clear yet"  # as the coin fell
-    assert re.fullmatch(r"about \S+ clicks" if clear else r"\S+ to \S+ clicks", page.text("[data-would]"))
+    assert re.fullmatch(r"\S+ to \S+ clicks", page.text("[data-would]"))
     assert "95 % sure" in page.text("[data-would-range]")
-    assert page.text("[data-earned-same]") == f"In the same {seen['explored']} explored decisions."
+    assert page.text("[data-earned-same]") == f"in the same {seen['explored']} explored decisions"
     assert "against current practice" in page.text("[data-left-note]")
-    assert "explored decisions and" in page.text("[data-lift-note]")
+    assert f"{seen['control']} rewards of control rounds" in page.text("[data-lift-note]")
     assert not page.one("[data-holdback]").is_displayed(), "there is one control group, and the gate draws it"
-    assert page.text("[data-gain-title]") == "Reward against current practice, and what the promise allows"
-    assert "at the least" in page.text("[data-gain-chart]") and "the promise" in page.text(
-        "[data-gain-chart]"
-    )
+    assert page.text("[data-gain-title]") == "Earned beyond current practice, and the floor of the promise"
+    assert {"we, at the least", "current practice", "the promise: not below"} < set(page.texts(".name"))
     assert "practice would have earned more" in page.text("[data-watch]")
     make_loop(client, "without-coin")
     page.open("without-coin")
-    page.until(lambda: page.text("[data-gain-title]").startswith("Reward against the log"))
+    page.until(lambda: page.text("[data-gain-title]").startswith("Earned beyond the log"))
     assert not page.one("[data-coin]").is_displayed() and page.one("[data-log]").is_displayed()
 
 

@@ -1,0 +1,174 @@
+// The three answers of a loop: what was gained, what may still be lost, and whether to act.
+
+import { between, count, moment, number, percent, unsigned, within } from "./format.js";
+import { counted, unitOf } from "./words.js";
+
+/** The loss that the promise allows below what was earned, where both count rewards as they come. */
+export const promisedBelow = ({ promised_loss: loss, practice }) => (loss === null || !practice.counts_rewards ? Infinity : loss);
+
+/** The most that practice can have earned: by the control rounds, or by the promise where that says more. */
+function mostOf(loop) {
+  const { earned, upper } = loop.practice;
+  return Math.min(upper, earned + promisedBelow(loop));
+}
+
+function howToCompare(loop) {
+  if (loop.practice && loop.mode === "live") return "Compared when explored decisions and control rounds have their rewards.";
+  if (!loop.practice && loop.no_control) return `There is no control group, and there can be none ${loop.no_control}.`;
+  if (loop.archived) return "There was no control group to compare with.";
+  if (loop.mode === "safe-only") return "Nothing is compared in safe-only mode: no control group is drawn, and nothing is explored.";
+  if (loop.mode === "shadow") return "Nothing is compared in shadow mode: only the fallback is played. Set the mode to live.";
+  if (loop.holdback === 0) return "There is no control group. Choose 5 % under “Control group”, and one decision in twenty is played as practice does, to compare with.";
+  return "Compared when rewards of both groups have come.";
+}
+
+/** What was gained over practice, where that lies, and from what it is known: `side` is 1, -1, or 0 while it is not clear. */
+export function gainedOf(loop, lift) {
+  if (lift.policy === 0 || lift.control === 0) return { side: 0, value: "not measured", verdict: howToCompare(loop), note: "" };
+  return loop.practice ? gainedInAll(loop, lift) : gainedEach(loop, lift);
+}
+
+/** With a coin: in total, in the explored decisions. */
+function gainedInAll(loop, { level }) {
+  const { explored, missing, control, earned, estimate, lower, upper } = loop.practice, most = mostOf(loop);
+  const waiting = missing ? `; ${number(missing)} more have no reward yet, or lost it` : "";
+  return said({
+    mean: earned - estimate,
+    ends: [earned - most, earned - lower],
+    promised: most < upper ? " (by the promise)" : "",
+    unit: unitOf(loop),
+    each: "in all",
+    same: ` in the same ${count(explored, "explored decision")}`,
+    sure: `${percent(level)} sure`,
+    note: `compared by ${count(control, "reward")} of control rounds${waiting}`,
+  });
+}
+
+/** With a control group: per decision. */
+function gainedEach(loop, { mean, lower, upper, level, policy, control }) {
+  const lost = loop.lost ? "; a lost reward may have been any" : "";
+  const note = `from ${count(policy, "reward")} of the policy and ${number(control)} of the control group${lost}`;
+  if (lower === null) return { side: 0, value: "not clear yet", verdict: "Too few rewards to say.", note };
+  return said({ mean, ends: [lower, upper], promised: "", unit: unitOf(loop), each: "per decision", same: "", sure: `${percent(level)} sure`, note });
+}
+
+/** It was gained or lost only where the whole interval says so. */
+function said({ mean, ends, promised, unit, each, same, sure, note }) {
+  const side = ends[0] > 0 ? 1 : ends[1] < 0 ? -1 : 0, [least, most] = between(...ends);
+  if (side === 0) return { side, value: "not clear yet", verdict: `It is between ${least}${promised} and ${most} ${unit} ${each}, ${sure}.`, note: `${note}; more of them make it clearer` };
+  const range = [`${unsigned(least)}${side < 0 ? promised : ""}`, unsigned(most)];
+  const amount = `${(side > 0 ? range : range.reverse()).join(" to ")} ${unit} ${each}`;
+  return { side, value: `${within(mean, ...ends)} ${unit} ${each}`, verdict: `${side > 0 ? "Gained" : "Lost"}: ${amount} ${side > 0 ? "more" : "less"} than current practice${same}, ${sure}.`, note };
+}
+
+/** The two sides of the comparison with practice: what it would have earned, and what we did. */
+export function sidesOf(loop) {
+  const { explored, missing, control, earned, lower, upper, level } = loop.practice;
+  const none = explored === 0 || control === 0, most = mostOf(loop);
+  const sure = most < upper ? `at least by the control rounds, ${percent(level)} sure; at the most by the promise` : `${percent(level)} sure at any time`;
+  const [from, to] = between(lower, most).map(unsigned);
+  return {
+    would: none ? "not known yet" : `${from} to ${to} ${unitOf(loop)}`,
+    range: none ? "known when explored decisions and control rounds have their rewards" : sure,
+    from: `from ${count(control, "reward")} of control rounds`,
+    earned: counted(earned, loop),
+    same: `in the same ${count(explored, "explored decision")}`,
+    missing: missing ? `${number(missing)} more have no reward yet, or lost it` : "",
+  };
+}
+
+const CHANGED = " The control group, played as practice does, does not clearly earn more: the times may have become worse, not the choices.";
+const NO_SUM = "The promise compares with current practice in the same contexts, by the model: there is no sum of rewards to compare with.";
+const NO_PROMISE = "Nothing is promised: that needs a log and a policy with a gate, such as Gated.";
+
+/** How much may still be lost before the promise is broken, and which share of what it allows that is. */
+export function leftOf(loop, lift = null) {
+  const { left_to_lose: left, left_upper: upper, promised_loss: loss } = loop;
+  if (left === null) return { value: loop.context_fields ? "not known" : "no limit", note: loop.context_fields ? NO_SUM : NO_PROMISE, range: "", share: null, kind: "" };
+  if (loop.practice) return leftBelowPractice(loop);
+  if (left < 0 && upper >= 0) return { value: "not clear", note: loop.standing, range: "", share: null, kind: "" };
+  if (upper < 0) return { value: `0 ${unitOf(loop)}`, note: `Lost against the log: ${counted(-left, loop)} more than the promise allows.${lift !== null && lift.lower !== null && lift.upper >= 0 ? CHANGED : ""}`, range: "", share: 0, kind: "bad" };
+  return { ...allowed(loop, left < loss ? "" : ": none of it is used"), range: rangeLeft(loop), kind: "" };
+}
+
+const allowed = (loop, more) => {
+  const { left_to_lose: left, promised_loss: loss } = loop;
+  return { value: counted(left, loop), note: `The promise allows a loss of ${counted(loss, loop)} so far, against ${loop.practice ? "current practice" : "the log"}${more}.`, share: loss > 0 ? left / loss : null };
+};
+
+function rangeLeft(loop) {
+  const { left_lower: lower, left_upper: upper, promised_loss: loss } = loop;
+  if (lower >= loss) return "";
+  const [least, most] = between(Math.max(lower, 0), Math.max(upper, 0)).map(unsigned);
+  return `${least} to ${most} ${unitOf(loop)}, as exactly as the log's average${loop.lost || loop.pending ? " and missing rewards are" : " is"} known`;
+}
+
+/** The same where a coin compares with practice: the gate counts the worst that chance allows. */
+function leftBelowPractice(loop) {
+  const { left_to_lose: left, promised_loss: loss } = loop;
+  const range = left >= loss ? "none of it is used, even at the worst that chance and missing rewards allow" : `the books count ${counted(loss - left, loop)} as lost: the worst that chance and missing rewards allow`;
+  return { ...allowed(loop, left > 0 ? "" : "; nothing is left, so practice is played"), range, kind: "" };
+}
+
+const ADVICE = {
+  promise: "Check first that rewards arrive, and are counted as in the log. If so, the log no longer describes your world: make a new loop with a newer log, or with a Control gate, which compares with practice as it is now.",
+  drift: "The log no longer describes your world, so a promise about it means little. Make a new loop with a newer log, or with a Control gate, which compares with practice as it is now.",
+  practice: "What was explored earns less than practice. See under “Arms” what was tried, and explore again with other arms or another policy.",
+  restored: "Rewards and decisions after the backup are missing. Check that callers go on as they should, then answer this.",
+};
+const UNKNOWN = "Find out why before it goes on.";
+const GO_ON = "Exploring goes on: stop it above unless you know why.";
+
+/** What an alarm asks for. */
+export function adviceOf(kind, loop) {
+  return `${loop.mode === "live" && !loop.archived && kind !== "restored" ? `${GO_ON} ` : ""}${ADVICE[kind] ?? UNKNOWN}`;
+}
+
+/** Whether to act: `kind` is "good", "bad", or "" where somebody may decide; a sign stands for it besides the colour. */
+export function actOf(loop, gained) {
+  const open = loop.alarms.filter(({ answered }) => !answered), mode = loop.mode;
+  if (loop.archived) return act("", "Nothing", "The loop is archived: it decides no more.");
+  if (open.length) return act("bad", "Act now", `${count(open.length, "alarm")} not answered: what to do stands above.`);
+  if (loop.decisions === 0) return act("", "Connect it", "Nobody has asked it for a decision yet; how to ask stands below.");
+  if (mode === "shadow") return act("", "Decide whether to go live", "In shadow mode nothing is risked, and nothing is gained.");
+  if (mode === "safe-only") return act("", "Decide whether to explore", `Nothing is explored since ${moment(loop.switched_at ?? loop.created_at)}.`);
+  if (gained.side < 0) return act("bad", "Stop exploring", "It earns less than current practice, and that is not chance.");
+  if (loop.standing) return act("", "Keep an eye on it", loop.standing);
+  if (gained.value === "not measured" && loop.holdback === 0 && !loop.practice && !loop.no_control) return act("", "Choose a control group", "Without one nobody can say what is gained over current practice.");
+  if (gained.side > 0) return act("good", "Nothing", "It earns more than current practice, and no alarm is open.");
+  const never = !loop.practice && loop.no_control ? "what is gained over current practice is not measured here" : "it is too early to say what is gained";
+  return act("good", "Nothing: let it run", `No alarm is open, and ${never}.`);
+}
+
+const SIGN = { good: "✓ ", bad: "⚠ ", "": "" };
+const act = (kind, value, note) => ({ kind, value: SIGN[kind] + value, note });
+
+const CALM = 0.5, CLOSE = 0.8; // of the way to an alarm, counted in logs
+
+/** How far evidence has come on its way to an alarm, as a word and a share of the way. */
+export function healthOf(evidence, limit) {
+  const way = Math.max(0, Math.min(1, Math.log(evidence) / Math.log(limit)));
+  const word = way >= 1 ? "⚠ alarm" : way > CLOSE ? "⚠ close to an alarm" : way > CALM ? "some evidence" : "✓ quiet";
+  return { word, way, kind: way > CLOSE ? "bad" : way > CALM ? "" : "good" };
+}
+
+/** Both ends of what was gained at each point of the history, and the promise there; null where not known. */
+export function pictureOf(loop, points, colour) {
+  const of = (value) => points.map(value), floor = (point) => Math.max(point.earned - point.practice_upper, -promisedBelow({ ...point, practice: loop.practice }));
+  const zero = (name) => ({ name, values: points.map(() => 0), colour: "var(--ink)" });
+  if (loop.practice) {
+    const seen = ({ practice_upper: upper }) => upper !== null && upper !== undefined;
+    const upper = of((point) => (seen(point) ? point.earned - point.practice_lower : null)), lower = of((point) => (seen(point) ? floor(point) : null));
+    return {
+      title: "Earned beyond current practice, and the floor of the promise",
+      band: { values: [lower, upper], colour },
+      lines: [{ name: "we, at the most", values: upper, colour }, { name: "we, at the least", values: lower, colour, below: true }, zero("current practice"), { name: "the promise: not below", values: of(({ promised_loss: loss }) => (loss === null ? null : -loss)), colour: "var(--bad)", dashed: true, below: true }],
+    };
+  }
+  const again = loop.alarms.some(({ kind }) => kind === "promise") ? "next alarm below this" : "alarm below this";
+  return {
+    title: "Earned beyond the log's average, and the floor of the promise",
+    band: { values: [of((point) => point.gain_lower ?? null), of((point) => point.gain_upper ?? null)], colour },
+    lines: [{ name: "we", values: of(({ gain }) => gain), colour }, zero("the log's average"), { name: "the promise, on average", values: of(({ promised_least: least, expected_by_log: expected }) => (least === null ? null : least - expected)), colour: "var(--bad)", dashed: true, below: true }, { name: again, values: of(({ alarm_below: alarm, realised, gain }) => (alarm === null ? null : gain - (realised - alarm))), colour: "var(--soft)", dashed: true, below: true }],
+  };
+}

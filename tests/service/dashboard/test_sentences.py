@@ -1,0 +1,162 @@
+"""The three answers of the page against the numbers of the API, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from math import ceil, floor, log10
+from random import Random
+from typing import Any
+
+import pytest
+from helpers.dashboard import LOG, Page, make_loop, on_a_phone, play
+from helpers.service_process import TOLERANT
+
+import linoto
+from linoto.client import Client
+
+pytestmark = pytest.mark.browser
+NUMBER = r"[+−]?\d[\d,]*(?:\.\d+)?"
+
+
+def numbers_in(text: str) -> list[float]:
+    return [float(found.replace(",", "").replace("−", "-")) for found in re.findall(NUMBER, text)]
+
+
+def step_of(lower: float, upper: float) -> float:
+    return float(10.0 ** floor(log10((upper - lower) / 5)))
+
+
+def make_coin(client: Client, name: str, budget: float = 40.0, **settings: Any) -> None:
+    policy = linoto.Gated(gate=linoto.Control(budget=budget, share=0.4), confidence=TOLERANT.confidence)
+    client.create(name, arms=["a", "b", "c"], policy=policy, offline=LOG, default_reward=0.0, **settings)
+
+
+def play_coin(client: Client, name: str, rounds: int, *, tried: float, practice: float) -> None:
+    """Arm c is proposed in batches; rewards are their means, so that only the coin is by chance."""
+    for _ in range(0, rounds, 20):
+        made = client.decide_many(name, [{"proposal": "c"}] * 20)
+        client.rewards(name, [(one.decision_id, tried if one.arm == "c" else practice) for one in made])
+
+
+GAINED = """
+    const {gainedOf} = await import("./dashboard/answers.js");
+    return arguments[0].map(([loop, lift]) => gainedOf(loop, lift));
+"""
+
+
+def test_gained_and_lost_are_said_only_where_the_whole_interval_says_so(page: Page, client: Client) -> None:
+    make_loop(client, "laws")
+    page.open("laws")
+    rng, cases = Random(0), []
+    for _ in range(300):
+        mean, away = rng.gauss(0, 10) * 10 ** rng.uniform(-3, 3), 10 ** rng.uniform(-4, 4)
+        ends = {"lower": mean - away * rng.random(), "upper": mean + away * rng.random()}
+        lift = {"policy": 90, "control": 10, "mean": mean, "level": 0.95, **ends}
+        cases.append([{"practice": None, "unit": "clicks", "lost": 0}, lift])
+    for (_, lift), said in zip(cases, page.run(GAINED, cases), strict=True):
+        lower, upper, step = lift["lower"], lift["upper"], step_of(lift["lower"], lift["upper"])
+        side = (lower > 0) - (upper < 0)
+        assert said["side"] == side
+        word = {1: "Gained: ", -1: "Lost: ", 0: "It is between "}[side]
+        assert said["verdict"].startswith(word)
+        *shown, level = numbers_in(said["verdict"].removeprefix(word))
+        least, most = shown if side >= 0 else (-shown[1], -shown[0])
+        assert level == 95
+        assert least == pytest.approx(floor(lower / step) * step, abs=step * 1e-6), "rounded outwards"
+        assert most == pytest.approx(ceil(upper / step) * step, abs=step * 1e-6)
+        if side == 0:
+            assert said["value"] == "not clear yet", "and no point in it"
+        else:
+            assert abs(numbers_in(said["value"])[0] - lift["mean"]) <= step * 0.500001
+
+
+def test_the_answers_are_the_numbers_of_the_api(page: Page, client: Client) -> None:
+    make_coin(client, "answers", unit="clicks")
+    page.open("answers")
+    page.until(lambda: page.text("[data-act]") == "Connect it")
+    play_coin(client, "answers", 200, tried=1.0, practice=0.0)
+    report = client.report("answers")
+    seen, loop = report["loop"]["practice"], report["loop"]
+    lower, upper = seen["earned"] - seen["upper"], seen["earned"] - seen["lower"]
+    assert lower > 0, "200 rounds of 1 against 0 are clear"
+    page.until(lambda: f"the same {seen['explored']} explored" in page.text("[data-lift-verdict]"))
+    step = step_of(lower, upper)
+    value, sentence = page.text("[data-lift]"), page.text("[data-lift-verdict]")
+    assert numbers_in(value)[0] == pytest.approx(round((seen["earned"] - seen["estimate"]) / step) * step)
+    least, most, explored, level = numbers_in(sentence)
+    assert (least, most) == (floor(lower / step) * step, ceil(upper / step) * step)
+    assert (explored, level) == (seen["explored"], 95)
+    assert numbers_in(page.text("[data-left]")) == pytest.approx([loop["left_to_lose"]], rel=5e-3)
+    share = numbers_in(page.one("[data-gauge]").get_attribute("aria-label"))[0]
+    assert share == pytest.approx(100 * loop["left_to_lose"] / loop["promised_loss"], abs=0.5)
+    assert page.text("[data-act]") == "✓ Nothing" and "more than current practice" in page.text(
+        "[data-act-note]"
+    )
+    assert not page.run("return document.querySelector('[data-stop]').classList.contains('urgent')")
+
+
+def test_an_alarm_says_what_to_do_once_for_each_kind(page: Page, client: Client) -> None:
+    make_coin(client, "act", budget=200.0, on_alarm="warn")
+    while len(client.loop("act")["alarms"]) < 2:
+        play_coin(client, "act", 100, tried=0.0, practice=1.0)
+    page.open("act")
+    page.until(lambda: page.text("[data-act]") == "⚠ Act now")
+    count = len(client.loop("act")["alarms"])
+    assert page.texts(".alarm-box strong") == ["⚠ Alarm (practice):", "What to do:"], "one box"
+    box = page.text(".alarm-box")
+    assert f"{count} times, from" in box and "stop it above unless you know why" in box
+    assert "what was tried" in box and page.text("[data-lift-verdict]").startswith("Lost: ")
+    assert page.run("return document.querySelector('[data-stop]').classList.contains('urgent')")
+    page.click("[data-answer]")
+    page.until(lambda: page.text("[data-act]") == "⚠ Stop exploring")
+    page.click("[data-stop]")
+    page.until(lambda: page.text("[data-act]") == "Decide whether to explore")
+
+
+def test_the_picture_has_every_name_at_its_line_and_shows_what_the_history_says(
+    page: Page, client: Client
+) -> None:
+    make_coin(client, "picture")
+    play_coin(client, "picture", 100, tried=1.0, practice=0.5)
+    with on_a_phone(page):
+        page.open("picture")
+        page.until(lambda: page.texts("[data-gain-chart] .name"))
+        assert page.run("return document.documentElement.scrollWidth") <= 390
+        boxes = page.run(
+            "return [...document.querySelectorAll('[data-gain-chart] .name')].map((text) => "
+            "{const box = text.getBoundingClientRect(); "
+            "return [text.textContent, box.left, box.right, box.top];})"
+        )
+    assert all(left >= 0 and right <= 390 for _, left, right, _ in boxes)
+    tops = [top for *_, top in boxes]
+    assert all(below - above >= 14 for above, below in pairwise(tops))
+    names = [name for name, *_ in boxes]
+    order = ["we, at the most", "we, at the least", "current practice", "the promise: not below"]
+    assert sorted(names) == sorted(order), "each once"
+    point = client.history("picture")["points"][-1]
+    ends = {
+        "we, at the most": point["earned"] - point["practice_lower"],
+        "we, at the least": max(point["earned"] - point["practice_upper"], -point["promised_loss"]),
+        "current practice": 0.0,
+        "the promise: not below": -point["promised_loss"],
+    }
+    shown = [ends[name] for name in names]
+    assert shown == sorted(shown, reverse=True), "names are in the order of their lines"
+
+
+def test_against_the_log_more_or_less_is_said_only_where_the_log_is_known_well_enough(
+    page: Page, client: Client
+) -> None:
+    make_loop(client, "as-much")
+    play(client, "as-much", 10, reward=0.9)  # the log earned 0.9, from 500 rows
+    page.open("as-much")
+    page.until(lambda: "as much as the log's average" in page.text("[data-story]"))
+    loop = client.loop("as-much")
+    assert loop["gain_lower"] < 0 < loop["gain_upper"] and loop["gain"] == pytest.approx(0.0)
+    play(client, "as-much", 10, reward=0.0)
+    page.until(lambda: "less than the log's average" in page.text("[data-story]"))
+    loop = client.loop("as-much")
+    assert loop["gain_lower"] < loop["gain"] < loop["gain_upper"] < 0
+    step = step_of(loop["gain_lower"], loop["gain_upper"])
+    assert numbers_in(page.text("[data-gain]"))[0] == pytest.approx(round(loop["gain"] / step) * step)
