@@ -27,7 +27,7 @@ export const WORDS = {
   "other than the safe choice": "the share of decisions that played another arm than the safe choice would have been: the fallback or, with a Control gate and with contexts, current practice; where the policy chose that very arm, nothing was tried",
   plays: "how often the loop chose an arm",
   policy: "the rule that decides what is played",
-  "practice would have earned": "what current practice would have earned in the explored decisions whose reward is known, going by the control rounds: a range that holds at any time, and the best guess",
+  "practice would have earned": "what current practice would have earned in the explored decisions whose reward is known, going by the control rounds: a range that holds at any time",
   promise: "the greatest shortfall below the log that may happen, with probability 1 − delta, at every round (with a Control gate: below current practice); delta is 0.05 unless you say otherwise",
   reward: "the number that comes back after a play; larger is better",
   "room now": "how far inside the promise the loop would stay with the arm that it would like to try; above 0 the arm is affordable",
