@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from linoto.core.protocols import Policy
     from linoto.logs.saved import SavedLog
 
+Told = tuple[str, float | None] | tuple[str, float | None, Mapping[str, float]]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -217,24 +218,44 @@ class Operations:
         return Request("POST", f"{path_to(loop)}/decisions", read, to_json(body))
 
     @operation
-    def reward(self, loop: str, decision_id: str, reward: float) -> Request[RewardResult]:
-        """Report one reward; ServiceError if it conflicts, is late, lost by a restore, or unknown."""
-        path, body = f"{path_to(loop, decision_id)}/reward", to_json({"reward": float(reward)})
+    def reward(
+        self,
+        loop: str,
+        decision_id: str,
+        reward: float | None = None,
+        *,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Request[RewardResult]:
+        """Report one reward; ServiceError if it conflicts, is late, lost by a restore, or unknown.
+
+        `metrics` are values of guardrails by their names: with the reward, or later without it, each once.
+        """
+        path, body = f"{path_to(loop, decision_id)}/reward", to_json(told(reward, metrics))
         return Request("PUT", path, lambda data: record(RewardResult, data), body)
 
     @operation
-    def reward_by_key(self, loop: str, key: str, reward: float) -> Request[RewardResult]:
+    def reward_by_key(
+        self,
+        loop: str,
+        key: str,
+        reward: float | None = None,
+        *,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Request[RewardResult]:
         """The same for the decision that was asked for with this key."""
-        body = to_json({"key": key, "reward": float(reward)})
+        body = to_json({"key": key, **told(reward, metrics)})
         return Request("PUT", f"{path_to(loop)}/reward", lambda data: record(RewardResult, data), body)
 
     @operation
-    def rewards(self, loop: str, rewards: Iterable[tuple[str, float]]) -> Request[list[RewardResult]]:
-        """Report many; each gets its own answer, in order."""
+    def rewards(self, loop: str, rewards: Iterable[Told]) -> Request[list[RewardResult]]:
+        """Report many, as (decision_id, reward) or (decision_id, reward, metrics): an answer each, in order.
+
+        A reward of None is not told: only the values of guardrails are.
+        """
         return report(loop, "decision_id", rewards)
 
     @operation
-    def rewards_by_key(self, loop: str, rewards: Iterable[tuple[str, float]]) -> Request[list[RewardResult]]:
+    def rewards_by_key(self, loop: str, rewards: Iterable[Told]) -> Request[list[RewardResult]]:
         """The same for decisions that were asked for with these keys."""
         return report(loop, "key", rewards)
 
@@ -397,9 +418,19 @@ def path_to(loop: str, decision_id: str | None = None) -> str:
     return path if decision_id is None else f"{path}/decisions/{quote(decision_id, safe='')}"
 
 
-def report(loop: str, by: str, rewards: Iterable[tuple[str, float]]) -> Request[list[RewardResult]]:
+def told(reward: float | None, metrics: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """A reward, values of guardrails, or both."""
+    if reward is None and not metrics:
+        raise ValueError("reward or metrics must be given, got neither")
+    found: dict[str, Any] = {} if reward is None else {"reward": float(reward)}
+    if metrics:
+        found["metrics"] = {name: float(value) for name, value in metrics.items()}
+    return found
+
+
+def report(loop: str, by: str, rewards: Iterable[Told]) -> Request[list[RewardResult]]:
     """Many rewards, of decisions that are named by their id or by their key."""
-    reports = [{by: name, "reward": float(reward)} for name, reward in rewards]
+    reports = [{by: name, **told(*parts)} for name, *parts in rewards]
 
     def read(data: Any) -> list[RewardResult]:
         return [record(RewardResult, result) for result in data["results"]]

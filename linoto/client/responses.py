@@ -45,6 +45,7 @@ class RewardResult:
     status: Literal["applied", "duplicate", "conflict", "expired", "restored", "unknown", "invalid"]
     code: int
     reward: float | None = None
+    metrics: dict[str, float] | None = None  # values of guardrails that count, of those that were told
     message: str | None = None
 
 

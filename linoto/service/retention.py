@@ -32,7 +32,8 @@ class Base:
     name: str
     seq: int
     decided: int
-    pending: frozenset[int]
+    pending: frozenset[int]  # open ones: a reward, or a value of a guardrail, is to come
+    measured: bool  # whether it has guardrails
     state: bytes
     agent: bytes
 
@@ -87,8 +88,8 @@ def base_at(connection: Connection, row: Row, before: float) -> Base | None:
     first = sql.base_seq(connection, row[0])
     seq = max(first, min(saved[0], sql.last_seq_before(connection, row[0], before)))
     loop = recover(connection, row, from_scratch=True, last=seq)
-    decided, pending = loop.state.decided, frozenset(loop.pending)
-    base = Base(loop.id, loop.name, seq, decided, pending, *loop.snapshot())
+    decided, pending = loop.state.decided, frozenset(loop.pending) | frozenset(loop.unmeasured)
+    base = Base(loop.id, loop.name, seq, decided, pending, bool(loop.metrics), *loop.snapshot())
     if seq > first:
         apply_events(connection, loop, saved[0])
         if loop.digest() != restored(connection, row, saved).digest():
@@ -118,6 +119,8 @@ def prune_loop(
         kept.update(seq for number, seq in rows if number in base.pending)
         numbers = [number for number, _ in rows if number not in base.pending]
         change(writing, sleep, partial(sql.delete_decisions, writing, base.id, numbers))
+        if base.measured:
+            change(writing, sleep, partial(sql.delete_metrics, writing, base.id, numbers))
     for rows in batches(sql.seqs_after, reading, base.id, base.seq, batch):
         seqs = [seq for (seq,) in rows if seq not in kept]
         change(writing, sleep, partial(sql.delete_events, writing, base.id, seqs))

@@ -47,7 +47,7 @@ def signature(secret: str, body: bytes) -> str:
 
 def id_of(loop: Loop, alarm: Alarm) -> str:
     """The same each time an alarm is sent, so that a receiver can tell."""
-    return f"{loop.id}-{alarm.seq}-{alarm.kind}"
+    return "-".join([f"{loop.id}-{alarm.seq}-{alarm.kind}", *filter(None, [alarm.metric])])
 
 
 def message_of(loop: Loop, alarm: Alarm) -> bytes:
@@ -60,6 +60,8 @@ def message_of(loop: Loop, alarm: Alarm) -> bytes:
         "message": alarm.message,
         "mode": loop.state.mode,
     }
+    if alarm.metric:
+        message["metric"] = alarm.metric
     return msgspec.json.encode(message)
 
 

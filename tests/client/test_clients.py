@@ -88,6 +88,49 @@ def test_a_whole_round_trip(client: AnyClient, kind: Any, tmp_path: Path) -> Non
     assert loop in [numbers["name"] for numbers in client.loops()]
 
 
+def test_values_of_guardrails_go_with_the_reward_or_after_it(
+    client: AnyClient, kind: Any, tmp_path: Path
+) -> None:
+    """By id and by key, one and many, each once; and they are in what is exported."""
+    loop = f"guarded-{kind.__name__}"
+    complaints = linoto.Guardrail("complaints", reward_range=(0, 1), lower_is_better=True, budget=20)
+    margin = linoto.Guardrail("margin", reward_range=(-1, 3), budget=80)
+    confidence = linoto.Confidence(noise="bounded", reward_range=(0.0, 1.0))
+    policy = linoto.Gated(
+        gate=linoto.Control(budget=20), confidence=confidence, guardrails=(complaints, margin)
+    )
+    assert client.create(loop, arms=["a", "b", "c"], policy=policy, default_reward=0.0, offline=LOG)
+    ids = [client.decide(loop, key=f"k{n}").decision_id for n in range(4)]
+    first = client.reward(loop, ids[0], 1.0, metrics={"complaints": 0})
+    assert (first.status, first.reward, first.metrics) == ("applied", 1.0, {"complaints": 0.0})
+    assert client.reward(loop, ids[0], metrics={"margin": 2.5}).status == "applied"
+    assert client.reward(loop, ids[0], 1.0, metrics={"margin": 2.5, "complaints": 0}).status == "duplicate"
+    with pytest.raises(ServiceError, match=r"the first value of margin stands: 2.5 \(409 conflict\)"):
+        client.reward(loop, ids[0], metrics={"margin": 2.0})
+    with pytest.raises(ServiceError, match=r"metrics must be of complaints, margin, got 'refunds'"):
+        client.reward(loop, ids[1], 1.0, metrics={"refunds": 1})
+    with pytest.raises(ValueError, match="reward or metrics must be given, got neither"):
+        client.reward(loop, ids[1])
+    assert client.reward_by_key(loop, "k1", 0.0, metrics={"complaints": 1}).status == "applied"
+    assert client.reward_by_key(loop, "k1", metrics={"margin": 0.0}).status == "applied"
+    many = [
+        (ids[2], 1.0, {"margin": 1.0}),
+        (ids[3], None, {"complaints": 0.0}),
+        (ids[0], None, {"margin": 1}),
+    ]
+    results = client.rewards(loop, many)
+    assert [each.status for each in results] == ["applied", "applied", "conflict"]
+    later = client.rewards_by_key(loop, [("k2", None, {"complaints": 0.0}), ("k3", 1.0)])
+    assert [each.status for each in later] == ["applied", "applied"]
+    seen = {metric["name"]: metric for metric in client.loop(loop)["metrics"]}
+    assert [seen["complaints"][part] for part in ("told", "open", "mean")] == [4, 0, 0.25]
+    assert [seen["margin"][part] for part in ("told", "open", "lower_is_better")] == [3, 1, False]
+    assert client.explain(loop, ids[3])["metrics"] == {"complaints": 0.0}
+    table = pq.read_table(client.export(loop, tmp_path / "guarded.parquet"))
+    assert table["complaints"].to_pylist() == [0.0, 1.0, 0.0, 0.0]
+    assert table["margin"].to_pylist() == [2.5, 0.0, 1.0, None]
+
+
 def test_both_clients_get_the_same_answers(server: Server) -> None:
     url = f"http://127.0.0.1:{server.port}"
     with AnyClient(Client, url) as one, AnyClient(AsyncClient, url) as other:

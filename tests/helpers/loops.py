@@ -27,8 +27,10 @@ def decide(service: Service, name: str = "loop", **request: Any) -> DecisionResp
     return decision_response(loops.get(name), event)
 
 
-def reward(service: Service, decision_id: str, value: float, name: str = "loop") -> RewardResult:
-    return service.store.write_sync(lambda c: service.loops.reward(c, name, decision_id, value))
+def reward(
+    service: Service, decision_id: str, value: float | None, name: str = "loop", **metrics: float
+) -> RewardResult:
+    return service.store.write_sync(lambda c: service.loops.reward(c, name, decision_id, value, metrics))
 
 
 def change(

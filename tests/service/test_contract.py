@@ -130,7 +130,13 @@ def schema_of(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}", "components": {"schemas": body_schemas()}}
 
 
+WITH_GUARDRAIL = linoto.Gated(
+    gate=linoto.Control(budget=20),
+    confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1)),
+    guardrails=(linoto.Guardrail("complaints", reward_range=(0, 1), budget=20),),
+)
 POLICIES = [
+    WITH_GUARDRAIL,
     linoto.LinUCB(),
     linoto.LinTS(scale=0.5),
     linoto.LogisticTS(rate=0.01),
@@ -150,15 +156,8 @@ def test_every_policy_fits_its_schema_as_it_is_written(policy: Any) -> None:
     for data in (linoto.to_dict(policy), {"type": type(policy).__name__}):
         if data != {"type": "Doubling"}:  # which needs a policy
             jsonschema.validate(data, schema_of(data["type"]))
-    no_loop = {"OOPE", "LearntPolicy", "Guardrail"}  # no snapshot; the arms of its rows only; one reward
+    no_loop = {"OOPE", "LearntPolicy"}  # no snapshot; the arms of its rows only
     assert set(KNOWN) - no_loop <= set(body_schemas())
-
-
-WITH_GUARDRAIL = linoto.Gated(
-    gate=linoto.Control(budget=20),
-    confidence=linoto.Confidence(noise="bounded", reward_range=(0, 1)),
-    guardrails=(linoto.Guardrail("complaints", reward_range=(0, 1), budget=20),),
-)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +166,7 @@ WITH_GUARDRAIL = linoto.Gated(
         {"type": "Gated", "gate": {"type": "LinUCB"}},
         {"type": "Gated", "gate": {"type": "Tolerance", "epsilom": 0.1}},
         {"type": "LinUCB", "scale": "1"},
-        linoto.to_dict(WITH_GUARDRAIL),
+        {**linoto.to_dict(WITH_GUARDRAIL), "guardrails": [{"type": "Guardrail", "name": "refunds"}]},
         {"type": "Nobody"},
         {},
     ],
@@ -175,7 +174,7 @@ WITH_GUARDRAIL = linoto.Gated(
         "an explorer as gate",
         "a misspelt field",
         "a text as number",
-        "guardrails",
+        "a guardrail without a range",
         "no such policy",
         "no type",
     ],
@@ -210,8 +209,14 @@ def test_every_request_has_an_example_that_is_accepted(client: TestClient[Any]) 
     for body in EXAMPLES["DecideBatch"]:
         asked = with_contexts if "context" in body["decisions"][0] else loop
         sent.append(client.post(f"{asked}/decisions", json=body))
-    sent += [client.put(f"{loop}/decisions/{made}/reward", json=body) for body in EXAMPLES["RewardValue"]]
-    sent += [client.put(f"{loop}/reward", json=EXAMPLES["RewardReport"][0])]
+    guarded = client.post("/v1/loops/shown-3/decide", json={"key": "visit-17"}).json()["decision_id"]
+    for body in EXAMPLES["RewardValue"]:
+        where = f"shown-3/decisions/{guarded}" if "metrics" in body else f"shown-0/decisions/{made}"
+        sent.append(client.put(f"/v1/loops/{where}/reward", json=body))
+    for body in EXAMPLES["RewardReport"]:
+        if "key" in body:
+            asked = "/v1/loops/shown-3" if "metrics" in body else loop
+            sent.append(client.put(f"{asked}/reward", json=body))
     sent += [client.post(f"{loop}/rewards", json=body) for body in EXAMPLES["RewardBatch"]]
     sent += [client.post("/v1/loops/shown-1/arms", json=body) for body in EXAMPLES["NewArms"]]
     sent += [client.patch(loop, json=body) for body in EXAMPLES["Change"]]
@@ -255,7 +260,7 @@ def test_a_probe_may_ask_for_the_head_alone(client: TestClient[Any], path: str) 
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        (REWARD, b'{"reward": "1"}', "reward: Expected `float`, got `str`"),
+        (REWARD, b'{"reward": "1"}', "reward: Expected `float | null`, got `str`"),
         (REWARD, b'{"reward": 1, "reward": 0}', "a field must be given once, got 'reward' twice"),
         (REWARD, b'{"rewards": 1}', "the body: Object contains unknown field `rewards`"),
         (DECIDE, b"", "the body must be JSON, got nothing: send {} where there is nothing to say"),

@@ -103,8 +103,9 @@ def test_a_coin_has_the_same_books_for_what_is_closed_as_for_all() -> None:
     numbers = [event.number for event in play_late(loop, 120, [0.5] * 3, 40, proposal=2)]
     for number in numbers[-40:]:
         close(loop, number, None if number % 3 else 1.0)
-    assert loop.coin_books is not None
-    (terms, books), found = loop.coin_books, books_of(loop.state.books.closed.coin)
+    assert loop.ledger is not None
+    terms, books = loop.ledger.terms, loop.ledger.practice
+    found = books_of(loop.state.books.closed.coin)
     assert (found.explored, found.missing, found.control) == (books.explored, books.missing, books.control)
     assert found.missing > 0 and loop.state.books.closed.decisions == 120
     np.testing.assert_allclose(sums_of(found), sums_of(books), rtol=1e-9, atol=1e-9)
@@ -121,8 +122,8 @@ def test_what_practice_would_have_earned_is_known_although_rewards_are_late() ->
     for _ in play_late(loop, 800, [0.5] * 3, 400, proposal=2):
         pass
     seen, lift = practice_view(loop), views.lift_view(loop)
-    assert seen is not None and loop.coin_books is not None
-    terms, books = loop.coin_books
+    assert seen is not None and loop.ledger is not None
+    terms, books = loop.ledger.terms, loop.ledger.practice
     assert seen.explored + seen.missing == books.explored and 0 < seen.explored < books.explored
     lower, upper = terms.bounds(books)
     assert upper - lower > 1.2 * (seen.upper - seen.lower)

@@ -245,7 +245,7 @@ def test_decisions_that_were_open_count_as_lost_because_their_reward_may_have_be
         clock.now += 11.0
         close_due(service)
         rooms.append(loop.agent.budget)
-        assert not loop.pending and loop.coin_books is not None and loop.coin_books[1].missing > 0
+        assert not loop.pending and loop.ledger is not None and loop.ledger.practice.missing > 0
     assert rooms[0] is not None and rooms[1] is not None and rooms[1] <= rooms[0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from linoto.service.loops.events import DecisionMade, Mode, RewardRecorded
 from linoto.service.loops.loop_data import LoopData
-from linoto.service.loops.readings import in_order, model_evidence, practice_evidence, promise_evidence
+from linoto.service.loops.readings import in_order, model_evidence, promise_evidence
 from linoto.service.loops.restores import is_lost
 from linoto.service.loops.state import Alarm, AlarmState, ModeChange
 
@@ -12,6 +12,7 @@ ALARMS = {
     "promise": "realised rewards are lower than what was promised allows",
     "drift": "plays of the logging mixture no longer earn what they earned in the log",
     "practice": "current practice would have earned more than the explored rounds did",
+    "guardrail": "a metric besides the reward is worse than it would be with current practice",
     "restored": "the database was restored from a backup",
 }
 MODEL_REFUTED = "plays do not earn what the linear model of the log says they earn in their contexts"
@@ -28,8 +29,8 @@ def shows_drift(loop: LoopData, decision: DecisionMade) -> bool:
 def check_claims(loop: LoopData, closed: DecisionMade, event: RewardRecorded, moved: bool) -> None:
     """What one more reward says about the promise, and about the log; `moved`: more of it is closed."""
     state, watch, m = loop.state, loop.watch, loop.state.mixture
-    if loop.coin_books is not None:
-        evidence = practice_evidence(loop, moved)
+    if loop.ledger is not None:
+        evidence = loop.ledger.evidence(state.decided, moved)
         raise_alarm(loop, "practice", state.promise, state.promise.update(evidence, watch.threshold))
     elif (closed.counted or moved) and not state.promise_void:
         evidence = promise_evidence(loop, closed.counted, moved)
@@ -51,12 +52,15 @@ def check_claims(loop: LoopData, closed: DecisionMade, event: RewardRecorded, mo
         raise_alarm(loop, "drift", state.drift, state.drift.update(evidence, watch.threshold))
 
 
-def raise_alarm(loop: LoopData, kind: str, alarm: AlarmState, due: bool, message: str = "") -> None:
+def raise_alarm(
+    loop: LoopData, kind: str, alarm: AlarmState, due: bool, message: str = "", *, metric: str = ""
+) -> None:
     """An alarm that is due, and what the loop does about it."""
     if not due:
         return
     state = loop.state
-    state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=message or ALARMS[kind]))
+    said = message or ALARMS[kind]
+    state.alarms.append(Alarm(kind=kind, at=state.at, seq=state.seq, message=said, metric=metric))
     anew = kind == "drift" and state.since_drift is None  # later ones say the same again
     if anew and loop.spec.version > 4:
         state.since_drift = loop.arms.totals_since_drift()
@@ -84,7 +88,8 @@ def change_mode(loop: LoopData, mode: Mode, by: str, *, answered: bool = False) 
         state.answered = len(state.alarms)
     elif mode == "safe-only":
         return
-    state.promise.acknowledge()
+    for alarm in (state.promise, *(kept.alarm for kept in state.metrics.values())):
+        alarm.acknowledge()
     if loop.spec.version == 1 or loop.watch.model is not None:
         state.drift.acknowledge()
     elif state.drift.raised or state.drift.next_threshold is not None:

@@ -12,7 +12,7 @@ from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.loops.questions import ControlPlay, Question
 from linoto.service.loops.readings import left_at_most
-from linoto.service.loops.restores import is_spent, is_unsure, lacks_room
+from linoto.service.loops.restores import is_spent, is_unsure, lacks_room, shut_guardrails
 from linoto.service.loops.rooms import room_left
 from linoto.service.loops.spec import LoopAgent
 
@@ -30,6 +30,7 @@ def make_decision(
     """The next decision of a loop: the control group's, the policy's, or what is safe."""
     agent, state, number = loop.agent, loop.state, loop.state.decided + 1
     explores, spent = state.mode == "live" and left_at_most(loop) >= 0, is_spent(loop)
+    shut = shut_guardrails(loop)
     live = ask(agent, question, proposal, safe=not explores or spent)  # said before the coin is thrown
     room = room_left(loop, live.budget)
     closed = spent or lacks_room(loop, room)
@@ -72,6 +73,8 @@ def make_decision(
         allowed=question.allowed,
         control_share=played.control_share,
         centre=played.centre,
+        centres=None if played.centres is None else list(played.centres),
+        shut=shut,
         tried=question.chance_of_another(agent, played) if played.mode == "explore" else 0.0,
         lift_centre=lift_centre(loop) if compared else None,
         context=question.context,

@@ -51,6 +51,8 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
     allowed: list[int] | None = None
     control_share: float | None = None  # how likely a coin made it a control round; None: no coin was thrown
     centre: float | None = None  # about what practice earned then: the reward is weighed with it
+    centres: list[float] | None = None  # the same as `centre` for each guardrail
+    shut: list[str] = []  # guardrails of which nothing more may be lost: nothing is tried
     lift_centre: float | None = None  # about what decisions earned then: the same for the lift
     tried: float = 0.0  # how likely the safe choice would have been another arm
     context: Context | None = None  # from here on: only in loops with contexts, where `allowed` are the arms
@@ -76,6 +78,7 @@ class DecisionMade(Struct, tag_field="kind", tag="decided", frozen=True, omit_de
             round=self.round,
             control_share=self.control_share,
             centre=self.centre,
+            centres=None if self.centres is None else tuple(self.centres),
             changes=0 if brought else changes,
             action=None if self.action is None else tuple(self.action),
             practice=None if self.practice_action is None else tuple(self.practice_action),
@@ -95,6 +98,14 @@ class RewardRecorded(Struct, tag_field="kind", tag="closed", frozen=True):
     number: int
     reward: float
     origin: Origin
+
+
+class MetricsRecorded(Struct, tag_field="kind", tag="measured", frozen=True, omit_defaults=True):
+    """Values of guardrails by name, as people count them; after the window, those that are lost."""
+
+    number: int
+    values: dict[str, float] = {}
+    lost: list[str] = []  # all that have not come
 
 
 class SettingsChanged(Struct, tag_field="kind", tag="switched", frozen=True):
@@ -141,6 +152,7 @@ class DrawnAnew(Struct, tag_field="kind", tag="drawn", frozen=True):
 Event = (
     DecisionMade
     | RewardRecorded
+    | MetricsRecorded
     | SettingsChanged
     | ArmsChanged
     | LoopArchived

@@ -71,6 +71,7 @@ class Explanation(Struct):
     reward: float | None
     origin: str | None
     late_reward: float | None
+    metrics: dict[str, float | None]  # values of guardrails that came, by name; None: it is lost
     reasons: list[str]
     control_share: float | None  # how likely a coin made it a control round; None: no coin was thrown
     context: Context | None  # who asked, in a loop with contexts
@@ -158,6 +159,7 @@ def explain(connection: Connection, loop: Loop, decision_id: str) -> Explanation
         reward=None if reward is None else reward[0],
         origin=None if reward is None else reward[1],
         late_reward=None if late is None else late[0],
+        metrics=sql.metrics_of(connection, loop.id, number) if loop.metrics else {},
         reasons=reasons(event, loop),
         control_share=event.control_share,
         context=event.context,
@@ -266,4 +268,6 @@ def coin_reason(event: DecisionMade, loop: Loop) -> str:
     budget = budget_of(loop, event)
     if budget is not None and budget < 0:
         return loop.agent.gate.refusal(budget)
+    if event.shut:
+        return f"Nothing more may be lost of {' and '.join(event.shut)}, so nothing is tried."
     return f"No coin was thrown: {practice}, current practice, is played in this mode."

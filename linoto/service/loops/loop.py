@@ -24,12 +24,15 @@ from linoto.service.loops.events import (
     LoopArchived,
     LoopKeyed,
     LoopRestored,
+    MetricsRecorded,
     RewardRecorded,
     SettingsChanged,
 )
 from linoto.service.loops.history import Point
 from linoto.service.loops.keys import LoopKey
-from linoto.service.loops.loop_data import LoopData
+from linoto.service.loops.loop_data import LoopData, Unmeasured
+from linoto.service.loops.measuring import close_metrics, open_metrics
+from linoto.service.loops.metrics import metrics_of
 from linoto.service.loops.practice import PracticeBooks, PracticeTerms
 from linoto.service.loops.readings import (
     close_in_books,
@@ -43,6 +46,7 @@ from linoto.service.loops.state import (
     Alarm,
     Epoch,
     LoopState,
+    MetricBooks,
     RewardTotals,
 )
 
@@ -75,7 +79,7 @@ class Loop(LoopData):
         promised = without_seed(agent.certificate) if known is None else known[1]
         arms = arms_of(spec).after(agent)
         names = list(arms.recipe.items)
-        zeros, practice = [0] * len(names), PracticeTerms.of(agent, promised)
+        zeros, practice, metrics = [0] * len(names), PracticeTerms.of(agent, promised), metrics_of(promised)
         state = LoopState(
             mode=spec.mode,
             holdback=spec.holdback,
@@ -83,6 +87,7 @@ class Loop(LoopData):
             uncounted=zeros.copy(),
             at=created_at,
             practice=None if practice is None else PracticeBooks(),
+            metrics={name: MetricBooks() for name in metrics},
             items=arms.totals(),
         )
         loop = cls(
@@ -98,6 +103,7 @@ class Loop(LoopData):
             certificate=agent.amended(promised),
             watch=arms.watch(agent, promised, spec),
             practice=practice,
+            metrics=metrics,
             names=names,
             index={arm: i for i, arm in enumerate(names)},
             log_mean=arms.log_mean(agent),
@@ -147,6 +153,8 @@ class Loop(LoopData):
             self._apply_decision(event)
         elif isinstance(event, RewardRecorded):
             self._apply_reward(event)
+        elif isinstance(event, MetricsRecorded):
+            close_metrics(self, event, self._play_of(self.unmeasured[event.number].decision))
         elif isinstance(event, SettingsChanged):
             answered = self.spec.version > 1  # in version 1, only another mode was an answer to an alarm
             change_mode(self, event.mode, event.by, answered=answered)
@@ -197,6 +205,7 @@ class Loop(LoopData):
         else:
             state.uncounted[event.arm] += 1
         open_in_books(self, event)
+        open_metrics(self, event)
         state.plays[event.arm] += 1
         if in_order(self):
             state.tried += event.tried
@@ -258,9 +267,9 @@ class Loop(LoopData):
     def now(self) -> Point:
         """Where the loop stands, as a point of its history."""
         state, counted, earned, practice = self.state, self.state.counted, None, None
-        if self.coin_books is not None:
-            terms, books = self.coin_books
-            earned, practice = books.earned, terms.bounds(books)
+        if self.ledger is not None:
+            books = self.ledger.practice
+            earned, practice = books.earned, self.ledger.terms.bounds(books)
         return Point(
             at=state.at,
             decisions=state.decided,
@@ -282,7 +291,7 @@ class Loop(LoopData):
 
         Open decisions are in their own events: a snapshot does not grow with them.
         """
-        oldest = next(iter(self.pending), self.state.decided + 1)
+        oldest = self.state.decided + 1 if self.oldest_open is None else self.oldest_open.number
         return msgspec.json.encode(msgspec.structs.replace(self.state, oldest=oldest)), self.agent.snapshot()
 
     def restore(self, state: bytes, agent: LoopAgent) -> None:
@@ -293,13 +302,15 @@ class Loop(LoopData):
         self._know_arms()
         self.watch = self.arms.watch(agent, self.certificate, self.spec, self.state.references)
 
-    def reopen(self, decisions: Iterable[DecisionMade]) -> None:
+    def reopen(self, decisions: Iterable[DecisionMade], unmeasured: Iterable[Unmeasured]) -> None:
         """The decisions that were open when the snapshot was taken, in their order."""
         self.pending = {event.number: event for event in decisions}
+        self.unmeasured = {waiting.decision.number: waiting for waiting in unmeasured}
         self.agent.await_rounds(event.round for event in self.pending.values() if event.counted)
         self.state.oldest = 0
 
     def digest(self) -> str:
         """One line that differs if anything in the state differs."""
-        memory = msgspec.json.encode((self.state, list(self.pending.values())))
+        open_ones = list(self.pending.values()), list(self.unmeasured.values())
+        memory = msgspec.json.encode((self.state, *open_ones))
         return sha256(memory + self.agent.snapshot()).hexdigest()

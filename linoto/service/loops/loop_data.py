@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,7 +17,9 @@ from linoto.service.loops import spec as specs
 from linoto.service.loops.arms import LoopArms
 from linoto.service.loops.events import DecisionMade
 from linoto.service.loops.keys import LoopKey
-from linoto.service.loops.practice import PracticeBooks, PracticeTerms
+from linoto.service.loops.ledgers import Ledger
+from linoto.service.loops.metrics import Metric
+from linoto.service.loops.practice import PracticeTerms
 from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.state import Alarm, LoopState
 from linoto.service.loops.watch import Watch
@@ -23,6 +27,13 @@ from linoto.service.loops.watch import Watch
 DECISION_ID = re.compile(
     r"(?P<loop>[1-9][0-9]*)-((?P<epoch>[0-9a-f]{10})-)?(?P<number>[1-9][0-9]{0,14})", re.A
 )
+
+
+class Unmeasured(NamedTuple):
+    """A decision that awaits values of guardrails."""
+
+    decision: DecisionMade
+    missing: tuple[str, ...]
 
 
 @dataclass
@@ -40,6 +51,7 @@ class LoopData:
     certificate: Certificate  # the same with what changes of the arms did to it
     watch: Watch
     practice: PracticeTerms | None  # where the gate throws a coin
+    metrics: dict[str, Metric]  # its guardrails by name
     names: list[str]
     index: dict[str, int]
     log_mean: float | None
@@ -48,6 +60,7 @@ class LoopData:
     key: LoopKey | None = None  # of this epoch
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
     pending: dict[int, DecisionMade] = field(default_factory=dict)  # open decisions by number, oldest first
+    unmeasured: dict[int, Unmeasured] = field(default_factory=dict)  # the same for values of guardrails
     snapshot_seq: int = 0  # of the last snapshot
     alarms_logged: int = 0
 
@@ -117,10 +130,19 @@ class LoopData:
         return self.state.counted.closed - self.watch.known(self.state.counted)[0]
 
     @property
-    def coin_books(self) -> tuple[PracticeTerms, PracticeBooks] | None:
-        """What the coin has told of practice so far, where the gate throws one."""
+    def ledger(self) -> Ledger | None:
+        """What the coin has told of the reward so far, where the gate throws one."""
         books = self.state.practice
-        return None if self.practice is None or books is None else (self.practice, books)
+        return (
+            None if self.practice is None or books is None else Ledger(self.practice, books, self.state.books)
+        )
+
+    @property
+    def oldest_open(self) -> DecisionMade | None:
+        """The oldest decision whose reward, or a value of a guardrail, is to come."""
+        found = [next(iter(self.pending.values()), None)]
+        found += [waiting.decision for waiting in islice(self.unmeasured.values(), 1)]
+        return min((event for event in found if event), key=lambda event: event.number, default=None)
 
     @property
     def open_alarms(self) -> list[Alarm]:

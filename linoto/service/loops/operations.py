@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from linoto.core.decisions import NoSafeArm
+from linoto.core.hints import nearest
 from linoto.core.kernels import NO_DRAWS
 from linoto.service.errors import Refused, Undone, invalid, not_found
 from linoto.service.loops.batches import check_batch, in_place
@@ -28,6 +29,7 @@ from linoto.service.loops.events import (
     Event,
     LoopArchived,
     LoopKeyed,
+    MetricsRecorded,
     Mode,
     RewardRecorded,
     SettingsChanged,
@@ -50,6 +52,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CLOSE_AT_ONCE = 500  # due decisions closed in one job at the most
 CLOSE_ALWAYS = 10  # and at the least, if so many are due
 SLICE = 0.005  # seconds that a job may close due decisions for, so that nobody waits long for it
+NOTHING_TOLD = "a report must have a reward or metrics, got neither"
 RewardStatus = Literal["applied", "duplicate", "conflict", "expired", "restored", "unknown", "invalid"]
 HTTP_STATUS: dict[RewardStatus, int] = {
     "applied": 200,
@@ -69,6 +72,7 @@ class RewardResult(msgspec.Struct, omit_defaults=True):
     status: RewardStatus
     code: int
     reward: float | None = None  # the value that stands
+    metrics: dict[str, float] | None = None  # the values of guardrails that stand, of those that were told
     message: str | None = None
 
 
@@ -112,11 +116,12 @@ class Loops:
         """
         for loop in self.by_name.values():
             ahead = self.clock() - loop.state.at
-            if loop.pending and ahead > max(loop.spec.window, UNSEEN):
+            if loop.oldest_open is not None and ahead > max(loop.spec.window, UNSEEN):
                 late = f"the clock says {stamp(self.clock())}, {ahead / 86400:.1f} days after the last event"
+                waiting = len(loop.pending.keys() | loop.unmeasured.keys())
                 raise ValueError(
-                    f"{late} of loop {loop.name!r}: its {len(loop.pending)} open decisions would be closed "
-                    "without a reward; set the clock, or start with --accept-clock if it is right"
+                    f"{late} of loop {loop.name!r}: its {waiting} open decisions would be closed without a "
+                    "reward; set the clock, or start with --accept-clock if it is right"
                 )
 
     def committed(self) -> None:
@@ -276,8 +281,18 @@ class Loops:
         self.record(connection, loop, event)
         return event
 
-    def reward(self, connection: Connection, name: str, decision_id: str, reward: float) -> RewardResult:
-        """Close a decision with its reward, once; say which reward stands if it is closed already."""
+    def reward(
+        self,
+        connection: Connection,
+        name: str,
+        decision_id: str,
+        reward: float | None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> RewardResult:
+        """The reward of a decision, values of its guardrails, or both: each once, all of a call or none.
+
+        Says which values stand where some were told before.
+        """
         loop = self.get(name)
         try:
             number = loop.number_of(decision_id)
@@ -285,20 +300,29 @@ class Loops:
             return result(decision_id, "restored", message=f"{lost.message}: the reward counts for nothing")
         if number is None:
             return result(decision_id, "unknown", message=f"there is no decision {decision_id!r} in {name!r}")
-        decision = loop.pending.get(number)
-        if decision is None:
-            return self._closed_already(connection, loop, number, reward)
-        if self.now(loop) >= decision.expires_at:
-            self.record(connection, loop, default_reward(loop, number))
-            return self._closed_already(connection, loop, number, reward)
-        try:
-            loop.agent.check_reward(reward)
-        except ValueError as error:
-            return result(decision_id, "invalid", message=str(error))
-        self.record(connection, loop, RewardRecorded(number=number, reward=reward, origin="reported"))
-        return result(decision_id, "applied", reward=reward)
+        self._close_if_over(connection, loop, number)
+        found = [] if reward is None else [self._read_reward(connection, loop, number, reward)]
+        stand = sql.metrics_of(connection, loop.id, number) if metrics else {}
+        found += [self._read_metric(loop, number, stand, *given) for given in (metrics or {}).items()]
+        refused = next((each for each in found if each.code != 200), None)
+        if refused is not None or not found:
+            return refused or result(decision_id, "invalid", message=NOTHING_TOLD)
+        if reward is not None and found[0].status == "applied":
+            self.record(connection, loop, RewardRecorded(number=number, reward=reward, origin="reported"))
+        fresh = {metric: float(value) for metric, value in (metrics or {}).items() if metric not in stand}
+        if fresh:
+            self.record(connection, loop, MetricsRecorded(number=number, values=fresh))
+        status: RewardStatus = "applied" if any(each.status == "applied" for each in found) else "duplicate"
+        return result(decision_id, status, reward=reward, metrics=dict(metrics) if metrics else None)
 
-    def reward_by_key(self, connection: Connection, name: str, key: str, reward: float) -> RewardResult:
+    def reward_by_key(
+        self,
+        connection: Connection,
+        name: str,
+        key: str,
+        reward: float | None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> RewardResult:
         """The same for the decision that answered a key."""
         loop = self.get(name)
         number = sql.number_of_key(connection, loop.id, key)
@@ -310,7 +334,56 @@ class Loops:
                 )
                 return result("", "restored", message=f"{message}; {lost}")
             return result("", "unknown", message=message)
-        return self.reward(connection, name, loop.decision_id(number), reward)
+        return self.reward(connection, name, loop.decision_id(number), reward, metrics)
+
+    def _close_if_over(self, connection: Connection, loop: Loop, number: int) -> None:
+        """Close what is open of a decision whose window is over."""
+        waiting = loop.unmeasured.get(number)
+        decision = loop.pending.get(number) or (waiting and waiting.decision)
+        if decision is not None and self.now(loop) >= decision.expires_at:
+            self._close(connection, loop, number)
+
+    def _close(self, connection: Connection, loop: Loop, number: int) -> None:
+        """The window of a decision is over: the default reward, and values of guardrails that are lost."""
+        if number in loop.pending:
+            self.record(connection, loop, default_reward(loop, number))
+        if number in loop.unmeasured:
+            lost = list(loop.unmeasured[number].missing)
+            self.record(connection, loop, MetricsRecorded(number=number, lost=lost))
+
+    def _read_reward(self, connection: Connection, loop: Loop, number: int, reward: float) -> RewardResult:
+        """What becomes of a reward."""
+        decision_id = loop.decision_id(number)
+        if number not in loop.pending:
+            return self._closed_already(connection, loop, number, reward)
+        try:
+            loop.agent.check_reward(reward)
+        except ValueError as error:
+            return result(decision_id, "invalid", message=str(error))
+        return result(decision_id, "applied", reward=reward)
+
+    def _read_metric(
+        self, loop: Loop, number: int, stand: Mapping[str, float | None], name: str, value: float
+    ) -> RewardResult:
+        """What becomes of the value of a guardrail; `stand` are those of its decision so far."""
+        decision_id = loop.decision_id(number)
+        try:
+            check_metric(loop, name, value)
+        except ValueError as error:
+            return result(decision_id, "invalid", message=str(error))
+        if name not in stand and number in loop.unmeasured:
+            return result(decision_id, "applied")
+        first = stand.get(name)
+        if name not in stand:
+            message = f"the records of this decision were pruned: the {name} it had stands"
+            return result(decision_id, "expired", message=message)
+        if first is None:
+            message = f"the window is over: {name} counts at its worst"
+            return result(decision_id, "expired", message=message)
+        if first == value:
+            return result(decision_id, "duplicate")
+        message = f"the first value of {name} stands: {first!r}"
+        return result(decision_id, "conflict", metrics={name: first}, message=message)
 
     def _closed_already(self, connection: Connection, loop: Loop, number: int, reward: float) -> RewardResult:
         decision_id, row = loop.decision_id(number), sql.reward_of(connection, loop.id, number)
@@ -386,23 +459,22 @@ class Loops:
         return loop
 
     def close_due(self, connection: Connection, loop: Loop, seconds: float = inf) -> int:
-        """Close decisions whose window is over with the default reward, oldest first.
+        """Close decisions whose window is over, oldest first: with the default reward.
 
         Not all at once where there are many: so many, or as long as `seconds`, but always some.
         """
         now, closed, end = self.now(loop), 0, perf_counter() + seconds
-        while loop.pending and closed < CLOSE_AT_ONCE and (closed < CLOSE_ALWAYS or perf_counter() < end):
-            number, oldest = next(iter(loop.pending.items()))
-            if oldest.expires_at > now:
+        while closed < CLOSE_AT_ONCE and (closed < CLOSE_ALWAYS or perf_counter() < end):
+            oldest = loop.oldest_open
+            if oldest is None or oldest.expires_at > now:
                 break
-            self.record(connection, loop, default_reward(loop, number))
+            self._close(connection, loop, oldest.number)
             closed += 1
         return closed
 
     def is_due(self, loop: Loop) -> bool:
         """Whether a window is over: reads memory only."""
-        oldest = next(iter(loop.pending.values()), None)
-        return oldest is not None and oldest.expires_at <= self.now(loop)
+        return loop.oldest_open is not None and loop.oldest_open.expires_at <= self.now(loop)
 
 
 def stamp(at: float) -> str:
@@ -424,10 +496,16 @@ def default_reward(loop: Loop, number: int) -> RewardRecorded:
     return RewardRecorded(number=number, reward=loop.spec.default_reward, origin="default")
 
 
-def result(
-    decision_id: str, status: RewardStatus, *, reward: float | None = None, message: str | None = None
-) -> RewardResult:
+def check_metric(loop: Loop, name: str, value: float) -> None:
+    """Refuse the value of a guardrail that the loop does not have, or one outside of its range."""
+    if not loop.metrics:
+        raise ValueError(f"metrics must be left out in a loop without guardrails, got {name!r}")
+    if name not in loop.metrics:
+        known = ", ".join(loop.metrics)
+        raise ValueError(f"metrics must be of {known}, got {name!r}{nearest(name, loop.metrics)}")
+    loop.metrics[name].guardrail.turned(value)
+
+
+def result(decision_id: str, status: RewardStatus, **parts: Any) -> RewardResult:
     """What became of a reward."""
-    return RewardResult(
-        decision_id=decision_id, status=status, code=HTTP_STATUS[status], reward=reward, message=message
-    )
+    return RewardResult(decision_id=decision_id, status=status, code=HTTP_STATUS[status], **parts)

@@ -24,7 +24,9 @@ from msgspec import Struct, field
 from linoto.core import coins, kernels
 from linoto.core.arrays import Floats, Records
 from linoto.core.certificates import Certificate
+from linoto.core.confidence import Confidence
 from linoto.core.decisions import Decision
+from linoto.core.guardrail import Guardrail
 from linoto.service.loops.lift import LEVEL, Limits
 from linoto.service.loops.log_sums import log_mean_exp
 from linoto.service.loops.spec import LoopAgent
@@ -69,10 +71,22 @@ class PracticeTerms:
         limits = agent.confidence.reward_range
         if not agent.gate.throws_coin or limits is None:
             return None
+        return cls.about(limits, agent.confidence, c.per_round or 0.0, c.constant if c.holds else None)
+
+    @classmethod
+    def of_guardrail(cls, rail: Guardrail, c: Certificate) -> PracticeTerms:
+        """Those of a metric besides the reward."""
+        bounded = Confidence(noise="bounded", reward_range=rail.limits)
+        return cls.about(rail.limits, bounded, rail.rate, rail.budget if c.holds else None)
+
+    @classmethod
+    def about(
+        cls, limits: Limits, confidence: Confidence, per_round: float, once: float | None
+    ) -> PracticeTerms:
+        """Those of a number within limits."""
         low, high = limits
-        above, below = (params_of(agent, end, high - low) for end in (low, -high))
-        once = c.constant if c.holds else None
-        return cls(limits=limits, per_round=c.per_round or 0.0, once=once, above=above, below=below)
+        above, below = (params_of(confidence, end, high - low) for end in (low, -high))
+        return cls(limits=limits, per_round=per_round, once=once, above=above, below=below)
 
     # -- entering
 
@@ -175,12 +189,12 @@ def highest_sum(bets: Floats, fractions: Floats) -> float:
     return found
 
 
-def params_of(agent: LoopAgent, low: float, unit: float) -> Records:
+def params_of(confidence: Confidence, low: float, unit: float) -> Records:
     """The gate's books for rewards that begin at `low`, at half of the error of an interval."""
     params = np.zeros(1, dtype=kernels.PARAMS)
     p = params[0]
     p["gate"], p["realised"], p["low"], p["unit"] = kernels.CONTROL, 1, low, unit
-    p["bounded"], p["noise"] = agent.confidence.noise == "bounded", agent.confidence.scale
+    p["bounded"], p["noise"] = confidence.noise == "bounded", confidence.scale
     p["coin_level"] = BOUND_LEVEL
     return params
 

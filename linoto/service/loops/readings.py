@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from linoto.service.loops.books import Entry
 from linoto.service.loops.events import DecisionMade
+from linoto.service.loops.ledgers import to_read
 from linoto.service.loops.lift import Draw, LiftSums, Limits
 from linoto.service.loops.loop_data import LoopData
-from linoto.service.loops.practice import PracticeBooks, books_of, sums_of
-
-if TYPE_CHECKING:
-    from linoto.service.loops.books import Page
 
 IN_ORDER = 5  # the version of loops from which on all their books are in the order of decisions
 
@@ -63,29 +59,17 @@ def close_in_books(loop: LoopData, decision: DecisionMade, reward: float | None)
 
 def enter_coin(loop: LoopData, event: DecisionMade, reward: float | None) -> Sequence[float]:
     """A play, or its reward, in the books of the coin: what these grow by."""
-    if loop.coin_books is None or event.control_share is None:
+    if loop.ledger is None or event.control_share is None:
         return ()
-    terms, books = loop.coin_books
-    before = sums_of(books)
-    if reward is None:
-        terms.play(books, event.as_decision())
-    else:
-        terms.reward(books, event.as_decision(), reward)
-    return [after - was for after, was in zip(sums_of(books), before, strict=True)]
+    return loop.ledger.enter(event.as_decision(), reward)
 
 
 # -- evidence
 
 
-def to_read(loop: LoopData, moved: bool) -> Page | None:
-    """The closed part of the books, if there is something new in it, and something open behind it."""
-    books = loop.state.books
-    return books.closed if moved and books.pages else None
-
-
 def promise_evidence(loop: LoopData, counted: bool, moved: bool) -> float:
     """log evidence that plays earned less than promised, after a reward (`counted`: of such a play)."""
-    watch, totals, page = loop.watch, loop.state.counted, to_read(loop, moved)
+    watch, totals, page = loop.watch, loop.state.counted, to_read(loop.state.books, moved)
     found = -inf if page is None else watch.promise(page.plays, page.known, page.rewards)
     if not counted or (in_order(loop) and not watch.scale.bounded and totals.plays > totals.closed):
         return found  # without a range there is no best that an open reward can be
@@ -94,32 +78,11 @@ def promise_evidence(loop: LoopData, counted: bool, moved: bool) -> float:
 
 def model_evidence(loop: LoopData, moved: bool) -> float:
     """log evidence against what the model of the log says of plays in their contexts."""
-    watch, totals, page = loop.watch, loop.state.counted, to_read(loop, moved)
+    watch, totals, page = loop.watch, loop.state.counted, to_read(loop.state.books, moved)
     now = watch.model_drift(totals.plays, *watch.known(totals), loop.state.played)
     if page is None or page.plays == 0:
         return now
     return max(now, watch.model_drift(page.plays, page.known, page.rewards, page.played))
-
-
-def practice_evidence(loop: LoopData, moved: bool) -> float:
-    """log evidence that practice would have earned more than explored decisions did."""
-    assert loop.coin_books is not None
-    (terms, books), page = loop.coin_books, to_read(loop, moved)
-    now = terms.evidence(books, loop.state.decided)
-    if page is None or not page.coin:
-        return now
-    return max(now, terms.evidence(books_of(page.coin), page.decisions))
-
-
-def practice_books(loop: LoopData) -> PracticeBooks | None:
-    """What the coin tells of practice, by the closed part of the books or by all: whichever tells more."""
-    if loop.coin_books is None:
-        return None
-    (terms, books), state = loop.coin_books, loop.state.books
-    if not state.pages or not state.closed.coin:
-        return books
-    closed = terms.with_bounds(books_of(state.closed.coin))
-    return min((books, closed), key=terms.uncertainty)
 
 
 # -- what is left of the promise

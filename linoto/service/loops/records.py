@@ -11,8 +11,16 @@ import msgspec
 
 from linoto.core.certificates import Certificate
 from linoto.core.snapshots import from_dict
-from linoto.service.loops.events import DECISIONS, EVENTS, DecisionMade, Event, RewardRecorded
+from linoto.service.loops.events import (
+    DECISIONS,
+    EVENTS,
+    DecisionMade,
+    Event,
+    MetricsRecorded,
+    RewardRecorded,
+)
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.loop_data import Unmeasured
 from linoto.service.loops.restores import skipped_by
 from linoto.service.loops.spec import LoopAgent, LoopSpec
 from linoto.service.loops.starting import arms_of
@@ -51,7 +59,7 @@ def restored(connection: Connection, row: Row, saved: Row | None, hint: str = RE
         loop.restore(saved[1], agent)
     except ValueError as error:
         raise ValueError(f"loop {name!r} cannot go on from its snapshot: {error}; {hint}") from error
-    loop.reopen(open_decisions(connection, loop))
+    loop.reopen(open_decisions(connection, loop), unmeasured(connection, loop))
     loop.alarms_logged = len(loop.state.alarms)
     return loop
 
@@ -85,6 +93,25 @@ def open_decisions(connection: Connection, loop: Loop) -> Iterator[DecisionMade]
         with naming(loop.name, seq):
             event = DECISIONS.decode(body)
         yield event
+
+
+def unmeasured(connection: Connection, loop: Loop) -> Iterator[Unmeasured]:
+    """The decisions that await values of guardrails in the state of a loop, in their order."""
+    if not loop.metrics:
+        return
+    last = loop.state.seq
+    rows = sql.unmeasured(connection, loop.id, last, loop.state.oldest, len(loop.metrics))
+    waiting = list[DecisionMade]()
+    for seq, body in rows:
+        with naming(loop.name, seq):
+            waiting.append(DECISIONS.decode(body))
+    known: dict[int, set[str]] = {event.number: set() for event in waiting}
+    ends = min(known, default=0), max(known, default=0)
+    for number, name, _, seq in sql.metrics_between(connection, loop.id, *ends):
+        if number in known and seq <= last:
+            known[number].add(name)
+    for event in waiting:
+        yield Unmeasured(event, tuple(name for name in loop.metrics if name not in known[event.number]))
 
 
 def apply_events(connection: Connection, loop: Loop, last: int = sql.LAST) -> None:
@@ -127,6 +154,9 @@ def insert(connection: Connection, loop: Loop, event: Event) -> None:
         sql.insert_decision(connection, decision_row(loop.id, state.seq, state.at, event))
     elif isinstance(event, RewardRecorded):
         sql.insert_reward(connection, reward_row(loop.id, state.seq, state.at, event))
+    elif isinstance(event, MetricsRecorded):
+        for row in metric_rows(loop.id, state.seq, state.at, event):
+            sql.insert_metric(connection, row)
 
 
 def decision_row(loop: int, seq: int, at: float, e: DecisionMade) -> Row:
@@ -138,6 +168,12 @@ def decision_row(loop: int, seq: int, at: float, e: DecisionMade) -> Row:
 def reward_row(loop: int, seq: int, at: float, event: RewardRecorded) -> Row:
     """What can be looked up of a reward."""
     return (loop, event.number, at, event.reward, event.origin, seq)
+
+
+def metric_rows(loop: int, seq: int, at: float, event: MetricsRecorded) -> list[Row]:
+    """What can be looked up of values of guardrails, by name."""
+    values: dict[str, float | None] = {**event.values, **dict.fromkeys(event.lost)}
+    return [(loop, event.number, name, at, values[name], seq) for name in sorted(values)]
 
 
 def check_tables(connection: Connection, id: int, name: str) -> None:
@@ -156,6 +192,10 @@ def check_tables(connection: Connection, id: int, name: str) -> None:
         elif isinstance(event, RewardRecorded):
             table, found = "rewards", sql.reward_row(connection, id, event.number)
             wanted = reward_row(id, seq, at, event)
+        elif isinstance(event, MetricsRecorded):
+            table, rows = "metrics", sql.metric_rows(connection, id, event.number, seq)
+            found = (id, event.number, *rows) if rows else None
+            wanted = (id, event.number, *metric_rows(id, seq, at, event))
         else:
             continue
         if found != wanted and not (found is None and seq <= base):
@@ -166,6 +206,9 @@ def check_tables(connection: Connection, id: int, name: str) -> None:
             )
     for table, number, seq in sql.rows_without_event(connection, id, base):
         raise ValueError(f"loop {name!r}: decision {number} in the table of {table} has no event {seq}")
+    lone = sql.metric_without_event(connection, id, base)
+    if lone is not None:
+        raise ValueError(f"loop {name!r}: decision {lone[0]} in the table of metrics has no event {lone[1]}")
     late = sql.late_without_default(connection, id)
     if late is not None:
         raise ValueError(

@@ -75,10 +75,26 @@ def costly(loop: LoopData) -> int:
 
 
 def is_spent(loop: LoopData) -> bool:
-    """Whether a gate that throws a coin has no room besides the debt; known before it is thrown."""
+    """Whether a gate that throws a coin has no room besides the debt; known before it is thrown.
+
+    Or a guardrail has none besides its own.
+    """
     if not loop.state.epochs or not loop.agent.gate.throws_coin or debt(loop) == 0:
         return False
-    return loop.agent.proven_room < debt(loop)
+    return loop.agent.proven_room < debt(loop) or bool(shut_guardrails(loop))
+
+
+def rooms_now(loop: LoopData) -> dict[str, float]:
+    """What of each guardrail may still be lost in any round to come, less what restores may have lost."""
+    lost = sum(map(lost_by, restores_of(loop))) if loop.state.epochs else 0
+    limits = {name: metric.terms.limits for name, metric in loop.metrics.items()}
+    rooms = loop.agent.rooms if limits else {}
+    return {name: room - lost * (limits[name][1] - limits[name][0]) for name, room in rooms.items()}
+
+
+def shut_guardrails(loop: LoopData) -> list[str]:
+    """Those of which nothing more may be lost: known before a coin is thrown."""
+    return [name for name, room in rooms_now(loop).items() if room < 0]
 
 
 def lacks_room(loop: LoopData, budget: float | None) -> bool:

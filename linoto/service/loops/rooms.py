@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from linoto.core.hints import amount
 from linoto.service.loops.loop import Loop
+from linoto.service.loops.practice import PracticeTerms
 from linoto.service.loops.readings import left_at_most
 from linoto.service.loops.restores import debt
 from linoto.service.loops.sums import loss_and_left_below_log
@@ -29,7 +30,12 @@ def loss_and_left(loop: Loop) -> Left:
     terms = loop.practice
     if terms is None:
         return Left(*loss_and_left_below_log(loop))
-    promised, room, (low, high) = terms.promised_loss(loop.state.decided), room_now(loop), terms.limits
+    return left_of(terms, loop.state.decided, room_now(loop))
+
+
+def left_of(terms: PracticeTerms, decided: int, room: float | None) -> Left:
+    """Of one number, the reward or a metric, after so many decisions."""
+    promised, (low, high) = terms.promised_loss(decided), terms.limits
     if promised is None or room is None:
         return Left()
     left = room + high - low  # the room is what is left after one more round at its worst

@@ -32,6 +32,7 @@ from linoto.service.loops.seeded import seed_of
 from linoto.service.storage.log_files import count_context_log, count_log
 
 MOST_FEATURES = 2000  # an agent holds a few d x d matrices
+MOST_METRICS = 20  # guardrails, each with a ledger in every decision
 ArmName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 ColumnName = Annotated[str, Meta(min_length=1, max_length=200)]
 Share = Annotated[float, Meta(ge=0.0, le=0.9)]
@@ -169,8 +170,7 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
         policy = from_dict(spec.policy)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(f"policy: {error}") from error
-    if getattr(policy, "guardrails", ()):
-        raise invalid("policy must have no guardrails in a loop, got some: a loop is told of one reward")
+    check_guardrails(policy)
     if not callable(getattr(policy, "start", None)):
         raise invalid(f"policy must be a policy, got a {spec.policy.get('type')}")
     policy, holdback = one_control_group(policy, spec.holdback)
@@ -179,6 +179,18 @@ def canonical(spec: LoopSpec, *, logs: Path | None = None) -> LoopSpec:
         spec, policy=to_dict(policy), holdback=holdback, rows=None, log=None, version=VERSION, **counted
     )
     return as_read_back(stored)
+
+
+def check_guardrails(policy: Policy) -> None:
+    """Refuse more guardrails than a decision has time for, or names that are too long to be sent."""
+    guardrails = getattr(policy, "guardrails", ())
+    if len(guardrails) > MOST_METRICS:
+        raise invalid(f"policy must have at most {MOST_METRICS} guardrails in a loop, got {len(guardrails)}")
+    for rail in guardrails:
+        if len(rail.name) > LONGEST_NAME:
+            raise invalid(
+                f"names of guardrails must have at most {LONGEST_NAME} characters, got {rail.name!r}"
+            )
 
 
 def counted_log(spec: LoopSpec, logs: Path | None) -> dict[str, Any]:

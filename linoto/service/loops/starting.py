@@ -32,5 +32,10 @@ def start_agent(spec: LoopSpec) -> LoopAgent:
         raise invalid(f"default_{error}") from error
     arms.check_holdback(spec.holdback, agent)
     arms.check_gate(agent)
+    if getattr(agent.policy, "guardrails", ()) and not agent.gate.throws_coin:
+        raise invalid(
+            f"gate must be a Control for guardrails in a loop, got {type(agent.gate).__name__}: without a "
+            "coin nobody knows what a metric would have been with practice"
+        )
     arms.check_redraws(spec.redraws, agent, len(arms.recipe.items), agent.d)
     return agent

@@ -87,13 +87,25 @@ class AlarmState(Struct):
         return first if self.next_threshold is None else self.next_threshold
 
 
-class Alarm(Struct):
+class MetricBooks(Struct):
+    """What is kept of a guardrail: its values, and what they say of practice."""
+
+    told: int = 0
+    lost: int = 0
+    total: float = 0.0  # of the values that were told, as people count them
+    practice: PracticeBooks = field(default_factory=PracticeBooks)
+    books: Books = field(default_factory=Books)
+    alarm: AlarmState = field(default_factory=AlarmState)
+
+
+class Alarm(Struct, omit_defaults=True):
     """What the watch has seen, and when."""
 
     kind: str
     at: float
     seq: int
     message: str
+    metric: str = ""  # of a guardrail
 
 
 class ArmsChange(Struct):
@@ -154,6 +166,7 @@ class LoopState(Struct):
     arm_changes: list[ArmsChange] = field(default_factory=list)
     references: list[ReferenceSince] = field(default_factory=list)  # once practice has lost an arm
     practice: PracticeBooks | None = None  # where the gate throws a coin
+    metrics: dict[str, MetricBooks] = field(default_factory=dict)  # by guardrail
     items: list[RewardTotals] = field(default_factory=list)  # (k,) by item, in a loop with contexts
     since_drift: dict[int, RewardTotals] | None = None  # by arm, what closed after the first drift alarm
     played: list[float] = field(

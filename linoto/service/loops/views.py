@@ -15,7 +15,15 @@ from linoto.service.loops.history import Point
 from linoto.service.loops.lift import FEWEST, LEVEL, NORMAL, Limits
 from linoto.service.loops.limits import Sum, alarm_value_of, mean_interval_of
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.readings import in_order, lift_of, practice_books
+from linoto.service.loops.metric_views import (
+    LiftView,
+    MetricView,
+    PracticeView,
+    lift_over,
+    metric_views,
+    practice_told,
+)
+from linoto.service.loops.readings import in_order, lift_of
 from linoto.service.loops.restores import restores_of
 from linoto.service.loops.rooms import loss_and_left, room_now, standing
 from linoto.service.loops.state import ArmsChange, Epoch, RewardTotals
@@ -50,6 +58,7 @@ class AlarmView(Struct):
     kind: str
     at: float
     message: str
+    metric: str | None  # of the guardrail that it is about
     answered: bool  # whether somebody has set the mode since
 
 
@@ -59,22 +68,6 @@ class RestoreView(Struct):
     at: float
     decisions: int  # that were in the backup
     missing: int | None  # events that came after it, and are lost; None: nobody knows
-
-
-class PracticeView(Struct):
-    """What a coin has told of current practice, in the explored decisions whose reward is known."""
-
-    explored: int  # how many these are
-    missing: int  # other explored decisions: their reward is to come, or lost, or came before its turn
-    control: int  # rewards of control rounds
-    earned: float  # what the explored decisions earned
-    estimate: float  # what practice would have earned in them
-    lower: float  # and where that lies, at any time
-    upper: float
-    level: float
-    counts_rewards: (
-        bool  # whether the promise counts rewards as they come, as these numbers do, or their means
-    )
 
 
 class LoopView(Struct):
@@ -114,6 +107,7 @@ class LoopView(Struct):
     no_control: str  # why there can be no control group; "" where there can
     standing: str  # where the books stand while they are below the promise; "" where they are not
     practice: PracticeView | None  # None unless the gate throws a coin
+    metrics: list[MetricView]  # the guardrails
     unit: str  # what rewards are counted in, "" if nobody said
     alarm_below: float | None  # a sum below this raises the promise alarm
     evidence_against_promise: float | None
@@ -171,21 +165,6 @@ class HistoryView(Struct):
     points: list[PointView]
 
 
-class LiftView(Struct):
-    """How much more per decision the policy earns than the control group, weighted by the chance of it.
-
-    Only live decisions count, and only those that could have been drawn for the control group. Where the gate
-    throws a coin: how much more an explored decision earned than practice would have in its place.
-    """
-
-    policy: int  # rewards of the policy
-    control: int  # rewards of the control group
-    mean: float | None
-    lower: float | None  # of an interval for it; None where there are too few rewards to say
-    upper: float | None
-    level: float
-
-
 class Report(Struct):
     """A loop's account: the promise, what was earned, and the control group beside it."""
 
@@ -224,31 +203,14 @@ def know_intervals(many: Iterable[tuple[RewardTotals, Limits | None]]) -> None:
 
 def practice_view(loop: Loop) -> PracticeView | None:
     """What the coin has told so far, where there is one."""
-    books = practice_books(loop)
-    if loop.coin_books is None or books is None:
-        return None
-    terms, known = loop.coin_books[0], books.explored - books.missing
-    lower, upper = terms.bounds(books)
-    return PracticeView(
-        explored=known,
-        missing=loop.coin_books[1].explored - known,
-        control=books.control,
-        earned=books.earned,
-        estimate=terms.estimate(books),
-        lower=lower,
-        upper=upper,
-        level=LEVEL,
-        counts_rewards=getattr(loop.agent.gate, "promise", "realised") == "realised",
-    )
+    return None if loop.ledger is None else practice_told(loop, loop.ledger)
 
 
 def lift_view(loop: Loop) -> LiftView:
     """The lift so far."""
     seen = practice_view(loop)
     if seen is not None:
-        n, ends = seen.explored, (seen.estimate, seen.upper, seen.lower)
-        mean, lower, upper = ((seen.earned - end) / n if n else None for end in ends)
-        return LiftView(n, seen.control, mean, lower, upper, LEVEL)
+        return lift_over(seen)
     lift, interval = lift_of(loop) or (loop.state.lift, loop.state.lift.interval(loop.limits))
     lower, upper = interval or (None, None)
     mean = lift.value
@@ -306,6 +268,7 @@ def earnings_of(loop: Loop) -> dict[str, Any]:
         "gain_upper": upper,
         "groups": {group: group_view(state.groups[group], loop.limits) for group in GROUPS},
         "practice": practice_view(loop),
+        "metrics": metric_views(loop),
     }
 
 
@@ -360,7 +323,7 @@ def loop_line(loop: Loop) -> LoopLine:
 def alarm_views(loop: Loop) -> list[AlarmView]:
     """Every alarm there was, oldest first."""
     return [
-        AlarmView(alarm.kind, alarm.at, alarm.message, i < loop.state.answered)
+        AlarmView(alarm.kind, alarm.at, alarm.message, alarm.metric or None, i < loop.state.answered)
         for i, alarm in enumerate(loop.state.alarms)
     ]
 

@@ -225,7 +225,7 @@ def watched_always(agent: LoopAgent, c: Certificate, spec: LoopSpec) -> dict[str
     (low, high), assumed = c.reward_range, agent.confidence
     return {
         "scale": Scale(low=low, high=high, noise=assumed.scale, bounded=assumed.noise == "bounded"),
-        "error": spec.alarm_error,
+        "error": spec.alarm_error / (1 + len(c.guardrails)),  # of each: one for the reward and each guardrail
         "reference": c.reference_interval,
         "default_reward": spec.default_reward,
         "loses_defaults": spec.missing_reward == "unknown",

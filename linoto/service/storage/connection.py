@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 Row = tuple[Any, ...]
-Table = Literal["events", "decisions", "rewards"]  # what a log is made of
+Table = Literal["events", "decisions", "rewards", "metrics"]  # what a log is made of
 Answered = tuple[int, bytes]  # the number and the event of the decision that a key got
 NEVER: Answered = (0, b"")  # no decision has this number: the key got none
 Keys = Sequence[tuple[str, str]]  # (loop, key): what a job will look up

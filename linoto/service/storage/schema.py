@@ -100,6 +100,15 @@ CREATE TABLE IF NOT EXISTS secret (
     bits BLOB NOT NULL,
     epoch TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS metrics (
+    loop INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    at REAL NOT NULL,
+    value REAL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (loop, number, name)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS outbox (
     id TEXT PRIMARY KEY,
     made_at REAL NOT NULL,

@@ -250,6 +250,69 @@ def count_rows(connection: Connection, loop: int, seq: int, number: int) -> Row:
     return row
 
 
+# -- values of guardrails: a database has them once it was served by a version that knows them
+
+
+def insert_metric(connection: Connection, values: Row) -> None:
+    """(loop, number, name, at, value, seq): once each; a value of None is lost."""
+    connection.append("metrics", values)
+
+
+def metrics_of(connection: Connection, loop: int, number: int) -> dict[str, float | None]:
+    """The values of a decision that have come, or are lost, by name."""
+    rows = connection.execute(
+        "SELECT name, value FROM metrics WHERE loop = ? AND number = ? ORDER BY name", (loop, number)
+    )
+    return dict(rows.fetchall())
+
+
+def metrics_between(connection: Connection, loop: int, first: int, last: int) -> list[Row]:
+    """(number, name, value, seq) of these decisions."""
+    return connection.execute(
+        "SELECT number, name, value, seq FROM metrics WHERE loop = ? AND number BETWEEN ? AND ? "
+        "ORDER BY number, name",
+        (loop, first, last),
+    ).fetchall()
+
+
+def metric_rows(connection: Connection, loop: int, number: int, seq: int) -> list[Row]:
+    """What `insert_metric` wrote of one event."""
+    return connection.execute(
+        "SELECT loop, number, name, at, value, seq FROM metrics "
+        "WHERE loop = ? AND number = ? AND seq = ? ORDER BY name",
+        (loop, number, seq),
+    ).fetchall()
+
+
+def metric_without_event(connection: Connection, loop: int, seq: int) -> Row | None:
+    """(number, seq) of a value that came after event `seq`, and whose event is not there."""
+    if not connection.has_table("metrics"):
+        return None  # nobody has served it since there is such a table
+    return one_row(
+        connection,
+        "SELECT m.number, m.seq FROM metrics m LEFT JOIN events e ON e.loop = m.loop AND e.seq = m.seq "
+        "WHERE m.loop = ? AND m.seq > ? AND e.seq IS NULL LIMIT 1",
+        (loop, seq),
+    )
+
+
+def unmeasured(connection: Connection, loop: int, seq: int, oldest: int, metrics: int) -> list[Row]:
+    """(seq, body) of every decision, from number `oldest` on, that awaited a value after event `seq`."""
+    return connection.execute(
+        "SELECT e.seq, e.body FROM decisions d JOIN events e ON e.loop = d.loop AND e.seq = d.seq "
+        "WHERE d.loop = ?1 AND d.number >= ?3 AND d.seq <= ?2 AND (SELECT count(*) FROM metrics m "
+        "WHERE m.loop = d.loop AND m.number = d.number AND m.seq <= ?2) < ?4 ORDER BY d.number",
+        (loop, seq, oldest, metrics),
+    ).fetchall()
+
+
+def delete_metrics(connection: Connection, loop: int, numbers: list[int]) -> None:
+    """Prune the values of these decisions."""
+    connection.executemany(
+        "DELETE FROM metrics WHERE loop = ? AND number = ?", [(loop, number) for number in numbers]
+    )
+
+
 # -- snapshots and bases
 
 

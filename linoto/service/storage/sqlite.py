@@ -19,6 +19,7 @@ APPEND: dict[Table, str] = {
     "events": "INSERT INTO events VALUES (?, ?, ?, ?)",
     "decisions": "INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "rewards": "INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?)",
+    "metrics": "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)",
 }
 
 

@@ -117,7 +117,8 @@ async def reward_decision(
     request: AnyRequest, name: LoopName, decision_id: DecisionId, data: Json[RewardValue]
 ) -> ASGIApp:
     """Report the reward of a decision."""
-    return answer_to(await write(request, loops_of(request).reward, name, decision_id, data.reward))
+    told = data.reward, data.metrics
+    return answer_to(await write(request, loops_of(request).reward, name, decision_id, *told))
 
 
 @route(put, "/loops/{name:str}/reward", "writer", responses=responses_with(RewardResult))

@@ -40,6 +40,25 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
             },
             "default_reward": 0,
         },
+        {
+            "arms": [{"name": "short"}, {"name": "long"}],
+            "policy": {
+                "type": "Gated",
+                "gate": {"type": "Control", "budget": 20},
+                "confidence": {"type": "Confidence", "noise": "bounded", "reward_range": [0, 1]},
+                "guardrails": [
+                    {
+                        "type": "Guardrail",
+                        "name": "complaints",
+                        "reward_range": [0, 1],
+                        "lower_is_better": True,
+                        "budget": 20,
+                    }
+                ],
+            },
+            "rows": [["short", 0.5], ["long", 0.25]],
+            "default_reward": 0,
+        },
     ],
     "DecideRequest": [
         {},
@@ -56,11 +75,15 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         },
         {"decisions": [{"key": "visit-21"}, {"key": "visit-22", "arms": ["blue", "green"]}]},
     ],
-    "RewardValue": [{"reward": 1.0}],
-    "RewardReport": [{"key": "visit-17", "reward": 1.0}, {"decision_id": "1-1", "reward": 1.0}],
+    "RewardValue": [{"reward": 1.0}, {"reward": 1, "metrics": {"complaints": 0}}],
+    "RewardReport": [
+        {"key": "visit-17", "reward": 1.0},
+        {"decision_id": "1-1", "reward": 1.0},
+        {"key": "visit-17", "metrics": {"complaints": 0}},
+    ],
     "RewardBatch": [
         {"rewards": [{"decision_id": "1-1", "reward": 1}, {"key": "visit-18", "reward": 0}]},
-        {"rewards": [{"decision_id": "1-9f3a7c21b0-41", "reward": 1}]},
+        {"rewards": [{"decision_id": "1-9f3a7c21b0-41", "reward": 1, "metrics": {"complaints": 1}}]},
     ],
     "NewArms": [{"arms": [{"name": "medium"}]}],
     "Change": [{"mode": "safe-only"}, {"mode": "live", "holdback": 0.05}],

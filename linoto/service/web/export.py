@@ -11,7 +11,7 @@ from typing import Any
 from linoto.service.loops.events import DECISIONS, DecisionMade
 from linoto.service.loops.loop import Loop
 from linoto.service.storage import sql
-from linoto.service.storage.connection import Row
+from linoto.service.storage.connection import Connection, Row
 from linoto.service.storage.store import Store
 
 ROWS_AT_ONCE = 20_000  # per piece
@@ -59,7 +59,9 @@ def parquet(store: Store, loop: Loop, *, pending: bool) -> Iterator[bytes]:
         rows = sql.all_decisions(connection, loop.id)
         with pq.ParquetWriter(sink, schema) as writer:
             while piece := list(islice(rows, ROWS_AT_ONCE)):
-                kept = [as_row(loop, row) for row in piece if pending or row[8] is not None]
+                values = values_of(connection, loop, piece)
+                asked = (row for row in piece if pending or row[8] is not None)
+                kept = [as_row(loop, row) | values.get(row[0], {}) for row in asked]
                 writer.write_table(pa.Table.from_pylist(kept, schema=schema))
                 yield take_bytes(sink)
         yield take_bytes(sink)
@@ -71,7 +73,26 @@ def columns_of(loop: Loop) -> dict[str, str]:
     """The columns of the file with their kinds; those of the context keep their names."""
     recipe = loop.arms.recipe
     own = {field: column.holds for column in recipe.context for field in column.reads}
-    return {own_name(loop, name): kind for name, kind in COLUMNS.items()} | {recipe.item: "text"} | own
+    metrics = dict.fromkeys(metric_columns(loop).values(), "number")
+    ours = {own_name(loop, name): kind for name, kind in COLUMNS.items()}
+    return ours | {recipe.item: "text"} | own | metrics
+
+
+def metric_columns(loop: Loop) -> dict[str, str]:
+    """What the column of each guardrail is called: its name, unless another column has it already."""
+    recipe = loop.arms.recipe
+    taken = {recipe.item, *COLUMNS, *(field for column in recipe.context for field in column.reads)}
+    return {name: f"metric_{name}" if name in taken else name for name in loop.metrics}
+
+
+def values_of(connection: Connection, loop: Loop, rows: list[Row]) -> dict[int, dict[str, float | None]]:
+    """The values of guardrails that came, by decision and column."""
+    found: dict[int, dict[str, float | None]] = {}
+    if loop.metrics:
+        columns = metric_columns(loop)
+        for number, name, value, _ in sql.metrics_between(connection, loop.id, rows[0][0], rows[-1][0]):
+            found.setdefault(number, {})[columns[name]] = value
+    return found
 
 
 def own_name(loop: Loop, column: str) -> str:

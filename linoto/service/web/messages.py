@@ -12,10 +12,10 @@ from linoto.service.loops.batches import MOST_IN_BATCH
 from linoto.service.loops.events import Contribution, DecisionMade, Mode
 from linoto.service.loops.explanations import reason
 from linoto.service.loops.loop import Loop
-from linoto.service.loops.operations import Loops, RewardResult
+from linoto.service.loops.operations import NOTHING_TOLD, Loops, RewardResult
 from linoto.service.loops.recipe_spec import Number
 from linoto.service.loops.restores import budget_of
-from linoto.service.loops.spec import Arm, ArmName, PracticeGiven, Share
+from linoto.service.loops.spec import MOST_METRICS, Arm, ArmName, PracticeGiven, Share
 from linoto.service.storage.connection import Connection
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -29,6 +29,11 @@ FieldValue = (
     | Annotated[list[Annotated[float, Meta(ge=-1e15, le=1e15)]], Meta(max_length=10_000)]
     | None
 )
+
+Metrics = Annotated[
+    dict[ArmName, Number],
+    Meta(max_length=MOST_METRICS, description="values of guardrails by their names, each once"),
+]
 
 
 class DecideRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -105,29 +110,33 @@ def decision_response(loop: Loop, event: DecisionMade) -> DecisionResponse:
 
 
 class RewardReport(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A reward and the decision it is for, by its id or by the key it was asked for with."""
+    """A reward, or values of guardrails, and the decision they are for: by its id or by its key."""
 
     decision_id: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
     key: Key | None = None
-    reward: Number
+    reward: Number | None = None
+    metrics: Metrics | None = None
 
     def check(self, where: str = "") -> None:
-        """Refuse one that does not say which decision it is for."""
+        """Refuse one that does not say which decision it is for, or tells nothing."""
         if (self.key is None) == (self.decision_id is None):
             raise invalid(f"{where}a reward must have a decision_id or a key, got both or neither")
+        if self.reward is None and not self.metrics:
+            raise invalid(f"{where}{NOTHING_TOLD}")
 
     def record(self, loops: Loops, connection: Connection, name: str) -> RewardResult:
         """Close the decision that is meant."""
         self.check()
         if self.key is not None:
-            return loops.reward_by_key(connection, name, self.key, self.reward)
-        return loops.reward(connection, name, self.decision_id or "", self.reward)
+            return loops.reward_by_key(connection, name, self.key, self.reward, self.metrics)
+        return loops.reward(connection, name, self.decision_id or "", self.reward, self.metrics)
 
 
-class RewardValue(Struct, forbid_unknown_fields=True):
-    """A reward whose decision is in the address."""
+class RewardValue(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A reward whose decision is in the address, values of its guardrails, or both."""
 
-    reward: Number
+    reward: Number | None = None
+    metrics: Metrics | None = None
 
 
 class RewardBatch(Struct, forbid_unknown_fields=True):

@@ -29,8 +29,17 @@ NUMBERS = {
     "expected_by_log": "the reference as often as decisions were closed",
     "promised_least": "the least that the promise allows the summed reward to be",
     "evidence_against_promise": "e-value; alarms above 1 / alarm_error",
-    "evidence_for_practice": "e-value that practice would have earned more; alarms above 1 / alarm_error",
+    "evidence_for_practice": "e-value that practice would have earned more; alarms above 1 / alarm_error, "
+    "times 1 + guardrails",
     "evidence_of_drift": "e-detector; alarms above alarm_run",
+}
+METRICS = {  # of a guardrail
+    "gained": "how much better explored decisions were in a metric than with practice, in all",
+    "gained_lower": "the least that may be, at any time",
+    "gained_upper": "the most that may be, at any time",
+    "left_to_lose": "what may still be lost of a metric under the promise",
+    "evidence_for_practice": "e-value that a metric would have been better with practice; alarms above "
+    "(1 + guardrails) / alarm_error",
 }
 AHEAD = "linoto_clock_ahead_seconds"
 FAMILIES = {  # of loops: (type, help) by name
@@ -40,6 +49,9 @@ FAMILIES = {  # of loops: (type, help) by name
     "linoto_alarms_total": ("counter", "alarms raised"),
     "linoto_alarms_unanswered": ("gauge", "alarms that nobody has answered by setting the mode"),
     **{f"linoto_{field}": ("gauge", text) for field, text in NUMBERS.items()},
+    "linoto_metric_values_total": ("counter", "values of guardrails that came, or are lost"),
+    "linoto_metric_alarms_total": ("counter", "alarms raised about a guardrail"),
+    **{f"linoto_metric_{field}": ("gauge", text) for field, text in METRICS.items()},
     AHEAD: ("gauge", "time of the loop less that of the system's clock"),
 }
 NOT_FINITE = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
@@ -62,6 +74,21 @@ def samples(view: LoopView) -> Iterator[tuple[str, str, float]]:
         value = getattr(view, field)
         if value is not None:
             yield f"linoto_{field}", loop, value
+    for metric in view.metrics:
+        labels = f'{loop},metric="{quoted(metric.name)}"'
+        alarms = sum(alarm.metric == metric.name for alarm in view.alarms)
+        yield "linoto_metric_values_total", f'{labels},origin="lost"', metric.lost
+        yield "linoto_metric_values_total", f'{labels},origin="reported"', metric.told
+        yield "linoto_metric_alarms_total", labels, alarms
+        for field in METRICS:
+            value = getattr(metric, field)
+            if value is not None:
+                yield f"linoto_metric_{field}", labels, value
+
+
+def quoted(text: str) -> str:
+    """A text within the quotes of a label."""
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def line(family: str, labels: str, value: float) -> str:

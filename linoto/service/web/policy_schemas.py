@@ -14,15 +14,15 @@ from linoto.core.confidence import Confidence
 from linoto.core.doubling import Doubling
 from linoto.core.gates import GATES
 from linoto.core.gates.older import OlderTolerance
+from linoto.core.guardrail import Guardrail
 
 SCHEMAS = "#/components/schemas/{name}"
-NOT_IN_A_LOOP = ("guardrails",)  # fields of policies that a loop refuses
 
 
 def describe(cls: type, **parts: Any) -> type[Struct]:
     """A record of ours as JSON holds it; `parts` are the types of fields that hold records themselves."""
     hints = {**get_type_hints(cls), **parts}
-    known = [field for field in fields(cls) if field.compare and field.name not in NOT_IN_A_LOOP]
+    known = [field for field in fields(cls) if field.compare]
     described = [field_of(field, hints[field.name]) for field in known]
     return msgspec.defstruct(
         cls.__name__,
@@ -52,7 +52,7 @@ def any_of(kinds: Iterable[Any]) -> Any:
 def any_policy() -> Any:
     """The type of a `policy`: a union, of which the field `type` says which one it is."""
     confidence: Any = describe(Confidence)
-    maybe = confidence | None
+    maybe, guardrail = confidence | None, describe(Guardrail)
     gates = any_of(map(describe, (*GATES, OlderTolerance)))
     explorers = [
         describe(explorer, **({"confidence": maybe} if "confidence" in get_type_hints(explorer) else {}))
@@ -63,7 +63,13 @@ def any_policy() -> Any:
         describe(policies.LinOtO, confidence=confidence),
         describe(policies.LinLCB, confidence=maybe),
         describe(research.OtO, confidence=maybe),
-        describe(policies.Gated, explorer=any_of(explorers) | None, gate=gates | None, confidence=maybe),
+        describe(
+            policies.Gated,
+            explorer=any_of(explorers) | None,
+            gate=gates | None,
+            confidence=maybe,
+            guardrails=list[guardrail],  # type: ignore[valid-type]
+        ),
     ]
     return any_of([*alone, describe(Doubling, policy=any_of(alone))])
 
